@@ -1,0 +1,35 @@
+# Two commands matter: `make run` and `make test`. Both set up everything they need in .venv.
+VENV := .venv
+PY := $(VENV)/bin/python
+EXTRAS ?= all
+
+.PHONY: run test check lock clean
+run: $(VENV)/.ready
+	$(VENV)/bin/pointsman serve --demo
+
+test: $(VENV)/.ready-dev
+	$(PY) -m pytest
+
+check: $(VENV)/.ready-dev
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+
+$(VENV)/.ready: requirements/run.txt pyproject.toml
+	sh scripts/setup-venv.sh $(VENV) requirements/run.txt
+	@touch $@
+
+$(VENV)/.ready-dev: requirements/dev.txt pyproject.toml
+	sh scripts/setup-venv.sh $(VENV) requirements/dev.txt
+	@touch $@ $(VENV)/.ready
+
+# Locked, hashed requirements: `make lock` after a change of dependencies (needs uv).
+lock:
+	uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-header --no-annotate --python-version 3.11 \
+	    pyproject.toml --extra gateway -o requirements/run.txt
+	uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-header --no-annotate --python-version 3.11 \
+	    pyproject.toml --all-extras --group dev -o requirements/dev.txt
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build

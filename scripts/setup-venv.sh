@@ -1,0 +1,33 @@
+#!/bin/sh
+# Creates the virtual environment $1 and installs the locked requirements $2 and this project into it.
+# Uses uv where it is present; otherwise the standard library's venv and pip are enough.
+set -eu
+venv=$1
+lock=$2
+
+if command -v uv >/dev/null 2>&1; then
+    [ -x "$venv/bin/python" ] || uv venv -q "$venv"
+    uv pip install -q --python "$venv/bin/python" --require-hashes -r "$lock"
+    uv pip install -q --python "$venv/bin/python" --no-deps -e .
+    exit 0
+fi
+
+python=${PYTHON:-python3}
+"$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
+    echo "setup: Python 3.11 or newer is needed; found $("$python" -V). Name another with PYTHON=..." >&2
+    exit 1
+}
+if [ ! -x "$venv/bin/pip" ]; then
+    # Debian ships venv apart from python3: install it when we may, say how when we may not.
+    if ! "$python" -c 'import ensurepip' 2>/dev/null; then
+        if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+            apt-get update -qq && apt-get install -y -qq python3-venv
+        else
+            echo "setup: python3-venv is missing; run: sudo apt-get install python3-venv" >&2
+            exit 1
+        fi
+    fi
+    "$python" -m venv "$venv"
+fi
+"$venv/bin/pip" install -q --disable-pip-version-check --require-hashes -r "$lock"
+"$venv/bin/pip" install -q --disable-pip-version-check --no-deps -e .

@@ -1,0 +1,1 @@
+"""Floor 3: which capabilities a task needs."""

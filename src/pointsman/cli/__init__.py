@@ -1,0 +1,1 @@
+"""Floor 8: one file per command."""

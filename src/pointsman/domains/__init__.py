@@ -1,0 +1,1 @@
+"""Floor 3: which task domains a conversation is in."""

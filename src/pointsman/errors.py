@@ -1,0 +1,123 @@
+"""Every error Pointsman raises on purpose, and whose fault it is.
+
+PointsmanError
+ ├─ CallerError            the request is wrong                      4xx
+ │   ├─ MalformedRequest   not JSON, not the shape                   400
+ │   ├─ UnknownModel       names the known ones                      404
+ │   ├─ TooLarge           body, header or nesting over its limit    413
+ │   ├─ WrongContentType   not application/json                      415
+ │   └─ Unauthorized       missing or wrong key                      401
+ ├─ ConfigError            the operator's file is wrong              refuses to start; names file and line
+ │   └─ LexiconError       a pattern or lexicon file is wrong
+ ├─ MissingExtra           an optional dependency is not installed   names the extra
+ └─ UpstreamError          the provider failed                       502; never carries a key or a body
+     ├─ UpstreamTimeout    no answer in time                         504
+     └─ UpstreamUnavailable  unreachable, or its breaker is open     503
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "CallerError",
+    "ConfigError",
+    "LexiconError",
+    "MalformedRequest",
+    "MissingExtra",
+    "PointsmanError",
+    "TooLarge",
+    "Unauthorized",
+    "UnknownModel",
+    "UpstreamError",
+    "UpstreamTimeout",
+    "UpstreamUnavailable",
+    "WrongContentType",
+]
+
+
+class PointsmanError(Exception):
+    """Base of every deliberate error."""
+
+    status: int = 500  # hint for HTTP
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint  # the way out, one line
+
+
+class CallerError(PointsmanError):
+    """The request is wrong; sending it again unchanged cannot help."""
+
+    status = 400
+
+    def __init__(self, message: str, *, hint: str = "", param: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.param = param  # the field at fault, when one is
+
+
+class MalformedRequest(CallerError):
+    """The body is not JSON or not of the format's shape."""
+
+
+class UnknownModel(CallerError):
+    """The model id is neither a tier nor configured."""
+
+    status = 404
+
+
+class TooLarge(CallerError):
+    """A body, header set or nesting is over its limit."""
+
+    status = 413
+
+
+class WrongContentType(CallerError):
+    """The body is not declared as JSON."""
+
+    status = 415
+
+
+class Unauthorized(CallerError):
+    """The key is missing or wrong."""
+
+    status = 401
+
+
+class ConfigError(PointsmanError):
+    """The operator's configuration is wrong. ``place`` is ``file:line`` where known."""
+
+    def __init__(self, message: str, *, place: str = "", hint: str = "") -> None:
+        super().__init__(f"{place}: {message}" if place else message, hint=hint)
+        self.place = place
+
+
+class LexiconError(ConfigError):
+    """A lexicon file or one of its patterns is wrong."""
+
+
+class MissingExtra(PointsmanError):
+    """An optional dependency is not installed."""
+
+    def __init__(self, extra: str, *, needed_for: str) -> None:
+        super().__init__(
+            f"{needed_for} needs an optional dependency", hint=f"pip install 'pointsman[{extra}]'"
+        )
+        self.extra = extra
+
+
+class UpstreamError(PointsmanError):
+    """The provider failed. The message never carries a key or a body."""
+
+    status = 502
+
+
+class UpstreamTimeout(UpstreamError):
+    """The provider did not answer in time."""
+
+    status = 504
+
+
+class UpstreamUnavailable(UpstreamError):
+    """The provider cannot be reached, or its circuit breaker is open."""
+
+    status = 503

@@ -1,0 +1,68 @@
+"""Signals: the patterns every classifier listens for, as data.
+
+A lexicon (a tier profile, a set of domains, a user's file) declares signals; a ``SignalTable`` gives all of
+them one total order, so that what a scan found is one integer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+__all__ = ["Kind", "Signal", "SignalTable"]
+
+
+class Kind(StrEnum):
+    """How a pattern is to be read. Text and patterns are lower-cased before they meet."""
+
+    SUBSTRING = "substring"  # a literal, anywhere: the seed's way, and the way for scripts without spaces
+    WORD = "word"  # a literal between word boundaries of its own script
+    REGEX = "regex"  # a regular expression, linear-time subset
+
+
+class Signal(msgspec.Struct, frozen=True, order=True):
+    """One pattern and where it belongs. Equal signals of different groups are different signals."""
+
+    lexicon: str  # "seed", "default", "domains", the user's name
+    group: str  # a tier dimension, a domain
+    pattern: str
+    kind: Kind = Kind.WORD
+
+    @property
+    def id(self) -> str:
+        """Stable name: ``lexicon/group/pattern``."""
+        return f"{self.lexicon}/{self.group}/{self.pattern}"
+
+
+class SignalTable:
+    """All signals of a policy in total order; signal *i* is bit *i* of ``Evidence.hits``."""
+
+    def __init__(self, signals: Iterable[Signal]) -> None:
+        self.signals: Final[tuple[Signal, ...]] = tuple(sorted(set(signals)))
+        self._bits: Final = {signal: 1 << index for index, signal in enumerate(self.signals)}
+        masks: dict[tuple[str, str], int] = {}
+        for signal, bit in self._bits.items():
+            key = (signal.lexicon, signal.group)
+            masks[key] = masks.get(key, 0) | bit
+        self._masks: Final = masks
+
+    def __len__(self) -> int:
+        return len(self.signals)
+
+    def bit(self, signal: Signal) -> int:
+        """The one-bit mask of a signal. Raises ``KeyError`` for one that is not in the table."""
+        return self._bits[signal]
+
+    def mask(self, lexicon: str, group: str) -> int:
+        """The mask of a whole group; 0 when the table has none of it."""
+        return self._masks.get((lexicon, group), 0)
+
+    def of(self, hits: int) -> Iterator[Signal]:
+        """The signals in a mask, in total order."""
+        while hits:
+            low = hits & -hits
+            yield self.signals[low.bit_length() - 1]
+            hits ^= low

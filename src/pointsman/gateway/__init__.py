@@ -1,0 +1,1 @@
+"""Floor 7: HTTP in, HTTP out."""

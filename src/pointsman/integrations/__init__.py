@@ -1,0 +1,1 @@
+"""Floor 7: optional frameworks, each an extra."""

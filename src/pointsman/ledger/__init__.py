@@ -1,0 +1,1 @@
+"""Floor 6: where decisions, attempts and outcomes are appended."""

@@ -1,0 +1,1 @@
+"""Floor 6: the ChatModel port and its implementations."""

@@ -1,0 +1,1 @@
+"""Floor 6: where session memory is kept."""

@@ -1,0 +1,1 @@
+"""Floor 1: the person's words inside what an agent sends."""

@@ -1,0 +1,1 @@
+"""Floor 3: which model tier should serve a prompt."""

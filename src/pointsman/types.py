@@ -1,0 +1,192 @@
+"""The vocabulary every other module shares: what a turn is, what a scan found, what is asked and answered.
+
+Nothing here does anything. The types on the path of every request are ``msgspec.Struct``s: frozen like a
+dataclass, and ten times cheaper to build (0.07 against 0.74 µs; docs/decisions/0003).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Protocol
+
+import msgspec
+
+__all__ = [
+    "Answer",
+    "Evidence",
+    "History",
+    "Message",
+    "Need",
+    "Reason",
+    "Role",
+    "Script",
+    "Stage",
+    "Tier",
+    "ToolCall",
+    "ToolResult",
+    "Turn",
+    "WireFormat",
+]
+
+
+class Tier(StrEnum):
+    """How capable a model a prompt needs, cheapest first. Source: seed "Prompt Classifier"."""
+
+    SIMPLE = "SIMPLE"
+    MEDIUM = "MEDIUM"
+    COMPLEX = "COMPLEX"
+    REASONING = "REASONING"
+
+    @property
+    def rank(self) -> int:
+        """Position from the cheapest, starting at 0."""
+        return _TIER_RANK[self]
+
+
+_TIER_RANK = {tier: rank for rank, tier in enumerate(Tier)}
+
+
+class WireFormat(StrEnum):
+    """The three request formats agents speak."""
+
+    CHAT = "chat"  # POST /v1/chat/completions
+    RESPONSES = "responses"  # POST /v1/responses
+    MESSAGES = "messages"  # POST /v1/messages
+
+
+class Role(StrEnum):
+    """Who a message is from. ``developer`` counts as system; a message of tool results alone is TOOL."""
+
+    SYSTEM = "system"
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+
+
+class Stage(StrEnum):
+    """Which stage decided the tier."""
+
+    FORCED = "forced"  # the caller named a tier or a model
+    OVERRIDE = "override"  # a special rule of the profile
+    RULES = "rules"  # the weighted score
+    HEAD = "head"  # the learned head
+    VERIFIED = "verified"  # a model was asked and answered
+    FALLBACK = "fallback"  # a model was asked, failed, and the profile says what then
+
+
+class Script(StrEnum):
+    """The writing system most of a text's letters belong to."""
+
+    LATIN = "latin"
+    CYRILLIC = "cyrillic"
+    GREEK = "greek"
+    ARABIC = "arabic"
+    HEBREW = "hebrew"
+    DEVANAGARI = "devanagari"
+    THAI = "thai"
+    HAN = "han"
+    KANA = "kana"
+    HANGUL = "hangul"
+    OTHER = "other"
+    NONE = "none"  # no letters at all
+
+
+class ToolCall(msgspec.Struct, frozen=True, gc=False):
+    """A tool call as the model wrote it."""
+
+    id: str
+    name: str
+    arguments: str  # JSON text exactly as sent; may be malformed
+
+
+class ToolResult(msgspec.Struct, frozen=True, gc=False):
+    """What a tool call returned."""
+
+    call_id: str
+    text: str
+    is_error: bool | None = None  # None where the format has no such field
+
+
+class Message(msgspec.Struct, frozen=True, gc=False):
+    """One message of any wire format. Thinking blocks are left out: they are never evidence."""
+
+    role: Role
+    texts: tuple[str, ...] = ()  # text blocks in order, as sent
+    calls: tuple[ToolCall, ...] = ()
+    results: tuple[ToolResult, ...] = ()
+    images: int = 0
+
+
+class History(Protocol):
+    """The messages of a request, decoded only where somebody looks."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> Message: ...
+
+    def __iter__(self) -> Iterator[Message]: ...
+
+    def digest(self, count: int, /) -> bytes:
+        """Digest of the first ``count`` messages exactly as they were sent."""
+        ...
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """One request as the agent sent it."""
+
+    format: WireFormat
+    history: History
+    system: str = ""
+    tools: tuple[str, ...] = ()  # names of the tools offered
+    model: str = "auto"  # the model id the caller asked for
+    session: str = ""
+    arrived_at: float = 0.0  # seconds since the epoch; time arrives inside the turn
+
+
+class Evidence(msgspec.Struct, frozen=True, gc=False):
+    """What one scan of the person's words found.
+
+    ``hits`` is a set of signals as a bit mask: bit *i* stands for signal *i* of the ``SignalTable`` that
+    scanned the text. A group's hits are ``(hits & group_mask).bit_count()``: no loop, one total order.
+    """
+
+    text: str  # the person's words
+    hits: int
+    characters: int
+    utf16_units: int
+    tokens: int  # estimate: UTF-8 bytes // 4
+    questions: int  # question marks
+    script: Script
+
+
+class Reason(msgspec.Struct, frozen=True, gc=False):
+    """One step of an explanation. Reasons are appended, never overwritten."""
+
+    code: str  # stable and greppable: "tiers.override.reasoning"
+    detail: str  # for a person
+
+
+class Need(msgspec.Struct, frozen=True, gc=False):
+    """A question only a model can answer. Decisions yield it and are sent an ``Answer``."""
+
+    kind: str  # "verify_tier", "judge_capability", "guidance"
+    system: str  # instructions; the caller's text is never here
+    text: str  # the caller's text, delimited data
+    labels: tuple[str, ...] = ()  # the only answers allowed, when constrained
+    max_tokens: int = 16
+    timeout_ms: int = 500
+    model: str = ""  # configured name of the model to ask; empty = the driver's default
+
+
+class Answer(msgspec.Struct, frozen=True, gc=False):
+    """A reply to a need, or its failure. Unavailable and "no" are different answers."""
+
+    text: str = ""
+    error: str = ""  # why there is no reply: "timeout", "no-key", "budget", "upstream: …"
+    elapsed_ms: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        """True when a model replied."""
+        return not self.error

@@ -1,0 +1,17 @@
+"""The shared vocabulary."""
+
+from pointsman.evidence import Kind, ReMatcher, Scanner, Signal, SignalTable
+from pointsman.types import Tier
+
+
+def test_tiers_are_ordered_from_the_cheapest() -> None:
+    assert [tier.rank for tier in Tier] == [0, 1, 2, 3]
+
+
+def test_a_scan_finds_words_and_substrings_apart() -> None:
+    word = Signal("t", "code", "let", Kind.WORD)
+    substring = Signal("t", "code", "let", Kind.SUBSTRING)
+    table = SignalTable([word, substring])
+    scanner = Scanner(table, ReMatcher(table))
+    assert list(table.of(scanner.scan("A letter").hits)) == [substring]
+    assert scanner.scan("Let it be").hits == table.mask("t", "code")
