@@ -17,6 +17,7 @@ __all__ = [
     "Evidence",
     "History",
     "Message",
+    "ModelSpec",
     "Need",
     "Reason",
     "Role",
@@ -190,3 +191,19 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
     def ok(self) -> bool:
         """True when a model replied."""
         return not self.error
+
+
+class ModelSpec(msgspec.Struct, frozen=True):
+    """A model an operator configured. Prices are per million tokens, in the operator's currency."""
+
+    name: str  # the name in the configuration
+    upstream: str  # the upstream that serves it
+    id: str  # the model id sent to that upstream
+    price_in: float = 0.0
+    price_out: float = 0.0
+    price_cached_in: float | None = None  # None: cached input costs what input costs
+    window: int | None = None  # context window in tokens; None: unknown, never filtered on
+    abilities: frozenset[str] | None = (
+        None  # "tools", "vision", "structured"; None: unknown, never filtered on
+    )
+    formats: frozenset[WireFormat] = frozenset(WireFormat)  # what its upstream speaks natively

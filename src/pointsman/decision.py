@@ -1,0 +1,53 @@
+"""What the engine answers for one turn, and what is written down about it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from pointsman.types import Reason, Stage, Tier, WireFormat
+
+__all__ = ["Addition", "Decision", "TierOutcome"]
+
+
+class TierOutcome(msgspec.Struct, frozen=True, gc=False):
+    """The tier part of a decision, in plain values."""
+
+    tier: Tier
+    score: float
+    confidence: float
+    signals: tuple[str, ...]
+    stage: Stage
+    needs_verification: bool = False
+
+
+class Addition(msgspec.Struct, frozen=True, gc=False):
+    """Text to add at the end of what the model sees, this time only."""
+
+    source: str  # "guidance" or "domains"
+    text: str
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything decided for one turn; plain values, so that it can be stored, shown and replayed."""
+
+    id: str
+    session: str
+    format: WireFormat
+    model_asked: str
+    arrived_at: float  # seconds since the epoch
+    policy: str  # version hash of the policy that decided
+    tier: TierOutcome | None  # None when the caller named a model, or deciding failed (see ``abstained``)
+    chain: tuple[str, ...]  # configured model names, first choice first; never empty when serving
+    additions: tuple[Addition, ...] = ()
+    reasons: tuple[Reason, ...] = ()
+    abstained: tuple[Reason, ...] = ()  # what failed open, and why
+    signals: tuple[str, ...] = ()  # ids of all signals found, in total order: enough to replay
+    characters: int = 0
+    tokens: int = 0  # estimate over the person's words
+    utf16_units: int = 0
+    questions: int = 0
+    script: str = ""
+    elapsed_us: float = 0.0  # CPU-side time spent deciding, verification excluded
+    domains: dict[str, object] | None = None  # shape of the ``classify`` contract
+    guidance: dict[str, object] | None = None
+    capabilities: dict[str, object] | None = None
