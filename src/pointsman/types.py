@@ -6,14 +6,19 @@ dataclass, and ten times cheaper to build (0.07 against 0.74 µs; docs/decisions
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 __all__ = [
     "Answer",
+    "Encoder",
     "Evidence",
     "History",
     "Message",
@@ -166,6 +171,19 @@ class Reason(msgspec.Struct, frozen=True, gc=False):
 
     code: str  # stable and greppable: "tiers.override.reasoning"
     detail: str  # for a person
+
+
+class Encoder(Protocol):
+    """Turns texts into vectors: a local embedding model, present only where its extra is installed."""
+
+    @property
+    def name(self) -> str:
+        """Name and version of the table or model: part of every cache key and calibration file."""
+        ...
+
+    def encode(self, texts: Sequence[str], /) -> NDArray[np.float32]:
+        """One row of unit length per text (all zeros for a text without a known token); deterministic."""
+        ...
 
 
 class Need(msgspec.Struct, frozen=True, gc=False):
