@@ -1,0 +1,56 @@
+"""What every command shares: errors, JSON, and reading lines."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import typer
+
+from pointsman.errors import PointsmanError
+
+__all__ = ["FAILED", "USAGE", "json_line", "print_json", "read_lines", "report_error"]
+
+FAILED: Final = 1  # done, but some lines or checks failed
+USAGE: Final = 2  # wrong usage or configuration
+
+_encoder: Final = msgspec.json.Encoder()
+
+
+def report_error(error: PointsmanError) -> int:
+    """Print one line, and the way out where one is known. Returns the exit code."""
+    typer.echo(f"pointsman: {error}", err=True)
+    if error.hint:
+        typer.echo(f"  hint: {error.hint}", err=True)
+    return USAGE
+
+
+def json_line(value: object) -> str:
+    """One line of JSON."""
+    return _encoder.encode(value).decode()
+
+
+def print_json(value: object) -> None:
+    """Indented JSON on standard output."""
+    typer.echo(msgspec.json.format(_encoder.encode(value), indent=2).decode())
+
+
+def read_lines(file: Path | None) -> Iterator[tuple[int, bytes]]:
+    """Yield the numbered, non-blank lines of a file, or of standard input when ``file`` is None or ``-``."""
+    if file is None or str(file) == "-":
+        yield from _numbered(sys.stdin.buffer)
+        return
+    try:
+        with file.open("rb") as lines:
+            yield from _numbered(lines)
+    except OSError as error:
+        raise PointsmanError(f"cannot read {file}: {error.strerror}") from error
+
+
+def _numbered(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            yield number, line
