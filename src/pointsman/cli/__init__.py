@@ -20,7 +20,7 @@ __all__ = ["app", "main"]
 COMMANDS: Final[tuple[str, ...]] = ()
 
 
-def _version(value: bool) -> None:  # noqa: FBT001 - the shape of a typer callback
+def _version(value: bool) -> None:
     if value:
         from pointsman import __version__
 

@@ -1,0 +1,5 @@
+"""``python -m pointsman`` is the command ``pointsman``."""
+
+from pointsman.cli import main
+
+main()
