@@ -1,0 +1,273 @@
+"""What an operator can set: one frozen type per table of ``pointsman.toml``.
+
+These types are the only description of the file: the loader checks against them, and the page
+``docs/reference/configuration.md`` is printed from them.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta, field
+
+from pointsman.config.secret import Secret
+from pointsman.types import ModelSpec, Tier, WireFormat
+
+__all__ = [
+    "CapabilitiesSpec",
+    "Config",
+    "DomainsSpec",
+    "GuidanceSpec",
+    "LedgerSpec",
+    "Mode",
+    "ModelTable",
+    "ServerSpec",
+    "SessionsSpec",
+    "TextMode",
+    "TiersSpec",
+    "UpstreamSpec",
+    "VerifySpec",
+    "state_file",
+]
+
+Mode = Literal["off", "observe", "on"]
+TextMode = Literal["off", "hash", "redacted", "full"]
+
+_Share = Annotated[float, Meta(ge=0, le=1)]
+_Price = Annotated[float, Meta(ge=0)]
+_Count = Annotated[int, Meta(ge=1)]
+_Millis = Annotated[int, Meta(ge=1)]
+
+
+def state_file(name: str) -> Path:
+    """Return where a file of ours lives by default: the user's state directory (XDG base directories)."""
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "pointsman" / name
+
+
+class UpstreamSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """A provider: where it is, how to prove who we are, what it speaks."""
+
+    name: Annotated[str, Meta(description="")] = ""  # the table's own name, never a key of the file
+    base_url: Annotated[str, Meta(description="Address up to and including `/v1`.")]
+    key: Annotated[
+        Secret | None,
+        Meta(description='The key, as a reference: `"${MAIN_API_KEY}"`. None for local servers.'),
+    ] = None
+    formats: Annotated[frozenset[WireFormat], Meta(description="The request formats it speaks natively.")] = (
+        frozenset({WireFormat.CHAT})
+    )
+    # 5 s and 600 s are what both vendors' SDKs allow, so a caller never waits longer here than without us.
+    connect_timeout_ms: Annotated[_Millis, Meta(description="Longest wait for a connection.")] = 5_000
+    first_byte_timeout_ms: Annotated[
+        _Millis,
+        Meta(
+            description="Longest wait for the first byte of a stream; an unstreamed answer has only a total."
+        ),
+    ] = 120_000
+    total_timeout_ms: Annotated[_Millis, Meta(description="Longest time one attempt may take.")] = 600_000
+
+
+class ModelTable(msgspec.Struct, frozen=True, kw_only=True):
+    """A model. Prices are per million tokens, in a currency of your choice."""
+
+    upstream: Annotated[str, Meta(description="Name of the upstream that serves it.")]
+    id: Annotated[str, Meta(description="The model id sent to that upstream.")]
+    price_in: Annotated[_Price, Meta(description="Price of input.")] = field(default=0.0, name="in")
+    price_out: Annotated[_Price, Meta(description="Price of output.")] = field(default=0.0, name="out")
+    price_cached_in: Annotated[
+        _Price | None,
+        Meta(description="Price of input read from the provider's cache; default: that of input."),
+    ] = field(default=None, name="cached_in")
+    window: Annotated[
+        _Count | None,
+        Meta(description="Context window in tokens. Unknown when not given, and not filtered on."),
+    ] = None
+    abilities: Annotated[
+        frozenset[Literal["tools", "vision", "structured"]] | None,
+        Meta(description="What it can do. Unknown when not given, and not filtered on."),
+    ] = None
+
+    def spec(self, name: str, upstream: UpstreamSpec) -> ModelSpec:
+        """Return the model as the rest of the program knows it."""
+        return ModelSpec(
+            name=name,
+            upstream=self.upstream,
+            id=self.id,
+            price_in=self.price_in,
+            price_out=self.price_out,
+            price_cached_in=self.price_cached_in,
+            window=self.window,
+            abilities=None if self.abilities is None else frozenset[str](self.abilities),
+            formats=upstream.formats,
+        )
+
+
+class VerifySpec(msgspec.Struct, frozen=True, kw_only=True):
+    """When a cheap model is asked to confirm a tier, and what that may cost. Without it none is asked."""
+
+    model: Annotated[str, Meta(description="Name of the model to ask.")]
+    margin: Annotated[
+        _Share, Meta(description="Ask only when the score lies this close to a boundary between tiers.")
+    ] = 0.05
+    share: Annotated[_Share, Meta(description="Ask for at most this share of requests.")] = 0.15
+    timeout_ms: Annotated[_Millis, Meta(description="Longest wait; then the rules decide.")] = 500
+    money_per_day: Annotated[
+        _Price | None, Meta(description="Spend at most this much a day, in the currency of the prices.")
+    ] = None
+    cache: Annotated[
+        int, Meta(ge=0, description="Answers remembered, so that no text is asked about twice.")
+    ] = 4_096  # entries of a hash and a label: under 1 MB
+
+
+class TiersSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """Which model serves which tier, and how the tier is decided."""
+
+    profile: Annotated[
+        str, Meta(description="`default`, `seed`, or the path of a profile file of your own.")
+    ] = "default"
+    simple: Annotated[str | None, Meta(description="Model of tier SIMPLE.")] = None
+    medium: Annotated[str | None, Meta(description="Model of tier MEDIUM.")] = None
+    complex: Annotated[str | None, Meta(description="Model of tier COMPLEX.")] = None
+    reasoning: Annotated[str | None, Meta(description="Model of tier REASONING.")] = None
+    boundaries: Annotated[
+        tuple[float, float, float] | None,
+        Meta(description="Scores at which MEDIUM, COMPLEX and REASONING begin; default: the profile's."),
+    ] = None
+    verify: Annotated[VerifySpec | None, Meta(description="See [tiers.verify].")] = None
+
+    @property
+    def models(self) -> dict[Tier, str]:
+        """The model named for each tier; a tier without one is left out."""
+        named = zip(Tier, (self.simple, self.medium, self.complex, self.reasoning), strict=True)
+        return {tier: model for tier, model in named if model is not None}
+
+
+class GuidanceSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether a stuck agent is told so."""
+
+    mode: Annotated[
+        Mode,
+        Meta(description="`observe` decides and records but adds nothing to a prompt; `on` adds the hint."),
+    ] = "observe"
+    control: Annotated[
+        _Share,
+        Meta(description="Share of sessions in which a due hint is withheld, to learn whether hints help."),
+    ] = 0.1
+    seed: Annotated[int, Meta(description="Which sessions the control share falls on.")] = 0
+    escalate: Annotated[
+        tuple[Literal["consult", "raise_tier", "stop"], ...],
+        Meta(description="What follows, in order, when a hint did not help."),
+    ] = ("consult",)
+    poll_tools: Annotated[
+        frozenset[str], Meta(description="Tools that are meant to be called again and again.")
+    ] = frozenset()
+
+
+class DomainsSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the prompt is enriched for the task domains of the conversation."""
+
+    mode: Annotated[
+        Mode,
+        Meta(description="`observe` decides and records but adds nothing to a prompt; `on` adds the text."),
+    ] = "observe"
+    file: Annotated[Path | None, Meta(description="Domains of your own; default: the eleven built in.")] = (
+        None
+    )
+    profiles: Annotated[Path | None, Meta(description="Directory of per-model enrichment profiles.")] = None
+
+
+class CapabilitiesSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the capabilities a task needs are selected."""
+
+    enabled: Annotated[bool, Meta(description="Select capabilities on every request.")] = False
+    file: Annotated[Path | None, Meta(description="The registry of capabilities.")] = None
+
+
+class ServerSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the gateway listens, who may call it, and how much it takes."""
+
+    host: Annotated[str, Meta(description="Address to bind. Other than loopback needs `keys`.")] = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65_535, description="Port to bind; 0 takes a free one.")] = 8484
+    keys: Annotated[
+        tuple[Secret, ...],
+        Meta(
+            description='Keys callers may present: `"${NAME}"`, or `"sha256:…"`. None: no key is asked for.'
+        ),
+    ] = ()
+    max_body_bytes: Annotated[_Count, Meta(description="Largest request body.")] = (
+        32 * 1024 * 1024  # what the Messages API itself takes
+    )
+    max_header_bytes: Annotated[_Count, Meta(description="Largest set of request headers.")] = (
+        64 * 1024  # h11 and nginx refuse far less; agents with many betas send up to 4 kB
+    )
+    max_depth: Annotated[_Count, Meta(description="Deepest nesting of a request body.")] = (
+        100  # JSON Schemas of real tools stay under 30
+    )
+    attempts: Annotated[_Count, Meta(description="Most tries for one request, over all models.")] = (
+        3  # what both vendors' SDKs do: one try and two retries
+    )
+    drain_ms: Annotated[_Millis, Meta(description="How long open streams may finish after SIGTERM.")] = 30_000
+    router_command: Annotated[
+        bool, Meta(description="Answer a message that begins with `/router` here, without calling a model.")
+    ] = False
+
+
+class LedgerSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """What is written down about decisions, and for how long."""
+
+    path: Annotated[
+        Path,
+        Meta(
+            description="The SQLite file; default: `pointsman/ledger.sqlite` in the user's state directory."
+        ),
+    ] = field(default_factory=lambda: state_file("ledger.sqlite"))
+    text: Annotated[
+        TextMode,
+        Meta(
+            description="What is kept of a prompt: nothing, its hash, itself without keys and e-mail, or all."
+        ),
+    ] = "off"
+    queue: Annotated[
+        _Count, Meta(description="Entries that may wait to be written; beyond it they are lost and counted.")
+    ] = 10_000  # a stalled disk for ten seconds at 1,000 requests a second
+    keep_days: Annotated[_Count | None, Meta(description="Entries older than this are removed.")] = 30
+    max_mb: Annotated[_Count | None, Meta(description="Beyond this size the oldest entries are removed.")] = (
+        1_024
+    )
+
+
+class SessionsSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """Where what a session remembers is kept between its turns."""
+
+    store: Annotated[
+        Literal["memory", "sqlite", "valkey"],
+        Meta(description="`memory` forgets at restart, `sqlite` does not, `valkey` is shared by replicas."),
+    ] = "memory"
+    size: Annotated[_Count, Meta(description="Sessions kept; the least recently used goes first.")] = (
+        10_000  # about 2 kB each
+    )
+    ttl_s: Annotated[_Count, Meta(description="Seconds after which an unused session is forgotten.")] = 86_400
+    path: Annotated[
+        Path,
+        Meta(description="File of store `sqlite`; default: `pointsman/sessions.sqlite` beside the ledger."),
+    ] = field(default_factory=lambda: state_file("sessions.sqlite"))
+    url: Annotated[Secret | None, Meta(description='Address of store `valkey`: `"${VALKEY_URL}"`.')] = None
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything an operator can set. Models come with the formats of their upstream."""
+
+    source: str = ""  # the file it was read from; empty when there was none
+    upstreams: dict[str, UpstreamSpec] = field(default_factory=dict)
+    models: dict[str, ModelSpec] = field(default_factory=dict)
+    tiers: TiersSpec = field(default_factory=TiersSpec)
+    guidance: GuidanceSpec = field(default_factory=GuidanceSpec)
+    domains: DomainsSpec = field(default_factory=DomainsSpec)
+    capabilities: CapabilitiesSpec = field(default_factory=CapabilitiesSpec)
+    server: ServerSpec = field(default_factory=ServerSpec)
+    ledger: LedgerSpec = field(default_factory=LedgerSpec)
+    sessions: SessionsSpec = field(default_factory=SessionsSpec)
