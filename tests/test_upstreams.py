@@ -1,0 +1,14 @@
+"""Values that the configuration and the gateway share."""
+
+from pointsman.upstreams import Secret, UpstreamSpec, hash_key
+
+
+def test_a_secret_never_shows_itself() -> None:
+    spec = UpstreamSpec(name="main", base_url="https://llm.example.com/v1", key=Secret("sk-canary"))
+    assert "sk-canary" not in f"{spec} {spec!r} {spec.key} {spec.key!r}"
+    assert spec.key is not None
+    assert spec.key.reveal() == "sk-canary"
+
+
+def test_equal_keys_have_equal_digests() -> None:
+    assert hash_key("a") == hash_key("a") != hash_key("b")
