@@ -1,0 +1,21 @@
+"""What the tier decision is: ``TierDecision``."""
+
+from __future__ import annotations
+
+import msgspec
+
+from pointsman.types import Reason, Stage, Tier
+
+__all__ = ["TierDecision"]
+
+
+class TierDecision(msgspec.Struct, frozen=True, gc=False):
+    """The tier of one prompt, how it came about and how sure it is."""
+
+    tier: Tier
+    score: float
+    confidence: float  # 0.5 at a boundary .. 1; of the rules, also after verification
+    signals: tuple[str, ...]  # what fired, for a person
+    stage: Stage
+    needs_verification: bool  # the rules were unsure
+    reasons: tuple[Reason, ...]

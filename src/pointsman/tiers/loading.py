@@ -1,0 +1,99 @@
+"""Reading a tier profile from TOML, with errors that name the file, the line and the nearest valid key."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from difflib import get_close_matches
+from importlib import resources
+from typing import Final
+
+import msgspec
+
+from pointsman.errors import ConfigError
+from pointsman.tiers.profile import (
+    Confidence,
+    Dimension,
+    Margin,
+    Override,
+    Ramp,
+    Step,
+    TierProfile,
+    Verification,
+)
+
+__all__ = ["BUILTIN_PROFILES", "builtin_profile", "load_profile"]
+
+#: Profiles that ship inside the package.
+BUILTIN_PROFILES: Final = ("seed",)
+
+_TABLES: Final[dict[str, tuple[type[msgspec.Struct], ...]]] = {
+    "": (TierProfile,),
+    "dimensions": (Dimension,),
+    "escalation": (Confidence, Margin),
+    "overrides": (Override,),
+    "ramp": (Ramp,),
+    "steps": (Step,),
+    "verification": (Verification,),
+}
+
+
+def builtin_profile(name: str) -> TierProfile:
+    """A profile that ships with the package.
+
+    Raises:
+        ConfigError: there is none of that name.
+    """
+    if name not in BUILTIN_PROFILES:
+        raise ConfigError(
+            f'unknown tier profile "{name}"',
+            hint=f"built in: {', '.join(BUILTIN_PROFILES)}; anything else is the path of a TOML file",
+        )
+    resource = resources.files(__package__) / "profiles" / f"{name}.toml"
+    return load_profile(resource.read_text(encoding="utf-8"), resource.name)
+
+
+def load_profile(text: str, source: str) -> TierProfile:
+    """Read a profile from TOML text; ``source`` is the file's name in errors.
+
+    Raises:
+        ConfigError: not TOML, an unknown or mistyped key, or values that contradict each other.
+    """
+    try:
+        return msgspec.convert(tomllib.loads(text), TierProfile)
+    except tomllib.TOMLDecodeError as error:
+        line = re.search(r"line (\d+)", str(error))
+        raise ConfigError(str(error), place=f"{source}:{line[1]}" if line else source) from None
+    except msgspec.ValidationError as error:
+        raise _explain(str(error), text, source) from None
+
+
+def _explain(message: str, text: str, source: str) -> ConfigError:
+    """Turn msgspec's ``… - at `$.dimensions[2].weight``` into a place and a hint."""
+    what, _, at = message.partition(" - at `$")
+    path = re.findall(r"\w+|\[\d+\]", at.rstrip("`"))
+    unknown = re.search(r"unknown field `(.+?)`", what)
+    if not unknown:
+        return ConfigError(f"{what} at {'.'.join(path) or 'the top'}", place=f"{source}:{_line(text, path)}")
+    key = unknown[1]
+    table = next((part for part in reversed(path) if part in _TABLES), "")
+    near = get_close_matches(key, [name for type_ in _TABLES[table] for name in type_.__struct_fields__], n=1)
+    where = f" in [{table}]" if table else ""
+    meant = f'; did you mean "{near[0]}"?' if near else ""
+    return ConfigError(f'unknown key "{key}"{where}{meant}', place=f"{source}:{_line(text, [*path, key])}")
+
+
+def _line(text: str, path: list[str]) -> int:
+    """The line of the deepest part of a path that can be found; 1 when none can."""
+    lines = text.splitlines()
+    at = 0
+    for name, following in zip(path, [*path[1:], ""], strict=True):
+        if name.startswith("["):
+            continue
+        count = int(following[1:-1]) if following.startswith("[") else 0
+        pattern = re.compile(rf"^\s*\[*{name}\]*\s*(=|$)|[{{,]\s*{name}\s*=|^\s*{name}\.")
+        found = [index for index in range(at, len(lines)) if pattern.search(lines[index])]
+        if not found:
+            break
+        at = found[min(count, len(found) - 1)]
+    return at + 1

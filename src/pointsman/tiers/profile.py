@@ -1,0 +1,226 @@
+"""A tier profile: everything about scoring a prompt that is data.
+
+A dimension measures one thing (tokens, keyword hits, question marks), maps the measure to a score by steps
+or by a ramp, and adds ``weight * score`` to the sum. Boundaries cut the sum into tiers. The code is one;
+profiles differ only in these values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from enum import StrEnum
+from string import Formatter
+from typing import Final
+
+import msgspec
+
+from pointsman.evidence import Kind, Signal
+from pointsman.types import Tier
+
+__all__ = [
+    "Confidence",
+    "Dimension",
+    "Margin",
+    "Matching",
+    "Measure",
+    "Override",
+    "Ramp",
+    "Step",
+    "TierProfile",
+    "TokenEstimate",
+    "Verification",
+    "signal_of",
+]
+
+#: What a signal's text may name.
+PLACEHOLDERS: Final = frozenset({"confidence", "count", "keywords", "tokens"})
+
+
+class Measure(StrEnum):
+    """What a dimension counts."""
+
+    TOKENS = "tokens"  # the profile's token estimate
+    HITS = "hits"  # different keywords and patterns of the dimension found in the text
+    QUESTIONS = "questions"  # question marks
+
+
+class Matching(StrEnum):
+    """How the keywords of a profile are found."""
+
+    SUBSTRINGS = "substrings"  # anywhere, also inside other words: the seed's way
+    WORDS = "words"  # whole words; substrings in scripts written without spaces
+
+
+class TokenEstimate(StrEnum):
+    """How tokens are estimated."""
+
+    UTF16 = "utf16"  # floor(UTF-16 code units / 4): the seed's way
+    UTF8 = "utf8"  # floor(UTF-8 bytes / 4): 0.9 of the exact count for Chinese, where UTF-16 gives 0.42
+
+
+class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A TOML table of a profile."""
+
+
+class Step(_Table, frozen=True, kw_only=True):
+    """From ``at`` on (until the next step), the dimension scores ``score``."""
+
+    at: int
+    score: float
+    signal: str = ""  # overrides the dimension's
+    shown: int = 3  # keywords named in the signal
+
+
+class Ramp(_Table, frozen=True, kw_only=True):
+    """A score that grows with the logarithm of the measure, flat outside ``start``..``end``."""
+
+    start: int
+    end: int
+    low: float = -1.0
+    high: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.start < self.end:
+            raise ValueError("a ramp needs 1 <= start < end")
+
+    def at(self, measure: int) -> float:
+        """The score at a measure. ``low + (high - low) * log(measure/start) / log(end/start)``, clamped."""
+        if measure <= self.start:
+            return self.low
+        if measure >= self.end:
+            return self.high
+        share = math.log(measure / self.start) / math.log(self.end / self.start)
+        return self.low + (self.high - self.low) * share
+
+
+class Dimension(_Table, frozen=True, kw_only=True):
+    """One thing a prompt is scored on."""
+
+    name: str
+    weight: float
+    measure: Measure = Measure.HITS
+    signal: str = ""  # what is shown when it scores; empty = the dimension never shows
+    steps: tuple[Step, ...] = ()
+    ramp: Ramp | None = None
+    patterns: tuple[str, ...] = ()  # regular expressions, linear-time subset, on lower-cased text
+    keywords: dict[str, tuple[str, ...]] = {}  # language -> words; order is the order of display
+
+    def __post_init__(self) -> None:
+        if bool(self.steps) == (self.ramp is not None):
+            raise ValueError(f'dimension "{self.name}" needs either steps or a ramp')
+        if [step.at for step in self.steps] != sorted({step.at for step in self.steps}):
+            raise ValueError(f'the steps of dimension "{self.name}" must rise')
+        if (self.measure is Measure.HITS) != bool(self.patterns or self.keywords):
+            raise ValueError(f'dimension "{self.name}": keywords and patterns belong to measure "hits" alone')
+        for signal in (self.signal, *(step.signal for step in self.steps)):
+            _check_placeholders(signal)
+
+
+class Override(_Table, frozen=True, kw_only=True):
+    """A condition that decides the tier whatever the sum is. All conditions given must hold."""
+
+    name: str
+    tier: Tier
+    signal: str
+    confidence: float | None = None  # exactly this
+    least_confidence: float | None = None  # max(sigmoid(score), this)
+    tokens_above: int | None = None
+    count_of: tuple[str, ...] = ()  # dimensions whose hits are added up
+    count_from: int = 0
+    unless_long: int | None = None  # with ``needs``: enough on its own when the text has more UTF-16 units
+    needs: tuple[str, ...] = ()  # dimensions of which one must have a hit
+    shown_of: tuple[str, ...] = ()  # dimensions whose keywords the signal names; the first three
+
+    def __post_init__(self) -> None:
+        if (self.confidence is None) == (self.least_confidence is None):
+            raise ValueError(f'override "{self.name}" needs either confidence or least_confidence')
+        if self.tokens_above is None and not self.count_of:
+            raise ValueError(f'override "{self.name}" needs a condition: tokens_above or count_of')
+        _check_placeholders(self.signal)
+
+
+class Confidence(_Table, frozen=True, kw_only=True, tag_field="rule", tag="confidence"):
+    """Ask a model when the confidence is below a threshold: the seed's rule."""
+
+    below: float
+    signal: str = ""
+
+    def is_unsure(self, *, distance: float, confidence: float) -> bool:  # noqa: ARG002
+        """Whether to ask a model."""
+        return confidence < self.below
+
+
+class Margin(_Table, frozen=True, kw_only=True, tag_field="rule", tag="margin"):
+    """Ask a model when the score is nearer than ``within`` to a boundary."""
+
+    within: float
+    signal: str = ""
+
+    def is_unsure(self, *, distance: float, confidence: float) -> bool:  # noqa: ARG002
+        """Whether to ask a model."""
+        return distance < self.within
+
+
+class Verification(_Table, frozen=True, kw_only=True):
+    """How a model is asked for the tier, and what holds when it does not answer."""
+
+    rubric: str
+    cut: int = 500  # characters of the text shown; source: seed, "How it works"
+    max_tokens: int = 10  # one label; source: the seed's classifier call
+    timeout_ms: int = 500  # source: design page, stage 3
+    on_failure: Tier | None = None  # None keeps the rules' tier
+
+
+class TierProfile(_Table, frozen=True, kw_only=True):
+    """A complete profile. ``name`` is also the lexicon name of its signals."""
+
+    name: str
+    description: str
+    tokens: TokenEstimate
+    matching: Matching
+    boundaries: tuple[float, float, float]  # score from which MEDIUM, COMPLEX, REASONING begin
+    steepness: float  # confidence = 1 / (1 + exp(-steepness * distance to the nearest boundary))
+    escalation: Confidence | Margin
+    verification: Verification
+    dimensions: tuple[Dimension, ...]
+    overrides: tuple[Override, ...] = ()
+    without_signals: Tier | None = None  # at least this tier, and unsure, when no keyword at all is found
+
+    def __post_init__(self) -> None:
+        if list(self.boundaries) != sorted(self.boundaries):
+            raise ValueError("boundaries must rise")
+        names = [dimension.name for dimension in self.dimensions]
+        if len(set(names)) != len(names):
+            raise ValueError("two dimensions have the same name")
+        for override in self.overrides:
+            for name in (*override.count_of, *override.needs, *override.shown_of):
+                if name not in names:
+                    raise ValueError(f'override "{override.name}" names an unknown dimension "{name}"')
+
+    def signals(self) -> Iterator[Signal]:
+        """Every signal the profile listens for, in the order of its file."""
+        for dimension in self.dimensions:
+            for words in dimension.keywords.values():
+                for word in words:
+                    yield signal_of(self, dimension, word)
+            for pattern in dimension.patterns:
+                yield Signal(self.name, dimension.name, pattern, Kind.REGEX)
+
+
+def signal_of(profile: TierProfile, dimension: Dimension, word: str) -> Signal:
+    """The signal of one keyword."""
+    whole = profile.matching is Matching.WORDS and not _written_without_spaces(word)
+    return Signal(profile.name, dimension.name, word.lower(), Kind.WORD if whole else Kind.SUBSTRING)
+
+
+def _written_without_spaces(word: str) -> bool:
+    """True for Thai, Kana, Han, and Hangul, whose particles are written onto the word."""
+    return any("฀" <= c <= "๿" or "぀" <= c <= "鿿" or "가" <= c <= "힣" for c in word)
+
+
+def _check_placeholders(signal: str) -> None:
+    named = {name for _, name, _, _ in Formatter().parse(signal) if name is not None}
+    if unknown := named - PLACEHOLDERS:
+        known = ", ".join(sorted(PLACEHOLDERS))
+        raise ValueError(f'signal "{signal}" names "{min(unknown)}"; known are {known}')

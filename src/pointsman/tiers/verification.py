@@ -1,0 +1,74 @@
+"""Asking a model for the tier: the question, its parse, and what holds when there is no answer."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Final
+
+import msgspec
+
+from pointsman.tiers.decision import TierDecision
+from pointsman.tiers.profile import Verification
+from pointsman.types import Answer, Need, Reason, Stage, Tier
+
+__all__ = ["ask", "cache_key", "parse_tier", "settle"]
+
+_LABELS: Final = tuple(tier.value for tier in Tier)
+
+#: Errors that mean no call was made; every other error is a call that failed. Source: seed, "Failure modes".
+_SKIPPED: Final = frozenset({"no-key", "budget", "no-model"})
+
+
+def ask(verification: Verification, text: str) -> Need:
+    """The question. The text stands alone in the data part, between marker lines it cannot contain."""
+    cut = text[: verification.cut]
+    marker = _marker(cut)
+    return Need(
+        kind="verify_tier",
+        system=verification.rubric.strip(),
+        text=f"{marker}\n{cut}\n{marker}",
+        labels=_LABELS,
+        max_tokens=verification.max_tokens,
+        timeout_ms=verification.timeout_ms,
+    )
+
+
+def parse_tier(reply: str) -> Tier | None:
+    """The tier a reply names: exactly, or else the first of the labels it contains. Source: seed."""
+    upper = reply.strip().upper()
+    return next((tier for tier in Tier if tier == upper), None) or next((t for t in Tier if t in upper), None)
+
+
+def settle(verification: Verification, ruled: TierDecision, answer: Answer) -> TierDecision:
+    """Put the answer, or its failure, in place of the rules' tier."""
+    tier = parse_tier(answer.text) if answer.ok else None
+    if tier is None:
+        return _failed(verification, ruled, answer)
+    verb = "confirmed" if tier is ruled.tier else "overridden"
+    reason = Reason(f"tiers.llm-{verb}", f"the rules said {ruled.tier}, the model {tier}")
+    return msgspec.structs.replace(ruled, tier=tier, stage=Stage.VERIFIED, reasons=(*ruled.reasons, reason))
+
+
+def cache_key(need: Need) -> str:
+    """Equal needs have equal keys: 128 bits over everything that shapes the answer."""
+    parts = (need.kind, need.model, need.system, need.text)
+    return blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def _failed(verification: Verification, ruled: TierDecision, answer: Answer) -> TierDecision:
+    tier = verification.on_failure or ruled.tier
+    if answer.ok:
+        code, why = "llm-invalid", "the reply names no tier"
+    else:
+        code, why = "llm-skipped" if answer.error in _SKIPPED else "llm-failed", answer.error
+    reason = Reason(f"tiers.abstained.{code}", f"{why}; {tier} holds")
+    return msgspec.structs.replace(ruled, tier=tier, stage=Stage.FALLBACK, reasons=(*ruled.reasons, reason))
+
+
+def _marker(text: str) -> str:
+    """A line the text does not contain: a digest of the text, taken again until it is absent."""
+    digest = text
+    while True:
+        digest = blake2b(digest.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+        if digest not in text:
+            return f"=== {digest} ==="
