@@ -15,3 +15,11 @@ def test_a_scan_finds_words_and_substrings_apart() -> None:
     scanner = Scanner(table, ReMatcher(table))
     assert list(table.of(scanner.scan("A letter").hits)) == [substring]
     assert scanner.scan("Let it be").hits == table.mask("t", "code")
+
+
+def test_a_prefix_is_found_only_where_a_word_begins() -> None:
+    prefix = Signal("t", "reasoning", "доказ", Kind.PREFIX)
+    table = SignalTable([prefix])
+    scanner = Scanner(table, ReMatcher(table))
+    assert scanner.scan("Доказательство").hits == table.bit(prefix)
+    assert not scanner.scan("недоказанный").hits

@@ -36,5 +36,6 @@ class ReMatcher:
 def _source(signal: Signal) -> str:
     if signal.kind is Kind.REGEX:
         return signal.pattern
-    literal = re.escape(signal.pattern)
-    return literal if signal.kind is Kind.SUBSTRING else rf"(?<!\w){literal}(?!\w)"
+    before = "" if signal.kind is Kind.SUBSTRING else r"(?<!\w)"
+    after = r"(?!\w)" if signal.kind is Kind.WORD else ""
+    return before + re.escape(signal.pattern) + after

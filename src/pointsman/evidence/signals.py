@@ -20,6 +20,7 @@ class Kind(StrEnum):
 
     SUBSTRING = "substring"  # a literal, anywhere: the seed's way, and the way for scripts without spaces
     WORD = "word"  # a literal between word boundaries of its own script
+    PREFIX = "prefix"  # a literal at the start of a word: the way for languages that inflect
     REGEX = "regex"  # a regular expression, linear-time subset
 
 
