@@ -133,8 +133,12 @@ class History(Protocol):
 
     def __iter__(self) -> Iterator[Message]: ...
 
+    def role(self, index: int, /) -> Role:
+        """The role of one message, found without decoding the rest of it."""
+        ...
+
     def digest(self, count: int, /) -> bytes:
-        """Digest of the first ``count`` messages exactly as they were sent."""
+        """Digest of the first ``count`` messages as they were sent, prompt-cache markers apart."""
         ...
 
 
