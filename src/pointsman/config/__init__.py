@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pointsman.config.check import is_loopback
+from pointsman.config.load import Loaded, examine, find, load
 from pointsman.config.secret import Secret
 from pointsman.config.shapes import (
     CapabilitiesSpec,
@@ -22,10 +24,15 @@ __all__ = [
     "DomainsSpec",
     "GuidanceSpec",
     "LedgerSpec",
+    "Loaded",
     "Secret",
     "ServerSpec",
     "SessionsSpec",
     "TiersSpec",
     "UpstreamSpec",
     "VerifySpec",
+    "examine",
+    "find",
+    "is_loopback",
+    "load",
 ]

@@ -20,10 +20,12 @@ __all__ = [
     "CapabilitiesSpec",
     "Config",
     "DomainsSpec",
+    "File",
     "GuidanceSpec",
     "LedgerSpec",
     "Mode",
     "ModelTable",
+    "Sections",
     "ServerSpec",
     "SessionsSpec",
     "TextMode",
@@ -255,15 +257,18 @@ class SessionsSpec(msgspec.Struct, frozen=True, kw_only=True):
         Path,
         Meta(description="File of store `sqlite`; default: `pointsman/sessions.sqlite` beside the ledger."),
     ] = field(default_factory=lambda: state_file("sessions.sqlite"))
-    url: Annotated[Secret | None, Meta(description='Address of store `valkey`: `"${VALKEY_URL}"`.')] = None
+    url: Annotated[
+        str | None, Meta(description="Address of store `valkey`: `redis://host:6379/0`; no password in it.")
+    ] = None
+    password: Annotated[
+        Secret | None, Meta(description='Password of store `valkey`: `"${VALKEY_PASSWORD}"`.')
+    ] = None
 
 
-class Config(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything an operator can set. Models come with the formats of their upstream."""
+class Sections(msgspec.Struct, frozen=True, kw_only=True):
+    """The tables that are the same in the file and in the program."""
 
-    source: str = ""  # the file it was read from; empty when there was none
     upstreams: dict[str, UpstreamSpec] = field(default_factory=dict)
-    models: dict[str, ModelSpec] = field(default_factory=dict)
     tiers: TiersSpec = field(default_factory=TiersSpec)
     guidance: GuidanceSpec = field(default_factory=GuidanceSpec)
     domains: DomainsSpec = field(default_factory=DomainsSpec)
@@ -271,3 +276,16 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     server: ServerSpec = field(default_factory=ServerSpec)
     ledger: LedgerSpec = field(default_factory=LedgerSpec)
     sessions: SessionsSpec = field(default_factory=SessionsSpec)
+
+
+class File(Sections, frozen=True, kw_only=True):
+    """The file as it is written."""
+
+    models: dict[str, ModelTable] = field(default_factory=dict)
+
+
+class Config(Sections, frozen=True, kw_only=True):
+    """Everything an operator can set. Models come with the formats of their upstream."""
+
+    models: dict[str, ModelSpec] = field(default_factory=dict)
+    source: str = ""  # the file it was read from; empty when there was none

@@ -1,0 +1,161 @@
+"""From parsed TOML to the types of ``shapes``, collecting every mistake with the path of its key."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeVar, get_args, get_origin
+
+import msgspec
+from msgspec import structs
+
+from pointsman.config.describe import choices, describe
+from pointsman.config.places import KeyPath
+from pointsman.config.secret import Secret
+
+__all__ = ["Converter", "Problem", "did_you_mean", "table"]
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+_REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One mistake in the file."""
+
+    path: KeyPath  # the key at fault
+    message: str
+    hint: str = ""  # the way out
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return ``; did you mean "…"?`` with the nearest known word, or nothing when none is near."""
+    near = difflib.get_close_matches(word, list(known), n=1)  # the library's own cutoff, 0.6
+    return f'; did you mean "{near[0]}"?' if near else ""
+
+
+def table(path: KeyPath) -> str:
+    """Return a table's name as it is written in a file."""
+    return f"[{'.'.join(path)}]"
+
+
+class Converter:
+    """Reads one file. What was wrong is in ``problems``; a struct comes back only when all of it is right."""
+
+    def __init__(self, env: Mapping[str, str], directory: Path) -> None:
+        self._env = env
+        self._directory = directory  # what relative paths are relative to
+        self.problems: list[Problem] = []
+
+    def struct(self, raw: object, of: type[S], path: KeyPath, *, name: str = "") -> S | None:
+        """Return a table as ``of``. A field called ``name`` takes the table's own name."""
+        if not isinstance(raw, dict):
+            self.problems.append(Problem(path, f"{table(path)} must be a table"))
+            return None
+        before = len(self.problems)
+        fields = {field.encode_name: field for field in structs.fields(of) if field.name != "name"}
+        for key in raw.keys() - fields.keys():
+            self._unknown(key, fields, path)
+        values = {
+            field.name: self._value(raw[key], field.type, (*path, key))
+            for key, field in fields.items()
+            if key in raw
+        }
+        for key, field in fields.items():
+            if field.required and key not in raw:
+                self.problems.append(
+                    Problem(path, f'{table(path)} has no "{key}"', f"{key} = {_example(field.type)}")
+                )
+        if len(self.problems) > before:
+            return None
+        return of(**values, **({"name": name} if "name" in of.__struct_fields__ else {}))
+
+    def _value(self, raw: object, of: Any, path: KeyPath) -> object:
+        kind = _given(of)
+        if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+            return self.struct(raw, kind, path)
+        if get_origin(kind) is dict:
+            return self._tables(raw, get_args(kind)[1], path)
+        return self._leaf(raw, of, path)
+
+    def _tables(self, raw: object, of: type[msgspec.Struct], path: KeyPath) -> dict[str, object]:
+        if not isinstance(raw, dict):
+            self.problems.append(Problem(path, f"{table(path)} must be a table"))
+            return {}
+        return {name: self.struct(value, of, (*path, name), name=name) for name, value in raw.items()}
+
+    def _leaf(self, raw: object, of: Any, path: KeyPath) -> object:
+        try:
+            value = raw if _holds_secret(of) else self._filled(raw)
+            return msgspec.convert(value, of, dec_hook=self._custom)
+        except _Refused as refused:
+            self.problems.append(Problem(path, *refused.args))
+        except msgspec.ValidationError:
+            self.problems.append(Problem(path, _wrong_value(raw, of, path)))
+        return None
+
+    def _custom(self, of: type, raw: object) -> object:
+        if not isinstance(raw, str):
+            raise ValueError  # noqa: TRY004 - msgspec turns it into a ValidationError
+        if of is Path:
+            return self._directory / Path(raw).expanduser()
+        return self._secret(raw)
+
+    def _secret(self, raw: str) -> Secret:
+        if not _REFERENCE.search(raw) and not raw.startswith("sha256:"):
+            raise _Refused(
+                "a key must be a reference to an environment variable, never the key itself",
+                'put the key into the environment and write "${NAME}" here',
+            )
+        return Secret(self._filled(raw), reference=raw)
+
+    def _filled(self, raw: Any) -> Any:
+        """Replace references to the environment in a string, or in the strings of a list."""
+        if isinstance(raw, list):
+            return [self._filled(item) for item in raw]
+        return _REFERENCE.sub(self._variable, raw) if isinstance(raw, str) else raw
+
+    def _variable(self, found: re.Match[str]) -> str:
+        name = found.group(1)
+        if value := self._env.get(name):
+            return value
+        raise _Refused(
+            f"environment variable {name} is not set{did_you_mean(name, self._env)}", f"export {name}=…"
+        )
+
+    def _unknown(self, key: str, known: Iterable[str], path: KeyPath) -> None:
+        where = f" in {table(path)}" if path else ""
+        near = did_you_mean(key, known)
+        hint = "" if near else "known: " + ", ".join(known)
+        self.problems.append(Problem((*path, key), f'unknown key "{key}"{where}{near}', hint))
+
+
+class _Refused(Exception):
+    """A value of the right type that cannot be used: a message and a hint."""
+
+
+def _given(of: Any) -> Any:
+    """Return the type a value has when it is given: without documentation, and without None."""
+    if hasattr(of, "__metadata__"):
+        return _given(get_args(of)[0])
+    if type(None) in get_args(of):
+        return _given(next(kind for kind in get_args(of) if kind is not type(None)))
+    return of
+
+
+def _holds_secret(of: Any) -> bool:
+    return of is Secret or any(_holds_secret(part) for part in get_args(of))
+
+
+def _wrong_value(raw: object, of: Any, path: KeyPath) -> str:
+    shown = "" if _holds_secret(of) else ", not " + msgspec.json.encode(raw, enc_hook=str).decode()
+    near = did_you_mean(raw, choices(of)) if isinstance(raw, str) else ""
+    return f'"{path[-1]}" in {table(path[:-1])} must be {describe(of)}{shown}{near}'
+
+
+def _example(of: Any) -> str:
+    return '"…"' if _given(of) is str else "…"

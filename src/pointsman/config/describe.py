@@ -1,0 +1,88 @@
+"""The types of ``shapes`` in words: for messages about a wrong value, and for the reference page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec import inspect
+
+from pointsman.config.secret import Secret
+
+__all__ = ["choices", "describe"]
+
+_PLAIN: Final[dict[type[inspect.Type], str]] = {
+    inspect.BoolType: "true or false",
+    inspect.StrType: "a string",
+}
+_CUSTOM: Final[dict[type, str]] = {Secret: 'a reference such as "${NAME}"', Path: "a path"}
+
+
+def describe(of: object) -> str:
+    """Return what a value of a type looks like: ``a number from 0 to 1``."""
+    return _words(inspect.type_info(of))
+
+
+def choices(of: object) -> tuple[str, ...]:
+    """Return the values allowed, where they can be listed."""
+    return _choices(inspect.type_info(of))
+
+
+def _words(info: inspect.Type) -> str:
+    info = _bare(info)
+    if named := _choices(info):
+        words = ", ".join(f'"{choice}"' for choice in named)
+        return f"a list of {words}" if _items(info) else f"one of {words}"
+    if items := _items(info):
+        return f"a list of {_plural(items)}"
+    match info:
+        case inspect.IntType():
+            return "a whole number" + _bounds(info.ge, info.le)
+        case inspect.FloatType():
+            return "a number" + _bounds(info.ge, info.le)
+        case inspect.TupleType():
+            return f"a list of {len(info.item_types)} numbers"
+        case inspect.CustomType():
+            return _CUSTOM[info.cls]
+        case inspect.StructType() | inspect.DictType():
+            return "a table"
+    return _PLAIN[type(info)]
+
+
+def _bare(info: inspect.Type) -> inspect.Type:
+    """Take off the wrappers: documentation, and the None that TOML cannot write."""
+    while isinstance(info, inspect.Metadata):
+        info = info.type
+    if isinstance(info, inspect.UnionType):
+        return _bare(next(kind for kind in info.types if not isinstance(kind, inspect.NoneType)))
+    return info
+
+
+def _items(info: inspect.Type) -> inspect.Type | None:
+    if isinstance(info, inspect.VarTupleType | inspect.FrozenSetType):
+        return _bare(info.item_type)
+    return None
+
+
+def _choices(info: inspect.Type) -> tuple[str, ...]:
+    info = _bare(info)
+    match _items(info) or info:
+        case inspect.LiteralType(values=values):
+            return tuple(str(value) for value in values)
+        case inspect.EnumType(cls=members):
+            return tuple(str(member) for member in members)
+    return ()
+
+
+def _plural(items: inspect.Type) -> str:
+    return {inspect.StrType: "strings", inspect.CustomType: 'references such as "${NAME}"'}[type(items)]
+
+
+def _bounds(least: Any, most: Any) -> str:
+    match least, most:
+        case None, None:
+            return ""
+        case _, None:
+            return f" of at least {least}"
+        case _:
+            return f" from {least} to {most}"

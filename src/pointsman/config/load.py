@@ -1,0 +1,106 @@
+"""Read ``pointsman.toml`` into a ``Config``, or say what is wrong with it and on which line."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pointsman.config.check import check
+from pointsman.config.convert import Converter, Problem
+from pointsman.config.places import KeyPath, key_places
+from pointsman.config.shapes import Config, File, Sections
+from pointsman.errors import ConfigError
+
+__all__ = ["FILE_NAME", "Loaded", "examine", "find", "load"]
+
+FILE_NAME: Final = "pointsman.toml"
+_SYNTAX_PLACE: Final = re.compile(r" \((?:at line (\d+), column \d+|at end of document)\)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What reading a file gave: a configuration, or everything wrong with it in order of lines."""
+
+    config: Config | None
+    errors: Sequence[ConfigError]
+
+
+def find(directory: Path | None = None, env: Mapping[str, str] = os.environ) -> Path | None:
+    """Return the file to read, if there is one: ``$POINTSMAN_CONFIG``, else the one here, else the user's."""
+    if named := env.get("POINTSMAN_CONFIG"):
+        return Path(named)
+    user = Path(env.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    places = (directory or Path.cwd(), user / "pointsman")
+    return next((place / FILE_NAME for place in places if (place / FILE_NAME).is_file()), None)
+
+
+def load(file: Path, env: Mapping[str, str] = os.environ) -> Config:
+    """Return the configuration in a file.
+
+    Raises:
+        ConfigError: the first mistake, with file, line and the nearest valid key.
+    """
+    loaded = examine(file, env)
+    if loaded.config is None:
+        raise loaded.errors[0]
+    return loaded.config
+
+
+def examine(file: Path, env: Mapping[str, str] = os.environ) -> Loaded:
+    """Read a file and return every mistake in it."""
+    try:
+        text = file.read_text(encoding="utf-8")
+        raw = tomllib.loads(text)
+    except OSError as error:
+        return _unreadable(ConfigError(f"cannot read {file}: {error.strerror}", hint="pointsman config init"))
+    except UnicodeDecodeError:
+        return _unreadable(ConfigError("not UTF-8", place=str(file)))
+    except tomllib.TOMLDecodeError as error:
+        return _unreadable(_syntax_error(file, text, str(error)))
+    converter = Converter(env, file.resolve().parent)
+    read = converter.struct(raw, File, ())
+    problems = converter.problems
+    config = None
+    if read is not None:
+        config, problems = _linked(read, str(file))
+    return Loaded(None if problems else config, _placed(problems, file, text))
+
+
+def _linked(read: File, source: str) -> tuple[Config, list[Problem]]:
+    problems = check(read)
+    models = {
+        name: model.spec(name, read.upstreams[model.upstream])
+        for name, model in read.models.items()
+        if model.upstream in read.upstreams
+    }
+    sections = {name: getattr(read, name) for name in Sections.__struct_fields__}
+    return Config(**sections, models=models, source=source), problems
+
+
+def _unreadable(error: ConfigError) -> Loaded:
+    return Loaded(None, [error])
+
+
+def _syntax_error(file: Path, text: str, message: str) -> ConfigError:
+    found = _SYNTAX_PLACE.search(message)
+    line = (found and found.group(1)) or text.count("\n") + 1
+    return ConfigError(_SYNTAX_PLACE.sub("", message), place=f"{file}:{line}")
+
+
+def _placed(problems: Sequence[Problem], file: Path, text: str) -> list[ConfigError]:
+    places = key_places(text)
+
+    def line(path: KeyPath) -> int:
+        while path and path not in places:
+            path = path[:-1]
+        return places[path].line if path else 1
+
+    return [
+        ConfigError(problem.message, place=f"{file}:{line(problem.path)}", hint=problem.hint)
+        for problem in sorted(problems, key=lambda problem: (line(problem.path), problem.message))
+    ]

@@ -1,0 +1,149 @@
+"""On which line of a TOML file each key stands; ``tomllib`` does not tell.
+
+Reads only documents that ``tomllib`` has accepted, so it looks for structure and checks nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = ["KeyPath", "Place", "key_places"]
+
+KeyPath = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a key and its value stand in the text."""
+
+    line: int  # of the key, from 1
+    value_start: int  # offset; of a table header, that of its end
+    value_end: int  # offset, exclusive
+
+
+#: Delimiters of strings, longest first, and whether a backslash escapes inside.
+_STRINGS: Final = (('"""', True), ("'''", False), ('"', True), ("'", False))
+_BLANK: Final = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
+_SPACE: Final = re.compile(r"[ \t]*")
+_BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
+_SCALAR: Final = re.compile(r"[^,\]}#\n\r]*")
+_ESCAPE: Final = re.compile(r'\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|["\\bfnrte])')
+_ESCAPED: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "e": "\x1b", '"': '"', "\\": "\\"}
+
+
+def key_places(text: str) -> dict[KeyPath, Place]:
+    """Return the place of every key and table header of a valid TOML document.
+
+    Keys inside an array of inline tables are all recorded under the array's own path.
+    """
+    return _Scanner(text).document()
+
+
+class _Scanner:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+        self._found: dict[KeyPath, Place] = {}
+
+    def document(self) -> dict[KeyPath, Place]:
+        table: KeyPath = ()
+        self._skip(_BLANK)
+        while self._at < len(self._text):
+            if self._text[self._at] == "[":
+                table = self._header()
+            else:
+                self._pair(table)
+            self._skip(_BLANK)
+        return self._found
+
+    def _header(self) -> KeyPath:
+        start = self._at
+        while self._text[self._at] == "[":
+            self._at += 1
+        path = self._key()
+        while self._at < len(self._text) and self._text[self._at] == "]":
+            self._at += 1
+        self._record(path, start, self._at, self._at)
+        return path
+
+    def _pair(self, table: KeyPath) -> None:
+        start = self._at
+        path = table + self._key()
+        self._at += 1  # the equals sign
+        self._skip(_SPACE)
+        value = self._at
+        self._value(path)
+        self._record(path, start, value, self._at)
+
+    def _key(self) -> KeyPath:
+        """Read a dotted key, and the blanks around it."""
+        parts: list[str] = []
+        while True:
+            self._skip(_SPACE)
+            parts.append(self._key_part())
+            self._skip(_SPACE)
+            if not self._text.startswith(".", self._at):
+                return tuple(parts)
+            self._at += 1
+
+    def _key_part(self) -> str:
+        start = self._at
+        if bare := _BARE.match(self._text, start):
+            self._at = bare.end()
+            return bare.group()
+        self._string()
+        quoted = self._text[start + 1 : self._at - 1]
+        return _ESCAPE.sub(_unescape, quoted) if self._text[start] == '"' else quoted
+
+    def _value(self, path: KeyPath) -> None:
+        match self._text[self._at : self._at + 1]:
+            case "{":
+                self._members("}", path, self._pair)
+            case "[":
+                self._members("]", path, self._value)
+            case '"' | "'":
+                self._string()
+            case _:
+                start = self._at
+                self._skip(_SCALAR)
+                self._at = start + len(self._text[start : self._at].rstrip())
+
+    def _members(self, close: str, path: KeyPath, read: Callable[[KeyPath], None]) -> None:
+        self._at += 1
+        self._skip(_BLANK)
+        while self._text[self._at] != close:
+            read(path)
+            self._skip(_BLANK)
+            if self._text[self._at] == ",":
+                self._at += 1
+                self._skip(_BLANK)
+        self._at += 1
+
+    def _string(self) -> None:
+        """Move past the string that begins here."""
+        quote, escapes = next(q for q in _STRINGS if self._text.startswith(q[0], self._at))
+        self._at += len(quote)
+        while not self._text.startswith(quote, self._at):
+            self._at += 2 if escapes and self._text[self._at] == "\\" else 1
+        self._at += len(quote)
+        # Up to two quotes may stand directly before the closing three.
+        while len(quote) == 3 and self._text.startswith(quote[0], self._at):
+            self._at += 1
+
+    def _skip(self, pattern: re.Pattern[str]) -> None:
+        skipped = pattern.match(self._text, self._at)
+        self._at = skipped.end() if skipped else self._at
+
+    def _record(self, path: KeyPath, start: int, value_start: int, value_end: int) -> None:
+        line = self._text.count("\n", 0, start) + 1
+        for depth in range(1, len(path)):
+            self._found.setdefault(path[:depth], Place(line, value_end, value_end))
+        self._found.setdefault(path, Place(line, value_start, value_end))
+
+
+def _unescape(found: re.Match[str]) -> str:
+    code = found.group(1)
+    return chr(int(code[1:], 16)) if code[0] in "uU" else _ESCAPED[code]

@@ -1,0 +1,223 @@
+# ruff: noqa: E501 - a table of cases reads better unwrapped
+"""From a file to a ``Config``, and every mistake in it named with its line and the way out."""
+
+from pathlib import Path
+
+import pytest
+
+from pointsman.config import Config, examine, find, load
+from pointsman.errors import ConfigError
+from pointsman.types import ModelSpec, Tier, WireFormat
+
+ENV = {"MAIN_API_KEY": "canary-key", "POINTSMAN_KEY": "canary-caller"}
+
+#: The design page's "whole of it for most people", as written there.
+WHOLE = """\
+[upstreams.main]
+base_url = "https://llm.example.com/v1"
+key      = "${MAIN_API_KEY}"
+formats  = ["chat", "responses", "messages"]   # what it speaks natively
+
+[models]                                        # name -> upstream, price per million tokens, window, abilities
+small = { upstream = "main", id = "small-1", in = 0.10, out = 0.40, cached_in = 0.01, window = 128_000 }
+large = { upstream = "main", id = "large-3", in = 3.00, out = 15.00, cached_in = 0.30, window = 200_000, abilities = ["tools", "vision"] }
+
+[tiers]
+profile   = "default"
+simple    = "small"
+medium    = "small"
+complex   = "large"
+reasoning = "large"
+verify    = { model = "small", margin = 0.05, share = 0.15, timeout_ms = 500 }
+
+[guidance]
+mode    = "on"         # off | observe (decide and record, add nothing) | on
+control = 0.1          # share of sessions in which a due hint is withheld, to learn whether hints help
+
+[domains]
+mode = "observe"
+"""
+
+
+def write(directory: Path, text: str) -> Path:
+    file = directory / "pointsman.toml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def read(directory: Path, text: str) -> Config:
+    return load(write(directory, text), ENV)
+
+
+def test_the_whole_of_it_for_most_people(tmp_path: Path) -> None:
+    config = read(tmp_path, WHOLE)
+    main = config.upstreams["main"]
+    assert (main.name, main.base_url) == ("main", "https://llm.example.com/v1")
+    assert main.key is not None
+    assert main.key.reveal() == "canary-key"
+    assert config.models["large"] == ModelSpec(
+        name="large",
+        upstream="main",
+        id="large-3",
+        price_in=3.0,
+        price_out=15.0,
+        price_cached_in=0.3,
+        window=200_000,
+        abilities=frozenset({"tools", "vision"}),
+        formats=frozenset(WireFormat),
+    )
+    assert config.models["small"].abilities is None
+    assert config.tiers.models == {
+        Tier.SIMPLE: "small",
+        Tier.MEDIUM: "small",
+        Tier.COMPLEX: "large",
+        Tier.REASONING: "large",
+    }
+    verify = config.tiers.verify
+    assert verify is not None
+    assert (verify.model, verify.margin, verify.share, verify.timeout_ms) == ("small", 0.05, 0.15, 500)
+    assert (config.guidance.mode, config.guidance.control, config.domains.mode) == ("on", 0.1, "observe")
+    assert "canary" not in repr(config)
+
+
+def test_nobodys_prompt_is_changed_unasked(tmp_path: Path) -> None:
+    config = read(tmp_path, "")
+    assert (config.guidance.mode, config.domains.mode) == ("observe", "observe")
+    assert config.server.host == "127.0.0.1"
+    assert config.ledger.text == "off"
+    assert not config.capabilities.enabled
+    assert config.tiers.verify is None
+
+
+MODELS = """\
+[upstreams.main]
+base_url = "http://127.0.0.1:9/v1"
+[models]
+small = { upstream = "main", id = "s" }
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("\n\n[tiers]\nboundries = [0, 0.1, 0.2]", '4: unknown key "boundries" in [tiers]; did you mean "boundaries"?'),
+        ("[tires]\nsimple = 'x'", '1: unknown key "tires"; did you mean "tiers"?'),
+        ("[guidance]\nzzz = 1", '2: unknown key "zzz" in [guidance]'),
+        ("[models]\nm = { upstram = 'a', id = 'b', upstream = 'a' }", '2: unknown key "upstram" in [models.m]; did you mean "upstream"?'),
+        ("[upstreams.a]\nname = 'b'\nbase_url = 'http://a'", '2: unknown key "name" in [upstreams.a]'),
+        ("[tiers.verify]\nmargin = 0.1", '1: [tiers.verify] has no "model"'),
+        ("[tiers]\n\nverify = { margin = 0.1 }", '3: [tiers.verify] has no "model"'),
+        ("tiers = 3", "1: [tiers] must be a table"),
+        ("[models]\nsmall = 'gpt'", "2: [models.small] must be a table"),
+        ("models = 1", "1: [models] must be a table"),
+        ("[guidance]\nmode = 'onn'", '2: "mode" in [guidance] must be one of "observe", "off", "on", not "onn"; did you mean "on"?'),
+        ("[guidance]\ncontrol = 10", '2: "control" in [guidance] must be a number from 0 to 1, not 10'),
+        ("[server]\nport = '80'", '2: "port" in [server] must be a whole number from 0 to 65535, not "80"'),
+        ("[server]\nattempts = 0", '2: "attempts" in [server] must be a whole number of at least 1, not 0'),
+        ("[server]\nrouter_command = 'yes'", '2: "router_command" in [server] must be true or false, not "yes"'),
+        ("[tiers]\nboundaries = [1, 2]", '2: "boundaries" in [tiers] must be a list of 3 numbers, not [1,2]'),
+        ("[tiers]\nprofile = 1979-05-27", '2: "profile" in [tiers] must be a string, not "1979-05-27"'),
+        ("[ledger]\npath = 3", '2: "path" in [ledger] must be a path, not 3'),
+        ("[upstreams.a]\nbase_url = 'http://a'\nformats = ['chatt']", '3: "formats" in [upstreams.a] must be a list of "chat", "responses", "messages", not ["chatt"]'),
+        ("[guidance]\npoll_tools = 'wait'", '2: "poll_tools" in [guidance] must be a list of strings, not "wait"'),
+        ("[server]\nkeys = '${POINTSMAN_KEY}'", '2: "keys" in [server] must be a list of references such as "${NAME}"'),
+        ("[server]\nkeys = 'sk-canary'", '2: "keys" in [server] must be a list of references such as "${NAME}"'),
+        ("[upstreams.a]\nkey = '${MAIN_APIKEY}'\nbase_url = 'http://a'", '2: environment variable MAIN_APIKEY is not set; did you mean "MAIN_API_KEY"?'),
+        ("[upstreams.a]\nbase_url = '${NO_SUCH}/v1'", "2: environment variable NO_SUCH is not set"),
+        ("[upstreams.a]\nkey = 'sk-canary'\nbase_url = 'http://a'", "2: a key must be a reference to an environment variable, never the key itself"),
+        ("[upstreams.a]\nbase_url = 'llm.example.com'", '2: "llm.example.com" is not an http or https address'),
+        ("[upstreams.a]\nbase_url = 'http://u:p@h/v1'", "2: the address must not carry a user, a query or a fragment"),
+        ("[upstreams.a]\nbase_url = 'http://a'\nformats = []", '3: upstream "a" speaks no format'),
+        ("[models]\nm = { upstream = 'mian', id = 'x' }\n[upstreams.main]\nbase_url = 'http://a'", '2: unknown upstream "mian"; did you mean "main"?'),
+        ("[models]\nm = { upstream = 'x', id = 'x' }", '2: unknown upstream "x"'),
+        (MODELS + "auto = { upstream = 'main', id = 'x' }", '5: "auto" cannot name a model: it asks for a tier'),
+        (MODELS + "[tiers]\nsimple = 'smal'", '6: unknown model "smal"; did you mean "small"?'),
+        (MODELS + "[tiers]\nverify = { model = 'large' }", '6: unknown model "large"'),
+        ("[tiers]\nboundaries = [0, 0.5, 0.2]", "2: boundaries must not fall from one tier to the next"),
+        ("[domains]\nfile = 'absent.toml'", "absent.toml does not exist"),
+        ("[capabilities]\nenabled = true", '2: capabilities need their registry: "file" in [capabilities]'),
+        ("[server]\nhost = '0.0.0.0'", "2: 0.0.0.0 can be reached by others, and [server] has no keys"),
+        ("[server]\nhost = 'gateway.internal'", "2: gateway.internal can be reached by others"),
+        ("[sessions]\nstore = 'valkey'", '2: store "valkey" needs its address'),
+        ("[sessions]\nstore = 'valkey'\nurl = 'redis://:pw@h'", "3: the address must not carry a password"),
+        ("[tiers\n", "1: Expected ']' at the end of a table declaration"),
+        ("a = 1\nb =", "2: Invalid value"),
+        ("a = 1\na = 2", "2: Cannot overwrite a value"),
+    ],
+)  # fmt: skip
+def test_every_mistake_names_its_line_and_the_nearest_right_thing(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    file = write(tmp_path, text)
+    with pytest.raises(ConfigError) as refused:
+        load(file, ENV)
+    assert str(refused.value).startswith(f"{file}:")
+    assert message in str(refused.value)
+    assert "canary" not in str(refused.value) + refused.value.hint
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[server]\nhost = '::1'",
+        "[server]\nhost = '127.0.0.2'",
+        "[server]\nhost = 'localhost'",
+        "[server]\nhost = '0.0.0.0'\nkeys = ['${POINTSMAN_KEY}', 'sha256:00']",
+        "[upstreams.a]\nbase_url = 'http://127.0.0.1:11434/v1'",
+        "[sessions]\nstore = 'valkey'\nurl = 'redis://h'\npassword = '${POINTSMAN_KEY}'",
+        "[tiers]\nboundaries = [0, 0, 0.35]",
+        "[guidance]\ncontrol = 1\nescalate = []",
+        "[domains]\nfile = '.'",
+        MODELS + "automatic = { upstream = 'main', id = 'x' }",
+    ],
+)
+def test_near_misses_are_fine(tmp_path: Path, text: str) -> None:
+    assert examine(write(tmp_path, text), ENV).errors == []
+
+
+def test_all_mistakes_are_told_in_order_of_lines(tmp_path: Path) -> None:
+    file = write(tmp_path, "[guidance]\nmode = 1\ncontrol = 2\n[server]\nprot = 1\nhost = 2\n")
+    places = [error.place for error in examine(file, ENV).errors]
+    assert places == [f"{file}:{line}" for line in (2, 3, 5, 6)]
+
+
+def test_a_way_out_is_given_where_no_word_is_near(tmp_path: Path) -> None:
+    [error] = examine(write(tmp_path, "[guidance]\nzzz = 1"), ENV).errors
+    assert error.hint == "known: mode, control, seed, escalate, poll_tools"
+    [error] = examine(write(tmp_path, "[upstreams.a]\nformats = ['chat']"), ENV).errors
+    assert error.hint == 'base_url = "…"'
+
+
+def test_an_empty_variable_counts_as_missing(tmp_path: Path) -> None:
+    file = write(tmp_path, "[upstreams.a]\nbase_url = 'http://a'\nkey = '${EMPTY}'")
+    [error] = examine(file, {"EMPTY": ""}).errors
+    assert "EMPTY is not set" in str(error)
+    assert error.hint == "export EMPTY=…"
+
+
+def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
+    config = read(tmp_path, "[ledger]\npath = 'kept/ledger.sqlite'\n[sessions]\npath = '/var/s.sqlite'")
+    assert config.ledger.path == tmp_path / "kept" / "ledger.sqlite"
+    assert config.sessions.path == Path("/var/s.sqlite")
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot read") as refused:
+        load(tmp_path / "absent.toml", ENV)
+    assert refused.value.hint == "pointsman config init"
+    (tmp_path / "latin.toml").write_bytes(b"# caf\xe9")
+    with pytest.raises(ConfigError, match="not UTF-8"):
+        load(tmp_path / "latin.toml", ENV)
+
+
+def test_where_the_file_is_looked_for(tmp_path: Path) -> None:
+    here, user = tmp_path / "here", tmp_path / "user"
+    (user / "pointsman").mkdir(parents=True)
+    here.mkdir()
+    env = {"XDG_CONFIG_HOME": str(user)}
+    assert find(here, env) is None
+    theirs = write(user / "pointsman", "")
+    assert find(here, env) == theirs
+    ours = write(here, "")
+    assert find(here, env) == ours
+    assert find(here, env | {"POINTSMAN_CONFIG": "/else.toml"}) == Path("/else.toml")

@@ -1,0 +1,135 @@
+"""The line of every key, for any document that ``tomllib`` accepts."""
+
+import tomllib
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pointsman.config.places import KeyPath, key_places
+
+DOCUMENT = '''\
+# a comment with [brackets] and key = "value"
+top = 1
+
+[upstreams.main]   # header
+base_url = "https://llm.example.com/v1"  # = and [x]
+"quoted key" = 'single # not a comment'
+a.b.c = 2
+
+[models]
+small = { upstream = "main", in = 0.10, nested = { deep = true } }
+large = { abilities = [
+  "tools",
+], upstream = "main" }
+
+[text]
+long = """
+[not.a.table]
+key = "no"
+quotes at the end \\""""""
+list = [
+  1, # one
+  [2, 3],
+  "]",
+]
+after = 1979-05-27 07:32:00
+
+[[array]]
+x = 1
+[[array]]
+x = 2
+'''
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("top", 2),
+        ("upstreams", 4),
+        ("upstreams.main", 4),
+        ("upstreams.main.base_url", 5),
+        ("upstreams.main.quoted key", 6),
+        ("upstreams.main.a", 7),
+        ("upstreams.main.a.b.c", 7),
+        ("models.small", 10),
+        ("models.small.in", 10),
+        ("models.small.nested.deep", 10),
+        ("models.large", 11),
+        ("models.large.upstream", 13),
+        ("text.long", 16),
+        ("text.list", 20),
+        ("text.after", 25),
+        ("array", 27),
+        ("array.x", 28),
+    ],
+)
+def test_line_of_a_key(path: str, line: int) -> None:
+    tomllib.loads(DOCUMENT)
+    assert key_places(DOCUMENT)[tuple(path.split("."))].line == line
+
+
+def test_nothing_inside_a_string_is_a_key() -> None:
+    assert ("text", "key") not in key_places(DOCUMENT)
+    assert ("not",) not in key_places(DOCUMENT)
+
+
+def test_the_span_of_a_value_is_its_text() -> None:
+    places = key_places(DOCUMENT)
+
+    def value(*path: str) -> str:
+        return DOCUMENT[places[path].value_start : places[path].value_end]
+
+    assert value("upstreams", "main", "base_url") == '"https://llm.example.com/v1"'
+    assert value("models", "small", "in") == "0.10"
+    assert value("text", "after") == "1979-05-27 07:32:00"
+
+
+def test_escapes_in_quoted_keys() -> None:
+    document = '"a\\tb" = 1\n"\\u00e9\\\\" = 2\n\'c\\d\' = 3\n'
+    assert {(key,) for key in tomllib.loads(document)} == set(key_places(document))
+
+
+def _paths(value: Any, prefix: KeyPath = ()) -> set[KeyPath]:
+    if isinstance(value, list):
+        return {path for item in value for path in _paths(item, prefix)}
+    if not isinstance(value, dict):
+        return set()
+    below = {path for key, item in value.items() for path in _paths(item, (*prefix, key))}
+    return below | {(*prefix, key) for key in value}
+
+
+_KEYS = st.sampled_from(["a", "b-c", '"q.r"', "'s t'", '"\\n"', "1"])
+_SCALARS = st.sampled_from(
+    ["1", "-2.5e3", "true", '"x # y"', "'{[='", '"""m\n[k]\na = "b" """', "'''\n]'''", '"\\""', "1979-05-27"]
+)
+
+
+def _inline(values: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    arrays = st.lists(values, max_size=3).map(lambda items: "[ " + ",\n # c ]\n ".join(items) + " ]")
+    tables = st.dictionaries(_KEYS, values, max_size=3).map(
+        lambda items: "{" + ", ".join(f"{key} = {value}" for key, value in items.items()) + "}"
+    )
+    return arrays | tables
+
+
+_VALUES = st.recursive(_SCALARS, _inline, max_leaves=6)
+_TABLES = st.dictionaries(
+    st.lists(_KEYS, min_size=1, max_size=3).map(".".join),
+    st.dictionaries(_KEYS, _VALUES, max_size=3),
+    max_size=3,
+)
+
+
+@given(_TABLES)
+def test_every_key_of_any_document_has_a_place(tables: dict[str, dict[str, str]]) -> None:
+    document = "".join(
+        f"[{header}] # t\n" + "".join(f"  {key} = {value}\n" for key, value in pairs.items())
+        for header, pairs in tables.items()
+    )
+    try:
+        parsed = tomllib.loads(document)
+    except tomllib.TOMLDecodeError:  # a table and a key of one name
+        return
+    assert set(key_places(document)) == _paths(parsed)
