@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Final, Literal
+from typing import Annotated, Final, Literal, NoReturn
 
 import msgspec
+from msgspec import Meta
 
 from pointsman.types import WireFormat
 
@@ -16,25 +17,35 @@ DEMO_URL: Final = "demo:"
 
 
 class Secret:
-    """A text that never shows itself: not in a ``repr``, an f-string, a traceback or a dump."""
+    """A text that never shows itself: not in a ``repr``, an f-string, a traceback, a dump or a pickle.
 
-    __slots__ = ("_value",)
+    What it shows instead is its reference, the way it is written in the configuration: ``${MAIN_API_KEY}``.
+    """
 
-    def __init__(self, value: str) -> None:
+    __slots__ = ("_value", "reference")
+
+    def __init__(self, value: str, *, reference: str = "***") -> None:
         self._value = value
+        self.reference = reference
 
     def reveal(self) -> str:
         """Return the text. Call it only where it goes on the wire."""
         return self._value
 
     def __repr__(self) -> str:
-        return "Secret(***)"
+        return f"Secret({self.reference})"
+
+    def __str__(self) -> str:
+        return self.reference
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Secret) and self._value == other._value
 
     def __hash__(self) -> int:
         return hash(self._value)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a secret cannot be pickled")
 
 
 def hash_key(key: str) -> bytes:
@@ -48,29 +59,46 @@ def hash_key(key: str) -> bytes:
 class Timeouts(msgspec.Struct, frozen=True):
     """How long to wait for an upstream, in seconds."""
 
-    connect: float = 5.0  # a TCP and TLS handshake across an ocean takes under one second
-    first_byte: float = 300.0  # reasoning models think for minutes before they say anything
-    total: float = 600.0  # the default of the OpenAI and Anthropic SDKs
+    # a TCP and TLS handshake across an ocean takes under one second
+    connect: Annotated[float, Meta(gt=0, description="Longest wait for a connection.")] = 5.0
+    # reasoning models think for minutes before they say anything
+    first_byte: Annotated[float, Meta(gt=0, description="Longest wait for the first byte of an answer.")] = (
+        300.0
+    )
+    # the default of the OpenAI and Anthropic SDKs
+    total: Annotated[float, Meta(gt=0, description="Longest time one attempt may take.")] = 600.0
 
 
 class UpstreamSpec(msgspec.Struct, frozen=True):
-    """A provider an operator configured."""
+    """A provider: where it is, how to prove who we are, what it speaks."""
 
     name: str
-    base_url: str  # with the version prefix, as the OpenAI SDK wants it: "https://llm.example.com/v1"
-    key: Secret | None = None
-    formats: frozenset[WireFormat] = frozenset(WireFormat)  # what it speaks natively
-    timeouts: Timeouts = Timeouts()
-    retries: int = 2  # further tries of the same model; the default of the OpenAI and Anthropic SDKs
-    auth: Literal["", "bearer", "x-api-key"] = ""  # empty: x-api-key for messages, bearer for the others
+    # with the version prefix, as the OpenAI SDK wants it
+    base_url: Annotated[str, Meta(description="Its address up to and including `/v1`.")]
+    key: Annotated[
+        Secret | None, Meta(description='The key by reference: `"${MAIN_API_KEY}"`. Local servers need none.')
+    ] = None
+    formats: Annotated[frozenset[WireFormat], Meta(description="Request formats it speaks natively.")] = (
+        frozenset(WireFormat)
+    )
+    timeouts: Annotated[Timeouts, Meta(description="How long to wait for it.")] = Timeouts()
+    # the default of the OpenAI and Anthropic SDKs
+    retries: Annotated[int, Meta(ge=0, description="Further tries of the same model.")] = 2
+    auth: Annotated[
+        Literal["", "bearer", "x-api-key"],
+        Meta(description="Header of the key; default: `x-api-key` for messages, `bearer` for the others."),
+    ] = ""
 
 
 class Limits(msgspec.Struct, frozen=True):
     """What a request may at most be."""
 
-    body_bytes: int = 32 << 20  # Anthropic's documented limit on a Messages request
-    header_bytes: int = 64 << 10  # all headers together; nginx allows 32 KiB, Codex sends about 2
-    depth: int = 128  # nested arrays and objects; a strict tool schema may nest five levels
+    # Anthropic's documented limit on a Messages request
+    body_bytes: Annotated[int, Meta(ge=1, description="Its body.")] = 32 << 20
+    # nginx allows 32 KiB, Codex sends about 2
+    header_bytes: Annotated[int, Meta(ge=1, description="All its headers together.")] = 64 << 10
+    # a strict tool schema may nest five levels
+    depth: Annotated[int, Meta(ge=1, description="Its nested arrays and objects.")] = 128
 
 
 class ServerSpec(msgspec.Struct, frozen=True):

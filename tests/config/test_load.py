@@ -8,6 +8,7 @@ import pytest
 from pointsman.config import Config, examine, find, load
 from pointsman.errors import ConfigError
 from pointsman.types import ModelSpec, Tier, WireFormat
+from pointsman.upstreams import hash_key
 
 ENV = {"MAIN_API_KEY": "canary-key", "POINTSMAN_KEY": "canary-caller"}
 
@@ -113,7 +114,9 @@ small = { upstream = "main", id = "s" }
         ("[guidance]\nmode = 'onn'", '2: "mode" in [guidance] must be one of "observe", "off", "on", not "onn"; did you mean "on"?'),
         ("[guidance]\ncontrol = 10", '2: "control" in [guidance] must be a number from 0 to 1, not 10'),
         ("[server]\nport = '80'", '2: "port" in [server] must be a whole number from 0 to 65535, not "80"'),
-        ("[server]\nattempts = 0", '2: "attempts" in [server] must be a whole number of at least 1, not 0'),
+        ("[server]\nlimits = { depth = 0 }", '2: "depth" in [server.limits] must be a whole number of at least 1, not 0'),
+        ("[upstreams.a]\nbase_url = 'http://a'\ntimeouts.connect = 0", '3: "connect" in [upstreams.a.timeouts] must be a number above 0, not 0'),
+        ("[server]\nkeys = ['sha256:canary']", "2: a SHA-256 hash has 64 hexadecimals"),
         ("[server]\nrouter_command = 'yes'", '2: "router_command" in [server] must be true or false, not "yes"'),
         ("[tiers]\nboundaries = [1, 2]", '2: "boundaries" in [tiers] must be a list of 3 numbers, not [1,2]'),
         ("[tiers]\nprofile = 1979-05-27", '2: "profile" in [tiers] must be a string, not "1979-05-27"'),
@@ -162,10 +165,11 @@ def test_every_mistake_names_its_line_and_the_nearest_right_thing(
         "[server]\nhost = '::1'",
         "[server]\nhost = '127.0.0.2'",
         "[server]\nhost = 'localhost'",
-        "[server]\nhost = '0.0.0.0'\nkeys = ['${POINTSMAN_KEY}', 'sha256:00']",
+        "[server]\nhost = '0.0.0.0'\nkeys = ['${POINTSMAN_KEY}', 'sha256:" + 64 * "0" + "']",
         "[upstreams.a]\nbase_url = 'http://127.0.0.1:11434/v1'",
         "[sessions]\nstore = 'valkey'\nurl = 'redis://h'\npassword = '${POINTSMAN_KEY}'",
         "[tiers]\nboundaries = [0, 0, 0.35]",
+        "[upstreams.demo]\nbase_url = 'demo:'",
         "[guidance]\ncontrol = 1\nescalate = []",
         "[domains]\nfile = '.'",
         MODELS + "automatic = { upstream = 'main', id = 'x' }",
@@ -186,6 +190,12 @@ def test_a_way_out_is_given_where_no_word_is_near(tmp_path: Path) -> None:
     assert error.hint == "known: mode, control, seed, escalate, poll_tools"
     [error] = examine(write(tmp_path, "[upstreams.a]\nformats = ['chat']"), ENV).errors
     assert error.hint == 'base_url = "…"'
+
+
+def test_callers_keys_are_kept_as_digests(tmp_path: Path) -> None:
+    hashed = "sha256:" + hash_key("other").hex().upper()
+    config = read(tmp_path, f'[server]\nkeys = ["${{POINTSMAN_KEY}}", "{hashed}"]')
+    assert config.server.keys == (hash_key("canary-caller"), hash_key("other"))
 
 
 def test_an_empty_variable_counts_as_missing(tmp_path: Path) -> None:

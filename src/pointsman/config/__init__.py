@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from pointsman.config.check import is_loopback
 from pointsman.config.load import Loaded, examine, find, load
-from pointsman.config.secret import Secret
 from pointsman.config.shapes import (
     CapabilitiesSpec,
     Config,
     DomainsSpec,
     GuidanceSpec,
     LedgerSpec,
-    ServerSpec,
     SessionsSpec,
     TiersSpec,
-    UpstreamSpec,
     VerifySpec,
 )
 
@@ -25,11 +22,8 @@ __all__ = [
     "GuidanceSpec",
     "LedgerSpec",
     "Loaded",
-    "Secret",
-    "ServerSpec",
     "SessionsSpec",
     "TiersSpec",
-    "UpstreamSpec",
     "VerifySpec",
     "examine",
     "find",

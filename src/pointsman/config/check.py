@@ -11,6 +11,7 @@ from pointsman.config.convert import Problem, did_you_mean
 from pointsman.config.places import KeyPath
 from pointsman.config.shapes import File
 from pointsman.types import Tier
+from pointsman.upstreams import DEMO_URL
 
 __all__ = ["RESERVED", "check", "is_loopback"]
 
@@ -44,6 +45,8 @@ def _upstreams(file: File) -> Iterator[Problem]:
     for name, upstream in file.upstreams.items():
         path = ("upstreams", name, "base_url")
         url = urlsplit(upstream.base_url)
+        if upstream.base_url == DEMO_URL:
+            continue
         if url.scheme not in {"http", "https"} or not url.hostname:
             yield Problem(
                 path, f'"{upstream.base_url}" is not an http or https address', 'as in "https://host/v1"'
@@ -92,12 +95,17 @@ def _files(file: File) -> Iterator[Problem]:
 
 
 def _server(file: File) -> Iterator[Problem]:
-    if not is_loopback(file.server.host) and not file.server.keys:
+    server = file.server
+    if not is_loopback(server.host) and not server.keys:
         yield Problem(
             ("server", "host"),
-            f"{file.server.host} can be reached by others, and [server] has no keys",
+            f"{server.host} can be reached by others, and [server] has no keys",
             'keys = ["${POINTSMAN_KEY}"]',
         )
+    try:
+        server.spec()
+    except ValueError as error:
+        yield Problem(("server", "keys"), str(error), "printf %s KEY | sha256sum")
 
 
 def _sessions(file: File) -> Iterator[Problem]:

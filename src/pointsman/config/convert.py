@@ -14,7 +14,8 @@ from msgspec import structs
 
 from pointsman.config.describe import choices, describe
 from pointsman.config.places import KeyPath
-from pointsman.config.secret import Secret
+from pointsman.config.shapes import HASHED
+from pointsman.upstreams import Secret
 
 __all__ = ["Converter", "Problem", "did_you_mean", "table"]
 
@@ -106,7 +107,7 @@ class Converter:
         return self._secret(raw)
 
     def _secret(self, raw: str) -> Secret:
-        if not _REFERENCE.search(raw) and not raw.startswith("sha256:"):
+        if not _REFERENCE.search(raw) and not raw.startswith(HASHED):
             raise _Refused(
                 "a key must be a reference to an environment variable, never the key itself",
                 'put the key into the environment and write "${NAME}" here',

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from msgspec import inspect
 
-from pointsman.config.secret import Secret
+from pointsman.upstreams import Secret
 
 __all__ = ["choices", "describe"]
 
@@ -39,7 +39,7 @@ def _words(info: inspect.Type) -> str:
         case inspect.IntType():
             return "a whole number" + _bounds(info.ge, info.le)
         case inspect.FloatType():
-            return "a number" + _bounds(info.ge, info.le)
+            return "a number" + (f" above {info.gt:g}" if info.gt is not None else _bounds(info.ge, info.le))
         case inspect.TupleType():
             return f"a list of {len(info.item_types)} numbers"
         case inspect.CustomType():

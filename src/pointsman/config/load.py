@@ -65,21 +65,17 @@ def examine(file: Path, env: Mapping[str, str] = os.environ) -> Loaded:
     converter = Converter(env, file.resolve().parent)
     read = converter.struct(raw, File, ())
     problems = converter.problems
-    config = None
     if read is not None:
-        config, problems = _linked(read, str(file))
-    return Loaded(None if problems else config, _placed(problems, file, text))
+        problems = check(read)
+    if read is None or problems:
+        return Loaded(None, _placed(problems, file, text))
+    return Loaded(_linked(read, str(file)), [])
 
 
-def _linked(read: File, source: str) -> tuple[Config, list[Problem]]:
-    problems = check(read)
-    models = {
-        name: model.spec(name, read.upstreams[model.upstream])
-        for name, model in read.models.items()
-        if model.upstream in read.upstreams
-    }
+def _linked(read: File, source: str) -> Config:
     sections = {name: getattr(read, name) for name in Sections.__struct_fields__}
-    return Config(**sections, models=models, source=source), problems
+    models = {name: model.spec(name, read.upstreams[model.upstream]) for name, model in read.models.items()}
+    return Config(**sections, models=models, server=read.server.spec(), source=source)
 
 
 def _unreadable(error: ConfigError) -> Loaded:

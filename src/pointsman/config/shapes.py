@@ -7,16 +7,18 @@ These types are the only description of the file: the loader checks against them
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta, field
 
-from pointsman.config.secret import Secret
-from pointsman.types import ModelSpec, Tier, WireFormat
+from pointsman.types import ModelSpec, Tier
+from pointsman.upstreams import Limits, Secret, ServerSpec, UpstreamSpec, hash_key
 
 __all__ = [
+    "HASHED",
     "CapabilitiesSpec",
     "Config",
     "DomainsSpec",
@@ -26,14 +28,17 @@ __all__ = [
     "Mode",
     "ModelTable",
     "Sections",
-    "ServerSpec",
+    "ServerTable",
     "SessionsSpec",
     "TextMode",
     "TiersSpec",
-    "UpstreamSpec",
     "VerifySpec",
+    "key_digest",
     "state_file",
 ]
+
+#: How a key is written whose hash alone is known.
+HASHED: Final = "sha256:"
 
 Mode = Literal["off", "observe", "on"]
 TextMode = Literal["off", "hash", "redacted", "full"]
@@ -41,36 +46,12 @@ TextMode = Literal["off", "hash", "redacted", "full"]
 _Share = Annotated[float, Meta(ge=0, le=1)]
 _Price = Annotated[float, Meta(ge=0)]
 _Count = Annotated[int, Meta(ge=1)]
-_Millis = Annotated[int, Meta(ge=1)]
 
 
 def state_file(name: str) -> Path:
     """Return where a file of ours lives by default: the user's state directory (XDG base directories)."""
     base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(base) / "pointsman" / name
-
-
-class UpstreamSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """A provider: where it is, how to prove who we are, what it speaks."""
-
-    name: Annotated[str, Meta(description="")] = ""  # the table's own name, never a key of the file
-    base_url: Annotated[str, Meta(description="Address up to and including `/v1`.")]
-    key: Annotated[
-        Secret | None,
-        Meta(description='The key, as a reference: `"${MAIN_API_KEY}"`. None for local servers.'),
-    ] = None
-    formats: Annotated[frozenset[WireFormat], Meta(description="The request formats it speaks natively.")] = (
-        frozenset({WireFormat.CHAT})
-    )
-    # 5 s and 600 s are what both vendors' SDKs allow, so a caller never waits longer here than without us.
-    connect_timeout_ms: Annotated[_Millis, Meta(description="Longest wait for a connection.")] = 5_000
-    first_byte_timeout_ms: Annotated[
-        _Millis,
-        Meta(
-            description="Longest wait for the first byte of a stream; an unstreamed answer has only a total."
-        ),
-    ] = 120_000
-    total_timeout_ms: Annotated[_Millis, Meta(description="Longest time one attempt may take.")] = 600_000
 
 
 class ModelTable(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,7 +97,7 @@ class VerifySpec(msgspec.Struct, frozen=True, kw_only=True):
         _Share, Meta(description="Ask only when the score lies this close to a boundary between tiers.")
     ] = 0.05
     share: Annotated[_Share, Meta(description="Ask for at most this share of requests.")] = 0.15
-    timeout_ms: Annotated[_Millis, Meta(description="Longest wait; then the rules decide.")] = 500
+    timeout_ms: Annotated[_Count, Meta(description="Longest wait; then the rules decide.")] = 500
     money_per_day: Annotated[
         _Price | None, Meta(description="Spend at most this much a day, in the currency of the prices.")
     ] = None
@@ -189,33 +170,54 @@ class CapabilitiesSpec(msgspec.Struct, frozen=True, kw_only=True):
     file: Annotated[Path | None, Meta(description="The registry of capabilities.")] = None
 
 
-class ServerSpec(msgspec.Struct, frozen=True, kw_only=True):
+class ServerTable(msgspec.Struct, frozen=True, kw_only=True):
     """Where the gateway listens, who may call it, and how much it takes."""
 
-    host: Annotated[str, Meta(description="Address to bind. Other than loopback needs `keys`.")] = "127.0.0.1"
-    port: Annotated[int, Meta(ge=0, le=65_535, description="Port to bind; 0 takes a free one.")] = 8484
+    host: Annotated[str, Meta(description="Address to bind. Other than loopback needs `keys`.")] = (
+        ServerSpec().host
+    )
+    port: Annotated[int, Meta(ge=0, le=65_535, description="Port to bind; 0 takes a free one.")] = (
+        ServerSpec().port
+    )
     keys: Annotated[
         tuple[Secret, ...],
         Meta(
             description='Keys callers may present: `"${NAME}"`, or `"sha256:…"`. None: no key is asked for.'
         ),
     ] = ()
-    max_body_bytes: Annotated[_Count, Meta(description="Largest request body.")] = (
-        32 * 1024 * 1024  # what the Messages API itself takes
+    limits: Annotated[Limits, Meta(description="What a request may at most be.")] = Limits()
+    drain: Annotated[float, Meta(ge=0, description="Seconds open answers get to finish after SIGTERM.")] = (
+        ServerSpec().drain
     )
-    max_header_bytes: Annotated[_Count, Meta(description="Largest set of request headers.")] = (
-        64 * 1024  # h11 and nginx refuse far less; agents with many betas send up to 4 kB
-    )
-    max_depth: Annotated[_Count, Meta(description="Deepest nesting of a request body.")] = (
-        100  # JSON Schemas of real tools stay under 30
-    )
-    attempts: Annotated[_Count, Meta(description="Most tries for one request, over all models.")] = (
-        3  # what both vendors' SDKs do: one try and two retries
-    )
-    drain_ms: Annotated[_Millis, Meta(description="How long open streams may finish after SIGTERM.")] = 30_000
     router_command: Annotated[
         bool, Meta(description="Answer a message that begins with `/router` here, without calling a model.")
     ] = False
+
+    def spec(self) -> ServerSpec:
+        """Return the same with nothing of the keys but their digests."""
+        return ServerSpec(
+            host=self.host,
+            port=self.port,
+            keys=tuple(key_digest(key) for key in self.keys),
+            limits=self.limits,
+            drain=self.drain,
+            router_command=self.router_command,
+        )
+
+
+def key_digest(key: Secret) -> bytes:
+    """Return the digest of a key that is given itself or, as ``sha256:`` and hexadecimals, by its hash.
+
+    Raises:
+        ValueError: the hash is not 64 hexadecimals.
+    """
+    value = key.reveal()
+    if not value.startswith(HASHED):
+        return hash_key(value)
+    hexadecimals = value.removeprefix(HASHED)
+    if not re.fullmatch(r"[0-9A-Fa-f]{64}", hexadecimals):
+        raise ValueError("a SHA-256 hash has 64 hexadecimals")
+    return bytes.fromhex(hexadecimals)
 
 
 class LedgerSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -252,7 +254,9 @@ class SessionsSpec(msgspec.Struct, frozen=True, kw_only=True):
     size: Annotated[_Count, Meta(description="Sessions kept; the least recently used goes first.")] = (
         10_000  # about 2 kB each
     )
-    ttl_s: Annotated[_Count, Meta(description="Seconds after which an unused session is forgotten.")] = 86_400
+    ttl: Annotated[float, Meta(gt=0, description="Seconds after which an unused session is forgotten.")] = (
+        86_400.0  # a person comes back the next morning
+    )
     path: Annotated[
         Path,
         Meta(description="File of store `sqlite`; default: `pointsman/sessions.sqlite` beside the ledger."),
@@ -273,7 +277,6 @@ class Sections(msgspec.Struct, frozen=True, kw_only=True):
     guidance: GuidanceSpec = field(default_factory=GuidanceSpec)
     domains: DomainsSpec = field(default_factory=DomainsSpec)
     capabilities: CapabilitiesSpec = field(default_factory=CapabilitiesSpec)
-    server: ServerSpec = field(default_factory=ServerSpec)
     ledger: LedgerSpec = field(default_factory=LedgerSpec)
     sessions: SessionsSpec = field(default_factory=SessionsSpec)
 
@@ -282,10 +285,12 @@ class File(Sections, frozen=True, kw_only=True):
     """The file as it is written."""
 
     models: dict[str, ModelTable] = field(default_factory=dict)
+    server: ServerTable = field(default_factory=ServerTable)
 
 
 class Config(Sections, frozen=True, kw_only=True):
     """Everything an operator can set. Models come with the formats of their upstream."""
 
     models: dict[str, ModelSpec] = field(default_factory=dict)
+    server: ServerSpec = field(default_factory=ServerSpec)
     source: str = ""  # the file it was read from; empty when there was none
