@@ -114,7 +114,7 @@ small = { upstream = "main", id = "s" }
         ("[guidance]\nmode = 'onn'", '2: "mode" in [guidance] must be one of "observe", "off", "on", not "onn"; did you mean "on"?'),
         ("[guidance]\ncontrol = 10", '2: "control" in [guidance] must be a number from 0 to 1, not 10'),
         ("[server]\nport = '80'", '2: "port" in [server] must be a whole number from 0 to 65535, not "80"'),
-        ("[server]\nlimits = { depth = 0 }", '2: "depth" in [server.limits] must be a whole number of at least 1, not 0'),
+        ("[server]\nlimits = { body_bytes = 0 }", '2: "body_bytes" in [server.limits] must be a whole number of at least 1, not 0'),
         ("[upstreams.a]\nbase_url = 'http://a'\ntimeouts.connect = 0", '3: "connect" in [upstreams.a.timeouts] must be a number above 0, not 0'),
         ("[server]\nkeys = ['sha256:canary']", "2: a SHA-256 hash has 64 hexadecimals"),
         ("[server]\nrouter_command = 'yes'", '2: "router_command" in [server] must be true or false, not "yes"'),
