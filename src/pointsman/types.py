@@ -113,6 +113,16 @@ class ToolResult(msgspec.Struct, frozen=True, gc=False):
     text: str
     is_error: bool | None = None  # None where the format has no such field
 
+    @classmethod
+    def error(cls, text: str) -> ToolResult:
+        """A failure, for people who run their own loop."""
+        return cls("", text, is_error=True)
+
+    @classmethod
+    def ok(cls, text: str) -> ToolResult:
+        """A success, for people who run their own loop."""
+        return cls("", text, is_error=False)
+
 
 class Message(msgspec.Struct, frozen=True, gc=False):
     """One message of any wire format. Thinking blocks are left out: they are never evidence."""

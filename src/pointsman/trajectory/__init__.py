@@ -1,1 +1,89 @@
-"""Floor 2: what an agent did, step by step."""
+"""Floor 2: what an agent did, step by step, and the patterns in it."""
+
+from __future__ import annotations
+
+from pointsman.trajectory.adapter import TrajectoryMemory, events_of, observe
+from pointsman.trajectory.analysis import TrajectoryAnalysis
+from pointsman.trajectory.arguments import canonical_arguments, is_polling
+from pointsman.trajectory.builder import TrajectoryAnalysisConfig, TrajectoryBuilder
+from pointsman.trajectory.detectors import (
+    DEFAULT_DETECTORS,
+    ContextDegradationDetector,
+    DoomLoopDetector,
+    ProgressStallDetector,
+    RepeatedErrorDetector,
+    ToolAvoidanceDetector,
+    sequence_similarity,
+)
+from pointsman.trajectory.events import (
+    Event,
+    ProgressMade,
+    Session,
+    ToolInvoked,
+    ToolRecommended,
+    UserSpoke,
+)
+from pointsman.trajectory.failures import normalize_error, outcome_of
+from pointsman.trajectory.patterns import (
+    ContextDegradation,
+    DoomLoop,
+    PatternDetector,
+    ProgressStall,
+    RepeatedError,
+    ToolAvoidance,
+    TrajectoryPattern,
+)
+from pointsman.trajectory.progress import (
+    DEFAULT_INDICATORS,
+    PlanIndicator,
+    ProgressIndicator,
+    TextIndicator,
+)
+from pointsman.trajectory.recorded import RecordedStep, steps_of
+from pointsman.trajectory.state import WINDOW, TrajectoryState
+from pointsman.trajectory.step import Outcome, Step
+from pointsman.types import ToolResult
+
+__all__ = [
+    "DEFAULT_DETECTORS",
+    "DEFAULT_INDICATORS",
+    "WINDOW",
+    "ContextDegradation",
+    "ContextDegradationDetector",
+    "DoomLoop",
+    "DoomLoopDetector",
+    "Event",
+    "Outcome",
+    "PatternDetector",
+    "PlanIndicator",
+    "ProgressIndicator",
+    "ProgressMade",
+    "ProgressStall",
+    "ProgressStallDetector",
+    "RecordedStep",
+    "RepeatedError",
+    "RepeatedErrorDetector",
+    "Session",
+    "Step",
+    "TextIndicator",
+    "ToolAvoidance",
+    "ToolAvoidanceDetector",
+    "ToolInvoked",
+    "ToolRecommended",
+    "ToolResult",
+    "TrajectoryAnalysis",
+    "TrajectoryAnalysisConfig",
+    "TrajectoryBuilder",
+    "TrajectoryMemory",
+    "TrajectoryPattern",
+    "TrajectoryState",
+    "UserSpoke",
+    "canonical_arguments",
+    "events_of",
+    "is_polling",
+    "normalize_error",
+    "observe",
+    "outcome_of",
+    "sequence_similarity",
+    "steps_of",
+]

@@ -1,0 +1,117 @@
+"""From the messages of any wire format to a trajectory, doing work only for what is new.
+
+An agent resends its whole history with every request. What was already counted is recognised by one message,
+the last one counted, and by the ids of its calls rather than by its bytes: clients move cache markers from
+message to message, which changes the bytes of messages whose meaning is the same (docs/decisions/0030).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from pointsman.trajectory.analysis import TrajectoryAnalysis
+from pointsman.trajectory.events import Event, ToolInvoked, UserSpoke
+from pointsman.trajectory.state import TrajectoryState
+from pointsman.trajectory.step import digest
+from pointsman.types import History, Message, Role, ToolCall
+
+__all__ = ["TrajectoryMemory", "events_of", "observe"]
+
+
+class TrajectoryMemory(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """What a session keeps of its trajectory, in plain values."""
+
+    state: TrajectoryState = TrajectoryState()
+    counted: int = 0  # messages already in ``state``
+    anchor: str = ""  # fingerprint of the last of them
+
+
+def observe(
+    history: History, memory: TrajectoryMemory, empty: TrajectoryAnalysis
+) -> tuple[TrajectoryAnalysis, TrajectoryMemory]:
+    """Bring a session's trajectory up to date with a request.
+
+    ``empty`` is a run without events under the session's configuration. When the request does not continue
+    what was counted (edited, rewound, compacted, or another conversation under the same session id), the
+    trajectory is built anew from this history.
+    """
+    if not _continues(history, memory):
+        memory = TrajectoryMemory()
+    reader = _Reader(turn=memory.state.turn_count)
+    analysis = empty.resumed(memory.state)
+    settled, events, pending = memory.counted, [], []
+    for index in range(memory.counted, len(history)):
+        pending.extend(reader.read(history[index]))
+        if not reader.waiting:
+            settled = index + 1
+            events += pending
+            pending = []
+    analysis = analysis.with_events(events)
+    remembered = TrajectoryMemory(
+        analysis.state, settled, _fingerprint(history[settled - 1]) if settled else ""
+    )
+    return analysis.with_events(pending), remembered
+
+
+def events_of(messages: Iterable[Message]) -> Iterator[Event]:
+    """Yield the events of a whole conversation."""
+    reader = _Reader(turn=0)
+    for message in messages:
+        yield from reader.read(message)
+
+
+def _continues(history: History, memory: TrajectoryMemory) -> bool:
+    if memory.counted > len(history):
+        return False
+    return memory.counted == 0 or _fingerprint(history[memory.counted - 1]) == memory.anchor
+
+
+def _fingerprint(message: Message) -> str:
+    """What stays the same about a message when a client resends it."""
+    ids = [call.id for call in message.calls] + [result.call_id for result in message.results]
+    return digest("\0".join([message.role, *(ids or message.texts)]))
+
+
+class _Reader:
+    """Pairs calls with results. Calls of one turn may come in one message or in several."""
+
+    def __init__(self, turn: int) -> None:
+        self._turn = turn
+        self._calls: dict[str, tuple[int, ToolCall]] = {}
+        self._batch = 0
+        self._answered = True
+
+    @property
+    def waiting(self) -> bool:
+        """True while a call of the latest turn has no result."""
+        return bool(self._calls)
+
+    def read(self, message: Message) -> list[Event]:
+        """Return the events that a message completes."""
+        events: list[Event] = []
+        if message.calls:
+            self._open(message.calls)
+        for result in message.results:
+            position, call = self._calls.pop(result.call_id, (0, None))
+            if call is None:
+                continue  # the call was cut off the history, or answered before
+            self._answered = True
+            events.append(
+                ToolInvoked(
+                    call.name, call.arguments, result, turn=self._turn, position=position, batch=self._batch
+                )
+            )
+        if message.role is Role.USER and not message.results and any(text.strip() for text in message.texts):
+            self._calls.clear()  # calls that a person interrupted are never answered
+            events.append(UserSpoke())
+        return events
+
+    def _open(self, calls: tuple[ToolCall, ...]) -> None:
+        if self._answered:
+            self._calls, self._batch, self._answered = {}, 0, False
+            self._turn += 1
+        for call in calls:
+            self._calls[call.id] = (self._batch, call)
+            self._batch += 1

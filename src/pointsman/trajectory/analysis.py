@@ -1,0 +1,151 @@
+"""A run as classifiers see it: counts, the latest calls, and the patterns found in them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+from types import MappingProxyType
+from typing import Final
+
+from pointsman.trajectory.detectors import DEFAULT_DETECTORS
+from pointsman.trajectory.events import Event, ProgressMade, ToolInvoked, ToolRecommended, UserSpoke, step_of
+from pointsman.trajectory.patterns import PatternDetector, TrajectoryPattern
+from pointsman.trajectory.progress import DEFAULT_INDICATORS, ProgressIndicator
+from pointsman.trajectory.state import (
+    WINDOW,
+    TrajectoryState,
+    after_progress,
+    after_recommendation,
+    after_step,
+    after_user,
+)
+from pointsman.trajectory.step import Step
+
+__all__ = ["TrajectoryAnalysis"]
+
+
+class TrajectoryAnalysis:
+    """A run up to its latest event. Immutable: ``with_event`` returns another."""
+
+    __slots__ = ("_patterns", "attempt", "detectors", "indicators", "state", "window_size")
+
+    def __init__(
+        self,
+        state: TrajectoryState | None = None,
+        *,
+        detectors: Sequence[PatternDetector] = DEFAULT_DETECTORS,
+        indicators: Sequence[ProgressIndicator] = DEFAULT_INDICATORS,
+        window_size: int = WINDOW,
+    ) -> None:
+        self.state: Final = state or TrajectoryState()
+        self.detectors: Final = tuple(detectors)
+        self.indicators: Final = tuple(indicators)
+        self.window_size: Final = window_size
+        #: Steps since a person last spoke, oldest first, without throttled and declined ones.
+        self.attempt: Final = _attempt(self.state)
+        self._patterns: Final = self._detect()
+
+    def _detect(self) -> Mapping[str, TrajectoryPattern]:
+        if not self.attempt:
+            return _NO_PATTERNS
+        found = (detector.detect(self) for detector in self.detectors)
+        return MappingProxyType({pattern.pattern_type: pattern for pattern in found if pattern is not None})
+
+    @property
+    def turn_count(self) -> int:
+        """Turns of the assistant that called tools."""
+        return self.state.turn_count
+
+    @property
+    def tool_call_count(self) -> int:
+        """Calls in the whole run."""
+        return self.state.tool_call_count
+
+    @property
+    def error_count(self) -> int:
+        """Failed calls in the whole run; rate limits and refusals by a person are not failures."""
+        return self.state.error_count
+
+    @property
+    def consecutive_errors(self) -> int:
+        """Failed calls in a row up to now; a success or a person's message ends the row."""
+        return self.state.consecutive_errors
+
+    @property
+    def unique_tools_used(self) -> frozenset[str]:
+        """Names of the tools called in the window."""
+        return frozenset(step.tool_name for step in self.state.steps)
+
+    @property
+    def duration(self) -> timedelta:
+        """Time from the first to the latest event that carried one."""
+        return timedelta(seconds=max(0.0, self.state.latest_at - self.state.started_at))
+
+    def recent_tool_calls(self, n: int) -> tuple[Step, ...]:
+        """The last ``n`` calls, oldest first."""
+        return self.state.steps[-n:] if n > 0 else ()
+
+    def recent_errors(self, n: int) -> tuple[Step, ...]:
+        """The last ``n`` failed calls in the window, oldest first."""
+        return tuple(step for step in self.state.steps if step.is_error)[-n:] if n > 0 else ()
+
+    def tool_frequency(self) -> dict[str, int]:
+        """Calls per tool in the window, most frequent first."""
+        return _ranked(step.tool_name for step in self.state.steps)
+
+    def error_frequency(self) -> dict[str, int]:
+        """Failed calls per error signature in the window, most frequent first."""
+        return _ranked(step.signature for step in self.state.steps if step.is_error)
+
+    def patterns(self) -> Mapping[str, TrajectoryPattern]:
+        """What the detectors found after the latest event, by pattern type."""
+        return self._patterns
+
+    def has_pattern(self, pattern_type: str) -> bool:
+        """True when a pattern of this type is there."""
+        return pattern_type in self._patterns
+
+    def with_event(self, event: Event) -> TrajectoryAnalysis:
+        """The run after one more event."""
+        return self.with_events((event,))
+
+    def with_events(self, events: Iterable[Event]) -> TrajectoryAnalysis:
+        """The run after more events; the detectors look once, after the last."""
+        state = self.state
+        for event in events:
+            state = self._after(state, event)
+        return self if state is self.state else self.resumed(state)
+
+    def resumed(self, state: TrajectoryState) -> TrajectoryAnalysis:
+        """Another run under the same configuration, from its stored state."""
+        return TrajectoryAnalysis(
+            state, detectors=self.detectors, indicators=self.indicators, window_size=self.window_size
+        )
+
+    def _after(self, state: TrajectoryState, event: Event) -> TrajectoryState:
+        match event:
+            case ToolInvoked():
+                step = step_of(event, state.turn_count + 1, self.indicators)
+                return after_step(state, step, self.window_size)
+            case Step():
+                return after_step(state, event, self.window_size)
+            case UserSpoke(at=at):
+                return after_user(state, at)
+            case ProgressMade():
+                return after_progress(state)
+            case ToolRecommended(tool_name=tool_name):
+                return after_recommendation(state, tool_name)
+
+
+_NO_PATTERNS: Final[Mapping[str, TrajectoryPattern]] = MappingProxyType({})
+
+
+def _attempt(state: TrajectoryState) -> tuple[Step, ...]:
+    if not state.attempt:
+        return ()
+    return tuple([step for step in state.steps[-state.attempt :] if not step.is_neutral])
+
+
+def _ranked(names: Iterable[str]) -> dict[str, int]:
+    return dict(sorted(Counter(names).items(), key=lambda item: (-item[1], item[0])))

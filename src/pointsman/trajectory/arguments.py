@@ -1,0 +1,94 @@
+"""Arguments of a tool call in one canonical form, so that two equal calls compare equal.
+
+Two calls mean the same when they differ only in the order of keys, in white space, or in ids that a client
+invents anew for every call.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final
+
+import msgspec
+
+__all__ = ["canonical_arguments", "is_polling"]
+
+#: Keys that differ between two otherwise equal calls, in the spellings that clients and MCP servers use.
+VOLATILE_KEYS: Final = frozenset(
+    {
+        "call_id",
+        "callid",
+        "correlation_id",
+        "idempotency_key",
+        "nonce",
+        "request_id",
+        "requestid",
+        "span_id",
+        "timestamp",
+        "tool_call_id",
+        "trace_id",
+        "traceparent",
+    }
+)
+#: Keys in which some clients make the model explain the call; prose, and worded anew each time.
+NARRATION_KEYS: Final = frozenset({"description", "explanation", "justification", "reason", "thought"})
+#: Narration is dropped only beside a shell command: elsewhere a description may be the payload itself.
+COMMAND_KEYS: Final = frozenset({"command", "cmd"})
+#: Above this many characters arguments are compared as they are: decoding them costs more than it finds.
+MAX_CANONICAL: Final = 65_536
+
+#: Words in the names of tools that exist to be called until something changes.
+POLL_WORDS: Final = frozenset({"heartbeat", "monitor", "ping", "poll", "sleep", "status", "wait", "watch"})
+#: Tools of well-known agents that read on from a running command.
+POLL_TOOLS: Final = frozenset({"bashoutput", "killshell", "taskoutput", "write_stdin"})
+
+_WORDS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_SLEEP: Final = re.compile(r"\bsleep\s+\d|\bwatch\s+-")
+_SHELL_HEAD: Final = 1_000  # characters of the arguments in which a waiting command is looked for
+
+
+def canonical_arguments(arguments: str | Mapping[str, object]) -> str:
+    """Return arguments with sorted keys and no volatile ids; malformed JSON with white space folded."""
+    if isinstance(arguments, str):
+        if len(arguments) > MAX_CANONICAL:
+            return arguments
+        try:
+            value = msgspec.json.decode(arguments)
+        except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
+            return " ".join(arguments.split())
+    else:
+        value = arguments
+    try:
+        return msgspec.json.encode(_stable(value), order="sorted").decode()
+    except (TypeError, ValueError, RecursionError):  # a library user's own objects
+        return repr(value)
+
+
+def _stable(value: object) -> object:
+    if not isinstance(value, Mapping):
+        return value
+    lowered = {key: key.lower() for key in value if isinstance(key, str)}
+    dropped = VOLATILE_KEYS
+    if not COMMAND_KEYS.isdisjoint(lowered.values()):
+        dropped = VOLATILE_KEYS | NARRATION_KEYS
+    if dropped.isdisjoint(lowered.values()):
+        return value
+    return {key: item for key, item in value.items() if lowered.get(key) not in dropped}
+
+
+def is_polling(tool_name: str, arguments: str) -> bool:
+    """True for a call meant to be repeated: a tool named for waiting, or a shell command that sleeps."""
+    if _named_for_polling(tool_name):
+        return True
+    waits = "sleep" in arguments or "watch" in arguments  # a tenth of the pattern's cost
+    return waits and _SLEEP.search(arguments, 0, _SHELL_HEAD) is not None
+
+
+@lru_cache(maxsize=1024)
+def _named_for_polling(tool_name: str) -> bool:
+    name = tool_name[:200]
+    if name.lower() in POLL_TOOLS:
+        return True
+    return any(word.lower() in POLL_WORDS for word in _WORDS.findall(name))

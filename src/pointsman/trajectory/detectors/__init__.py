@@ -1,0 +1,30 @@
+"""One detector a file: what it looks for, its thresholds, and where they come from."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pointsman.trajectory.detectors.context_degradation import ContextDegradationDetector
+from pointsman.trajectory.detectors.doom_loop import DoomLoopDetector, sequence_similarity
+from pointsman.trajectory.detectors.progress_stall import ProgressStallDetector
+from pointsman.trajectory.detectors.repeated_error import RepeatedErrorDetector
+from pointsman.trajectory.detectors.tool_avoidance import ToolAvoidanceDetector
+from pointsman.trajectory.patterns import PatternDetector
+
+__all__ = [
+    "DEFAULT_DETECTORS",
+    "ContextDegradationDetector",
+    "DoomLoopDetector",
+    "ProgressStallDetector",
+    "RepeatedErrorDetector",
+    "ToolAvoidanceDetector",
+    "sequence_similarity",
+]
+
+DEFAULT_DETECTORS: Final[tuple[PatternDetector, ...]] = (
+    DoomLoopDetector(),
+    RepeatedErrorDetector(),
+    ProgressStallDetector(),
+    ToolAvoidanceDetector(),
+    ContextDegradationDetector(),
+)

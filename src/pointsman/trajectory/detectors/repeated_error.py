@@ -1,0 +1,41 @@
+"""The same error again, under the same or other arguments.
+
+The agent changes the call and meets the same wall. Errors are compared by their normalised signature inside
+the last ten calls (design page: error window), since an error met again after long other work is a new one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pointsman.trajectory.patterns import RepeatedError
+
+if TYPE_CHECKING:
+    from pointsman.trajectory.analysis import TrajectoryAnalysis
+
+__all__ = ["RepeatedErrorDetector"]
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatedErrorDetector:
+    """Fires while the latest call fails with an error that the window holds often enough."""
+
+    threshold: int = 3  # occurrences
+    window: int = 10  # steps
+
+    @property
+    def name(self) -> str:
+        """Stable name."""
+        return "repeated_error"
+
+    def detect(self, trajectory: TrajectoryAnalysis, /) -> RepeatedError | None:
+        """Return the error of the latest call if it is a repeated one."""
+        latest = trajectory.attempt[-1]
+        if not latest.is_error or not latest.signature:
+            return None
+        same = [step for step in trajectory.attempt[-self.window :] if step.signature == latest.signature]
+        if len(same) < self.threshold:
+            return None
+        variants = len({(step.tool_name, step.arguments) for step in same})
+        return RepeatedError(latest.signature, len(same), latest.tool_name, variants)

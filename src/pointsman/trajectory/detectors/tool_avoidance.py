@@ -1,0 +1,35 @@
+"""A tool was recommended, and the agent keeps using others.
+
+Three other calls are tolerated: an agent may finish what it is at. Source of the pattern: design page.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pointsman.trajectory.patterns import ToolAvoidance
+
+if TYPE_CHECKING:
+    from pointsman.trajectory.analysis import TrajectoryAnalysis
+
+__all__ = ["ToolAvoidanceDetector"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolAvoidanceDetector:
+    """Fires when more than ``tolerated`` other calls follow a recommendation."""
+
+    tolerated: int = 3  # calls
+
+    @property
+    def name(self) -> str:
+        """Stable name."""
+        return "tool_avoidance"
+
+    def detect(self, trajectory: TrajectoryAnalysis, /) -> ToolAvoidance | None:
+        """Return the tool that is still avoided."""
+        state = trajectory.state
+        if not state.recommended or state.alternatives <= self.tolerated:
+            return None
+        return ToolAvoidance(state.recommended, state.alternatives)

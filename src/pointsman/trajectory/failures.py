@@ -1,0 +1,151 @@
+"""Did a call fail, is it the agent's to solve, and which failure is it?
+
+Only the Messages format says whether a tool failed. Elsewhere the text must tell, and a text that merely
+talks about errors (a log, a source file) must not: only how a result begins, and an exit status at either
+end, count.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from pointsman.trajectory.step import Outcome
+
+__all__ = ["normalize_error", "outcome_of", "salient_line"]
+
+#: Characters read at each end of a result. An error that begins later is content, not a status.
+EDGE: Final = 400
+#: Characters of an error that are normalised; tool errors put their point at the start or in the last line.
+MAX_ERROR: Final = 4_000
+#: Characters kept of a signature and of a message in a step: enough to tell errors apart, small in memory.
+MAX_SIGNATURE: Final = 160
+MAX_MESSAGE: Final = 200
+
+_OPENS_AS_ERROR: Final = re.compile(
+    r"""\s*(?:\#{1,4}\s*|\*{2}|[❌✗✖⚠️\s]+)?(?:
+        <(?:tool_use_)?error>
+      | \[(?:tool\s|execution\s|system\s)?(?:error|exception|fatal)\]
+      | (?:tool\s|execution\s|system\s)?(?:error|exception|fatal)\s*(?::|!|\(|—|-\s|\d{3}\b|$)
+      | error\s(?:calling|executing|running|while|invoking|reading|writing|editing|occurred|during)\b
+      | (?:[A-Za-z_][\w.]*)?(?:Error|Exception)\s*[:(]
+      | traceback\s\(most\srecent\scall\slast\)
+      | (?:failed|unable)\sto\s
+      | failed\s*:
+      | (?:could|can)\s?not\s|can't\s
+      | (?:permission|access)\sdenied
+      | (?:command|file|tool|path)\snot\sfound
+      | no\ssuch\s(?:file|tool|command)
+      | (?:ba|z|da)?sh:\s(?:line\s\d+:\s)?\S+:\s
+      | invalid\s(?:argument|arguments|parameter|parameters|input|request|tool)\b
+      | unknown\stool\b
+      | [45]\d\d\s(?:client|server)?\s?
+        (?:error|bad|unauthorized|forbidden|not\sfound|too\smany|internal|service)
+    )""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_JSON_FAILURE: Final = re.compile(
+    r"""\s*\{.*?(?:
+        "(?:error|error_message|errormessage|exception)"\s*+:\s*+(?!null|false|""|\[\s*\]|\{\s*\}|0\b)
+      | "(?:success|ok)"\s*:\s*false
+      | "(?:is_?error)"\s*:\s*true
+      | "exit_?code"\s*:\s*-?[1-9]
+    )""",
+    re.IGNORECASE | re.VERBOSE | re.DOTALL,
+)
+_EXIT_STATUS: Final = re.compile(
+    r"\b(?:exit(?:ed)?|returned|return|finished)(?:\s(?:with|status|non-zero))*\s?(?:code|status)\W{0,3}(-?\d+)"
+    r"|\bexited with (-?\d+)\b",
+    re.IGNORECASE,
+)
+_THROTTLED: Final = re.compile(
+    r"\brate.?limit|\btoo many requests|\b429\b|\bquota (?:exceeded|exhausted)|\boverloaded|\bthrottl"
+    r"|\bretry.after\b|\b(?:server|service|model) is (?:busy|temporarily unavailable)|\bresource_exhausted",
+    re.IGNORECASE,
+)
+_DECLINED: Final = re.compile(
+    r"user (?:doesn't|does not|did not|didn't) want"
+    r"|(?:rejected|declined|denied|cancell?ed|interrupted|aborted) by (?:the )?user"
+    r"|user (?:rejected|declined|denied|cancell?ed|interrupted|aborted)",
+    re.IGNORECASE,
+)
+
+
+def outcome_of(text: str, is_error: bool | None) -> Outcome:
+    """Judge a result. ``is_error`` is the format's own word where it has one; None lets the text tell."""
+    failed = _looks_failed(text) if is_error is None else is_error
+    if not failed:
+        return Outcome.OK
+    head = text[:EDGE]
+    if _THROTTLED.search(head):
+        return Outcome.THROTTLED
+    if _DECLINED.search(head):
+        return Outcome.DECLINED
+    return Outcome.ERROR
+
+
+def _looks_failed(text: str) -> bool:
+    head = text[:EDGE]
+    if _OPENS_AS_ERROR.match(head):
+        return True
+    if head.lstrip().startswith("{") and _JSON_FAILURE.match(head):
+        return True
+    edges = head if len(text) <= EDGE else f"{head}\n{text[-EDGE:]}"
+    if "code" not in edges and "status" not in edges and "exited" not in edges:
+        return False  # the pattern costs ten times these three searches
+    return any(int(first or second) != 0 for first, second in _EXIT_STATUS.findall(edges))
+
+
+_ANSI: Final = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_BOILERPLATE: Final = re.compile(
+    r"\W*(?:exit(?:ed)?(?: with)? (?:code|status)\W*-?\d+|wall time\b.*|output:|total output lines\b.*"
+    r"|(?:stdout|stderr)\s*:?|process exited with code \d+|</?\w+>)?\W*$",
+    re.IGNORECASE,
+)
+_RULES: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
+    (
+        re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?"),
+        "",
+    ),  # timestamps
+    (re.compile(r"\b\d\d:\d\d:\d\d(?:[.,]\d+)?\b"), ""),
+    (re.compile(r"\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b"), ""),  # uuids
+    (
+        re.compile(r"(?:[A-Za-z]:)?(?:[\w.@+~-]*[\\/])+([\w.@+~-]+)"),
+        r"\1",
+    ),  # a path becomes its last part
+    (
+        re.compile(
+            r"\b(?:at )?(?:line|lines|col|column|row|char|offset)s?\W{0,2}\d+(?:\s?[-–:,]\s?\d+)*",
+            re.IGNORECASE,
+        ),
+        "",
+    ),
+    (re.compile(r"(?<=\w):\d+(?::\d+)?\b"), ""),  # file.py:12:5
+    (re.compile(r"\b(?:0x[0-9a-fA-F]+|(?=[0-9a-f]*\d)[0-9a-f]{7,})\b"), ""),  # addresses, hashes
+    (re.compile(r"\b[A-Za-z]+[_-](?=\w*\d)\w{6,}\b"), ""),  # ids: req_01HX…, call-9f3…
+    (re.compile(r"\b\d{4,}\b"), ""),  # process ids, ports, byte counts
+    (re.compile(r"\s+"), " "),
+)
+
+
+def salient_line(message: str) -> str:
+    """The one line that says what went wrong: a traceback's last, otherwise the first with any content."""
+    text = _ANSI.sub("", message[:MAX_ERROR])
+    if len(message) > MAX_ERROR:
+        text += "\n" + _ANSI.sub("", message[-EDGE:])
+    lines = [line.strip() for line in text.splitlines() if not _BOILERPLATE.match(line[:MAX_SIGNATURE])]
+    if not lines:
+        return " ".join(text.split())[:MAX_MESSAGE]
+    traceback = any(line.startswith("Traceback (most recent call last)") for line in lines)
+    return (lines[-1] if traceback else lines[0])[:MAX_MESSAGE]
+
+
+def normalize_error(message: str) -> str:
+    """Return an error without what differs between two occurrences of the same error.
+
+    Paths become basenames; line and column numbers, timestamps and ids are dropped; white space is folded.
+    """
+    signature = salient_line(message)
+    for pattern, replacement in _RULES:
+        signature = pattern.sub(replacement, signature)
+    return signature.strip()[:MAX_SIGNATURE]

@@ -1,0 +1,64 @@
+"""One tool call and what came of it: facts and hashes, never contents."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from hashlib import blake2b
+
+import msgspec
+
+__all__ = ["Outcome", "Step", "digest"]
+
+
+class Outcome(StrEnum):
+    """What came of a call, as far as stuckness is concerned."""
+
+    OK = "ok"
+    ERROR = "error"
+    THROTTLED = "throttled"  # a rate limit or an overloaded server: nobody's mistake
+    DECLINED = "declined"  # a person refused or interrupted the call
+
+
+class Step(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """One tool call. Small and made of plain values, because fifty of them live in a session's memory.
+
+    The assistant's thinking is never part of a step.
+    """
+
+    tool_name: str
+    arguments: str  # hash of the canonical arguments
+    result: str  # hash of the result's text; "" when nothing came back
+    result_length: int  # characters
+    outcome: Outcome = Outcome.OK
+    signature: str = ""  # normalised error; "" unless ``outcome`` is an error
+    message: str = ""  # the error's salient line, cut; "" unless ``outcome`` is an error
+    turn: int = 0  # number of the assistant's turn, from 1
+    position: int = 0  # place in a parallel batch, from 0
+    batch: int = 1  # calls in the batch
+    user_boundary: bool = False  # a person spoke right before this call
+    polling: bool = False  # a call that is meant to be repeated until something changes
+    progress: str = ""  # the progress indicator its result shows, if any
+    at: float = 0.0  # seconds since the epoch; 0 when unknown
+
+    @property
+    def is_error(self) -> bool:
+        """True when the call failed and the failure is the agent's to solve."""
+        return self.outcome is Outcome.ERROR
+
+    @property
+    def is_neutral(self) -> bool:
+        """True when the call says nothing about the agent: throttled, or declined by a person."""
+        return self.outcome is Outcome.THROTTLED or self.outcome is Outcome.DECLINED
+
+    def same_call(self, other: Step) -> bool:
+        """The same tool with the same arguments."""
+        return self.arguments == other.arguments and self.tool_name == other.tool_name
+
+    def same_result(self, other: Step) -> bool:
+        """The same call, and it returned the same."""
+        return self.result == other.result and self.same_call(other)
+
+
+def digest(text: str) -> str:
+    """Sixteen hexadecimal digits that stand for a text: two texts in 2**32 share them by chance."""
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()

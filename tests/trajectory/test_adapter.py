@@ -1,0 +1,160 @@
+"""From histories of any wire format to trajectories, and only what is new."""
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pointsman.trajectory import TrajectoryAnalysis, TrajectoryMemory, observe
+from pointsman.types import Message, Role, ToolCall, ToolResult
+from runs import run
+
+EMPTY = TrajectoryAnalysis()
+
+
+class Counted(Sequence[Message]):
+    """A history that counts how many messages were decoded."""
+
+    def __init__(self, messages: Sequence[Message]) -> None:
+        self.messages, self.decoded = list(messages), 0
+
+    def __len__(self) -> int:
+        return len(self.messages)
+
+    def __getitem__(self, index: int) -> Message:
+        self.decoded += 1
+        return self.messages[index]
+
+    def __iter__(self) -> Iterator[Message]:
+        return iter(self.messages)
+
+    def digest(self, count: int) -> bytes:
+        raise AssertionError("reads every byte of the history")
+
+
+def user(text: str) -> Message:
+    return Message(Role.USER, (text,))
+
+
+def calls(*ids: str, name: str = "work") -> Message:
+    return Message(Role.ASSISTANT, calls=tuple(ToolCall(i, name, f'{{"n":"{i}"}}') for i in ids))
+
+
+def results(*ids: str, error: bool | None = True, text: str = "boom") -> Message:
+    return Message(Role.TOOL, results=tuple(ToolResult(i, text, error) for i in ids))
+
+
+def turns(count: int, start: int = 0, *, error: bool | None = True) -> list[Message]:
+    pairs = [(calls(f"c{n}"), results(f"c{n}", error=error)) for n in range(start, start + count)]
+    return [message for pair in pairs for message in pair]
+
+
+def at_once(messages: Sequence[Message]) -> TrajectoryAnalysis:
+    return observe(Counted(messages), TrajectoryMemory(), EMPTY)[0]
+
+
+def test_a_failing_agent_in_any_format() -> None:
+    seen = at_once([user("go"), *turns(3)])
+    assert (seen.consecutive_errors, seen.turn_count, seen.tool_call_count) == (3, 3, 3)
+
+
+def test_parallel_calls_in_one_message_or_in_several() -> None:
+    together = at_once([calls("a", "b"), results("a", "b")])
+    apart = at_once([calls("a"), calls("b"), results("a"), results("b")])
+    assert together.state == apart.state
+    assert [(step.turn, step.position, step.batch) for step in apart.state.steps] == [(1, 0, 2), (1, 1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("messages", "seen"),
+    [
+        ([results("x")], 0),  # an orphan: its call was cut off
+        ([calls("a"), results("a"), results("a")], 1),  # answered twice
+        ([calls("a"), user("stop"), results("a")], 0),  # a person interrupted
+        ([calls("a"), results("b"), results("a")], 1),
+        ([calls("a", "a"), results("a", "a")], 1),  # two calls with one id
+        ([Message(Role.ASSISTANT, ("thinking aloud",)), calls("a"), results("a")], 1),
+        ([], 0),
+    ],
+)
+def test_histories_that_do_not_add_up(messages: list[Message], seen: int) -> None:
+    assert at_once(messages).tool_call_count == seen
+
+
+def test_text_beside_results_is_not_a_person() -> None:
+    reminder = Message(
+        Role.USER, ("<system-reminder>…</system-reminder>",), results=(ToolResult("c2", "x", is_error=True),)
+    )
+    assert at_once([*turns(2), calls("c2"), reminder]).consecutive_errors == 3
+    assert at_once([*turns(2), user("  ")]).consecutive_errors == 2  # nor is an empty message
+    assert at_once([*turns(2), user("try again")]).consecutive_errors == 0
+
+
+def test_only_new_messages_are_decoded() -> None:
+    history = [user("go"), *turns(1_000)]
+    _, memory = observe(Counted(history), TrajectoryMemory(), EMPTY)
+    longer = Counted([*history, *turns(1, 1_000)])
+    seen, _ = observe(longer, memory, EMPTY)
+    assert seen.tool_call_count == 1_001
+    assert longer.decoded <= 4  # the last known message, the two new ones, the new last one
+
+
+@given(st.integers(0, 12), st.integers(0, 30))
+def test_in_pieces_or_at_once(count: int, cut: int) -> None:
+    history = [user("go"), *turns(count), user("and"), calls("p", "q"), results("p"), results("q")]
+    _, memory = observe(Counted(history[:cut]), TrajectoryMemory(), EMPTY)
+    memory = msgspec.json.decode(msgspec.json.encode(memory), type=TrajectoryMemory)
+    seen, _ = observe(Counted(history), memory, EMPTY)
+    assert seen.state == at_once(history).state
+
+
+def test_a_batch_answered_in_two_requests_is_counted_once() -> None:
+    half = [calls("a", "b"), results("a")]
+    seen, memory = observe(Counted(half), TrajectoryMemory(), EMPTY)
+    assert (seen.tool_call_count, memory.counted) == (1, 0)
+    seen, _ = observe(Counted([*half, results("b")]), memory, EMPTY)
+    assert seen.tool_call_count == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "changed", "errors"),
+    [
+        ("rewound", [user("go"), *turns(1)], 1),
+        ("edited", [user("something else"), *turns(2), user("x"), *turns(1, 7)], 1),
+        ("compacted", [user("summary of what happened")], 0),
+        ("another conversation", [user("title?"), *turns(1, 50), *turns(5, 60)], 6),
+    ],
+)
+def test_a_history_that_does_not_continue_is_read_anew(
+    name: str, changed: list[Message], errors: int
+) -> None:
+    _, memory = observe(Counted([user("go"), *turns(3)]), TrajectoryMemory(), EMPTY)
+    seen, _ = observe(Counted(changed), memory, EMPTY)
+    assert seen.consecutive_errors == errors
+
+
+def test_cache_markers_that_move_do_not_matter() -> None:
+    history = [user("go"), *turns(3)]
+    _, memory = observe(Counted(history), TrajectoryMemory(), EMPTY)
+    changed = Message(Role.TOOL, ("a reminder that comes and goes",), results=history[-1].results)
+    longer = Counted([*history[:-1], changed, *turns(1, 3)])
+    seen, _ = observe(longer, memory, EMPTY)
+    assert (seen.consecutive_errors, longer.decoded <= 4) == (4, True)
+
+
+def test_ten_thousand_calls_and_huge_results() -> None:
+    many = at_once([calls(*map(str, range(10_000))), results(*map(str, range(10_000)), text="x")])
+    assert many.tool_call_count == 10_000
+    huge = at_once([calls("a"), results("a", text="x" * 1_000_000, error=None)])
+    assert huge.recent_tool_calls(1)[0].result_length == 1_000_000
+
+
+def test_malformed_arguments() -> None:
+    bad = Message(Role.ASSISTANT, calls=(ToolCall("a", "work", '{"x": '),))
+    assert at_once([bad, results("a")]).consecutive_errors == 1
+
+
+def test_the_empty_run_carries_the_configuration() -> None:
+    assert run("").detectors == at_once([]).detectors
