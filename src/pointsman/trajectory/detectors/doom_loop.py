@@ -1,9 +1,9 @@
 """The same cycle of calls with the same results, over and over.
 
-Names alone make edit, test, edit, test a loop, and calls alone make scrolling and polling one. On the
-recorded runs, one call three times fires twice as often in successful runs as one call with one result three
-times. A cycle is taken at its shortest period, so AAAA is four times A and never twice AA. Periods above
-five do not occur more often than chance in the recorded runs.
+Names alone make edit, test, edit, test a loop, and calls alone make scrolling and polling one: so tool,
+arguments and result are compared. A cycle is taken at its shortest period, so AAAA is four times A and never
+twice AA. Periods one to five: design page. On the recorded development runs the next call continues the loop
+in 29 of 35 failed agent runs of the largest source, against 32 of 64 for one call made three times.
 """
 
 from __future__ import annotations
