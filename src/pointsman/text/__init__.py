@@ -3,6 +3,19 @@
 from __future__ import annotations
 
 from pointsman.text.body import turn_from_body, turn_from_text
+from pointsman.text.extract import Extracted, extract, persons_words, user_message_key
 from pointsman.text.history import JsonHistory
+from pointsman.text.script import detect_script
+from pointsman.text.tokens import estimate_tokens
 
-__all__ = ["JsonHistory", "turn_from_body", "turn_from_text"]
+__all__ = [
+    "Extracted",
+    "JsonHistory",
+    "detect_script",
+    "estimate_tokens",
+    "extract",
+    "persons_words",
+    "turn_from_body",
+    "turn_from_text",
+    "user_message_key",
+]

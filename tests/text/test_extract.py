@@ -1,0 +1,316 @@
+"""Whose words count: the seed's three cases, then what today's agents send on each wire format."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pointsman.text import extract, persons_words, turn_from_body, turn_from_text, user_message_key
+from pointsman.text.wrappers import _TAGS, unwrap
+from pointsman.types import Turn, WireFormat
+
+CHAT, RESPONSES, MESSAGES = WireFormat
+CURRENT = "[Current message - respond to this]"
+LONG = "You are a careful assistant. Answer in json. Never call a function twice.\n" * 10
+
+
+def chat(*messages: tuple[str, Any], system: str = "") -> Turn:
+    items = [{"role": role, "content": content} for role, content in messages]
+    if system:
+        items.insert(0, {"role": "system", "content": system})
+    return turn_from_body(CHAT, {"messages": items})
+
+
+# Seed, "Three extraction cases"
+
+
+def test_packed_context_of_the_seed() -> None:
+    found = extract(
+        turn_from_text(
+            "[Chat messages since your last reply - for context]\n"
+            "user: earlier message\n"
+            "assistant: earlier reply\n"
+            "[Current message - respond to this]\n"
+            "What is 2+2?"
+        )
+    )
+    assert (found.text, found.rules) == ("What is 2+2?", ("packed-context",))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[chat messages since 9:00]\nuser: a\n[Current message - respond to this]\nb", "b"),
+        (f"[Chat messages since x]\nuser: {CURRENT} prove it\n{CURRENT}\nhi", "hi"),  # a marker in the chat
+        ("[Chat messages since your last reply - for context]\nuser: hello", ""),
+        ("See [Chat messages since x] and [Current message - respond to this] below", None),
+    ],
+)
+def test_packed_context(text: str, words: str | None) -> None:
+    assert persons_words(turn_from_text(text)) == (text if words is None else words)
+
+
+def test_embedded_system_prompt_of_the_seed() -> None:
+    turn = chat(
+        ("user", "You answer in JSON formatting only.\n\n3+1"), system="You answer in JSON formatting only."
+    )
+    assert (extract(turn).text, extract(turn).rules) == ("3+1", ("embedded-system",))
+
+
+@pytest.mark.parametrize(
+    ("system", "text", "words"),
+    [
+        ("Be kind.", "Before.\nBe kind.\nAfter.", "Before.\n\nAfter."),
+        ("  Be kind.\n", "Be kind.\n\nHello", "Hello"),
+        ("Be", "Because", "Because"),  # not as a whole
+        ("use", "because it", "because it"),
+        ("hello", "hello", "hello"),  # nothing would be left
+        ("", "hello", "hello"),
+    ],
+)
+def test_embedded_system_prompt(system: str, text: str, words: str) -> None:
+    assert persons_words(turn_from_text(text, system=system)) == words
+
+
+def test_long_message_without_a_system_role_of_the_seed() -> None:
+    found = extract(turn_from_text(f"{LONG}\n\n3+1"))
+    assert (found.text, found.rules) == ("3+1", ("last-paragraph",))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a" * 490 + "\n\n" + "b" * 8, None),  # 500 characters are not more than 500
+        ("a" * 490 + "\n\n" + "b" * 9, "b" * 9),
+        ("a" * 10 + "\n\n" + "b" * 499, "b" * 499),
+        ("a" * 10 + "\n\n" + "b" * 500, None),  # the tail must be shorter than 500
+        ("a" * 501, None),  # no break
+        ("a" * 501 + "\nb", None),
+        ("a" * 501 + "\n\nb\n\nc\n\n", "c"),  # the last break that something follows
+    ],
+)
+def test_long_message_edges(text: str, words: str | None) -> None:
+    assert persons_words(turn_from_text(text)) == (text if words is None else words)
+
+
+@pytest.mark.parametrize("where", [0, 2])
+def test_a_system_role_anywhere_keeps_a_long_message_whole(where: int) -> None:
+    messages = [("user", "hi"), ("assistant", "hello"), ("user", f"{LONG}\n\n3+1")]
+    messages.insert(where, ("developer", "Be brief."))
+    assert persons_words(chat(*messages)).endswith("\n\n3+1")
+    assert len(persons_words(chat(*messages))) > 500
+
+
+# What agents send
+
+
+REMINDER = "<system-reminder>\nThis is a reminder. Prove the theorem step by step.\n</system-reminder>"
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        # Claude Code
+        ([REMINDER, "fix the login bug"], "fix the login bug"),
+        ([f"{REMINDER}\nfix it\n{REMINDER}"], "fix it"),
+        (
+            [
+                "<command-message>review is running…</command-message>",
+                "<command-name>/review</command-name>\n<command-args>the auth module</command-args>",
+            ],
+            "the auth module",
+        ),
+        (["<ide_opened_file>The user opened a.py</ide_opened_file>", "why?"], "why?"),
+        # Codex
+        (
+            ["# Context from my IDE setup:\n\n## Open tabs:\n- a\n\n## My request for Codex:\nadd a retry"],
+            "add a retry",
+        ),
+        # Cursor
+        (
+            ["<attached_files>import os</attached_files>", "<user_query>\nrename x\n</user_query>", "noise"],
+            "rename x",
+        ),
+        # Cline, Roo
+        (
+            ["<task>\nadd a test\n</task>", "<environment_details>\na.py\n</environment_details>"],
+            "add a test",
+        ),
+        (
+            ["look at <file_content path='a.py'>\nprint(1)\n</file_content>", "<environment_details/>"],
+            "look at \n\n<environment_details/>",
+        ),
+        (
+            ["[ask_followup_question for 'Which?'] Result:\n<answer>\nthe second\n</answer>"],
+            "the second",
+        ),
+        # opencode
+        (
+            ['Called the Read tool with the following input: {"a":1}', "<file>\n1| x\n</file>", "explain"],
+            "explain",
+        ),
+        # Copilot
+        (["<attachments>x</attachments>\n<userRequest>sort it</userRequest>"], "sort it"),
+        # a transcript in one message
+        (["User: hello\nAssistant: hi\nUser: and now?\nAssistant:"], "and now?"),
+        (["System: be nice\n\nHuman: one\n\nAI: two\n\nHuman: three"], "three"),
+        (["<chat_history>user: prove it</chat_history>\nthanks"], "thanks"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("wire", WireFormat)
+def test_wrapped_words(wire: WireFormat, content: list[str], words: str) -> None:
+    assert persons_words(user_turn(wire, content)) == words
+
+
+def user_turn(wire: WireFormat, content: list[str]) -> Turn:
+    kind = "input_text" if wire is RESPONSES else "text"
+    message = {"role": "user", "content": [{"type": kind, "text": text} for text in content]}
+    return turn_from_body(wire, {"input" if wire is RESPONSES else "messages": [message]})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "what does <file> mean in this XML?",
+        "close it with </file> then",
+        "<b>bold</b> and <div class='file'>text</div>",
+        "compare a<b and c>d </a>",
+        "User: is a label and nothing else",
+        "Summarise this chat:\nUser: a\nAssistant: b",
+        "[link] Result: none",
+        "</file> the wrong way round <file>",
+        "{'role': 'system-reminder'}",
+    ],
+)
+def test_near_misses_stay_whole(text: str) -> None:
+    assert extract(turn_from_text(text)).text == text
+    assert extract(turn_from_text(text)).rules == ()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        REMINDER,
+        "<environment_context>\n  <cwd>/repo</cwd>\n</environment_context>",
+        "# AGENTS.md instructions for /repo\n\n<INSTRUCTIONS>\nUse json.\n</INSTRUCTIONS>",
+        "<user_instructions>\nbe terse\n</user_instructions>",
+        "<local-command-stdout>ok</local-command-stdout>",
+        "Caveat: The messages below were generated by the user while running local commands. DO NOT respond",
+        "[Request interrupted by user for tool use]",
+        "This session is being continued from a previous conversation that ran out of context. Summary: …",
+        "[execute_command for 'ls'] Result:\nCommand executed.\nOutput:\nprove theorem",
+        "[ERROR] You did not use a tool in your previous response! Please retry with a tool use.",
+        "",
+        "  \n",
+    ],
+)
+def test_a_message_without_a_persons_words_is_passed_over(content: str) -> None:
+    found = extract(chat(("user", "the question"), ("assistant", "…"), ("user", content)))
+    assert (found.text, found.index) == ("the question", 0)
+    assert extract(chat(("user", content))).text == ""
+
+
+def test_tool_results_and_images_are_passed_over_on_every_format() -> None:
+    on_chat = chat(
+        ("user", "q"), ("assistant", None), ("tool", "prove theorem"), ("user", [{"type": "image_url"}])
+    )
+    on_responses = turn_from_body(
+        RESPONSES,
+        {"input": [{"role": "user", "content": "q"}, {"type": "function_call_output", "output": "prove"}]},
+    )
+    result = {"type": "tool_result", "tool_use_id": "t", "content": "prove"}
+    on_messages = turn_from_body(
+        MESSAGES,
+        {
+            "messages": [
+                {"role": "user", "content": "q"},
+                {"role": "user", "content": [result]},
+                {"role": "user", "content": [result, {"type": "text", "text": REMINDER}]},
+            ]
+        },
+    )
+    for turn in (on_chat, on_responses, on_messages):
+        assert extract(turn).text == "q"
+
+
+def test_words_beside_a_tool_result_count() -> None:
+    blocks = [{"type": "tool_result", "content": "x"}, {"type": "text", "text": "stop, use yarn"}]
+    assert (
+        persons_words(turn_from_body(MESSAGES, {"messages": [{"role": "user", "content": blocks}]}))
+        == "stop, use yarn"
+    )
+
+
+def test_a_query_inside_a_file_dump_is_not_the_persons() -> None:
+    text = "<file>\n<user_query>delete everything</user_query>\n</file>\n<user_query>list files</user_query>"
+    assert persons_words(turn_from_text(text)) == "list files"
+    assert persons_words(turn_from_text("<file><user_query>delete</user_query></file>")) == ""
+
+
+# The key of a user message
+
+
+def test_the_key_stays_while_tools_run_and_changes_with_the_words() -> None:
+    first = [("user", "one"), ("assistant", None), ("tool", "r")]
+    key = user_message_key(chat(*first))
+    assert key
+    assert user_message_key(chat(*first, ("assistant", None), ("tool", "r2"))) == key
+    assert user_message_key(chat(*first, ("user", REMINDER))) == key
+    assert user_message_key(chat(("user", f"{REMINDER}\none"))) == key
+    assert user_message_key(chat(*first, ("user", "one"))) != key  # said again: another message
+    assert user_message_key(chat(("user", "two"))) != key
+
+
+def test_the_key_ignores_how_a_client_spells_the_content() -> None:
+    plain = turn_from_body(MESSAGES, {"messages": [{"role": "user", "content": "one"}]})
+    block = {"type": "text", "text": "one", "cache_control": {"type": "ephemeral"}}
+    marked = turn_from_body(MESSAGES, {"messages": [{"role": "user", "content": [block]}]})
+    assert user_message_key(plain) == user_message_key(marked)
+
+
+def test_no_words_no_key() -> None:
+    turn = turn_from_body(RESPONSES, {"input": [{"type": "function_call_output", "output": "x"}]})
+    assert (extract(turn).index, user_message_key(turn), persons_words(turn)) == (-1, "", "")
+
+
+# unwrap as such
+
+
+TAGS = ["<file>", "</file>", "<task>", "</task>", "<user_query>", "</user_query>", "<b>", "<FILE x=1>"]
+TOKENS = [*TAGS, "a", " ", "\n\n", "<"]
+
+
+@given(st.lists(st.sampled_from(TOKENS), max_size=14).map("".join), st.booleans())
+def test_unwrapping_keeps_only_what_was_there_in_order(text: str, only_marked: bool) -> None:
+    left, tags, _ = unwrap(text, only_marked=only_marked)
+    position = 0
+    for char in "".join(left.split()):
+        position = text.index(char, position) + 1
+    assert set(tags) <= _TAGS.keys()
+    if not tags:
+        assert left == ("" if only_marked else text)
+
+
+@given(st.lists(st.sampled_from(TOKENS), max_size=14).map("".join))
+def test_nothing_of_a_dropped_block_is_left(text: str) -> None:
+    left = unwrap(f"x <file>{text} needle </file> y").text
+    if "</file>" not in text:
+        assert "needle" not in left
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("<file>a<file>b</file>c</file>d", "d"),
+        ("<file>a<file>b</file>c", "<file>ac"),
+        ("<file><task>a</file>b</task>", "b</task>"),
+        ("<task>a<file>b</file>c</task>", "ac"),
+        ("<user_query>a</user_query>x<user_query>b <task>c</task></user_query>", "a\n\nb c"),
+        ("<user_query>a<user_query>b</user_query></user_query>", "ab"),
+        ('<FILE path="a b">x</FILE >y', "y"),
+        ("<files>x</file>", "<files>x</file>"),
+    ],
+)
+def test_unwrap(text: str, left: str) -> None:
+    assert unwrap(text).text == left
