@@ -1,0 +1,49 @@
+"""Everything that decides, as one frozen value with a version.
+
+A policy is made from the operator's configuration above the line, or by hand in a library or a test. Two
+policies with the same version decide alike, on every machine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from pointsman.evidence import Signal
+from pointsman.tiers import TierProfile
+from pointsman.types import ModelSpec, Tier
+
+__all__ = ["Policy", "Verify"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verify:
+    """When a model may be asked to verify a tier, and what that may cost."""
+
+    model: str  # configured name of the model to ask
+    share: float = 0.15  # of requests; source: design page "Tiers", stage 3
+    timeout_ms: int = 500  # same source
+    money_per_day: float | None = None  # in the currency of the prices
+    cache: int = 4_096  # answers remembered
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What a user can set about deciding."""
+
+    profile: TierProfile
+    models: Mapping[str, ModelSpec] = field(default_factory=dict)  # by configured name
+    ladder: Mapping[Tier, str] = field(default_factory=dict)  # tier -> configured model name
+    verify: Verify | None = None  # None: no model is ever asked
+
+    def signals(self) -> Iterator[Signal]:
+        """Every signal some part of the policy listens for."""
+        yield from self.profile.signals()
+
+    def version(self) -> str:
+        """Twelve hex digits over everything in the policy; the same on every machine and hash seed."""
+        data = msgspec.json.encode(self, order="deterministic")
+        return hashlib.sha256(data).hexdigest()[:12]

@@ -1,0 +1,138 @@
+"""The one place that performs effects for a decision: time, ids, memory, model calls, the ledger."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Generator
+from typing import Final, TypeVar
+
+import msgspec
+
+from pointsman.decision import Decision
+from pointsman.engine import Engine, Memory
+from pointsman.ledger.port import Ledger
+from pointsman.sessions.port import SessionStore
+from pointsman.types import Answer, Need, Turn
+
+__all__ = ["Ask", "Runtime", "drive", "drive_async", "new_ids"]
+
+log = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
+Ask = Callable[[Need], Awaitable[Answer]]
+
+_encode_memory: Final = msgspec.json.Encoder().encode
+_decode_memory: Final = msgspec.json.Decoder(Memory).decode
+
+
+def drive(steps: Generator[Need, Answer, Result], ask: Callable[[Need], Answer]) -> Result:
+    """Run a decision to its end in this thread."""
+    try:
+        need = next(steps)
+        while True:
+            need = steps.send(ask(need))
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+
+
+async def drive_async(steps: Generator[Need, Answer, Result], ask: Ask) -> Result:
+    """Run a decision to its end, waiting for answers without blocking the loop."""
+    try:
+        need = next(steps)
+        while True:
+            need = steps.send(await ask(need))
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+
+
+def new_ids() -> Callable[[], str]:
+    """Return a source of ids: unique across processes, cheap within one, ordered by creation within one."""
+    process = secrets.token_hex(5)
+    counter = itertools.count(1)
+    return lambda: f"d-{process}-{next(counter):x}"
+
+
+def _timed(steps: Generator[Need, Answer, Result], waits: list[float]) -> Generator[Need, Answer, Result]:
+    """Pass needs and answers through, noting the seconds each answer took."""
+    try:
+        need = next(steps)
+        while True:
+            asked = time.perf_counter()
+            answer = yield need
+            waits.append(time.perf_counter() - asked)
+            need = steps.send(answer)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+
+
+async def ask_nobody(need: Need) -> Answer:  # noqa: ARG001 - the shape of Ask
+    """Answer for a policy without a model to ask."""
+    return Answer(error="no-model")
+
+
+class Runtime:
+    """Decides turns: loads a session's memory, runs the engine, keeps memory and decision.
+
+    ``engine`` may be replaced while running; a turn under way keeps the one it began with.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        sessions: SessionStore,
+        ledger: Ledger,
+        ask: Ask = ask_nobody,
+    ) -> None:
+        self.engine = engine
+        self.ledger = ledger
+        self.sessions = sessions
+        self.ask = ask
+        self.failures = 0  # times the memory of a session could not be read or kept
+        self._new_id = new_ids()
+
+    def steps(self, turn: Turn) -> Generator[Need, Answer, Decision]:
+        """Decide one turn and write it down, leaving to the driver how questions are answered.
+
+        A failing store costs memory, never the request.
+
+        Raises:
+            UnknownModel: the caller asked for a model that is neither a tier nor configured.
+        """
+        started = time.perf_counter()
+        engine = self.engine
+        memory = self._remember(turn.session)
+        waits: list[float] = []
+        decision, memory = yield from _timed(engine.decide(turn, memory, self._new_id()), waits)
+        self._keep(turn.session, memory)
+        elapsed = time.perf_counter() - started - sum(waits)
+        decision = msgspec.structs.replace(decision, elapsed_us=elapsed * 1e6)
+        self.ledger.append(decision)
+        return decision
+
+    async def decide(self, turn: Turn) -> Decision:
+        """Decide one turn, asking models as configured. Raises what ``steps`` raises."""
+        return await drive_async(self.steps(turn), self.ask)
+
+    def _remember(self, session: str) -> Memory:
+        if not session:
+            return Memory()
+        try:
+            kept = self.sessions.get(session)
+            return _decode_memory(kept) if kept else Memory()
+        except Exception:
+            self.failures += 1
+            log.warning("the memory of a session could not be read; it starts anew", exc_info=True)
+            return Memory()
+
+    def _keep(self, session: str, memory: Memory) -> None:
+        if not session:
+            return
+        try:
+            self.sessions.put(session, _encode_memory(memory))
+        except Exception:
+            self.failures += 1
+            log.warning("the memory of a session could not be kept", exc_info=True)

@@ -1,0 +1,112 @@
+"""The four answers put together, and what happens when one of them fails."""
+
+from collections.abc import Callable
+
+import pytest
+
+from pointsman.decision import Decision
+from pointsman.engine import Engine, Memory
+from pointsman.errors import UnknownModel
+from pointsman.evidence import ReMatcher, Scanner, SignalTable
+from pointsman.policy import Policy, Verify
+from pointsman.runtime import drive
+from pointsman.text import turn_from_body, turn_from_text
+from pointsman.tiers import builtin_profile
+from pointsman.types import Answer, ModelSpec, Need, Stage, Tier, Turn, WireFormat
+
+MODELS = {name: ModelSpec(name, "main", f"{name}-1") for name in ("small", "middle", "large")}
+LADDER = {Tier.SIMPLE: "small", Tier.MEDIUM: "small", Tier.COMPLEX: "middle", Tier.REASONING: "large"}
+
+
+def engine(verify: Verify | None = None) -> Engine:
+    policy = Policy(profile=builtin_profile("seed"), models=MODELS, ladder=LADDER, verify=verify)
+    table = SignalTable(policy.signals())
+    return Engine(policy, Scanner(table, ReMatcher(table)))
+
+
+def nobody(need: Need) -> Answer:
+    raise AssertionError(f"nobody should be asked: {need}")
+
+
+def decide(turn: Turn, *, by: Engine | None = None, ask: Callable[[Need], Answer] = nobody) -> Decision:
+    return drive((by or engine()).decide(turn, Memory(), "d-1"), ask)[0]
+
+
+def asking_for(model: str) -> Turn:
+    body = {"model": model, "messages": [{"role": "user", "content": "hello"}]}
+    return turn_from_body(WireFormat.CHAT, body)
+
+
+@pytest.mark.parametrize(
+    ("model", "tier", "chain"),
+    [
+        ("simple", Tier.SIMPLE, ("small", "middle")),
+        ("pointsman/medium", Tier.MEDIUM, ("small", "middle")),
+        ("claw-llm-router/complex", Tier.COMPLEX, ("middle", "large")),
+        ("reasoning", Tier.REASONING, ("large",)),
+    ],
+)
+def test_a_model_id_can_force_a_tier(model: str, tier: Tier, chain: tuple[str, ...]) -> None:
+    decision = decide(asking_for(model))
+    assert decision.tier is not None
+    assert (decision.tier.tier, decision.tier.stage, decision.chain) == (tier, Stage.FORCED, chain)
+
+
+def test_a_configured_model_is_relayed_and_still_observed() -> None:
+    decision = decide(asking_for("large"))
+    assert (decision.tier, decision.chain) == (None, ("large",))
+    assert decision.signals == ("seed/simpleIndicators/hello",)
+
+
+def test_an_unknown_model_names_the_known_ones() -> None:
+    with pytest.raises(UnknownModel, match='"gpt-7"') as error:
+        decide(asking_for("gpt-7"))
+    assert error.value.hint == "known: auto, simple, medium, complex, reasoning, small, middle, large"
+
+
+def test_no_model_is_asked_unless_the_policy_says_so() -> None:
+    decision = decide(turn_from_text("let us see about that"))
+    assert decision.tier is not None
+    assert decision.tier.needs_verification
+    assert decision.tier.stage is Stage.RULES
+
+
+def test_an_unsure_tier_is_verified_when_the_policy_says_so() -> None:
+    decision = decide(
+        turn_from_text("let us see about that"),
+        by=engine(Verify(model="small")),
+        ask=lambda _: Answer("COMPLEX"),
+    )
+    assert decision.tier is not None
+    assert (decision.tier.tier, decision.tier.stage) == (Tier.COMPLEX, Stage.VERIFIED)
+
+
+def test_a_failed_verification_is_a_tier_and_an_abstention() -> None:
+    decision = decide(
+        turn_from_text("let us see about that"),
+        by=engine(Verify(model="small")),
+        ask=lambda _: Answer(error="timeout"),
+    )
+    assert decision.tier is not None
+    assert (decision.tier.tier, decision.tier.stage) == (Tier.MEDIUM, Stage.FALLBACK)
+    assert [reason.code for reason in decision.abstained] == ["tiers.abstained.llm-failed"]
+
+
+class BrokenMatcher:
+    def match(self, lowered: str, /) -> int:
+        raise MemoryError("no scratch space")
+
+
+def test_a_failing_scan_abstains_and_never_stops_the_request() -> None:
+    broken = engine()
+    broken.scanner = Scanner(broken.scanner.table, BrokenMatcher())
+    decision = decide(turn_from_text("anything at all"), by=broken)
+    assert decision.chain
+    assert [(reason.code, reason.detail) for reason in decision.abstained] == [
+        ("evidence.failed", "MemoryError: no scratch space")
+    ]
+
+
+def test_a_policys_version_is_of_its_content() -> None:
+    assert engine().version == engine().version
+    assert engine().version != engine(Verify(model="small")).version
