@@ -1,0 +1,87 @@
+"""What is said to the model about the domains: the plan, and the text.
+
+Nothing but guidance enters the text. Why something was left out is in the plan and in the log: a sentence
+about skipped enrichment helps no model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+from typing import Final
+
+import msgspec
+
+from pointsman.domains.data import DomainSet
+from pointsman.domains.scoring import SECONDARY_MIN_SIGNALS
+from pointsman.domains.values import Compound, Part
+
+__all__ = [
+    "BELOW_THRESHOLD",
+    "DISABLED",
+    "NO_SECONDARY",
+    "PRIMARY_DISABLED",
+    "EnrichmentPlan",
+    "compose",
+    "enrichment_text",
+    "plan_enrichment",
+]
+
+DISABLED: Final = "disabled_in_profile"
+NO_SECONDARY: Final = "no_secondary_classified"
+BELOW_THRESHOLD: Final = "below_threshold"
+#: Not in the seed, whose four reasons leave this case unexplained.
+PRIMARY_DISABLED: Final = "primary_disabled_in_profile"
+
+
+class EnrichmentPlan(msgspec.Struct, frozen=True, gc=False):
+    """What will be injected, and why the rest will not. Field names are the seed's."""
+
+    primary_enrichment: bool
+    secondary_enrichment: bool
+    reason_primary_skipped: str | None = None
+    reason_secondary_skipped: str | None = None
+
+
+def plan_enrichment(
+    compound: Compound, disabled: AbstractSet[str], *, passed_over: bool = False
+) -> EnrichmentPlan:
+    """Decide what to inject. A secondary without a signal in this message is not injected.
+
+    Args:
+        compound: the effective domains.
+        disabled: domains the model's profile switches off.
+        passed_over: a second domain matched too weakly to be the secondary.
+    """
+    primary_on = compound.primary.domain not in disabled
+    reason = _skip_secondary(compound.secondary, disabled, passed_over=passed_over, primary_on=primary_on)
+    return EnrichmentPlan(primary_on, reason is None, None if primary_on else DISABLED, reason)
+
+
+def _skip_secondary(
+    secondary: Part | None, disabled: AbstractSet[str], *, passed_over: bool, primary_on: bool
+) -> str | None:
+    if secondary is None:
+        return BELOW_THRESHOLD if passed_over else NO_SECONDARY
+    if secondary.domain in disabled:
+        return DISABLED
+    if not primary_on:
+        return PRIMARY_DISABLED
+    return BELOW_THRESHOLD if secondary.confidence < SECONDARY_MIN_SIGNALS else None
+
+
+def enrichment_text(compound: Compound, plan: EnrichmentPlan, domains: DomainSet) -> str:
+    """The text to inject for a decision; often empty."""
+    primary, secondary = compound.domains
+    template = domains[primary].enrichment_template if plan.primary_enrichment else ""
+    brief = domains[secondary].brief_description if plan.secondary_enrichment else ""
+    return compose(primary, template, secondary if plan.secondary_enrichment else "", brief)
+
+
+def compose(primary: str, template: str, secondary: str, brief: str) -> str:
+    """The primary's template in full, and one line for the secondary; whatever is empty is left out."""
+    lines = [f"[BST] Domain: {primary}", template] if template else []
+    if secondary:
+        lines.append(
+            f"[BST] Secondary context: {secondary} — {brief or f'{secondary} context is also relevant.'}"
+        )
+    return "\n".join(lines)

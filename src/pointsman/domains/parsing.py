@@ -1,0 +1,154 @@
+"""Reading domains from TOML text. The format is described in docs/reference/domains.md."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from typing import Annotated, Final, Literal
+
+import msgspec
+
+from pointsman.domains.data import CUE_GROUP, LEXICON, Concept, Domain, DomainSet
+from pointsman.domains.values import DomainClass
+from pointsman.errors import LexiconError
+from pointsman.evidence import Kind, Signal
+
+__all__ = ["default_domains", "parse_domains"]
+
+
+class _Pattern(msgspec.Struct, forbid_unknown_fields=True):
+    regex: str = ""
+    substring: str = ""
+
+
+class _DomainSpec(msgspec.Struct, forbid_unknown_fields=True, rename={"kind": "class"}):
+    kind: DomainClass
+    priority: int = 99
+    brief_description: str = ""
+    enrichment_template: str = ""
+    aliases: tuple[str, ...] = ()
+    examples: tuple[str, ...] = ()
+    signals: dict[str, object] = {}
+
+
+class _CueSpec(msgspec.Struct, forbid_unknown_fields=True):
+    switch: tuple[str, ...] = ()
+
+
+#: ``+`` joins the names of a pair in its signature, so a name is one word.
+_Name = Annotated[str, msgspec.Meta(pattern=r"^\w+$")]
+
+
+class _File(msgspec.Struct, forbid_unknown_fields=True):
+    extends: Literal["default", "none"] = "default"
+    cues: _CueSpec = msgspec.field(default_factory=_CueSpec)
+    domains: dict[_Name, _DomainSpec] = {}
+
+
+_KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
+    "file": _File.__struct_encode_fields__,
+    "cues": _CueSpec.__struct_encode_fields__,
+    "domain": _DomainSpec.__struct_encode_fields__,
+}
+
+
+@cache
+def default_domains() -> DomainSet:
+    """The eleven built-in domains."""
+    text = resources.files("pointsman.domains").joinpath("default.toml").read_text("utf-8")
+    return parse_domains(text, place="pointsman/domains/default.toml")
+
+
+def parse_domains(text: str, *, place: str = "domains.toml") -> DomainSet:
+    """Read a domain file; one that says ``extends = "default"`` adds to and replaces the built-in domains.
+
+    Args:
+        text: the TOML text.
+        place: the file's name, for messages.
+
+    Raises:
+        LexiconError: names the place, what is wrong there, and the nearest known key.
+    """
+    reader = _Reader(text, place)
+    file = reader.read()
+    domains = {name: reader.domain(name, spec) for name, spec in file.domains.items()}
+    cues = tuple(Signal(LEXICON, CUE_GROUP, phrase.lower()) for phrase in file.cues.switch)
+    if file.extends == "none" or place == "pointsman/domains/default.toml":
+        return DomainSet(domains, cues)
+    base = default_domains()
+    return DomainSet(
+        {**base.domains, **domains}, (*base.cues, *(cue for cue in cues if cue not in base.cues))
+    )
+
+
+class _Reader:
+    def __init__(self, text: str, place: str) -> None:
+        self._text = text
+        self._place = place
+
+    def read(self) -> _File:
+        try:
+            table = tomllib.loads(self._text)
+        except tomllib.TOMLDecodeError as error:
+            raise LexiconError(f"not valid TOML: {error}", place=self._place) from error
+        self._check_keys(table, "file", "at the top level")
+        if isinstance(table.get("cues"), dict):
+            self._check_keys(table["cues"], "cues", "in [cues]")
+        domains = table.get("domains")
+        for name, spec in domains.items() if isinstance(domains, dict) else ():
+            if isinstance(spec, dict):
+                self._check_keys(spec, "domain", f"in [domains.{name}]")
+        try:
+            return msgspec.convert(table, _File)
+        except msgspec.ValidationError as error:
+            raise LexiconError(str(error), place=self._place) from error
+
+    def domain(self, name: str, spec: _DomainSpec) -> Domain:
+        return Domain(
+            name=name,
+            kind=spec.kind,
+            priority=spec.priority,
+            concepts=tuple(self._concept(name, concept, value) for concept, value in spec.signals.items()),
+            brief_description=spec.brief_description.strip(),
+            enrichment_template=spec.enrichment_template.strip(),
+            aliases=spec.aliases,
+            examples=spec.examples,
+        )
+
+    def _concept(self, domain: str, name: str, value: object) -> Concept:
+        try:
+            items = msgspec.convert(value if isinstance(value, list) else [value], list[_Pattern | str])
+        except msgspec.ValidationError as error:
+            raise LexiconError(
+                f'concept "{name}" of domain "{domain}": {error}',
+                place=self._at(name),
+                hint='write a phrase, { regex = "…" }, { substring = "…" }, or a list of these',
+            ) from error
+        return Concept(name, tuple(_signal(domain, item) for item in items))
+
+    def _check_keys(self, table: Mapping[str, object], kind: str, where: str) -> None:
+        for key in table:
+            if key not in _KNOWN[kind]:
+                near = difflib.get_close_matches(key, _KNOWN[kind], n=1)
+                suggestion = f'; did you mean "{near[0]}"?' if near else ""
+                raise LexiconError(f'unknown key "{key}" {where}{suggestion}', place=self._at(key))
+
+    def _at(self, key: str) -> str:
+        """``file:line`` of the first line that sets or opens a key; tomllib does not tell lines."""
+        pattern = re.compile(rf"""^\s*(?:\[.*)?["']?{re.escape(key)}["']?\s*[\]=.]""", re.MULTILINE)
+        found = pattern.search(self._text)
+        return f"{self._place}:{self._text.count(chr(10), 0, found.start()) + 1}" if found else self._place
+
+
+def _signal(domain: str, item: str | _Pattern) -> Signal:
+    """A phrase matches whole words; with ``*`` at its end, words that begin like it."""
+    if isinstance(item, str):
+        kind = Kind.PREFIX if item.endswith("*") else Kind.WORD
+        return Signal(LEXICON, domain, item.removesuffix("*").lower(), kind)
+    if item.regex:
+        return Signal(LEXICON, domain, item.regex, Kind.REGEX)
+    return Signal(LEXICON, domain, item.substring.lower(), Kind.SUBSTRING)

@@ -1,0 +1,277 @@
+"""The names of the founding specification, under their own signatures, for code written against it.
+
+They work on plain dicts and on the built-in domains. ``DomainTracker`` decides the same from one shared scan
+and never comes here; docs/decisions/0041 and 0042 list what differs from the specification's code, and why.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from pointsman.domains.data import Concept, Domain, DomainSet
+from pointsman.domains.enrichment import compose, plan_enrichment
+from pointsman.domains.momentum import remember
+from pointsman.domains.parsing import default_domains
+from pointsman.domains.profiles import disabled_domains
+from pointsman.domains.scoring import Reading, pick_secondary
+from pointsman.domains.values import CONVERSATION, Compound, DomainClass, DomainMemory, Pair, Part
+from pointsman.evidence import Kind, Signal
+
+__all__ = [
+    "COMPOUND_KEY",
+    "DOMAIN_CONFIGS",
+    "DOMAIN_KEY",
+    "DOMAIN_PRIORITY",
+    "CompoundClassification",
+    "apply_compound_momentum",
+    "build_enrichment_plan",
+    "extract_compound",
+    "format_signature",
+    "generate_enrichment",
+    "load_model_profile",
+    "model_name",
+    "parse_signature",
+    "restore_from_signature",
+    "score_all_domains",
+]
+
+_log: Final = logging.getLogger("pointsman.domains")
+
+#: Shared-state keys: the primary domain alone, and the whole classification.
+DOMAIN_KEY: Final = "_bst_domain"
+COMPOUND_KEY: Final = "_bst_compound"
+
+_DOMAINS: Final[DomainSet] = default_domains()
+
+
+def _pattern(concept: Concept) -> str:
+    """One regular expression for all phrases of a concept, to be searched ignoring case."""
+    return "|".join(map(_alternative, concept.signals))
+
+
+def _alternative(signal: Signal) -> str:
+    if signal.kind is Kind.REGEX:
+        return f"(?:{signal.pattern})"
+    literal = re.escape(signal.pattern)
+    if signal.kind is Kind.SUBSTRING:
+        return literal
+    return rf"(?<!\w){literal}" if signal.kind is Kind.PREFIX else rf"(?<!\w){literal}(?!\w)"
+
+
+#: Ties go to the smaller number.
+DOMAIN_PRIORITY: Final[dict[str, int]] = {domain.name: domain.priority for domain in _DOMAINS}
+
+#: The built-in domains as plain data; one regular expression per concept.
+DOMAIN_CONFIGS: Final[dict[str, dict[str, Any]]] = {
+    domain.name: {
+        "signals": [_pattern(concept) for concept in domain.concepts],
+        "enrichment_template": domain.enrichment_template,
+        "brief_description": domain.brief_description,
+    }
+    for domain in _DOMAINS
+}
+
+
+@dataclass
+class CompoundClassification:
+    """One turn's domains, as readers of ``_bst_compound`` expect them."""
+
+    primary_domain: str
+    primary_confidence: int  # signal matches, not a fraction
+    primary_signals: list[str]
+    secondary_domain: str | None
+    secondary_confidence: int | None
+    secondary_signals: list[str] | None
+    compound_signature: str
+    momentum_turns: int
+    enrichment_plan: dict[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The documented shape of ``_bst_compound``."""
+        secondary = None
+        if self.secondary_domain:
+            secondary = {
+                "domain": self.secondary_domain,
+                "confidence": self.secondary_confidence,
+                "matched_signals": self.secondary_signals,
+            }
+        return {
+            "primary": {
+                "domain": self.primary_domain,
+                "confidence": self.primary_confidence,
+                "matched_signals": self.primary_signals,
+            },
+            "secondary": secondary,
+            "compound_signature": self.compound_signature,
+            "momentum_turns": self.momentum_turns,
+            "enrichment_plan": self.enrichment_plan,
+        }
+
+
+def score_all_domains(message: str, domain_configs: Mapping[str, Any]) -> list[tuple[str, int, list[str]]]:
+    """Score every domain of ``domain_configs``: ``(domain, score, matched patterns)``, best first.
+
+    Runs one search per pattern, on any patterns ``re`` accepts: slow, and the oracle of the shared scan.
+    """
+    scores = []
+    for name, config in domain_configs.items():
+        matched = [pattern for pattern in config["signals"] if re.search(pattern, message, re.IGNORECASE)]
+        if matched:
+            scores.append((name, len(matched), matched))
+    return sorted(scores, key=lambda score: (-score[1], DOMAIN_PRIORITY.get(score[0], 99), score[0]))
+
+
+def extract_compound(
+    scores: list[tuple[str, int, list[str]]],
+) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """The primary domain and, when it is strong enough beside it, a secondary one; small talk is neither."""
+    telling = [score for score in scores if not _is_null(score[0])]
+    if not telling:
+        return _as_dict(*(scores[0] if scores else (CONVERSATION, 0, []))), None
+    if len(telling) == 1 or not pick_secondary([score for _, score, _ in telling]):
+        return _as_dict(*telling[0]), None
+    return _as_dict(*telling[0]), _as_dict(*telling[1])
+
+
+def format_signature(primary: Mapping[str, Any], secondary: Mapping[str, Any] | None) -> str:
+    """Both domains in alphabetical order, joined by ``+``."""
+    return "+".join(sorted(part["domain"] for part in (primary, secondary) if part))
+
+
+def parse_signature(signature: str) -> set[str]:
+    """The domains of a signature."""
+    return set(signature.split("+"))
+
+
+def restore_from_signature(
+    signature: str, new_primary: dict[str, Any], new_secondary: dict[str, Any] | None
+) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """The signature's domains with this turn's confidences; a domain without signals gets 0.
+
+    The new primary comes first when the signature has it, else the domain of higher priority.
+    """
+    fresh = {part["domain"]: part for part in (new_secondary, new_primary) if part}
+    first, *rest = sorted(
+        parse_signature(signature),
+        key=lambda name: (name != new_primary["domain"], DOMAIN_PRIORITY.get(name, 99), name),
+    )
+    restored = [fresh.get(name) or _as_dict(name, 0, []) for name in (first, *rest)]
+    return restored[0], restored[1] if rest else None
+
+
+def apply_compound_momentum(
+    new_primary: dict[str, Any],
+    new_secondary: dict[str, Any] | None,
+    current_signature: str,
+    current_momentum: int,
+) -> tuple[dict[str, Any], dict[str, Any] | None, str, int]:
+    """Apply the rule table to what a signature can remember of a session.
+
+    A signature knows neither the roles nor the counters of a pair: the domain of higher priority counts as
+    primary, and nothing repeats. ``DomainTracker`` has the whole memory.
+    """
+    if format_signature(new_primary, new_secondary) == current_signature:
+        return new_primary, new_secondary, current_signature, current_momentum + 1
+    parts = tuple(_as_part(part) for part in (new_primary, new_secondary) if part)
+    domains = _with_unknown([*(part.domain for part in parts), *parse_signature(current_signature)])
+    reading = Reading(
+        tuple(part for part in parts if domains[part.domain].kind is not DomainClass.NULL), Compound(*parts)
+    )
+    after = remember(reading, _from_signature(current_signature, current_momentum, domains), domains, key="")
+    assert after.outcome is not None  # noqa: S101 - remember always fills it in
+    effective = after.outcome.effective
+    return (
+        _from_part(effective.primary),
+        _from_part(effective.secondary) if effective.secondary else None,
+        effective.signature,
+        1 if after.outcome.rule == "R1b" else after.outcome.momentum,
+    )
+
+
+def _with_unknown(names: Iterable[str]) -> DomainSet:
+    """The built-in domains and, as tasks, whatever else is named."""
+    return DomainSet({**{name: Domain(name, DomainClass.TASK) for name in names}, **_DOMAINS.domains})
+
+
+def _from_signature(signature: str, momentum: int, domains: DomainSet) -> DomainMemory:
+    kinds = {name: domains[name].kind for name in domains.domains if name in parse_signature(signature)}
+    if DomainClass.TASK in kinds.values():
+        tasks_first = sorted(kinds, key=lambda name: kinds[name] is not DomainClass.TASK)
+        return DomainMemory(pair=Pair(tasks_first[0], "".join(tasks_first[1:2])), momentum=momentum)
+    chores = [name for name in kinds if kinds[name] is DomainClass.OPERATIONAL]
+    return DomainMemory(operational=chores[0] if chores else "")
+
+
+def build_enrichment_plan(
+    primary: Mapping[str, Any], secondary: Mapping[str, Any] | None, model_profile: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """What to inject, given a decoded model profile; no profile disables nothing."""
+    names = disabled_domains(model_profile) if model_profile else []
+    compound = Compound(_as_part(primary), _as_part(secondary) if secondary else None)
+    return msgspec.structs.asdict(plan_enrichment(compound, {_DOMAINS.resolve(name) for name in names}))
+
+
+def generate_enrichment(classification: CompoundClassification, domain_configs: Mapping[str, Any]) -> str:
+    """The text to inject for a classification. Skipped enrichment is a matter for the log."""
+    plan = classification.enrichment_plan
+    primary = domain_configs.get(classification.primary_domain, {}) if plan["primary_enrichment"] else {}
+    secondary = (classification.secondary_domain or "") if plan["secondary_enrichment"] else ""
+    return compose(
+        classification.primary_domain,
+        primary.get("enrichment_template", ""),
+        secondary,
+        domain_configs.get(secondary, {}).get("brief_description", ""),
+    )
+
+
+def load_model_profile(agent: Any, read: Callable[[str], str | None] | None = None) -> dict[str, Any] | None:
+    """The profile of the agent's chat model, or None: nothing is disabled then.
+
+    Args:
+        agent: has ``config``, a mapping or an object, with ``chat_model``: a name, or an object with one.
+        read: returns the profile text of a model name, or None. This floor reads no files, so without
+            ``read`` there is no profile; ``pointsman.integrations.agent_zero`` reads ``/a0/usr/profiles``.
+
+    A broken profile is logged as a warning and counts as none.
+    """
+    model = model_name(agent)
+    text = read(model) if read and model else None
+    if text is None:
+        return None
+    try:
+        profile = json.loads(text)
+        disabled_domains(profile)
+    except (ValueError, TypeError, AttributeError) as error:
+        _log.warning("[BST] Profile of %s is broken, all enrichment stays enabled: %s", model, error)
+        return None
+    return dict(profile)
+
+
+def model_name(agent: Any) -> str:
+    """The name of an agent's chat model; empty when it has none."""
+    config = getattr(agent, "config", None)
+    model = config.get("chat_model", "") if isinstance(config, Mapping) else getattr(config, "chat_model", "")
+    return str(model if isinstance(model, str) else getattr(model, "name", ""))
+
+
+def _is_null(name: str) -> bool:
+    return name in _DOMAINS and _DOMAINS[name].kind is DomainClass.NULL
+
+
+def _as_dict(domain: str, confidence: int, signals: list[str]) -> dict[str, Any]:
+    return {"domain": domain, "confidence": confidence, "matched_signals": signals}
+
+
+def _as_part(part: Mapping[str, Any]) -> Part:
+    return Part(part["domain"], part["confidence"], tuple(part.get("matched_signals") or ()))
+
+
+def _from_part(part: Part) -> dict[str, Any]:
+    return _as_dict(part.domain, part.confidence, list(part.signals))

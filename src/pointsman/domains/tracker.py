@@ -1,0 +1,131 @@
+"""The domain decision of one turn: score, remember, plan, say why."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Final
+
+import msgspec
+
+from pointsman.domains import narrate
+from pointsman.domains.data import DomainSet
+from pointsman.domains.enrichment import EnrichmentPlan, enrichment_text, plan_enrichment
+from pointsman.domains.momentum import remember
+from pointsman.domains.profiles import PERMISSIVE, ModelProfile
+from pointsman.domains.scoring import Scorer
+from pointsman.domains.values import Compound, DomainMemory, Outcome, Part
+from pointsman.evidence import SignalTable
+from pointsman.types import Evidence
+
+__all__ = ["DomainDecision", "DomainTracker"]
+
+_log: Final = logging.getLogger("pointsman.domains")
+
+
+class DomainDecision(msgspec.Struct, frozen=True):
+    """What one turn's domains are, what memory did, and what the model is told."""
+
+    raw: Compound  # this message alone
+    effective: Compound  # after memory
+    momentum: int  # turns that confirmed the task pair
+    rule: str  # row of the rule table: "R0" to "R4b"
+    enrichment_plan: EnrichmentPlan
+    enrichment: str  # text for the model; empty when there is nothing to say
+
+    @property
+    def signature(self) -> str:
+        """The effective domains in alphabetical order: ``coding+investigation``."""
+        return self.effective.signature
+
+    def to_json(self) -> dict[str, object]:
+        """The shape of ``pointsman classify``: domains by name, raw beside effective."""
+        raw, effective = self.raw.domains, self.effective.domains
+        return {
+            "raw": {"primary": raw[0], "secondary": raw[1] or None},
+            "effective": {
+                "primary": effective[0],
+                "secondary": effective[1] or None,
+                "carried": self.effective.carried,
+            },
+            "signature": self.signature,
+            "momentum": self.momentum,
+            "rule": self.rule,
+            "enrichment_plan": msgspec.structs.asdict(self.enrichment_plan),
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """The seed's ``CompoundClassification.to_dict`` shape, of the effective domains.
+
+        A part that memory restored has one key more, ``carried``, and confidence 0.
+        """
+        secondary = self.effective.secondary
+        return {
+            "primary": _part(self.effective.primary),
+            "secondary": _part(secondary) if secondary else None,
+            "compound_signature": self.signature,
+            "momentum_turns": self.momentum,
+            "enrichment_plan": msgspec.structs.asdict(self.enrichment_plan),
+        }
+
+
+def _part(part: Part) -> dict[str, Any]:
+    known = {"domain": part.domain, "confidence": part.confidence, "matched_signals": list(part.signals)}
+    return {**known, "carried": True} if part.carried else known
+
+
+class DomainTracker:
+    """Decides the domains of a session's turns, one user message after the other."""
+
+    def __init__(self, domains: DomainSet, table: SignalTable) -> None:
+        """Prepare for one domain set.
+
+        Args:
+            domains: the domains to tell apart.
+            table: the signal table that scans the texts; must hold ``domains.signals()``.
+        """
+        self.domains: Final = domains
+        self._scorer = Scorer(domains, table)
+
+    def decide(
+        self,
+        evidence: Evidence,
+        memory: DomainMemory,
+        user_message_key: str,
+        profile: ModelProfile = PERMISSIVE,
+    ) -> tuple[DomainDecision, DomainMemory]:
+        """Decide one turn.
+
+        Args:
+            evidence: the scan of the user message.
+            memory: what the session remembers; ``DomainMemory()`` for a new one.
+            user_message_key: identifies the user message. The tool iterations that follow it come with the
+                same key, and get the stored result.
+            profile: of the model that will answer.
+
+        Returns:
+            The decision, and the memory to keep for the next turn.
+        """
+        before = memory if self._knows(memory) else DomainMemory()
+        if before.outcome and user_message_key and before.key == user_message_key:
+            return self._decision(before.outcome, profile), before
+        after = remember(self._scorer.read(evidence), before, self.domains, user_message_key)
+        assert after.outcome is not None  # noqa: S101 - remember always fills it in
+        decision = self._decision(after.outcome, profile)
+        if _log.isEnabledFor(logging.INFO):
+            for line in narrate.lines(before, after.outcome, decision.enrichment_plan, profile):
+                _log.info("%s", line)
+        return decision, after
+
+    def _knows(self, memory: DomainMemory) -> bool:
+        """False for a memory of domains that have since been taken out of the domain file."""
+        names = {memory.pair.primary, memory.pair.secondary, memory.operational}
+        if memory.outcome:
+            names.update(memory.outcome.effective.domains)
+        names.discard("")
+        return names <= self.domains.domains.keys()
+
+    def _decision(self, outcome: Outcome, profile: ModelProfile) -> DomainDecision:
+        effective = outcome.effective
+        plan = plan_enrichment(effective, profile.disabled, passed_over=outcome.passed_over)
+        text = enrichment_text(effective, plan, self.domains)
+        return DomainDecision(outcome.raw, effective, outcome.momentum, outcome.rule, plan, text)
