@@ -4,20 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from pointsman.types import Reason, Stage, Tier, WireFormat
+from pointsman.domains import DomainDecision
+from pointsman.tiers import TierDecision
+from pointsman.types import Reason, WireFormat
 
-__all__ = ["Addition", "Decision", "TierOutcome"]
-
-
-class TierOutcome(msgspec.Struct, frozen=True, gc=False):
-    """The tier part of a decision, in plain values."""
-
-    tier: Tier
-    score: float
-    confidence: float
-    signals: tuple[str, ...]
-    stage: Stage
-    needs_verification: bool = False
+__all__ = ["Addition", "Decision"]
 
 
 class Addition(msgspec.Struct, frozen=True, gc=False):
@@ -36,7 +27,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     model_asked: str
     arrived_at: float  # seconds since the epoch
     policy: str  # version hash of the policy that decided
-    tier: TierOutcome | None  # None when the caller named a model, or deciding failed (see ``abstained``)
+    tier: TierDecision | None  # None when the caller named a model, or deciding failed (see ``abstained``)
     chain: tuple[str, ...]  # configured model names, first choice first; never empty when serving
     additions: tuple[Addition, ...] = ()
     reasons: tuple[Reason, ...] = ()
@@ -49,6 +40,6 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     questions: int = 0
     script: str = ""
     elapsed_us: float = 0.0  # CPU-side time spent deciding, verification excluded
-    domains: dict[str, object] | None = None  # shape of the ``classify`` contract
+    domains: DomainDecision | None = None
     guidance: dict[str, object] | None = None
     capabilities: dict[str, object] | None = None
