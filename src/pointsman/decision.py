@@ -32,7 +32,6 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     additions: tuple[Addition, ...] = ()
     reasons: tuple[Reason, ...] = ()
     abstained: tuple[Reason, ...] = ()  # what failed open, and why
-    text: str = ""  # the person's words; a ledger keeps of them what its text mode says, by default nothing
     signals: tuple[str, ...] = ()  # ids of all signals found, in total order: enough to replay
     characters: int = 0
     tokens: int = 0  # estimate over the person's words

@@ -6,7 +6,7 @@ Pure and synchronous. A part that fails abstains: the decision says so and goes 
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -19,7 +19,7 @@ from pointsman.text.extract import Extracted, extract
 from pointsman.tiers import TierDecision, TierJudge
 from pointsman.types import Answer, Evidence, Need, Reason, Script, Stage, Tier, Turn
 
-__all__ = ["Engine", "Memory"]
+__all__ = ["Decided", "Engine", "Memory"]
 
 #: What serves a request whose tier could not be decided. Source: seed, "Failure modes".
 FAILED_TIER: Final = Tier.MEDIUM
@@ -45,6 +45,14 @@ class Memory(msgspec.Struct, frozen=True, omit_defaults=True):
     enriched_at: int = -1  # messages in the history when the current user message was enriched
 
 
+class Decided(NamedTuple):
+    """What deciding one turn gave."""
+
+    decision: Decision
+    memory: Memory
+    words: Extracted  # the person's words; apart from the decision, which may be kept where they may not
+
+
 class Engine:
     """A policy made ready to decide. Holds no state between turns; safe to share."""
 
@@ -57,9 +65,7 @@ class Engine:
         self._judge = TierJudge(policy.profile, scanner.table)
         self._tracker = DomainTracker(policy.domains.domains, scanner.table) if policy.domains else None
 
-    def decide(
-        self, turn: Turn, memory: Memory, decision_id: str
-    ) -> Generator[Need, Answer, tuple[Decision, Memory]]:
+    def decide(self, turn: Turn, memory: Memory, decision_id: str) -> Generator[Need, Answer, Decided]:
         """Decide one turn.
 
         Raises:
@@ -88,7 +94,6 @@ class Engine:
             chain=chain,
             additions=additions,
             abstained=tuple(abstained),
-            text=evidence.text,
             signals=self._signal_ids(evidence.hits),
             characters=evidence.characters,
             tokens=evidence.tokens,
@@ -97,7 +102,7 @@ class Engine:
             script=evidence.script,
             domains=domains,
         )
-        return decision, memory
+        return Decided(decision, memory, words)
 
     def _evidence(self, turn: Turn, abstained: list[Reason]) -> tuple[Extracted, Evidence]:
         try:

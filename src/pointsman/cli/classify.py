@@ -12,9 +12,8 @@ import typer
 
 from pointsman.assembly import build_engine, read_profile
 from pointsman.cli.output import FAILED, json_line, read_lines
-from pointsman.decision import Decision
 from pointsman.domains import default_domains
-from pointsman.engine import Engine, Memory
+from pointsman.engine import Decided, Engine, Memory
 from pointsman.errors import CallerError, MalformedRequest
 from pointsman.policy import DomainPolicy, Policy
 from pointsman.runtime import drive
@@ -80,13 +79,13 @@ class _Classifier:
         turn = _turn(line)
         memory = self._memories.get(line.session, Memory())
         began = time.perf_counter()
-        decision, memory = drive(self._engine.decide(turn, memory, ""), self._ask)
+        decided = drive(self._engine.decide(turn, memory, ""), self._ask)
         elapsed = (time.perf_counter() - began) * 1e6
-        answer = _answer(line, decision, elapsed)
+        answer = _answer(line, decided, elapsed)
         if line.session:
-            self._memories[line.session] = memory
-            if decision.domains:
-                answer["domains"] = decision.domains.to_json()
+            self._memories[line.session] = decided.memory
+            if decided.decision.domains:
+                answer["domains"] = decided.decision.domains.to_json()
         return answer
 
 
@@ -122,8 +121,8 @@ def _body(line: Line) -> dict[str, object]:
     return {"messages": [*system, *(line.messages or [])]}
 
 
-def _answer(line: Line, decision: Decision, elapsed: float) -> dict[str, object]:
-    tier = decision.tier
+def _answer(line: Line, decided: Decided, elapsed: float) -> dict[str, object]:
+    tier = decided.decision.tier
     assert tier is not None  # noqa: S101 - a line never asks for a model
     return {
         "id": line.id,
@@ -133,6 +132,6 @@ def _answer(line: Line, decision: Decision, elapsed: float) -> dict[str, object]
         "signals": tier.signals,
         "stage": tier.stage,
         "needs_verification": tier.needs_verification,
-        "extracted": decision.text,
+        "extracted": decided.words.text,
         "elapsed_us": round(elapsed, 1),
     }
