@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from pointsman.domains import DomainDecision
 from pointsman.tiers import TierDecision
 from pointsman.types import Reason, WireFormat
 
-__all__ = ["Addition", "Decision"]
+__all__ = ["Addition", "Decision", "TextMode"]
+
+#: What is kept of a person's words: nothing, their hash, themselves without keys and addresses, all.
+TextMode = Literal["off", "hash", "redacted", "full"]
 
 
 class Addition(msgspec.Struct, frozen=True, gc=False):
