@@ -1,13 +1,13 @@
 """How well memory keeps the domain of a conversation: four strategies on the same readings.
 
-Stickiness is paid for in missed switches, so both are reported, and *carry-on-null* (keep the last domain when a
-message has none) is the baseline that any momentum must beat.
+Stickiness is paid for in missed switches, so both are reported, and *carry-on-null* (keep the last domain
+when a message has none) is the baseline that any momentum must beat.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import pairwise
 from typing import Any, Final
 
 import msgspec
@@ -49,20 +49,19 @@ class Report(msgspec.Struct, frozen=True):
 Strategy = Callable[[DomainTracker, Sequence[Evidence]], list[str]]
 
 
-def evaluate(
-    turns: Iterable[LabelledTurn], tracker: DomainTracker, scanner: Scanner
-) -> list[Report]:
+def evaluate(turns: Iterable[LabelledTurn], tracker: DomainTracker, scanner: Scanner) -> list[Report]:
     """Run every strategy over the dialogues of a file.
 
     Args:
-        turns: in order within each dialogue; dialogues may come in any order but not interleaved.
+        turns: in order within each dialogue.
         tracker: decides; its domain set must use the file's domain names.
         scanner: over a table that holds the tracker's signals.
     """
-    dialogues = [
-        list(group)
-        for _, group in groupby((t for t in turns if t.speaker == "user"), key=lambda turn: turn.dialogue_id)
-    ]
+    grouped: dict[str, list[LabelledTurn]] = {}
+    for turn in turns:
+        if turn.speaker == "user":
+            grouped.setdefault(turn.dialogue_id, []).append(turn)
+    dialogues = list(grouped.values())
     evidence = [[scanner.scan(turn.text) for turn in dialogue] for dialogue in dialogues]
     return [
         _report(name, dialogues, [strategy(tracker, scans) for scans in evidence], tracker.domains)
@@ -130,7 +129,10 @@ def _as_dict(part: Part) -> dict[str, Any]:
 
 
 def _report(
-    name: str, dialogues: Sequence[Sequence[LabelledTurn]], labels: Sequence[Sequence[str]], domains: DomainSet
+    name: str,
+    dialogues: Sequence[Sequence[LabelledTurn]],
+    labels: Sequence[Sequence[str]],
+    domains: DomainSet,
 ) -> Report:
     pairs = [list(zip(turns, found, strict=True)) for turns, found in zip(dialogues, labels, strict=True)]
     flat = [pair for dialogue in pairs for pair in dialogue]
@@ -150,7 +152,7 @@ def _report(
 
 def _changes(dialogue: Sequence[tuple[LabelledTurn, str]]) -> Iterator[bool]:
     """For each turn whose right domain is that of the turn before: did the label change?"""
-    for (before, was), (now, label) in zip(dialogue, dialogue[1:], strict=False):
+    for (before, was), (now, label) in pairwise(dialogue):
         if before.domain == now.domain:
             yield label != was
 
