@@ -16,7 +16,6 @@ from pointsman.tiers.profile import (
     Dimension,
     Margin,
     Override,
-    Ramp,
     Step,
     TierProfile,
     Verification,
@@ -25,14 +24,13 @@ from pointsman.tiers.profile import (
 __all__ = ["BUILTIN_PROFILES", "builtin_profile", "load_profile"]
 
 #: Profiles that ship inside the package.
-BUILTIN_PROFILES: Final = ("seed",)
+BUILTIN_PROFILES: Final = ("default", "seed")
 
 _TABLES: Final[dict[str, tuple[type[msgspec.Struct], ...]]] = {
     "": (TierProfile,),
     "dimensions": (Dimension,),
     "escalation": (Confidence, Margin),
     "overrides": (Override,),
-    "ramp": (Ramp,),
     "steps": (Step,),
     "verification": (Verification,),
 }

@@ -7,7 +7,6 @@ profiles differ only in these values.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from enum import StrEnum
 from string import Formatter
@@ -16,7 +15,7 @@ from typing import Final
 import msgspec
 
 from pointsman.evidence import Kind, Signal
-from pointsman.types import Tier
+from pointsman.types import Script, Tier
 
 __all__ = [
     "Confidence",
@@ -25,7 +24,6 @@ __all__ = [
     "Matching",
     "Measure",
     "Override",
-    "Ramp",
     "Step",
     "TierProfile",
     "TokenEstimate",
@@ -72,28 +70,6 @@ class Step(_Table, frozen=True, kw_only=True):
     shown: int = 3  # keywords named in the signal
 
 
-class Ramp(_Table, frozen=True, kw_only=True):
-    """A score that grows with the logarithm of the measure, flat outside ``start``..``end``."""
-
-    start: int
-    end: int
-    low: float = -1.0
-    high: float = 1.0
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.start < self.end:
-            raise ValueError("a ramp needs 1 <= start < end")
-
-    def at(self, measure: int) -> float:
-        """The score at a measure. ``low + (high - low) * log(measure/start) / log(end/start)``, clamped."""
-        if measure <= self.start:
-            return self.low
-        if measure >= self.end:
-            return self.high
-        share = math.log(measure / self.start) / math.log(self.end / self.start)
-        return self.low + (self.high - self.low) * share
-
-
 class Dimension(_Table, frozen=True, kw_only=True):
     """One thing a prompt is scored on."""
 
@@ -102,15 +78,22 @@ class Dimension(_Table, frozen=True, kw_only=True):
     measure: Measure = Measure.HITS
     signal: str = ""  # what is shown when it scores; empty = the dimension never shows
     steps: tuple[Step, ...] = ()
-    ramp: Ramp | None = None
+    curve: tuple[tuple[int, float], ...] = ()  # (measure, score) points, joined along log(measure)
     patterns: tuple[str, ...] = ()  # regular expressions, linear-time subset, on lower-cased text
     keywords: dict[str, tuple[str, ...]] = {}  # language -> words; order is the order of display
 
     def __post_init__(self) -> None:
-        if bool(self.steps) == (self.ramp is not None):
-            raise ValueError(f'dimension "{self.name}" needs either steps or a ramp')
-        if [step.at for step in self.steps] != sorted({step.at for step in self.steps}):
-            raise ValueError(f'the steps of dimension "{self.name}" must rise')
+        if bool(self.steps) == bool(self.curve):
+            raise ValueError(f'dimension "{self.name}" needs either steps or a curve')
+        places = [step.at for step in self.steps] or [place for place, _ in self.curve]
+        if places != sorted(set(places)) or (self.curve and places[0] < 1):
+            raise ValueError(
+                f'the steps or the curve of dimension "{self.name}" must rise, a curve from 1 on'
+            )
+        for words in self.keywords.values():
+            for word in words:
+                if not word.strip(" *"):
+                    raise ValueError(f'dimension "{self.name}" has an empty keyword')
         if (self.measure is Measure.HITS) != bool(self.patterns or self.keywords):
             raise ValueError(f'dimension "{self.name}": keywords and patterns belong to measure "hits" alone')
         for signal in (self.signal, *(step.signal for step in self.steps)):
@@ -146,7 +129,7 @@ class Confidence(_Table, frozen=True, kw_only=True, tag_field="rule", tag="confi
     below: float
     signal: str = ""
 
-    def is_unsure(self, *, distance: float, confidence: float) -> bool:  # noqa: ARG002
+    def is_unsure(self, distance: float, confidence: float) -> bool:  # noqa: ARG002
         """Whether to ask a model."""
         return confidence < self.below
 
@@ -157,7 +140,7 @@ class Margin(_Table, frozen=True, kw_only=True, tag_field="rule", tag="margin"):
     within: float
     signal: str = ""
 
-    def is_unsure(self, *, distance: float, confidence: float) -> bool:  # noqa: ARG002
+    def is_unsure(self, distance: float, confidence: float) -> bool:  # noqa: ARG002
         """Whether to ask a model."""
         return distance < self.within
 
@@ -178,6 +161,7 @@ class TierProfile(_Table, frozen=True, kw_only=True):
     name: str
     description: str
     tokens: TokenEstimate
+    script_factors: dict[Script, float] = {}  # the estimate is multiplied by the factor of the text's script
     matching: Matching
     boundaries: tuple[float, float, float]  # score from which MEDIUM, COMPLEX, REASONING begin
     steepness: float  # confidence = 1 / (1 + exp(-steepness * distance to the nearest boundary))
@@ -185,7 +169,9 @@ class TierProfile(_Table, frozen=True, kw_only=True):
     verification: Verification
     dimensions: tuple[Dimension, ...]
     overrides: tuple[Override, ...] = ()
-    without_signals: Tier | None = None  # at least this tier, and unsure, when no keyword at all is found
+    without_signals: Tier | None = (
+        None  # instead of a lower tier, and unsure, when no keyword is found at all
+    )
 
     def __post_init__(self) -> None:
         if list(self.boundaries) != sorted(self.boundaries):
@@ -209,9 +195,16 @@ class TierProfile(_Table, frozen=True, kw_only=True):
 
 
 def signal_of(profile: TierProfile, dimension: Dimension, word: str) -> Signal:
-    """The signal of one keyword."""
-    whole = profile.matching is Matching.WORDS and not _written_without_spaces(word)
-    return Signal(profile.name, dimension.name, word.lower(), Kind.WORD if whole else Kind.SUBSTRING)
+    """The signal of one keyword: ``word``, ``stem*`` or ``*part*`` where whole words are matched."""
+    literal = word.lower()
+    if profile.matching is Matching.SUBSTRINGS:
+        return Signal(profile.name, dimension.name, literal, Kind.SUBSTRING)
+    kind = Kind.WORD
+    if literal.startswith("*") or _written_without_spaces(literal):
+        kind = Kind.SUBSTRING
+    elif literal.endswith("*"):
+        kind = Kind.PREFIX
+    return Signal(profile.name, dimension.name, literal.strip("*"), kind)
 
 
 def _written_without_spaces(word: str) -> bool:

@@ -1,0 +1,101 @@
+"""The default profile: eleven languages, whole words, length, and silence that is not simplicity."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pointsman.evidence import Kind, ReMatcher, Scanner, SignalTable
+from pointsman.tiers import builtin_profile
+from pointsman.tiers.profile import signal_of
+from pointsman.types import Evidence, Script, Stage, Tier
+from tiers_support import bench, needs_data, rows
+
+LANGUAGES = {
+    Tier(tier): list(texts.values())
+    for tier, texts in tomllib.loads(Path(__file__).with_name("languages.toml").read_text("utf-8")).items()
+}
+
+
+@pytest.mark.parametrize(
+    ("tier", "text"), [(tier, text) for tier, texts in LANGUAGES.items() for text in texts]
+)
+def test_eleven_languages(tier: Tier, text: str) -> None:
+    assert bench("default").by_rules(text).tier is tier
+
+
+@pytest.mark.parametrize("text", ["A letter to the defendant, improved", "redefine", "Pipeline-free hellos"])
+def test_words_are_not_found_inside_other_words(text: str) -> None:
+    signals = " ".join(bench("default").by_rules(text).signals)
+    assert "code" not in signals
+    assert "simple" not in signals
+
+
+@pytest.mark.parametrize("text", ["", "   ", "zxcvb qwerty", "Ĉu vi bonvolus helpi min pri tio ĉi"])
+def test_silence_is_unsure_and_never_simple(text: str) -> None:
+    decision = bench("default").by_rules(text)
+    assert decision.tier is Tier.MEDIUM
+    assert decision.confidence == 0.5
+    assert decision.needs_verification
+    assert decision.reasons[-1].code == "tiers.no-signal"
+
+
+def test_a_long_text_without_keywords_is_judged_by_its_length() -> None:
+    decision = bench("default").by_rules("zxcvb qwerty " * 60)
+    assert decision.tier is Tier.COMPLEX
+    assert "tiers.no-signal" not in {reason.code for reason in decision.reasons}
+
+
+@pytest.mark.parametrize("text", ["Yes.", "ok", " thanks! ", "Go on"])
+def test_a_bare_acknowledgement_is_simple(text: str) -> None:
+    decision = bench("default").by_rules(text)
+    assert decision.tier is Tier.SIMPLE
+    assert any(signal.startswith("simple") for signal in decision.signals)
+
+
+def test_a_sentence_says_about_as_much_in_every_script() -> None:
+    judge, scan = bench("default").judge, bench("default").scan
+    english = judge.tokens(scan(LANGUAGES[Tier.MEDIUM][0]))
+    for text in LANGUAGES[Tier.MEDIUM]:
+        assert english / 2 <= judge.tokens(scan(text)) <= english * 2
+
+
+@given(st.lists(st.integers(0, 100_000), min_size=2, max_size=2))
+def test_a_longer_text_never_scores_lower(tokens: list[int]) -> None:
+    short, long = (Evidence("", 0, 4 * count, 4 * count, count, 0, Script.LATIN) for count in sorted(tokens))
+    judge = bench("default").judge
+    assert judge.score(short).total <= judge.score(long).total
+
+
+@given(st.text(max_size=300))
+def test_any_text_is_decided_the_same_twice(text: str) -> None:
+    decision = bench("default").by_rules(text)
+    assert decision == bench("default").by_rules(text)
+    assert decision.stage in {Stage.RULES, Stage.OVERRIDE}
+    assert 0.5 <= decision.confidence <= 1.0
+
+
+def test_no_keyword_of_a_dimension_implies_another() -> None:
+    """One word of a text counts once, whichever languages list it."""
+    profile = builtin_profile("default")
+    around = {Kind.WORD: " {} ", Kind.PREFIX: " {}x", Kind.SUBSTRING: "x{}x"}
+    implied = []
+    for dimension in profile.dimensions:
+        words = [word for listed in dimension.keywords.values() for word in listed]
+        table = SignalTable(signal_of(profile, dimension, word) for word in words)
+        assert len(table) == len(words), f"{dimension.name} lists a keyword twice"
+        scanner = Scanner(table, ReMatcher(table))
+        for signal in table.signals:
+            found = list(table.of(scanner.scan(around[signal.kind].format(signal.pattern)).hits))
+            implied += [(dimension.name, signal.pattern, found)] if found != [signal] else []
+    assert not implied
+
+
+@pytest.mark.data
+@needs_data
+def test_labels_of_others_are_met_far_more_often_than_by_their_majority() -> None:
+    sample = rows("tier_labels")[::8]
+    hits = sum(bench("default").by_rules(row["prompt"]).tier == row["expected_tier"] for row in sample)
+    assert hits / len(sample) > 0.37 + 0.2  # the majority class has 37 %
