@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
-from pointsman.types import Reason, Stage, Tier, WireFormat
+from pointsman.domains import DomainDecision
+from pointsman.tiers import TierDecision
+from pointsman.types import Reason, WireFormat
 
-__all__ = ["Addition", "Decision", "TierOutcome"]
+__all__ = ["Addition", "Decision", "TextMode"]
 
-
-class TierOutcome(msgspec.Struct, frozen=True, gc=False):
-    """The tier part of a decision, in plain values."""
-
-    tier: Tier
-    score: float
-    confidence: float
-    signals: tuple[str, ...]
-    stage: Stage
-    needs_verification: bool = False
+#: What is kept of a person's words: nothing, their hash, themselves without keys and addresses, all.
+TextMode = Literal["off", "hash", "redacted", "full"]
 
 
 class Addition(msgspec.Struct, frozen=True, gc=False):
@@ -36,12 +32,11 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     model_asked: str
     arrived_at: float  # seconds since the epoch
     policy: str  # version hash of the policy that decided
-    tier: TierOutcome | None  # None when the caller named a model, or deciding failed (see ``abstained``)
+    tier: TierDecision | None  # None when the caller named a model, or deciding failed (see ``abstained``)
     chain: tuple[str, ...]  # configured model names, first choice first; never empty when serving
     additions: tuple[Addition, ...] = ()
     reasons: tuple[Reason, ...] = ()
     abstained: tuple[Reason, ...] = ()  # what failed open, and why
-    text: str = ""  # the person's words; a ledger keeps of them what its text mode says, by default nothing
     signals: tuple[str, ...] = ()  # ids of all signals found, in total order: enough to replay
     characters: int = 0
     tokens: int = 0  # estimate over the person's words
@@ -49,6 +44,6 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     questions: int = 0
     script: str = ""
     elapsed_us: float = 0.0  # CPU-side time spent deciding, verification excluded
-    domains: dict[str, object] | None = None  # shape of the ``classify`` contract
+    domains: DomainDecision | None = None
     guidance: dict[str, object] | None = None
     capabilities: dict[str, object] | None = None

@@ -6,19 +6,20 @@ Pure and synchronous. A part that fails abstains: the decision says so and goes 
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
-from pointsman.decision import Decision, TierOutcome
+from pointsman.decision import Addition, Decision
+from pointsman.domains import DomainDecision, DomainMemory, DomainTracker
 from pointsman.errors import UnknownModel
 from pointsman.evidence import Scanner
-from pointsman.policy import Policy
-from pointsman.text.extract import persons_words
-from pointsman.tiers import TierJudge
+from pointsman.policy import Mode, Policy
+from pointsman.text.extract import Extracted, extract
+from pointsman.tiers import TierDecision, TierJudge
 from pointsman.types import Answer, Evidence, Need, Reason, Script, Stage, Tier, Turn
 
-__all__ = ["Engine", "Memory"]
+__all__ = ["Decided", "Engine", "Memory"]
 
 #: What serves a request whose tier could not be decided. Source: seed, "Failure modes".
 FAILED_TIER: Final = Tier.MEDIUM
@@ -33,13 +34,23 @@ FALLBACK_CHAIN: Final = {
     Tier.REASONING: (Tier.REASONING,),
 }
 
+_NO_WORDS: Final = Extracted("", -1, ())
 _NO_EVIDENCE: Final = Evidence("", 0, 0, 0, 0, 0, Script.NONE)
 
 
 class Memory(msgspec.Struct, frozen=True, omit_defaults=True):
     """What one session remembers between turns; plain JSON values."""
 
-    model: str = ""  # configured name of the model in use
+    domains: DomainMemory = DomainMemory()
+    enriched_at: int = -1  # messages in the history when the current user message was enriched
+
+
+class Decided(NamedTuple):
+    """What deciding one turn gave."""
+
+    decision: Decision
+    memory: Memory
+    words: Extracted  # the person's words; apart from the decision, which may be kept where they may not
 
 
 class Engine:
@@ -52,10 +63,9 @@ class Engine:
         self.scanner = scanner
         self._ids = tuple(signal.id for signal in scanner.table.signals)
         self._judge = TierJudge(policy.profile, scanner.table)
+        self._tracker = DomainTracker(policy.domains.domains, scanner.table) if policy.domains else None
 
-    def decide(
-        self, turn: Turn, memory: Memory, decision_id: str
-    ) -> Generator[Need, Answer, tuple[Decision, Memory]]:
+    def decide(self, turn: Turn, memory: Memory, decision_id: str) -> Generator[Need, Answer, Decided]:
         """Decide one turn.
 
         Raises:
@@ -63,14 +73,16 @@ class Engine:
         """
         forced = forced_tier(turn.model)
         abstained: list[Reason] = []
-        evidence = self._evidence(turn, abstained)
-        tier: TierOutcome | None = None
+        words, evidence = self._evidence(turn, abstained)
+        tier: TierDecision | None = None
         if forced is not None:
             tier = _forced(forced)
         elif turn.model in AUTO:
             tier = yield from self._tier(evidence, abstained)
         elif turn.model not in self.policy.models:
             raise _unknown_model(turn.model, self.policy)
+        chain = self._chain(tier) if tier else (turn.model,)
+        domains, memory, additions = self._domains(turn, words, evidence, memory, chain, abstained)
         decision = Decision(
             id=decision_id,
             session=turn.session,
@@ -79,26 +91,28 @@ class Engine:
             arrived_at=turn.arrived_at,
             policy=self.version,
             tier=tier,
-            chain=self._chain(tier) if tier else (turn.model,),
+            chain=chain,
+            additions=additions,
             abstained=tuple(abstained),
-            text=evidence.text,
             signals=self._signal_ids(evidence.hits),
             characters=evidence.characters,
             tokens=evidence.tokens,
             utf16_units=evidence.utf16_units,
             questions=evidence.questions,
             script=evidence.script,
+            domains=domains,
         )
-        return decision, memory
+        return Decided(decision, memory, words)
 
-    def _evidence(self, turn: Turn, abstained: list[Reason]) -> Evidence:
+    def _evidence(self, turn: Turn, abstained: list[Reason]) -> tuple[Extracted, Evidence]:
         try:
-            return self.scanner.scan(persons_words(turn))
+            words = extract(turn)
+            return words, self.scanner.scan(words.text)
         except Exception as error:  # noqa: BLE001 - a text that cannot be read is decided as an empty one
             abstained.append(_failed("evidence", error))
-            return _NO_EVIDENCE
+            return _NO_WORDS, _NO_EVIDENCE
 
-    def _tier(self, evidence: Evidence, abstained: list[Reason]) -> Generator[Need, Answer, TierOutcome]:
+    def _tier(self, evidence: Evidence, abstained: list[Reason]) -> Generator[Need, Answer, TierDecision]:
         try:
             if self.policy.verify is None:
                 decided = self._judge.by_rules(evidence)
@@ -106,18 +120,37 @@ class Engine:
                 decided = yield from self._judge.decide(evidence)
         except Exception as error:  # noqa: BLE001 - the seed serves what it cannot classify with MEDIUM
             abstained.append(_failed("tiers", error))
-            return TierOutcome(FAILED_TIER, 0.0, 0.5, (), Stage.FALLBACK)
+            return _without_rules(FAILED_TIER, 0.5, "deciding failed", Stage.FALLBACK)
         abstained.extend(reason for reason in decided.reasons if reason.code.startswith("tiers.abstained"))
-        return TierOutcome(
-            decided.tier,
-            decided.score,
-            decided.confidence,
-            decided.signals,
-            decided.stage,
-            decided.needs_verification,
-        )
+        return decided
 
-    def _chain(self, tier: TierOutcome) -> tuple[str, ...]:
+    def _domains(
+        self,
+        turn: Turn,
+        words: Extracted,
+        evidence: Evidence,
+        memory: Memory,
+        chain: tuple[str, ...],
+        abstained: list[Reason],
+    ) -> tuple[DomainDecision | None, Memory, tuple[Addition, ...]]:
+        policy = self.policy.domains
+        if policy is None or self._tracker is None or policy.mode is Mode.OFF:
+            return None, memory, ()
+        try:
+            key = turn.message_id or words.key
+            profile = policy.profile(chain[0] if chain else "")
+            decided, kept = self._tracker.decide(evidence, memory.domains, key, profile)
+        except Exception as error:  # noqa: BLE001 - a request goes on without domains
+            abstained.append(_failed("domains", error))
+            return None, memory, ()
+        messages = len(turn.history)
+        first = kept.key != memory.domains.key or messages == memory.enriched_at
+        memory = Memory(domains=kept, enriched_at=messages if first else memory.enriched_at)
+        if policy.mode is Mode.ON and first and decided.enrichment:
+            return decided, memory, (Addition("domains", decided.enrichment),)
+        return decided, memory, ()
+
+    def _chain(self, tier: TierDecision) -> tuple[str, ...]:
         named = (self.policy.ladder.get(step) for step in FALLBACK_CHAIN[tier.tier])
         return tuple(dict.fromkeys(model for model in named if model))
 
@@ -136,8 +169,20 @@ def forced_tier(model: str) -> Tier | None:
     return Tier(name) if name in Tier.__members__ else None
 
 
-def _forced(tier: Tier) -> TierOutcome:
-    return TierOutcome(tier, 0.0, 1.0, ("forced by the model id",), Stage.FORCED)
+def _forced(tier: Tier) -> TierDecision:
+    return _without_rules(tier, 1.0, "forced by the model id", Stage.FORCED)
+
+
+def _without_rules(tier: Tier, confidence: float, why: str, stage: Stage) -> TierDecision:
+    return TierDecision(
+        tier=tier,
+        score=0.0,
+        confidence=confidence,
+        signals=(why,),
+        stage=stage,
+        needs_verification=False,
+        reasons=(),
+    )
 
 
 def _unknown_model(model: str, policy: Policy) -> UnknownModel:

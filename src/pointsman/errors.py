@@ -9,6 +9,7 @@ PointsmanError
  │   └─ Unauthorized       missing or wrong key                      401
  ├─ ConfigError            the operator's file is wrong              refuses to start; names file and line
  │   └─ LexiconError       a pattern or lexicon file is wrong
+ ├─ StoreUnavailable       the ledger or the sessions cannot be read 503; "unavailable" is not "nothing there"
  ├─ MissingExtra           an optional dependency is not installed   names the extra
  └─ UpstreamError          the provider failed                       502; never carries a key or a body
      ├─ UpstreamTimeout    no answer in time                         504
@@ -24,6 +25,7 @@ __all__ = [
     "MalformedRequest",
     "MissingExtra",
     "PointsmanError",
+    "StoreUnavailable",
     "TooLarge",
     "Unauthorized",
     "UnknownModel",
@@ -93,6 +95,12 @@ class ConfigError(PointsmanError):
 
 class LexiconError(ConfigError):
     """A lexicon file or one of its patterns is wrong."""
+
+
+class StoreUnavailable(PointsmanError):
+    """The ledger or the session store cannot be read: not the same as nothing being there."""
+
+    status = 503
 
 
 class MissingExtra(PointsmanError):

@@ -9,14 +9,24 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 import msgspec
 
+from pointsman.domains import PERMISSIVE, DomainSet, ModelProfile
 from pointsman.evidence import Signal
 from pointsman.tiers import TierProfile
 from pointsman.types import ModelSpec, Tier
 
-__all__ = ["Policy", "Verify"]
+__all__ = ["DomainPolicy", "Mode", "Policy", "Verify"]
+
+
+class Mode(StrEnum):
+    """What a part that may add text to a prompt does."""
+
+    OFF = "off"
+    OBSERVE = "observe"  # decide and record, add nothing
+    ON = "on"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +41,19 @@ class Verify:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DomainPolicy:
+    """Which domains there are, and for which models their text does harm."""
+
+    domains: DomainSet
+    mode: Mode = Mode.OBSERVE
+    profiles: Mapping[str, ModelProfile] = field(default_factory=dict)  # by configured model name
+
+    def profile(self, model: str) -> ModelProfile:
+        """The profile of a model; a model nobody evaluated gets all enrichment."""
+        return self.profiles.get(model, PERMISSIVE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """What a user can set about deciding."""
 
@@ -38,12 +61,21 @@ class Policy:
     models: Mapping[str, ModelSpec] = field(default_factory=dict)  # by configured name
     ladder: Mapping[Tier, str] = field(default_factory=dict)  # tier -> configured model name
     verify: Verify | None = None  # None: no model is ever asked
+    domains: DomainPolicy | None = None  # None: domains are off
 
     def signals(self) -> Iterator[Signal]:
         """Every signal some part of the policy listens for."""
         yield from self.profile.signals()
+        if self.domains:
+            yield from self.domains.domains.signals()
 
     def version(self) -> str:
         """Twelve hex digits over everything in the policy; the same on every machine and hash seed."""
-        data = msgspec.json.encode(self, order="deterministic")
+        data = msgspec.json.encode(self, order="deterministic", enc_hook=_content)
         return hashlib.sha256(data).hexdigest()[:12]
+
+
+def _content(value: object) -> object:
+    if isinstance(value, DomainSet):
+        return [list(value.domains.values()), value.cues]
+    raise TypeError(f"a policy cannot hold a {type(value).__name__}")

@@ -106,10 +106,10 @@ class Runtime:
         engine = self.engine
         memory = self._remember(turn.session)
         waits: list[float] = []
-        decision, memory = yield from _timed(engine.decide(turn, memory, self._new_id()), waits)
-        self._keep(turn.session, memory)
+        decided = yield from _timed(engine.decide(turn, memory, self._new_id()), waits)
+        self._keep(turn.session, decided.memory)
         elapsed = time.perf_counter() - started - sum(waits)
-        decision = msgspec.structs.replace(decision, elapsed_us=elapsed * 1e6)
+        decision = msgspec.structs.replace(decided.decision, elapsed_us=elapsed * 1e6)
         self.ledger.append(decision)
         return decision
 

@@ -162,6 +162,7 @@ class Turn(msgspec.Struct, frozen=True):
     model: str = "auto"  # the model id the caller asked for
     session: str = ""
     arrived_at: float = 0.0  # seconds since the epoch; time arrives inside the turn
+    message_id: str = ""  # identity of the user message, where the caller knows it
 
 
 class Evidence(msgspec.Struct, frozen=True, gc=False):

@@ -29,7 +29,7 @@ def nobody(need: Need) -> Answer:
 
 
 def decide(turn: Turn, *, by: Engine | None = None, ask: Callable[[Need], Answer] = nobody) -> Decision:
-    return drive((by or engine()).decide(turn, Memory(), "d-1"), ask)[0]
+    return drive((by or engine()).decide(turn, Memory(), "d-1"), ask).decision
 
 
 def asking_for(model: str) -> Turn:

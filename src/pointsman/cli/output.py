@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -39,15 +40,18 @@ def print_json(value: object) -> None:
 
 
 def read_lines(file: Path | None) -> Iterator[tuple[int, bytes]]:
-    """Yield the numbered, non-blank lines of a file, or of standard input when ``file`` is None or ``-``."""
+    """Yield the numbered, non-blank lines of a file, or of standard input when ``file`` is None or ``-``.
+
+    A file whose name ends in ``.gz`` is unpacked on the way.
+    """
     if file is None or str(file) == "-":
         yield from _numbered(sys.stdin.buffer)
         return
     try:
-        with file.open("rb") as lines:
+        with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as lines:
             yield from _numbered(lines)
     except OSError as error:
-        raise PointsmanError(f"cannot read {file}: {error.strerror}") from error
+        raise PointsmanError(f"cannot read {file}: {error.strerror or error}") from error
 
 
 def _numbered(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:

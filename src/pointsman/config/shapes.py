@@ -14,6 +14,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta, field
 
+from pointsman.decision import TextMode
 from pointsman.types import ModelSpec, Tier
 from pointsman.upstreams import Limits, Secret, ServerSpec, UpstreamSpec, hash_key
 
@@ -30,7 +31,6 @@ __all__ = [
     "Sections",
     "ServerTable",
     "SessionsSpec",
-    "TextMode",
     "TiersSpec",
     "VerifySpec",
     "key_digest",
@@ -41,7 +41,6 @@ __all__ = [
 HASHED: Final = "sha256:"
 
 Mode = Literal["off", "observe", "on"]
-TextMode = Literal["off", "hash", "redacted", "full"]
 
 _Share = Annotated[float, Meta(ge=0, le=1)]
 _Price = Annotated[float, Meta(ge=0)]

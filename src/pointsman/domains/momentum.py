@@ -75,6 +75,7 @@ class PairChange(StrEnum):
 
     KEEP = "kept"
     SET = "set to this message"
+    CONFIRM = "set to this message; a tie keeps the roles"
     ADJUST = "adjusted"
     CLEAR = "cleared"
 
@@ -98,11 +99,11 @@ class Rule(msgspec.Struct, frozen=True):
 
 
 _CARRY = Rule("R0", Effective.LAST, PairChange.KEEP, MomentumChange.KEEP)
-_EXPIRE = Rule("R0", Effective.LAST, PairChange.CLEAR, MomentumChange.ZERO)
+_EXPIRE = Rule("R0", Effective.RAW, PairChange.CLEAR, MomentumChange.ZERO)
 _HOLD_CHORE = Rule("R1a", Effective.PAIR, PairChange.KEEP, MomentumChange.KEEP)
 _PARK = Rule("R1b", Effective.RAW, PairChange.KEEP, MomentumChange.KEEP)
 _TOO_MANY = Rule("R1c", Effective.RAW, PairChange.CLEAR, MomentumChange.ZERO)
-_CONFIRM = Rule("R2a", Effective.RAW, PairChange.SET, MomentumChange.RAISE)
+_CONFIRM = Rule("R2a", Effective.PAIR, PairChange.CONFIRM, MomentumChange.RAISE)
 _START = Rule("R2b", Effective.RAW, PairChange.SET, MomentumChange.ONE)
 _STAY = Rule("R3", Effective.PAIR, PairChange.ADJUST, MomentumChange.RAISE)
 _BREAK = Rule("R4a", Effective.RAW, PairChange.SET, MomentumChange.ONE)
@@ -146,9 +147,9 @@ def remember(reading: Reading, memory: DomainMemory, domains: DomainSet, key: st
     quiet = subject is Subject.NULL
     chore = subject is Subject.OPERATIONAL
     primary = reading.raw.primary.domain
-    operational = primary if chore and rule.effective is Effective.RAW else memory.operational
-    if rule is _EXPIRE:
-        operational = ""
+    operational = "" if rule is _EXPIRE else memory.operational
+    if chore and rule.effective is Effective.RAW:
+        operational = primary
     return DomainMemory(
         pair=pair,
         momentum=momentum,
@@ -207,10 +208,20 @@ def _change_pair(change: PairChange, reading: Reading, pair: Pair) -> Pair:
             return pair
         case PairChange.SET:
             return Pair(*reading.raw.domains)
+        case PairChange.CONFIRM:
+            return _confirm(pair, reading.raw)
         case PairChange.ADJUST:
             return _adjust(pair, reading)
         case PairChange.CLEAR:
             return Pair()
+
+
+def _confirm(pair: Pair, raw: Compound) -> Pair:
+    """R2a: the message's pair. Priority may choose between strangers, not turn a pair's roles round."""
+    first, second = raw.primary, raw.secondary
+    if second and second.domain == pair.primary and second.confidence == first.confidence:
+        return Pair(second.domain, first.domain)
+    return Pair(*raw.domains)
 
 
 def _adjust(pair: Pair, reading: Reading) -> Pair:

@@ -1,1 +1,19 @@
-"""Floor 6: where decisions, attempts and outcomes are appended."""
+"""Floor 6: what was decided, tried and became of it, appended off the request path."""
+
+from __future__ import annotations
+
+from pointsman.ledger.memory import MemoryLedger
+from pointsman.ledger.port import Attempt, Entry, Ledger, Outcome, PromptText
+from pointsman.ledger.retention import Retention
+from pointsman.ledger.sqlite import SqliteLedger
+
+__all__ = [
+    "Attempt",
+    "Entry",
+    "Ledger",
+    "MemoryLedger",
+    "Outcome",
+    "PromptText",
+    "Retention",
+    "SqliteLedger",
+]

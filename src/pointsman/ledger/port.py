@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
 from pointsman.decision import Decision
 
-__all__ = ["Attempt", "Ledger", "Outcome"]
+__all__ = ["MAX_TEXT", "Attempt", "Entry", "Ledger", "Outcome", "PromptText"]
+
+#: Characters of a prompt that are kept at most. A person's words are shorter in all but pasted files, and
+#: a full queue of ten thousand such texts still fits into memory.
+MAX_TEXT: Final = 32_000
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -40,12 +44,29 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     at: float = 0.0  # seconds since the epoch
 
 
+class PromptText(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The person's words behind a decision. Append them always: the ledger's text mode says what is kept."""
+
+    decision: str  # id
+    text: str  # cut to ``MAX_TEXT`` characters when kept
+
+
+Entry = Decision | Attempt | Outcome | PromptText
+
+
 class Ledger(Protocol):
-    """Append never blocks and never raises: what cannot be kept is counted in ``lost``."""
+    """Append never blocks and never raises: what cannot be kept is counted in ``lost``.
 
-    lost: int
+    Reading sees everything appended before. It may wait for the disk, so an event loop reads in a thread.
+    All methods that read raise ``StoreUnavailable`` when the store cannot be read.
+    """
 
-    def append(self, entry: Decision | Attempt | Outcome, /) -> None:
+    @property
+    def lost(self) -> int:
+        """Entries that could not be kept, since the start."""
+        ...
+
+    def append(self, entry: Entry, /) -> None:
         """Queue one entry."""
         ...
 
@@ -59,6 +80,10 @@ class Ledger(Protocol):
 
     def outcomes(self, decision_id: str, /) -> tuple[Outcome, ...]:
         """Return a decision's outcomes in order of arrival."""
+        ...
+
+    def text(self, decision_id: str, /) -> str | None:
+        """Return what was kept of a decision's text: by text mode nothing, ``sha256:…``, or words."""
         ...
 
     def decisions(

@@ -1,1 +1,8 @@
-"""Public test doubles and contract checks."""
+"""Public test doubles, and the checks that every implementation of a port must pass."""
+
+from __future__ import annotations
+
+from pointsman.ledger import MemoryLedger
+from pointsman.testing.ledger import a_decision, an_attempt, ledger_checks
+
+__all__ = ["MemoryLedger", "a_decision", "an_attempt", "ledger_checks"]

@@ -1,0 +1,137 @@
+"""``pointsman classify``: JSON lines in, JSON lines out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import msgspec
+import typer
+
+from pointsman.assembly import build_engine, read_profile
+from pointsman.cli.output import FAILED, json_line, read_lines
+from pointsman.domains import default_domains
+from pointsman.engine import Decided, Engine, Memory
+from pointsman.errors import CallerError, MalformedRequest
+from pointsman.policy import DomainPolicy, Policy
+from pointsman.runtime import drive
+from pointsman.text import turn_from_body, turn_from_text
+from pointsman.types import Answer, Need, Turn, WireFormat
+
+__all__ = ["register"]
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of input: a text, or the messages of a request."""
+
+    id: Any = None
+    text: str | None = None
+    messages: list[Any] | None = None
+    format: WireFormat = WireFormat.CHAT
+    system: str = ""
+    session: str = ""
+    turn: int | str | None = None  # names the user message; kept in the output, never interpreted
+
+
+_decode: Final = msgspec.json.Decoder(Line).decode
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(classify)
+
+
+def classify(
+    file: Annotated[Path | None, typer.Argument(help="JSON lines; default: standard input.")] = None,
+    *,
+    profile: Annotated[str, typer.Option(help="seed, default, or a profile file.")] = "default",
+) -> None:
+    """Classify prompts: JSON lines {"id", "text"} or {"id", "messages", "format"} in, one line each out.
+
+    A malformed line gives an error object in its place, and the run goes on; the exit code is then 1.
+    """
+    policy = Policy(profile=read_profile(profile), domains=DomainPolicy(domains=default_domains()))
+    classifier = _Classifier(build_engine(policy), _nobody)
+    failed = False
+    for number, raw in read_lines(file):
+        try:
+            answer = classifier.classify(raw)
+        except CallerError as error:
+            failed = True
+            answer = {"error": {"line": number, "message": str(error)}}
+        typer.echo(json_line(answer))
+    if failed:
+        raise typer.Exit(FAILED)
+
+
+class _Classifier:
+    """Classifies lines one by one, keeping memory for lines that name a session."""
+
+    def __init__(self, engine: Engine, ask: Callable[[Need], Answer]) -> None:
+        self._engine = engine
+        self._ask = ask
+        self._memories: dict[str, Memory] = {}
+
+    def classify(self, raw: bytes) -> dict[str, object]:
+        line = _read(raw)
+        turn = _turn(line)
+        memory = self._memories.get(line.session, Memory())
+        began = time.perf_counter()
+        decided = drive(self._engine.decide(turn, memory, ""), self._ask)
+        elapsed = (time.perf_counter() - began) * 1e6
+        answer = _answer(line, decided, elapsed)
+        if line.session:
+            self._memories[line.session] = decided.memory
+            if decided.decision.domains:
+                answer["domains"] = decided.decision.domains.to_json()
+        return answer
+
+
+def _nobody(need: Need) -> Answer:  # noqa: ARG001 - the shape of a driver's ask
+    return Answer(error="no-model")
+
+
+def _read(raw: bytes) -> Line:
+    try:
+        line = _decode(raw)
+    except msgspec.MsgspecError as error:
+        raise MalformedRequest(str(error)) from None
+    if (line.text is None) == (line.messages is None):
+        raise MalformedRequest('a line needs either "text" or "messages"')
+    return line
+
+
+def _turn(line: Line) -> Turn:
+    if line.text is not None:
+        turn = turn_from_text(line.text, system=line.system, session=line.session)
+    else:
+        turn = turn_from_body(line.format, _body(line), session=line.session)
+    return turn if line.turn is None else msgspec.structs.replace(turn, message_id=str(line.turn))
+
+
+def _body(line: Line) -> dict[str, object]:
+    """The request body whose messages these are; each format has its own place for the system prompt."""
+    if line.format is WireFormat.RESPONSES:
+        return {"input": line.messages, "instructions": line.system or None}
+    if line.format is WireFormat.MESSAGES:
+        return {"messages": line.messages, "system": line.system}
+    system = [{"role": "system", "content": line.system}] if line.system else []
+    return {"messages": [*system, *(line.messages or [])]}
+
+
+def _answer(line: Line, decided: Decided, elapsed: float) -> dict[str, object]:
+    tier = decided.decision.tier
+    assert tier is not None  # noqa: S101 - a line never asks for a model
+    return {
+        "id": line.id,
+        "tier": tier.tier,
+        "score": tier.score,
+        "confidence": tier.confidence,
+        "signals": tier.signals,
+        "stage": tier.stage,
+        "needs_verification": tier.needs_verification,
+        "extracted": decided.words.text,
+        "elapsed_us": round(elapsed, 1),
+    }

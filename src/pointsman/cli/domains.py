@@ -1,0 +1,100 @@
+"""``pointsman domains``: measure a domain file, and look for mistakes in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import msgspec
+import typer
+
+from pointsman.cli.output import print_json, read_lines
+from pointsman.domains import DomainSet, DomainTracker, default_domains, parse_domains
+from pointsman.errors import PointsmanError
+from pointsman.evaluation.domains import LabelledTurn, Report, evaluate
+from pointsman.evidence import ReMatcher, Scanner, SignalTable
+
+__all__ = ["register"]
+
+_app: Final = typer.Typer(no_args_is_help=True, help="Task domains: measure and check a domain file.")
+
+DomainsFile = Annotated[
+    Path | None, typer.Option("--domains", help="Domain file (TOML); default: the eleven built-in domains.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add ``domains`` to the command line."""
+    app.add_typer(_app, name="domains")
+
+
+@_app.command("eval")
+def evaluate_file(
+    file: Annotated[Path, typer.Argument(help="Labelled turns, JSON lines; may be gzipped.")],
+    domains: DomainsFile = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Compare no memory, the seed's momentum as given, carry-on-null and the default on labelled dialogues.
+
+    A line has dialogue_id, turn, text and domain, and may have speaker (only "user" is read) and switch.
+    """
+    known = load_domains(domains)
+    turns = list(_turns(file))
+    unknown = sorted({turn.domain for turn in turns if turn.domain not in known and turn.speaker == "user"})
+    if unknown:
+        typer.echo(f"pointsman: no such domain: {', '.join(unknown)}; their turns count as wrong", err=True)
+    table = SignalTable(known.signals())
+    reports = evaluate(turns, DomainTracker(known, table), Scanner(table, ReMatcher(table)))
+    if as_json:
+        print_json(reports)
+        return
+    for line in table_lines(reports):
+        typer.echo(line)
+
+
+def load_domains(file: Path | None) -> DomainSet:
+    """The domains of a file, or the built-in ones."""
+    if file is None:
+        return default_domains()
+    try:
+        return parse_domains(file.read_text("utf-8"), place=str(file))
+    except OSError as error:
+        raise PointsmanError(f"cannot read {file}: {error.strerror}") from error
+
+
+def _turns(file: Path) -> list[LabelledTurn]:
+    decoder = msgspec.json.Decoder(LabelledTurn)
+    turns = []
+    for number, line in read_lines(file):
+        try:
+            turns.append(decoder.decode(line))
+        except msgspec.DecodeError as error:
+            raise PointsmanError(f"{file}:{number}: {error}") from error
+    return turns
+
+
+#: Heading and field of each column; the last two are turns, the others shares.
+_COLUMNS: Final = (
+    ("accuracy", "accuracy"),
+    ("on the switch", "switch_accuracy"),
+    ("changes in a stretch", "changes"),
+    ("coverage", "coverage"),
+    ("missed switches", "missed"),
+    ("delay in turns", "delay"),
+)
+
+
+def table_lines(reports: list[Report]) -> list[str]:
+    """The reports as aligned text."""
+    width = max(len(report.strategy) for report in reports)
+    lines = ["  ".join([" " * width, *(heading for heading, _ in _COLUMNS)])]
+    for report in reports:
+        cells = (_cell(field, getattr(report, field)).rjust(len(heading)) for heading, field in _COLUMNS)
+        lines.append("  ".join([report.strategy.ljust(width), *cells]))
+    return [*lines, f"{reports[0].turns} user turns"]
+
+
+def _cell(field: str, value: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.3f}" if field == "delay" else f"{value:.2%}"

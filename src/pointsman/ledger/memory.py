@@ -1,0 +1,93 @@
+"""A ledger in memory: for tests, demonstrations and programs that want nothing on disk."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final
+
+from pointsman.decision import Decision, TextMode
+from pointsman.ledger.port import Attempt, Entry, Outcome, PromptText
+from pointsman.ledger.redact import kept_text
+
+__all__ = ["MemoryLedger"]
+
+
+@dataclass(slots=True)
+class _Record:
+    decision: Decision | None = None
+    attempts: list[Attempt] = field(default_factory=list)
+    outcomes: list[Outcome] = field(default_factory=list)
+    text: str | None = None
+
+
+class MemoryLedger:
+    """Keeps what belongs to the newest ``size`` decisions."""
+
+    def __init__(self, *, size: int = 10_000, text: TextMode = "off") -> None:
+        self._size: Final = size
+        self._mode: Final[TextMode] = text
+        self._lock: Final = threading.Lock()
+        self._records: Final[dict[str, _Record]] = {}  # by id, in order of arrival
+        self._closed = False
+        self.lost = 0
+
+    def append(self, entry: Entry, /) -> None:
+        """Keep one entry; what belongs to the oldest decision goes when there are too many."""
+        with self._lock:
+            if self._closed:
+                self.lost += 1
+                return
+            record = self._record(entry.id if isinstance(entry, Decision) else entry.decision)
+            match entry:
+                case Decision():
+                    record.decision = entry
+                case Attempt():
+                    record.attempts.append(entry)
+                case Outcome():
+                    record.outcomes.append(entry)
+                case PromptText():
+                    record.text = kept_text(entry.text, self._mode)
+
+    def get(self, decision_id: str, /) -> Decision | None:
+        """Return a decision by id."""
+        return self._records.get(decision_id, _Record()).decision
+
+    def attempts(self, decision_id: str, /) -> tuple[Attempt, ...]:
+        """Return a decision's attempts in order."""
+        record = self._records.get(decision_id, _Record())
+        return tuple(sorted(record.attempts, key=lambda attempt: attempt.number))
+
+    def outcomes(self, decision_id: str, /) -> tuple[Outcome, ...]:
+        """Return a decision's outcomes in order of arrival."""
+        return tuple(self._records.get(decision_id, _Record()).outcomes)
+
+    def text(self, decision_id: str, /) -> str | None:
+        """Return what was kept of a decision's text."""
+        return self._records.get(decision_id, _Record()).text
+
+    def decisions(
+        self, *, limit: int | None = 100, session: str = "", newest_first: bool = True
+    ) -> Iterator[Decision]:
+        """Yield decisions by time of arrival; of one session when named; all when ``limit`` is None."""
+        with self._lock:
+            kept = [record.decision for record in self._records.values() if record.decision is not None]
+        chosen = [decision for decision in kept if not session or decision.session == session]
+        chosen.sort(key=lambda decision: decision.arrived_at)
+        if newest_first:
+            chosen.reverse()
+        return islice(iter(chosen), limit)
+
+    def flush(self) -> None:
+        """Do nothing: what was appended is kept."""
+
+    def close(self) -> None:
+        """Keep no more."""
+        self._closed = True
+
+    def _record(self, decision_id: str) -> _Record:
+        if decision_id not in self._records and len(self._records) >= self._size:
+            del self._records[next(iter(self._records))]
+        return self._records.setdefault(decision_id, _Record())

@@ -1,0 +1,223 @@
+"""The ledger in one SQLite file: appended from a thread, read while it is written."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from pointsman.background import BatchWriter
+from pointsman.decision import Decision, TextMode
+from pointsman.errors import StoreUnavailable
+from pointsman.ledger.port import MAX_TEXT, Attempt, Entry, Outcome, PromptText
+from pointsman.ledger.redact import LONGEST, kept_text
+from pointsman.ledger.retention import Retention
+from pointsman.ledger.schema import prepare
+
+__all__ = ["SqliteLedger"]
+
+#: Seconds to wait for another process that writes; the thread waits, no request does.
+BUSY: Final = 5.0
+
+#: Seconds between two looks at the bounds of size and age.
+SWEEP: Final = 600.0
+
+#: Decisions read by one query: no reader holds back the log's checkpoint for long.
+PAGE: Final = 500
+
+_encode: Final = msgspec.json.Encoder().encode
+_decision: Final = msgspec.json.Decoder(Decision).decode
+_attempt: Final = msgspec.json.Decoder(Attempt).decode
+_outcome: Final = msgspec.json.Decoder(Outcome).decode
+
+_INSERT: Final[dict[type, str]] = {
+    Decision: "INSERT INTO decisions (id, session, arrived_at, body) VALUES (?, ?, ?, ?) ON CONFLICT (id) "
+    "DO UPDATE SET session = excluded.session, arrived_at = excluded.arrived_at, body = excluded.body",
+    Attempt: "INSERT INTO attempts (decision, number, at, body) VALUES (?, ?, ?, ?)",
+    Outcome: "INSERT INTO outcomes (decision, at, body) VALUES (?, ?, ?)",
+    PromptText: "INSERT OR REPLACE INTO texts (decision, at, text) VALUES (?, ?, ?)",
+}
+
+
+_PAGE: Final = (
+    "SELECT body, arrived_at, number FROM decisions WHERE {session} (arrived_at, number) {beyond} (?, ?) "
+    "ORDER BY arrived_at {order}, number {order} LIMIT ?"
+)
+#: By (newest first, of one session).
+_PAGES: Final = {
+    (newest_first, one): _PAGE.format(
+        session="session = ? AND" if one else "",
+        beyond="<" if newest_first else ">",
+        order="DESC" if newest_first else "ASC",
+    )
+    for newest_first in (True, False)
+    for one in (True, False)
+}
+
+
+class SqliteLedger:
+    """A ledger in one file. Its directory, the file and its thread come with the first entry.
+
+    Args:
+        path: the file.
+        queue: entries that may wait to be written.
+        text: what is kept of prompts.
+        retention: how much is kept, and for how long.
+        clock: seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        queue: int = 10_000,
+        text: TextMode = "off",
+        retention: Retention = Retention(),  # noqa: B008 - a frozen value
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.path: Final = path
+        self._mode: Final[TextMode] = text
+        self._retention: Final = retention
+        self._clock: Final = clock
+        self._swept_at = -math.inf
+        self._connection: sqlite3.Connection | None = None  # the writer thread's own
+        self._writer: Final = BatchWriter[Entry](self._write, size=queue, name="ledger")
+
+    @property
+    def lost(self) -> int:
+        """Entries that could not be kept, since the start."""
+        return self._writer.lost
+
+    @property
+    def waiting(self) -> int:
+        """Entries appended and not yet written."""
+        return self._writer.waiting
+
+    @property
+    def fault(self) -> str:
+        """Why the last write failed; empty after one that did not."""
+        return self._writer.fault
+
+    def append(self, entry: Entry, /) -> None:
+        """Queue one entry; encoding and writing happen in the thread."""
+        if type(entry) is PromptText:
+            if self._mode == "off":
+                return
+            if len(entry.text) > MAX_TEXT + LONGEST:  # what waits holds on to its text
+                entry = PromptText(decision=entry.decision, text=entry.text[: MAX_TEXT + LONGEST])
+        self._writer.put(entry)
+
+    def get(self, decision_id: str, /) -> Decision | None:
+        """Return a decision by id."""
+        rows = self._read("SELECT body FROM decisions WHERE id = ?", decision_id)
+        return _decision(rows[0][0]) if rows else None
+
+    def attempts(self, decision_id: str, /) -> tuple[Attempt, ...]:
+        """Return a decision's attempts in order."""
+        query = "SELECT body FROM attempts WHERE decision = ? ORDER BY number, rowid"
+        return tuple(_attempt(body) for (body,) in self._read(query, decision_id))
+
+    def outcomes(self, decision_id: str, /) -> tuple[Outcome, ...]:
+        """Return a decision's outcomes in order of arrival."""
+        query = "SELECT body FROM outcomes WHERE decision = ? ORDER BY rowid"
+        return tuple(_outcome(body) for (body,) in self._read(query, decision_id))
+
+    def text(self, decision_id: str, /) -> str | None:
+        """Return what was kept of a decision's text."""
+        rows = self._read("SELECT text FROM texts WHERE decision = ?", decision_id)
+        return str(rows[0][0]) if rows else None
+
+    def decisions(
+        self, *, limit: int | None = 100, session: str = "", newest_first: bool = True
+    ) -> Iterator[Decision]:
+        """Yield decisions by time of arrival; of one session when named; all when ``limit`` is None."""
+        query = _PAGES[newest_first, bool(session)]
+        of_session = (session,) if session else ()
+        beyond: Sequence[float] = (math.inf, sys.maxsize) if newest_first else (-math.inf, -1)
+        left = sys.maxsize if limit is None else limit
+        while left > 0:
+            page = self._read(query, *of_session, *beyond, min(left, PAGE))
+            yield from (_decision(body) for body, *_ in page)
+            if len(page) < PAGE:
+                return
+            _, *beyond = page[-1]
+            left -= len(page)
+
+    def flush(self) -> None:
+        """Write everything queued."""
+        self._writer.flush()
+
+    def close(self) -> None:
+        """Write what waits and release the file; what cannot be written is counted as lost."""
+        self._writer.close()
+        self._disconnect()
+
+    def _read(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        self._writer.flush()
+        if not self.path.exists() and not self.fault:
+            return []
+        try:
+            with closing(_connect(f"{self.path.resolve().as_uri()}?mode=ro")) as connection:
+                return connection.execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            raise StoreUnavailable(f"cannot read the ledger {self.path}: {error}") from error
+
+    def _write(self, batch: Sequence[Entry]) -> int:
+        rows: defaultdict[str, list[tuple[object, ...]]] = defaultdict(list)
+        for entry in batch:
+            with suppress(TypeError, ValueError, RecursionError):  # counted below: there is no row of it
+                rows[_INSERT[type(entry)]].append(self._row(entry))
+        try:
+            connection = self._connect()
+            self._sweep(connection)
+            connection.execute("BEGIN IMMEDIATE")
+            with connection:
+                for statement, values in rows.items():
+                    connection.executemany(statement, values)
+        except sqlite3.Error as error:
+            self._disconnect()
+            raise StoreUnavailable(f"cannot write the ledger {self.path}: {error}") from error
+        return len(batch) - sum(map(len, rows.values()))
+
+    def _row(self, entry: Entry) -> tuple[object, ...]:
+        match entry:
+            case Decision():
+                return entry.id, entry.session, entry.arrived_at, _encode(entry)
+            case Attempt():
+                return entry.decision, entry.number, entry.started_at, _encode(entry)
+            case Outcome():
+                return entry.decision, entry.at, _encode(entry)
+            case PromptText():
+                return entry.decision, self._clock(), kept_text(entry.text, self._mode)
+
+    def _sweep(self, connection: sqlite3.Connection) -> None:
+        now = self._clock()
+        if now - self._swept_at >= SWEEP:
+            self._retention.apply(connection, now)
+            self._swept_at = now
+
+    def _connect(self) -> sqlite3.Connection:
+        if self._connection is None:
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self.path.touch(mode=0o600)  # it may hold people's words; SQLite's side files take its mode
+            self._connection = _connect(self.path.resolve().as_uri())
+            prepare(self._connection)
+        return self._connection
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def _connect(uri: str) -> sqlite3.Connection:
+    # One thread writes, another closes; transactions begin where the code says so.
+    return sqlite3.connect(uri, uri=True, timeout=BUSY, isolation_level=None, check_same_thread=False)

@@ -1,0 +1,152 @@
+"""What every ledger must do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from pointsman.decision import Addition, Decision
+from pointsman.ledger import Attempt, Ledger, Outcome, PromptText
+from pointsman.tiers import TierDecision
+from pointsman.types import Reason, Stage, Tier, WireFormat
+
+__all__ = ["a_decision", "an_attempt", "ledger_checks"]
+
+
+def a_decision(decision_id: str, *, at: float = 0.0, session: str = "s") -> Decision:
+    """Return a decision with something in every field that has to survive storage."""
+    return Decision(
+        id=decision_id,
+        session=session,
+        format=WireFormat.RESPONSES,
+        model_asked="auto",
+        arrived_at=at,
+        policy="p1",
+        tier=TierDecision(
+            tier=Tier.COMPLEX,
+            score=0.25,
+            confidence=0.9,
+            signals=("code (déjà)",),
+            stage=Stage.HEAD,
+            needs_verification=True,
+            reasons=(Reason("tiers.head", "0.25"),),
+        ),
+        chain=("large", "largest"),
+        additions=(Addition("guidance", "Try another tool."),),
+        reasons=(Reason("tiers.rules", "score 0.25"),),
+        abstained=(Reason("domains.failed", "unavailable"),),
+        signals=("default/code/function",),
+        characters=3,
+        elapsed_us=12.5,
+        guidance={"fired": ["error_streak"], "count": 3},
+    )
+
+
+def an_attempt(decision_id: str, number: int = 1) -> Attempt:
+    """Return one try of one model."""
+    return Attempt(
+        decision=decision_id,
+        number=number,
+        model="large",
+        upstream="main",
+        status=200,
+        started_at=1.5,
+        first_byte_ms=20.0,
+        total_ms=40.0,
+        input_tokens=10,
+    )
+
+
+def ledger_checks() -> Iterator[Callable[[Ledger], None]]:
+    """Yield checks; each wants a new, empty ledger whose text mode is ``off``."""
+    yield _nothing_is_there_at_first
+    yield _everything_comes_back_as_it_was
+    yield _what_was_appended_is_seen_without_flushing
+    yield _decisions_come_by_time
+    yield _decisions_of_one_session
+    yield _many_decisions_come_once_each
+    yield _a_decision_said_twice_is_the_last_one
+    yield _text_is_kept_only_when_asked_for
+    yield _what_cannot_be_kept_is_counted
+    yield _closing_twice_does_no_harm
+
+
+def _nothing_is_there_at_first(ledger: Ledger) -> None:
+    assert ledger.get("d") is None
+    assert (ledger.attempts("d"), ledger.outcomes("d")) == ((), ())
+    assert ledger.text("d") is None
+    assert list(ledger.decisions()) == []
+    assert ledger.lost == 0
+
+
+def _everything_comes_back_as_it_was(ledger: Ledger) -> None:
+    decision = a_decision("d")
+    tries = (an_attempt("d", 1), an_attempt("d", 2))
+    said = (Outcome(decision="d", score=0.5, label="meh"), Outcome(decision="d", score=1.0, at=2.0))
+    for entry in (decision, tries[1], tries[0], *said, an_attempt("other")):
+        ledger.append(entry)
+    ledger.flush()
+    assert ledger.get("d") == decision
+    assert ledger.attempts("d") == tries
+    assert ledger.outcomes("d") == said
+    assert ledger.get("other") is None
+    assert ledger.lost == 0
+
+
+def _what_was_appended_is_seen_without_flushing(ledger: Ledger) -> None:
+    ledger.append(a_decision("d"))
+    assert ledger.get("d") is not None
+
+
+def _decisions_come_by_time(ledger: Ledger) -> None:
+    for decision_id, at in (("b", 2.0), ("a", 1.0), ("c", 3.0), ("c2", 3.0)):
+        ledger.append(a_decision(decision_id, at=at))
+    assert [d.id for d in ledger.decisions()] == ["c2", "c", "b", "a"]
+    assert [d.id for d in ledger.decisions(newest_first=False)] == ["a", "b", "c", "c2"]
+    assert [d.id for d in ledger.decisions(limit=2)] == ["c2", "c"]
+    assert list(ledger.decisions(limit=0)) == []
+
+
+def _decisions_of_one_session(ledger: Ledger) -> None:
+    for number in range(6):
+        ledger.append(a_decision(f"d{number}", at=float(number), session=f"s{number % 2}"))
+    assert [d.id for d in ledger.decisions(session="s1")] == ["d5", "d3", "d1"]
+    assert [d.id for d in ledger.decisions(session="s1", newest_first=False, limit=1)] == ["d1"]
+    assert list(ledger.decisions(session="s9")) == []
+
+
+def _many_decisions_come_once_each(ledger: Ledger) -> None:
+    ids = [f"d{number:04}" for number in range(1_234)]
+    for number, decision_id in enumerate(ids):
+        ledger.append(a_decision(decision_id, at=number // 100))
+    assert [d.id for d in ledger.decisions(limit=None, newest_first=False)] == ids
+    assert [d.id for d in ledger.decisions(limit=None)] == ids[::-1]
+    assert [d.id for d in ledger.decisions(limit=700)] == ids[:-701:-1]
+
+
+def _a_decision_said_twice_is_the_last_one(ledger: Ledger) -> None:
+    ledger.append(a_decision("d", session="first"))
+    ledger.append(a_decision("d", session="last"))
+    assert [d.session for d in ledger.decisions()] == ["last"]
+
+
+def _text_is_kept_only_when_asked_for(ledger: Ledger) -> None:
+    ledger.append(a_decision("d"))
+    ledger.append(PromptText(decision="d", text="canary"))
+    assert ledger.text("d") is None
+    assert ledger.lost == 0
+
+
+def _what_cannot_be_kept_is_counted(ledger: Ledger) -> None:
+    ledger.append(a_decision("d"))
+    ledger.close()
+    before = ledger.lost
+    ledger.append(a_decision("late"))
+    assert ledger.lost == before + 1
+    assert ledger.get("d") is not None
+
+
+def _closing_twice_does_no_harm(ledger: Ledger) -> None:
+    ledger.append(a_decision("d"))
+    ledger.close()
+    ledger.close()
+    assert ledger.lost == 0
