@@ -14,7 +14,7 @@ from pointsman.decision import Addition, Decision
 from pointsman.domains import DomainDecision, DomainMemory, DomainTracker
 from pointsman.errors import UnknownModel
 from pointsman.evidence import Scanner
-from pointsman.policy import Mode, Policy
+from pointsman.policy import DomainPolicy, Mode, Policy
 from pointsman.text.extract import Extracted, extract
 from pointsman.tiers import TierDecision, TierJudge
 from pointsman.types import Answer, Evidence, Need, Reason, Script, Stage, Tier, Turn
@@ -53,6 +53,29 @@ class Decided(NamedTuple):
     words: Extracted  # the person's words; apart from the decision, which may be kept where they may not
 
 
+class _Draft:
+    """A decision being made: each part reads what the parts before it left here."""
+
+    def __init__(self, turn: Turn, memory: Memory) -> None:
+        self.turn = turn
+        self.memory = memory
+        self.words = _NO_WORDS
+        self.evidence = _NO_EVIDENCE
+        self.tier: TierDecision | None = None
+        self.chain: tuple[str, ...] = ()
+        self.domains: DomainDecision | None = None
+        self.additions: list[Addition] = []
+        self.abstained: list[Reason] = []
+
+    @property
+    def message_key(self) -> str:
+        """Identity of the user message; the same on every tool iteration."""
+        return self.turn.message_id or self.words.key
+
+    def abstain(self, part: str, error: Exception) -> None:
+        self.abstained.append(Reason(f"{part}.failed", f"{type(error).__name__}: {error}"))
+
+
 class Engine:
     """A policy made ready to decide. Holds no state between turns; safe to share."""
 
@@ -71,88 +94,85 @@ class Engine:
         Raises:
             UnknownModel: the caller asked for a model that is neither a tier nor configured.
         """
-        forced = forced_tier(turn.model)
-        abstained: list[Reason] = []
-        words, evidence = self._evidence(turn, abstained)
-        tier: TierDecision | None = None
-        if forced is not None:
-            tier = _forced(forced)
-        elif turn.model in AUTO:
-            tier = yield from self._tier(evidence, abstained)
-        elif turn.model not in self.policy.models:
-            raise _unknown_model(turn.model, self.policy)
-        chain = self._chain(tier) if tier else (turn.model,)
-        domains, memory, additions = self._domains(turn, words, evidence, memory, chain, abstained)
-        decision = Decision(
+        draft = _Draft(turn, memory)
+        self._read(draft)
+        yield from self._choose_model(draft)
+        if self.policy.domains and self._tracker:
+            self._find_domains(draft, self.policy.domains, self._tracker)
+        return Decided(self._decision(draft, decision_id), draft.memory, draft.words)
+
+    def _read(self, draft: _Draft) -> None:
+        try:
+            draft.words = extract(draft.turn)
+            draft.evidence = self.scanner.scan(draft.words.text)
+        except Exception as error:  # noqa: BLE001 - a text that cannot be read is decided as an empty one
+            draft.abstain("evidence", error)
+
+    def _choose_model(self, draft: _Draft) -> Generator[Need, Answer, None]:
+        asked = draft.turn.model
+        if forced := forced_tier(asked):
+            draft.tier = _without_rules(forced, 1.0, "forced by the model id", Stage.FORCED)
+        elif asked in AUTO:
+            yield from self._judge_tier(draft)
+        elif asked not in self.policy.models:
+            raise _unknown_model(asked, self.policy)
+        draft.chain = self._chain(draft.tier) if draft.tier else (asked,)
+
+    def _judge_tier(self, draft: _Draft) -> Generator[Need, Answer, None]:
+        try:
+            if self.policy.verify is None:
+                tier = self._judge.by_rules(draft.evidence)
+            else:
+                tier = yield from self._judge.decide(draft.evidence)
+        except Exception as error:  # noqa: BLE001 - the seed serves what it cannot classify with MEDIUM
+            draft.abstain("tiers", error)
+            tier = _without_rules(FAILED_TIER, 0.5, "deciding failed", Stage.FALLBACK)
+        draft.tier = tier
+        draft.abstained.extend(reason for reason in tier.reasons if reason.code.startswith("tiers.abstained"))
+
+    def _chain(self, tier: TierDecision) -> tuple[str, ...]:
+        named = (self.policy.ladder.get(step) for step in FALLBACK_CHAIN[tier.tier])
+        return tuple(dict.fromkeys(model for model in named if model))
+
+    def _find_domains(self, draft: _Draft, policy: DomainPolicy, tracker: DomainTracker) -> None:
+        before = draft.memory
+        try:
+            profile = policy.profile(draft.chain[0] if draft.chain else "")
+            decided, kept = tracker.decide(draft.evidence, before.domains, draft.message_key, profile)
+        except Exception as error:  # noqa: BLE001 - a request goes on without domains
+            draft.abstain("domains", error)
+            return
+        # Once per user message; a client that sends the same request again gets the same again.
+        messages = len(draft.turn.history)
+        first = kept.key != before.domains.key or messages == before.enriched_at
+        draft.memory = msgspec.structs.replace(
+            before, domains=kept, enriched_at=messages if first else before.enriched_at
+        )
+        draft.domains = decided
+        if policy.mode is Mode.ON and first and decided.enrichment:
+            draft.additions.append(Addition("domains", decided.enrichment))
+
+    def _decision(self, draft: _Draft, decision_id: str) -> Decision:
+        turn, evidence = draft.turn, draft.evidence
+        return Decision(
             id=decision_id,
             session=turn.session,
             format=turn.format,
             model_asked=turn.model,
             arrived_at=turn.arrived_at,
             policy=self.version,
-            tier=tier,
-            chain=chain,
-            additions=additions,
-            abstained=tuple(abstained),
+            tier=draft.tier,
+            chain=draft.chain,
+            additions=tuple(draft.additions),
+            abstained=tuple(draft.abstained),
             signals=self._signal_ids(evidence.hits),
             characters=evidence.characters,
             tokens=evidence.tokens,
             utf16_units=evidence.utf16_units,
             questions=evidence.questions,
             script=evidence.script,
-            domains=domains,
+            domains=draft.domains,
         )
-        return Decided(decision, memory, words)
-
-    def _evidence(self, turn: Turn, abstained: list[Reason]) -> tuple[Extracted, Evidence]:
-        try:
-            words = extract(turn)
-            return words, self.scanner.scan(words.text)
-        except Exception as error:  # noqa: BLE001 - a text that cannot be read is decided as an empty one
-            abstained.append(_failed("evidence", error))
-            return _NO_WORDS, _NO_EVIDENCE
-
-    def _tier(self, evidence: Evidence, abstained: list[Reason]) -> Generator[Need, Answer, TierDecision]:
-        try:
-            if self.policy.verify is None:
-                decided = self._judge.by_rules(evidence)
-            else:
-                decided = yield from self._judge.decide(evidence)
-        except Exception as error:  # noqa: BLE001 - the seed serves what it cannot classify with MEDIUM
-            abstained.append(_failed("tiers", error))
-            return _without_rules(FAILED_TIER, 0.5, "deciding failed", Stage.FALLBACK)
-        abstained.extend(reason for reason in decided.reasons if reason.code.startswith("tiers.abstained"))
-        return decided
-
-    def _domains(
-        self,
-        turn: Turn,
-        words: Extracted,
-        evidence: Evidence,
-        memory: Memory,
-        chain: tuple[str, ...],
-        abstained: list[Reason],
-    ) -> tuple[DomainDecision | None, Memory, tuple[Addition, ...]]:
-        policy = self.policy.domains
-        if policy is None or self._tracker is None or policy.mode is Mode.OFF:
-            return None, memory, ()
-        try:
-            key = turn.message_id or words.key
-            profile = policy.profile(chain[0] if chain else "")
-            decided, kept = self._tracker.decide(evidence, memory.domains, key, profile)
-        except Exception as error:  # noqa: BLE001 - a request goes on without domains
-            abstained.append(_failed("domains", error))
-            return None, memory, ()
-        messages = len(turn.history)
-        first = kept.key != memory.domains.key or messages == memory.enriched_at
-        memory = Memory(domains=kept, enriched_at=messages if first else memory.enriched_at)
-        if policy.mode is Mode.ON and first and decided.enrichment:
-            return decided, memory, (Addition("domains", decided.enrichment),)
-        return decided, memory, ()
-
-    def _chain(self, tier: TierDecision) -> tuple[str, ...]:
-        named = (self.policy.ladder.get(step) for step in FALLBACK_CHAIN[tier.tier])
-        return tuple(dict.fromkeys(model for model in named if model))
 
     def _signal_ids(self, hits: int) -> tuple[str, ...]:
         ids = []
@@ -167,10 +187,6 @@ def forced_tier(model: str) -> Tier | None:
     """The tier a model id names: ``simple``, ``pointsman/simple``, and the seed's own prefix."""
     name = model.removeprefix("pointsman/").removeprefix("claw-llm-router/").upper()
     return Tier(name) if name in Tier.__members__ else None
-
-
-def _forced(tier: Tier) -> TierDecision:
-    return _without_rules(tier, 1.0, "forced by the model id", Stage.FORCED)
 
 
 def _without_rules(tier: Tier, confidence: float, why: str, stage: Stage) -> TierDecision:
@@ -188,7 +204,3 @@ def _without_rules(tier: Tier, confidence: float, why: str, stage: Stage) -> Tie
 def _unknown_model(model: str, policy: Policy) -> UnknownModel:
     known = ", ".join(("auto", *(tier.lower() for tier in Tier), *policy.models))
     return UnknownModel(f'unknown model "{model}"', hint=f"known: {known}", param="model")
-
-
-def _failed(part: str, error: Exception) -> Reason:
-    return Reason(f"{part}.failed", f"{type(error).__name__}: {error}")

@@ -13,7 +13,7 @@ import msgspec
 
 from pointsman.decision import Decision
 from pointsman.engine import Engine, Memory
-from pointsman.ledger.port import Ledger
+from pointsman.ledger.port import Ledger, PromptText
 from pointsman.sessions.port import SessionStore
 from pointsman.types import Answer, Need, Turn
 
@@ -111,6 +111,8 @@ class Runtime:
         elapsed = time.perf_counter() - started - sum(waits)
         decision = msgspec.structs.replace(decided.decision, elapsed_us=elapsed * 1e6)
         self.ledger.append(decision)
+        if decided.words.text:
+            self.ledger.append(PromptText(decision=decision.id, text=decided.words.text))
         return decision
 
     async def decide(self, turn: Turn) -> Decision:
