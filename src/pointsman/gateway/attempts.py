@@ -1,0 +1,248 @@
+"""Trying a request's models in order until one answers.
+
+Everything here happens before the caller has seen a byte. A whole answer is read to its end and a stream to
+its first event before it counts, so that what breaks until then can still be made good by another try.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from pointsman.errors import UpstreamError, UpstreamTimeout, UpstreamUnavailable
+from pointsman.gateway.client import Exchange
+from pointsman.gateway.request import Request
+from pointsman.gateway.retry import backoff, is_ours, is_worth_retrying, retry_after
+from pointsman.gateway.upstream import Target, Upstream
+from pointsman.gateway.wire import Fault, Usage, sse
+from pointsman.ledger.port import Attempt
+
+__all__ = ["Answer", "Failure", "Try", "first_answer"]
+
+#: Tries of one request over all its models: three tiers with the default retries would make nine.
+_MOST_TRIES: Final = 6
+#: Longest pause in seconds for which a request is held before the next model, or the caller, takes over.
+_PATIENCE: Final = 8.0
+
+
+class Try:
+    """One attempt while it is under way; becomes a row of the ledger when it is over."""
+
+    __slots__ = ("_started", "_wall", "first_byte", "number", "request", "target")
+
+    def __init__(self, request: Request, target: Target) -> None:
+        request.attempts += 1
+        self.request = request
+        self.target = target
+        self.number = request.attempts
+        self.first_byte: float | None = None  # seconds
+        self._wall = time.time()
+        self._started = time.perf_counter()
+
+    def got_first_byte(self) -> None:
+        """The upstream has begun to answer."""
+        self.first_byte = time.perf_counter() - self._started
+
+    def over(self, status: int, error: str = "", usage: Usage | None = None) -> None:
+        """Write the attempt down."""
+        model, upstream = self.target
+        spent = usage or Usage()
+        self.request.context.record(
+            Attempt(
+                decision=self.request.decision.id,
+                number=self.number,
+                model=model.name,
+                upstream=upstream.spec.name,
+                status=status,
+                error=error,
+                started_at=self._wall,
+                first_byte_ms=None if self.first_byte is None else self.first_byte * 1e3,
+                total_ms=(time.perf_counter() - self._started) * 1e3,
+                input_tokens=spent.input,
+                cached_tokens=spent.cached,
+                output_tokens=spent.output,
+            )
+        )
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """An upstream has answered well so far."""
+
+    attempt: Try
+    exchange: Exchange
+    is_stream: bool
+    first: bytes  # the whole body, or a stream's first events
+    pending: bytes = b""  # a stream's next event as far as it has come
+    usage: Usage = Usage()
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """One try failed, or could not be made."""
+
+    fault: Fault
+    kind: str  # "timeout", "connect", "cut", "status", "malformed", "breaker"
+    upstream: Upstream | None = None
+    status: int = 0  # as the upstream answered; 0 when it did not
+    headers: Sequence[tuple[str, str]] = ()
+    body: bytes = b""
+    retry: bool = True  # the same request may succeed later
+    fall_back: bool = True  # another model may serve it
+    wait: float | None = None  # seconds the upstream asked for
+
+
+async def first_answer(request: Request, targets: Sequence[Target]) -> Answer | Failure:
+    """Try each model in order, each several times, until one answers or the tries are used up."""
+    failure: Failure | None = None
+    for target in targets:
+        result = await _one_model(request, target)
+        if isinstance(result, Answer):
+            return result
+        # What an upstream said explains more than that the next one was not asked.
+        failure = result if failure is None or result.kind != "breaker" else failure
+        if not result.fall_back or request.attempts >= _MOST_TRIES:
+            break
+    assert failure is not None, "a request has at least one target"  # noqa: S101
+    return failure
+
+
+async def _one_model(request: Request, target: Target) -> Answer | Failure:
+    spec, breaker = target.upstream.spec, target.upstream.breaker
+    most = 1 if request.client_is_retrying else 1 + spec.retries
+    for tries in range(1, most + 1):
+        if wait := breaker.wait(time.monotonic()):
+            return _held_back(target.upstream, wait)
+        result = await _try(request, target)
+        if isinstance(result, Answer):
+            breaker.succeeded()
+            return result
+        if result.kind == "status" and result.status < 500:
+            breaker.succeeded()  # it works; it did not like this request
+        else:
+            breaker.failed(time.monotonic())
+        pause = backoff(tries) if result.wait is None else result.wait
+        if not result.retry or tries == most or pause > _PATIENCE or request.attempts >= _MOST_TRIES:
+            return result
+        await asyncio.sleep(pause)
+    raise AssertionError("the last try returns")
+
+
+async def _try(request: Request, target: Target) -> Answer | Failure:
+    attempt = Try(request, target)
+    upstream = target.upstream
+    try:
+        exchange = await upstream.client.send(request.call(target))
+    except UpstreamError as error:
+        return _broken(attempt, error)
+    except asyncio.CancelledError:
+        attempt.over(0, "disconnect")
+        raise
+    try:
+        attempt.got_first_byte()
+        result = await _read(attempt, exchange)
+    except UpstreamError as error:
+        result = _broken(attempt, error, exchange.status)
+    except BaseException:
+        attempt.over(exchange.status, "disconnect")
+        await exchange.close()
+        raise
+    if isinstance(result, Failure) or not result.is_stream:
+        await exchange.close()
+    return result
+
+
+async def _read(attempt: Try, exchange: Exchange) -> Answer | Failure:
+    status = exchange.status
+    if not 200 <= status < 300:
+        return _refused(attempt, exchange, await exchange.read())
+    if _is_stream(exchange):
+        return await _first_event(attempt, exchange)
+    body = await exchange.read()
+    try:
+        usage = attempt.request.wire.usage(body)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        attempt.over(status, "malformed")
+        return Failure(
+            Fault(502, "the upstream answered with something that is not JSON", "upstream_malformed"),
+            "malformed",
+            attempt.target.upstream,
+        )
+    return Answer(attempt, exchange, is_stream=False, first=body, usage=usage)
+
+
+def _is_stream(exchange: Exchange) -> bool:
+    return any(
+        name == "content-type" and value.startswith("text/event-stream") for name, value in exchange.headers
+    )
+
+
+async def _first_event(attempt: Try, exchange: Exchange) -> Answer | Failure:
+    """Wait for the first event. Comments that only keep the connection alive wait with it."""
+    block, pending = b"", b""
+    while True:
+        chunk = await exchange.next()
+        if chunk is None:
+            raise UpstreamError("the upstream ended the stream before its first event")
+        more, pending = sse.whole(pending, chunk)
+        block += more
+        if any(sse.data(event) for event in sse.events(block)):
+            break
+    refused = attempt.request.wire.refusal(block)
+    if refused is None:
+        return Answer(attempt, exchange, is_stream=True, first=block, pending=pending)
+    if refused < 500 and not is_worth_retrying(refused) and not is_ours(refused):
+        return Answer(
+            attempt, exchange, is_stream=True, first=block, pending=pending
+        )  # the caller's own doing
+    attempt.over(exchange.status, "status")
+    fault = Fault(502, "the upstream began its answer with an error", "upstream_error")
+    return Failure(fault, "status", attempt.target.upstream, refused, retry=not is_ours(refused))
+
+
+def _broken(attempt: Try, error: UpstreamError, status: int = 0) -> Failure:
+    kind = "cut"
+    if isinstance(error, UpstreamTimeout):
+        kind = "timeout"
+    elif isinstance(error, UpstreamUnavailable):
+        kind = "connect"
+    attempt.over(status, kind)
+    name = attempt.target.upstream.spec.name
+    fault = Fault(error.status, f'{error.message} (upstream "{name}")', f"upstream_{kind}")
+    # A request that timed out may have cost its whole answer already: another model, not the same again.
+    return Failure(fault, kind, attempt.target.upstream, retry=kind != "timeout")
+
+
+def _refused(attempt: Try, exchange: Exchange, body: bytes) -> Failure:
+    upstream, status = attempt.target.upstream, exchange.status
+    attempt.over(status, "status")
+    name = upstream.spec.name
+    ours = is_ours(status)
+    passing = is_worth_retrying(status)
+    if ours:
+        fault = Fault(502, f'upstream "{name}" refuses the key it is configured with', "upstream_refused_key")
+    elif 300 <= status < 400:
+        fault = Fault(502, f'upstream "{name}" redirects; name its final address', "upstream_redirect")
+    else:
+        fault = Fault(status, f'upstream "{name}" answered with status {status}', "upstream_error")
+    return Failure(
+        fault,
+        "status",
+        upstream,
+        status,
+        exchange.headers,
+        body,
+        retry=passing and dict(exchange.headers).get("x-should-retry") != "false",
+        fall_back=passing or ours or status < 400,
+        wait=retry_after(exchange.headers),
+    )
+
+
+def _held_back(upstream: Upstream, wait: float) -> Failure:
+    name = upstream.spec.name
+    fault = Fault(
+        503, f'upstream "{name}" keeps failing and is left alone for a while', "upstream_unavailable"
+    )
+    return Failure(fault, "breaker", upstream, wait=wait)

@@ -1,0 +1,56 @@
+"""A circuit breaker: an upstream that keeps failing is left alone, then tried with one request."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["Breaker"]
+
+#: Failures in a row that open it. One in three answers failing by chance gives five in a row once in 240.
+_THRESHOLD: Final = 5
+#: Seconds before the first probe; doubled after each probe that fails.
+_PAUSE: Final = 5.0
+#: Longest pause. Providers' incidents last minutes; nobody should wait longer than one to see the end.
+_LONGEST: Final = 60.0
+
+
+class Breaker:
+    """Counts failures of one upstream. Time is given in seconds of any steady clock."""
+
+    def __init__(self) -> None:
+        self._failures = 0
+        self._pause = _PAUSE
+        self._next_probe = 0.0  # once open
+
+    @property
+    def is_open(self) -> bool:
+        """True while requests are held back."""
+        return self._failures >= _THRESHOLD
+
+    def wait(self, now: float) -> float:
+        """Return seconds until a request may be sent; 0 lets this one through.
+
+        While open, the request let through is the probe: others wait until it has come back.
+        """
+        if self._failures < _THRESHOLD:
+            return 0.0
+        left = self._next_probe - now
+        if left <= 0:
+            self._next_probe = now + self._pause
+            return 0.0
+        return left
+
+    def succeeded(self) -> None:
+        """The upstream answered."""
+        if self._failures:
+            self._failures = 0
+            self._pause = _PAUSE
+
+    def failed(self, now: float) -> None:
+        """The upstream did not answer, or with an error of its own."""
+        self._failures += 1
+        if self._failures == _THRESHOLD:
+            self._next_probe = now + self._pause
+        elif self._failures > _THRESHOLD:
+            self._pause = min(self._pause * 2, _LONGEST)
+            self._next_probe = now + self._pause

@@ -1,0 +1,119 @@
+"""The built-in demo upstream: no model, no network, the same answer to the same request, and it says so.
+
+It speaks all three formats, streams, calls a tool when told to, and counts tokens: enough to try any client
+without a key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from pointsman.gateway.client import Call, Exchange
+from pointsman.gateway.wire import WIRES, Body, Fault, Reply, Wire
+from pointsman.text import turn_from_body
+from pointsman.types import Role, Turn
+
+__all__ = ["LABEL", "DemoClient"]
+
+#: Begins every text, so that nobody takes it for a model's words.
+LABEL: Final = "[Pointsman demo upstream: no model was called]"
+
+_BY_PATH: Final = {wire.path: wire for wire in WIRES.values()}
+_ECHO: Final = 200  # characters of the person's words that are repeated
+_JSON: Final = (("content-type", "application/json"),)
+_EVENTS: Final = (("content-type", "text/event-stream"),)
+
+
+class DemoClient:
+    """An ``UpstreamClient`` that answers by itself."""
+
+    async def send(self, call: Call) -> Exchange:
+        """Answer at once."""
+        path = call.path.partition("?")[0]
+        wire = _BY_PATH.get(path)
+        if wire is None:
+            return _Answered(404, _JSON, (_not_found(path),))
+        body = Body(call.body)
+        reply = answer(wire, body)
+        if body.is_true("stream"):
+            return _Answered(200, _EVENTS, wire.answer_events(reply))
+        return _Answered(200, _JSON, (wire.answer(reply),))
+
+
+class _Answered:
+    """An answer that is already there."""
+
+    def __init__(self, status: int, headers: tuple[tuple[str, str], ...], parts: Any) -> None:
+        self.status = status
+        self.headers = headers
+        self._parts: Iterator[bytes] = iter(parts)
+
+    async def read(self) -> bytes:
+        return b"".join(self._parts)
+
+    async def next(self) -> bytes | None:
+        return next(self._parts, None)
+
+    async def close(self) -> None:
+        self._parts = iter(())
+
+
+def answer(wire: Wire, body: Body) -> Reply:
+    """Return the demo's answer to a request: the same for the same bytes."""
+    turn = turn_from_body(wire.format, body.readable)
+    tool = _wanted_tool(body, turn)
+    text = "" if tool else _text(turn)
+    return Reply(
+        id=hashlib.sha256(body.raw, usedforsecurity=False).hexdigest()[:24],
+        model=turn.model,
+        text=text,
+        tool=tool,
+        arguments={},
+        input_tokens=len(body.raw) // 4,
+        output_tokens=max(len(text) // 4, 1),
+        wants_usage=b'"include_usage"' in body.raw,
+    )
+
+
+def _text(turn: Turn) -> str:
+    last = turn.history[-1] if len(turn.history) else None
+    if last and last.role is Role.TOOL and last.results:
+        return f"{LABEL} The tool answered: {last.results[-1].text[:_ECHO]}"
+    words = next((message.texts[-1] for message in reversed(list(turn.history)) if message.texts), "")
+    return f"{LABEL} Model {turn.model} would have answered: {words[:_ECHO]}"
+
+
+class _Function(msgspec.Struct, gc=False):
+    name: str = ""
+
+
+class _Choice(msgspec.Struct, gc=False):
+    type: str = ""
+    name: str = ""
+    function: _Function | None = None
+
+
+_decode_choice: Final = msgspec.json.Decoder(_Choice | str).decode
+
+
+def _wanted_tool(body: Body, turn: Turn) -> str:
+    """Return the tool that ``tool_choice`` demands; empty when the model would be free to choose."""
+    raw = body.members.get("tool_choice")
+    if raw is None or not turn.tools:
+        return ""
+    choice: _Choice | str = _decode_choice(raw)
+    if isinstance(choice, str):
+        return turn.tools[0] if choice == "required" else ""
+    named = choice.name or (choice.function.name if choice.function else "")
+    if named:
+        return named
+    return turn.tools[0] if choice.type in {"any", "required"} else ""
+
+
+def _not_found(path: str) -> bytes:
+    wire = next(iter(WIRES.values()))
+    return wire.error(Fault(404, f"the demo upstream has no {path}", "not_found"))

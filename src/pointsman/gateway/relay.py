@@ -1,0 +1,134 @@
+"""From an upstream's answer to the caller's."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from pointsman.errors import UpstreamError, UpstreamTimeout
+from pointsman.gateway import headers
+from pointsman.gateway.attempts import Answer, Failure, first_answer
+from pointsman.gateway.request import Request
+from pointsman.gateway.upstream import Target
+from pointsman.gateway.wire import Ending, Fault, sse
+from pointsman.gateway.wire.base import Wire
+
+__all__ = ["Headers", "Send", "relay", "send_body"]
+
+log = logging.getLogger(__name__)
+
+Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Headers: TypeAlias = list[tuple[bytes, bytes]]
+
+_JSON: Final = (b"content-type", b"application/json")
+#: Blocks kept from the end of a stream: its closing mark, its usage, its last word, and one to spare.
+_KEPT: Final = 4
+#: Longest event in bytes that is waited for; an image in base64 is the largest there is.
+_LONGEST_EVENT: Final = 64 << 20
+
+
+async def relay(
+    request: Request, targets: Sequence[Target], own: Callable[[Target | None], Headers], send: Send
+) -> int:
+    """Answer a request from the first target that answers, and return the status sent.
+
+    ``own`` gives the headers that are the gateway's, once it is known which model answered.
+    """
+    result = await first_answer(request, targets)
+    if isinstance(result, Failure):
+        return await _fail(request, result, own(None), send)
+    attempt = result.attempt
+    sent = headers.downstream(result.exchange.headers, attempt.target.upstream.secret)
+    sent += own(attempt.target)
+    status = result.exchange.status
+    if result.is_stream:
+        await send({"type": "http.response.start", "status": status, "headers": sent})
+        await _stream(request, result, send)
+    else:
+        attempt.over(status, usage=result.usage)
+        await send_body(send, status, sent, result.first)
+    return status
+
+
+async def send_body(send: Send, status: int, sent: Headers, body: bytes) -> None:
+    """Send a whole answer."""
+    sent.append((b"content-length", b"%d" % len(body)))
+    await send({"type": "http.response.start", "status": status, "headers": sent})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def _stream(request: Request, answer: Answer, send: Send) -> None:
+    attempt, exchange = answer.attempt, answer.exchange
+    last: deque[bytes] = deque(maxlen=_KEPT)
+    block, pending = answer.first, answer.pending
+    error: UpstreamError | None = None
+    receive = exchange.next
+    try:
+        while True:
+            if block:
+                last.append(block)
+                await send({"type": "http.response.body", "body": block, "more_body": True})
+            chunk = await receive()
+            if chunk is None:
+                break
+            block, pending = sse.whole(pending, chunk)
+            if len(pending) > _LONGEST_EVENT:
+                error = UpstreamError("the upstream sent an event of unreasonable length")
+                break
+    except UpstreamError as broken:
+        error = broken
+    except asyncio.CancelledError:
+        attempt.over(exchange.status, "disconnect")
+        raise
+    finally:
+        await exchange.close()
+    await _end(request, answer, [answer.first, *last], pending, error, send)
+
+
+async def _end(
+    request: Request,
+    answer: Answer,
+    blocks: list[bytes],
+    pending: bytes,
+    error: UpstreamError | None,
+    send: Send,
+) -> None:
+    """Close a stream: as the upstream did, or with an error event when it did not."""
+    wire, attempt = request.wire, answer.attempt
+    end = wire.end([*blocks, pending])
+    whole = end.ending is Ending.COMPLETE or (end.ending is Ending.SAID and error is None)
+    if whole or end.ending is Ending.REFUSED:
+        attempt.over(answer.exchange.status, "" if whole else "status", end.usage)
+        closing = pending  # a last event without the blank line after it
+    else:
+        kind = "timeout" if isinstance(error, UpstreamTimeout) else "cut"
+        attempt.over(answer.exchange.status, kind, end.usage)
+        message = error.message if error else "the upstream ended the stream before the answer was whole"
+        closing = wire.error_event(Fault(502, message, f"upstream_{kind}"), blocks)
+        attempt.target.upstream.breaker.failed(time.monotonic())
+    await send({"type": "http.response.body", "body": closing})
+
+
+async def _fail(request: Request, failure: Failure, sent: Headers, send: Send) -> int:
+    status, fault = failure.fault.status, failure.fault
+    body = b""
+    if failure.upstream and failure.status == status:
+        body = _their_words(request.wire, failure, failure.upstream.secret)
+    sent.append(_JSON)
+    if failure.wait is not None:
+        sent.append((b"retry-after", b"%d" % max(round(failure.wait), 1)))
+    if failure.kind != "status" or status >= 500:
+        sent.append((b"x-should-retry", b"false"))  # the gateway has tried; a client that does too multiplies
+    await send_body(send, status, sent, body or request.wire.error(fault))
+    log.warning("%s: %s after %d attempts", request.decision.id, fault.message, request.attempts)
+    return status
+
+
+def _their_words(wire: Wire, failure: Failure, secret: str) -> bytes:
+    """Return the upstream's own error when it has the format's shape; it explains better than we can."""
+    body = failure.body.replace(secret.encode(), b"***") if secret else failure.body
+    return body if wire.is_error(body) else b""

@@ -1,0 +1,58 @@
+"""When to try again, and after how long."""
+
+from __future__ import annotations
+
+import email.utils
+import random
+import time
+from collections.abc import Sequence
+from typing import Final
+
+__all__ = ["backoff", "is_ours", "is_worth_retrying", "retry_after"]
+
+#: First pause and longest pause in seconds: those of the OpenAI and Anthropic SDKs.
+_FIRST: Final = 0.5
+_LONGEST: Final = 8.0
+
+#: Below 500, what may pass by itself: request timeout, conflict (a lock), too early, too many requests.
+_PASSING: Final = frozenset({408, 409, 425, 429})
+#: The upstream refused the gateway's own key or account; nothing the caller sends can change that.
+_OURS: Final = frozenset({401, 402, 403})
+
+
+def is_worth_retrying(status: int) -> bool:
+    """Whether the same request may succeed a little later."""
+    return status >= 500 or status in _PASSING
+
+
+def is_ours(status: int) -> bool:
+    """Whether the operator's key, not the caller's request, was refused."""
+    return status in _OURS
+
+
+def backoff(tries: int) -> float:
+    """Return seconds to wait after ``tries`` failures in a row.
+
+    Exponential, with a random half, so that requests which failed together do not come back together.
+    """
+    pause: float = min(_FIRST * 2 ** (tries - 1), _LONGEST)
+    return pause * random.uniform(0.5, 1.0)
+
+
+def retry_after(headers: Sequence[tuple[str, str]]) -> float | None:
+    """Return the seconds an upstream asks to wait; None when it does not say.
+
+    ``retry-after-ms`` is OpenAI's; ``retry-after`` holds seconds or a date (RFC 9110, section 10.2.3).
+    """
+    asked = dict(headers)
+    try:
+        if milliseconds := asked.get("retry-after-ms"):
+            return max(float(milliseconds) / 1000, 0.0)
+        value = asked.get("retry-after")
+        if value is None:
+            return None
+        if value.strip().replace(".", "", 1).isdigit():
+            return float(value)
+        return max(email.utils.parsedate_to_datetime(value).timestamp() - time.time(), 0.0)
+    except (ValueError, OverflowError):
+        return None

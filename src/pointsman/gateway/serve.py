@@ -1,0 +1,147 @@
+"""Running the gateway: uvicorn with uvloop and httptools, a graceful end, and configuration read again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from pointsman.errors import PointsmanError
+from pointsman.gateway.app import Gateway
+from pointsman.gateway.auth import check_bind
+from pointsman.gateway.setup import Setup
+
+__all__ = ["Server", "bounded_protocol", "serve"]
+
+log = logging.getLogger(__name__)
+
+#: Seconds between looks at the configuration file: soon enough for a person, nothing for a disk.
+_LOOK_EVERY: Final = 1.0
+#: Connections waiting to be accepted; Linux caps it at ``somaxconn``, 4,096 by default.
+_BACKLOG: Final = 2048
+#: Seconds an idle connection is kept: longer than the 60 of common load balancers, which close first then.
+_KEEP_ALIVE: Final = 75
+
+
+def bounded_protocol(header_bytes: int) -> type[HttpToolsProtocol]:
+    """Return uvicorn's protocol with a bound on headers that have not ended yet; its parser has none."""
+
+    class Bounded(HttpToolsProtocol):
+        _unfinished = 0
+
+        def data_received(self, data: bytes) -> None:
+            before = self.cycle
+            super().data_received(data)
+            if self.cycle is not before or (before is not None and not before.response_complete):
+                self._unfinished = 0
+                return
+            self._unfinished += len(data)
+            if self._unfinished > header_bytes:
+                self.transport.close()
+
+    return Bounded
+
+
+class Server(uvicorn.Server):
+    """One gateway listening. ``run`` returns when it has drained."""
+
+    def __init__(self, gateway: Gateway, load: Callable[[], Setup] | None = None, watch: Path | None = None):
+        """Prepare to serve.
+
+        Args:
+            gateway: What to serve.
+            load: Reads the configuration again; called on SIGHUP and when ``watch`` changes.
+            watch: The configuration file.
+
+        Raises:
+            ConfigError: the address is public and no key is configured.
+        """
+        server = gateway.setup.server
+        check_bind(server)
+        super().__init__(
+            uvicorn.Config(
+                gateway,  # type: ignore[arg-type] # uvicorn types scopes and messages one by one
+                host=server.host,
+                port=server.port,
+                loop="uvloop",
+                http=bounded_protocol(server.limits.header_bytes),
+                ws="none",
+                lifespan="off",
+                interface="asgi3",
+                access_log=False,
+                log_config=None,
+                server_header=False,
+                date_header=False,
+                proxy_headers=False,
+                backlog=_BACKLOG,
+                timeout_keep_alive=_KEEP_ALIVE,
+                timeout_graceful_shutdown=max(round(server.drain), 1),
+            )
+        )
+        self._gateway = gateway
+        self._load = load
+        self._watch = watch
+
+    async def main_loop(self) -> None:
+        """Serve until told to stop, reading the configuration again when it changes."""
+        watching = asyncio.create_task(self._keep_current()) if self._load else None
+        try:
+            await super().main_loop()
+        finally:
+            if watching is not None:
+                watching.cancel()
+
+    async def _keep_current(self) -> None:
+        hung_up = asyncio.Event()
+        if hasattr(signal, "SIGHUP"):
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, hung_up.set)
+        seen = self._stamp()
+        while True:
+            try:
+                await asyncio.wait_for(hung_up.wait(), _LOOK_EVERY)
+                hung_up.clear()
+            except TimeoutError:
+                if self._stamp() == seen:
+                    continue
+            seen = self._stamp()
+            self.reload()
+
+    def reload(self) -> bool:
+        """Read the configuration again; a bad one is reported and the old one stays."""
+        assert self._load is not None  # noqa: S101
+        try:
+            setup = self._load()
+            check_bind(setup.server)
+        except PointsmanError as error:
+            log.error("the configuration is wrong, the old one stays: %s", error.message)  # noqa: TRY400
+            self._gateway.metrics.reloads.labels("failed").inc()
+            return False
+        if (setup.server.host, setup.server.port) != (self.config.host, self.config.port):
+            log.warning("host and port take effect at the next start")
+        self._gateway.replace(setup)
+        self._gateway.metrics.reloads.labels("done").inc()
+        log.info("configuration read again")
+        return True
+
+    def _stamp(self) -> tuple[int, int] | None:
+        try:
+            stat = self._watch.stat() if self._watch else None
+        except OSError:
+            return None  # being replaced just now, or gone: the old configuration stays
+        return (stat.st_mtime_ns, stat.st_size) if stat else None
+
+
+def serve(setup: Setup, load: Callable[[], Setup] | None = None, watch: Path | None = None) -> None:
+    """Serve until SIGTERM or SIGINT; open answers get ``setup.server.drain`` seconds to finish.
+
+    Raises:
+        ConfigError: the address is public and no key is configured.
+        SystemExit: the port is in use.
+    """
+    Server(Gateway(setup), load, watch).run()

@@ -1,0 +1,68 @@
+"""Which session a request belongs to."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from pointsman.gateway.wire import Body
+from pointsman.types import Role, Turn
+
+__all__ = ["fingerprint", "named_session"]
+
+#: In order of trust. Codex sends the three after Claude Code's, under either spelling.
+_HEADERS: Final = (
+    b"x-session-id",
+    b"x-claude-code-session-id",
+    b"session-id",
+    b"session_id",
+    b"thread-id",
+    b"x-session-affinity",
+)
+
+#: What is kept as it was sent. Anything else, or longer than two UUIDs, is kept as a digest.
+_PLAIN: Final = re.compile(rb"[A-Za-z0-9._:-]{1,80}")
+
+
+class _Metadata(msgspec.Struct, gc=False):
+    user_id: str = ""
+
+
+_decode_metadata: Final = msgspec.json.Decoder(_Metadata).decode
+
+
+def named_session(headers: Mapping[bytes, bytes], body: Body) -> str:
+    """Return the session as the caller names it; empty when it does not."""
+    for name in _HEADERS:
+        if value := headers.get(name):
+            return value.decode("ascii") if _PLAIN.fullmatch(value) else _digest(value)
+    metadata = body.members.get("metadata")
+    if metadata is None:
+        return ""
+    try:
+        user = _decode_metadata(metadata).user_id
+    except (msgspec.DecodeError, UnicodeError):
+        return ""
+    # Claude Code puts the account in here as well, which is nobody's business.
+    return _digest(user.encode("utf-8", "surrogatepass")) if user else ""
+
+
+def fingerprint(turn: Turn) -> str:
+    """Return a session for a turn that names none: its tools, system text and first user message.
+
+    All three come again with every request of a conversation; cache markers, which move, are left out by
+    the history's digest.
+    """
+    history = turn.history
+    first = next((i for i in range(len(history)) if history[i].role is Role.USER), len(history) - 1)
+    start = hashlib.blake2b("\x00".join((turn.system, *turn.tools)).encode("utf-8", "surrogatepass"))
+    start.update(history.digest(first + 1))
+    return "f-" + start.hexdigest()[:24]
+
+
+def _digest(value: bytes) -> str:
+    return "s-" + hashlib.blake2b(value).hexdigest()[:24]

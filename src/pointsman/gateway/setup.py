@@ -1,0 +1,45 @@
+"""What a gateway is made of; replaced as a whole when the configuration changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import msgspec
+
+from pointsman.decision import Decision
+from pointsman.ledger.port import Ledger
+from pointsman.types import ModelSpec, Turn
+from pointsman.upstreams import ServerSpec, UpstreamSpec
+
+__all__ = ["Decider", "RouterCommand", "Setup"]
+
+#: Answers the text after "/router" without calling a model.
+RouterCommand = Callable[[str], str]
+
+
+class Decider(Protocol):
+    """What the gateway needs of ``pointsman.runtime.Runtime``."""
+
+    @property
+    def ledger(self) -> Ledger:
+        """Where decisions and attempts are kept."""
+        ...
+
+    async def decide(self, turn: Turn) -> Decision:
+        """Decide one turn and write it down.
+
+        Raises:
+            CallerError: the request cannot be served as it is; anything else fails open.
+        """
+        ...
+
+
+class Setup(msgspec.Struct, frozen=True):
+    """One configuration, ready to serve."""
+
+    runtime: Decider
+    models: Mapping[str, ModelSpec]
+    upstreams: Mapping[str, UpstreamSpec]
+    server: ServerSpec = ServerSpec()
+    command: RouterCommand | None = None  # None: "/router" is a message like any other

@@ -1,0 +1,186 @@
+"""Responses: ``POST /v1/responses``."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from pointsman.decision import Addition
+from pointsman.gateway.wire import sse
+from pointsman.gateway.wire.base import End, Ending, Fault, Reply, Usage, append_item, lenient
+from pointsman.gateway.wire.body import Body, Edit
+from pointsman.gateway.wire.openai_errors import error_object, is_error, status_of
+from pointsman.types import WireFormat
+
+__all__ = ["RESPONSES"]
+
+_encode: Final = msgspec.json.encode
+
+#: The events after which a response changes no more.
+_FINAL: Final = frozenset({"response.completed", "response.incomplete"})
+_REFUSED: Final = frozenset({"response.failed", "error"})
+_NUMBER: Final = re.compile(rb'"sequence_number"\s*:\s*(\d+)')
+
+
+class _Details(msgspec.Struct, gc=False):
+    cached_tokens: int | None = None
+
+
+class _Usage(msgspec.Struct, gc=False):
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    input_tokens_details: _Details | None = None
+
+
+class _Answer(msgspec.Struct, gc=False):
+    usage: msgspec.Raw = msgspec.Raw()
+
+
+class _Event(msgspec.Struct, gc=False):
+    type: str = ""
+    response: _Answer | None = None
+
+
+_decode_usage: Final = msgspec.json.Decoder(_Usage | None).decode
+_decode_answer: Final = msgspec.json.Decoder(_Answer).decode
+_decode_event: Final = msgspec.json.Decoder(_Event).decode
+
+
+class _ResponsesWire:
+    format: Final = WireFormat.RESPONSES
+    path: Final = "/responses"
+
+    def addition(self, body: Body, additions: Sequence[Addition]) -> Edit:
+        text = "\n\n".join(addition.text for addition in additions)
+        span = body.span("input")
+        if span is not None and body.raw[span[0] : span[0] + 1] == b'"':
+            end = span[1] - 1  # before the closing quote: the words stay one string
+            return (end, end), _encode("\n\n" + text)[1:-1]
+        item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
+        return append_item(body, "input", item)
+
+    def usage(self, answer: bytes) -> Usage:
+        return _usage(_decode_answer(answer))
+
+    def end(self, blocks: Sequence[bytes]) -> End:
+        for single in sse.events(b"".join(blocks)):
+            try:
+                event = _decode_event(sse.data(single))
+            except msgspec.DecodeError:
+                continue
+            if event.type in _FINAL:
+                return End(Ending.COMPLETE, _usage(event.response))
+            if event.type in _REFUSED:
+                return End(Ending.REFUSED)
+        return End(Ending.CUT)
+
+    def refusal(self, block: bytes) -> int | None:
+        return status_of(block)
+
+    def is_error(self, answer: bytes) -> bool:
+        return is_error(answer)
+
+    def error(self, fault: Fault) -> bytes:
+        return _encode({"error": error_object(fault)})
+
+    def error_event(self, fault: Fault, blocks: Sequence[bytes]) -> bytes:
+        numbers = _NUMBER.findall(b"".join(blocks))
+        error = error_object(fault)
+        # The documented event is flat, the one on the wire holds an object: clients look for either.
+        event = {"type": "error", "sequence_number": int(numbers[-1]) + 1 if numbers else 0}
+        event |= {key: error[key] for key in ("code", "message", "param")} | {"error": error}
+        return sse.event(_encode(event), "error")
+
+    def answer(self, reply: Reply) -> bytes:
+        return _encode(_response(reply, "completed", [_item(reply)]))
+
+    def answer_events(self, reply: Reply) -> Iterator[bytes]:
+        numbers = itertools.count()
+
+        def event(kind: str, **fields: Any) -> bytes:
+            return sse.event(_encode({"type": kind, "sequence_number": next(numbers), **fields}), kind)
+
+        item = _item(reply)
+        yield event("response.created", response=_response(reply, "in_progress", []))
+        yield event("response.in_progress", response=_response(reply, "in_progress", []))
+        empty: dict[str, Any] = {"arguments": ""} if reply.tool else {"content": []}
+        opened = {**item, "status": "in_progress", **empty}
+        yield event("response.output_item.added", output_index=0, item=opened)
+        place: dict[str, Any] = {"item_id": item["id"], "output_index": 0}
+        if reply.tool:
+            arguments = item["arguments"]
+            yield event("response.function_call_arguments.delta", **place, delta=arguments)
+            yield event("response.function_call_arguments.done", **place, arguments=arguments)
+        else:
+            place["content_index"] = 0
+            yield event("response.content_part.added", **place, part=_part(""))
+            for piece in reply.pieces():
+                yield event("response.output_text.delta", **place, delta=piece, logprobs=[])
+            yield event("response.output_text.done", **place, text=reply.text, logprobs=[])
+            yield event("response.content_part.done", **place, part=_part(reply.text))
+        yield event("response.output_item.done", output_index=0, item=item)
+        yield event("response.completed", response=_response(reply, "completed", [item]))
+
+
+def _usage(answer: _Answer | None) -> Usage:
+    reported = lenient(_decode_usage, answer.usage) if answer else None
+    if reported is None:
+        return Usage()
+    details = reported.input_tokens_details
+    return Usage(reported.input_tokens, details.cached_tokens if details else None, reported.output_tokens)
+
+
+def _part(text: str) -> dict[str, Any]:
+    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+
+
+def _item(reply: Reply) -> dict[str, Any]:
+    if reply.tool:
+        return {
+            "type": "function_call",
+            "id": f"fc_{reply.id}",
+            "call_id": f"call_{reply.id}",
+            "name": reply.tool,
+            "arguments": _encode(reply.arguments).decode(),
+            "status": "completed",
+        }
+    return {
+        "type": "message",
+        "id": f"msg_{reply.id}",
+        "role": "assistant",
+        "status": "completed",
+        "content": [_part(reply.text)],
+    }
+
+
+def _response(reply: Reply, status: str, output: list[dict[str, Any]]) -> dict[str, Any]:
+    usage = {
+        "input_tokens": reply.input_tokens,
+        "input_tokens_details": {"cached_tokens": 0},
+        "output_tokens": reply.output_tokens,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": reply.input_tokens + reply.output_tokens,
+    }
+    return {
+        "id": f"resp_{reply.id}",
+        "object": "response",
+        "created_at": reply.created,
+        "status": status,
+        "error": None,
+        "incomplete_details": None,
+        "instructions": None,
+        "model": reply.model,
+        "output": output,
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+        "usage": usage if status == "completed" else None,
+        "metadata": {},
+    }
+
+
+RESPONSES: Final = _ResponsesWire()
