@@ -7,7 +7,7 @@ import logging
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -36,9 +36,10 @@ def bounded_protocol(header_bytes: int) -> type[HttpToolsProtocol]:
         _unfinished = 0
 
         def data_received(self, data: bytes) -> None:
-            before = self.cycle
+            before: Any = self.cycle  # None until the first request's headers have ended
+            is_body = before is not None and before.more_body
             super().data_received(data)
-            if self.cycle is not before or (before is not None and not before.response_complete):
+            if is_body or self.cycle is not before:
                 self._unfinished = 0
                 return
             self._unfinished += len(data)
@@ -51,7 +52,9 @@ def bounded_protocol(header_bytes: int) -> type[HttpToolsProtocol]:
 class Server(uvicorn.Server):
     """One gateway listening. ``run`` returns when it has drained."""
 
-    def __init__(self, gateway: Gateway, load: Callable[[], Setup] | None = None, watch: Path | None = None):
+    def __init__(
+        self, gateway: Gateway, load: Callable[[], Setup] | None = None, watch: Path | None = None
+    ) -> None:
         """Prepare to serve.
 
         Args:
@@ -66,7 +69,7 @@ class Server(uvicorn.Server):
         check_bind(server)
         super().__init__(
             uvicorn.Config(
-                gateway,  # type: ignore[arg-type] # uvicorn types scopes and messages one by one
+                gateway,
                 host=server.host,
                 port=server.port,
                 loop="uvloop",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pointsman.ledger import MemoryLedger
+from pointsman.testing.decider import ScriptedDecider
 from pointsman.testing.ledger import a_decision, an_attempt, ledger_checks
 
-__all__ = ["MemoryLedger", "a_decision", "an_attempt", "ledger_checks"]
+__all__ = ["MemoryLedger", "ScriptedDecider", "a_decision", "an_attempt", "ledger_checks"]

@@ -1,0 +1,53 @@
+"""A decider that does as it is told, for testing what stands around one."""
+
+from __future__ import annotations
+
+import itertools
+
+from pointsman.decision import Addition, Decision
+from pointsman.ledger import Ledger, MemoryLedger
+from pointsman.tiers import TierDecision
+from pointsman.types import Stage, Tier, Turn
+
+__all__ = ["ScriptedDecider"]
+
+
+class ScriptedDecider:
+    """Decides every turn for the same chain of models, and remembers what it was asked.
+
+    Has the part of ``Runtime`` that the gateway uses: ``decide`` and ``ledger``.
+    """
+
+    def __init__(
+        self, *chain: str, additions: tuple[Addition, ...] = (), ledger: Ledger | None = None
+    ) -> None:
+        self.chain = chain
+        self.additions = additions
+        self.ledger: Ledger = ledger or MemoryLedger()
+        self.turns: list[Turn] = []
+        self._numbers = itertools.count(1)
+
+    async def decide(self, turn: Turn) -> Decision:
+        """Return the scripted decision, and write it down."""
+        self.turns.append(turn)
+        decision = Decision(
+            id=f"d-{next(self._numbers)}",
+            session=turn.session,
+            format=turn.format,
+            model_asked=turn.model,
+            arrived_at=turn.arrived_at,
+            policy="scripted",
+            tier=TierDecision(
+                tier=Tier.SIMPLE,
+                score=-0.1,
+                confidence=0.77,
+                signals=("short (3 tokens)",),
+                stage=Stage.RULES,
+                needs_verification=False,
+                reasons=(),
+            ),
+            chain=self.chain,
+            additions=self.additions,
+        )
+        self.ledger.append(decision)
+        return decision

@@ -1,0 +1,132 @@
+"""Real servers on loopback: the gateway, and upstreams that do as a test says."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import uvicorn
+import uvloop
+
+from pointsman.gateway.app import Gateway
+from pointsman.gateway.serve import Server
+from pointsman.gateway.setup import Setup
+from pointsman.testing import ScriptedDecider
+from pointsman.types import ModelSpec, WireFormat
+from pointsman.upstreams import DEMO_URL, Secret, ServerSpec, Timeouts, UpstreamSpec
+
+Answering = Callable[["Asked", Any], Awaitable[None]]
+
+
+@dataclass
+class Asked:
+    """A request as the upstream saw it."""
+
+    path: str
+    headers: dict[str, str]
+    body: bytes
+    disconnected: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Running:
+    """A uvicorn server in a thread of its own."""
+
+    def __init__(self, server: uvicorn.Server) -> None:
+        self.server = server
+        self._thread = threading.Thread(target=lambda: uvloop.run(server.serve()), daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        while not self.server.started:
+            assert self._thread.is_alive(), "the server did not start"
+            threading.Event().wait(0.005)
+        self.port = self.server.servers[0].sockets[0].getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.server.should_exit = True
+        self._thread.join(10)
+
+
+class ScriptedUpstream:
+    """An upstream whose answer a test writes as an ASGI-like function; it keeps what it was asked."""
+
+    def __init__(self, answering: Answering) -> None:
+        self.answering = answering
+        self.asked: list[Asked] = []
+        self.closed = threading.Event()  # some caller went away before the answer was whole
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        body = b""
+        while True:
+            message = await receive()
+            body += message.get("body", b"")
+            if not message.get("more_body"):
+                break
+        query = scope["query_string"].decode()
+        path = scope["path"] + (f"?{query}" if query else "")
+        headers = {name.decode(): value.decode("latin-1") for name, value in scope["headers"]}
+        asked = Asked(path, headers, body)
+        self.asked.append(asked)
+        watch = asyncio.create_task(self._watch(receive, asked))
+        try:
+            await self.answering(asked, send)
+        finally:
+            watch.cancel()
+
+    async def _watch(self, receive: Any, asked: Asked) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        asked.disconnected.set()
+        self.closed.set()
+
+    @contextmanager
+    def running(self) -> Iterator[str]:
+        config = uvicorn.Config(
+            self, port=0, lifespan="off", log_config=None, access_log=False, timeout_graceful_shutdown=1
+        )
+        with Running(uvicorn.Server(config)) as running:
+            yield running.url
+
+
+async def reply(send: Any, status: int, body: bytes, *headers: tuple[str, str]) -> None:
+    """Answer with a whole body."""
+    named = [(name.encode(), value.encode()) for name, value in headers] or [
+        (b"content-type", b"application/json")
+    ]
+    await send({"type": "http.response.start", "status": status, "headers": named})
+    await send({"type": "http.response.body", "body": body})
+
+
+def setup_for(
+    *urls: str, decider: ScriptedDecider | None = None, server: ServerSpec | None = None, **upstream: Any
+) -> Setup:
+    """Return a setup with one upstream and one model per address: up0/m0, up1/m1, …"""
+    times = Timeouts(connect=2.0, first_byte=5.0, total=20.0)
+    given = {"key": Secret("sk-upstream"), "timeouts": times, "retries": 0, **upstream}
+    urls = urls or (DEMO_URL,)
+    upstreams = {f"up{i}": UpstreamSpec(name=f"up{i}", base_url=url, **given) for i, url in enumerate(urls)}
+    models = {
+        f"m{i}": ModelSpec(
+            f"m{i}", f"up{i}", f"model-{i}", formats=given.get("formats", frozenset(WireFormat))
+        )
+        for i in range(len(urls))
+    }
+    return Setup(
+        runtime=decider or ScriptedDecider(*models),
+        models=models,
+        upstreams=upstreams,
+        server=server or ServerSpec(port=0),
+    )
+
+
+@contextmanager
+def gateway(setup: Setup) -> Iterator[Running]:
+    """Serve a setup."""
+    with Running(Server(Gateway(setup))) as running:
+        yield running
