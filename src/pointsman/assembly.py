@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import msgspec
 
 from pointsman.config import Config
+from pointsman.domains import DomainSet, ModelProfile, default_domains, parse_domains, parse_profile
 from pointsman.engine import Engine
 from pointsman.errors import ConfigError
 from pointsman.evidence import ReMatcher, Scanner, SignalTable
-from pointsman.policy import Policy, Verify
+from pointsman.policy import DomainPolicy, Mode, Policy, Verify
 from pointsman.tiers import BUILTIN_PROFILES, TierProfile, builtin_profile, load_profile
 
 __all__ = ["build_engine", "build_policy", "read_profile"]
+
+log = logging.getLogger(__name__)
 
 
 def build_engine(policy: Policy) -> Engine:
@@ -49,7 +53,40 @@ def build_policy(config: Config) -> Policy:
     profile = read_profile(tiers.profile)
     if tiers.boundaries is not None:
         profile = msgspec.structs.replace(profile, boundaries=tiers.boundaries)
-    return Policy(profile=profile, models=config.models, ladder=tiers.models, verify=_verify(config))
+    return Policy(
+        profile=profile,
+        models=config.models,
+        ladder=tiers.models,
+        verify=_verify(config),
+        domains=_domains(config),
+    )
+
+
+def _domains(config: Config) -> DomainPolicy | None:
+    spec = config.domains
+    if spec.mode == "off":
+        return None
+    domains = default_domains()
+    if spec.file is not None:
+        domains = parse_domains(spec.file.read_text(encoding="utf-8"), place=str(spec.file))
+    profiles = _profiles(config, domains) if spec.profiles else {}
+    return DomainPolicy(domains=domains, mode=Mode(spec.mode), profiles=profiles)
+
+
+def _profiles(config: Config, domains: DomainSet) -> dict[str, ModelProfile]:
+    """Read each model's profile, ``NAME.json`` or ``ID.json``. A broken one is a warning: all text is on."""
+    found: dict[str, ModelProfile] = {}
+    for name, model in config.models.items():
+        for stem in (name, model.id):
+            path = Path(config.domains.profiles or "") / f"{stem}.json"
+            if not path.is_file():
+                continue
+            try:
+                found[name] = parse_profile(path.read_bytes(), domains, model=name, place=str(path))
+            except ConfigError as error:
+                log.warning("%s; all domain texts are on for %s", error, name)
+            break
+    return found
 
 
 def _verify(config: Config) -> Verify | None:
