@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pointsman.trajectory import TrajectoryAnalysis, TrajectoryMemory, observe
+from pointsman.trajectory import TrajectoryAnalysis, TrajectoryAnalysisConfig, TrajectoryMemory, observe
 from pointsman.types import Message, Role, ToolCall, ToolResult
 from runs import run
 
@@ -157,4 +157,18 @@ def test_malformed_arguments() -> None:
 
 
 def test_the_empty_run_carries_the_configuration() -> None:
-    assert run("").detectors == at_once([]).detectors
+    assert run("").lens == at_once([]).lens
+
+
+def test_what_a_call_takes_from_the_result_before_is_known_across_requests() -> None:
+    look = [calls("a", name="search"), results("a", error=False, text="found in src/app.py")]
+    read = Message(Role.ASSISTANT, calls=(ToolCall("b", "read_file", '{"path": "src/app.py"}'),))
+    _, memory = observe(Counted(look), TrajectoryMemory(), EMPTY)
+    seen, _ = observe(Counted([*look, read, results("b", error=False)]), memory, EMPTY)
+    assert [step.derived for step in seen.recent_tool_calls(2)] == [False, True]
+
+
+def test_configured_poll_tools_are_exempt() -> None:
+    config = TrajectoryAnalysisConfig(poll_tools=frozenset({"refresh"}))
+    assert not run("refresh()x " * 5, config).patterns()
+    assert run("refresh()x " * 5).has_pattern("doom_loop")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pointsman.trajectory import canonical_arguments, is_polling
+from pointsman.trajectory import canonical_arguments, comes_from, is_polling
 
 
 @pytest.mark.parametrize(
@@ -75,3 +75,18 @@ def test_any_text_is_canonical_once(text: str) -> None:
 )
 def test_polling(tool: str, arguments: str, polling: bool) -> None:
     assert is_polling(tool, arguments) is polling
+
+
+@pytest.mark.parametrize(
+    ("arguments", "result", "derived"),
+    [
+        ('{"path":"src/app.py"}', "src/app.py:12: match", True),
+        ('{"path":"src/app.py"}', "src/other.py:12: match", False),
+        ('{"path":"a"}', "a b c", False),  # too short to mean anything
+        ('{"paths":["one.py","two.py"]}', "two.py", True),
+        ('{"path":"src/app.py"}', "", False),
+        ('{"command":"x"}', '{"command": true}', False),  # a key is not a value
+    ],
+)
+def test_an_argument_that_the_result_before_gave(arguments: str, result: str, derived: bool) -> None:
+    assert comes_from(arguments, result) is derived

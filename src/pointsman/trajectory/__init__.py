@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pointsman.trajectory.adapter import TrajectoryMemory, events_of, observe
-from pointsman.trajectory.analysis import TrajectoryAnalysis
-from pointsman.trajectory.arguments import canonical_arguments, is_polling
+from pointsman.trajectory.analysis import Lens, TrajectoryAnalysis
+from pointsman.trajectory.arguments import canonical_arguments, comes_from, is_polling
 from pointsman.trajectory.builder import TrajectoryAnalysisConfig, TrajectoryBuilder
 from pointsman.trajectory.detectors import (
     DEFAULT_DETECTORS,
@@ -53,6 +53,7 @@ __all__ = [
     "DoomLoop",
     "DoomLoopDetector",
     "Event",
+    "Lens",
     "Outcome",
     "PatternDetector",
     "PlanIndicator",
@@ -79,6 +80,7 @@ __all__ = [
     "TrajectoryState",
     "UserSpoke",
     "canonical_arguments",
+    "comes_from",
     "events_of",
     "is_polling",
     "normalize_error",

@@ -8,6 +8,7 @@ message to message, which changes the bytes of messages whose meaning is the sam
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 import msgspec
 
@@ -37,22 +38,23 @@ def observe(
     what was counted (edited, rewound, compacted, or another conversation under the same session id), the
     trajectory is built anew from this history.
     """
-    if not _continues(history, memory):
-        memory = TrajectoryMemory()
+    latest = _last_counted(history, memory)
+    if latest is None:
+        memory, latest = TrajectoryMemory(), _NOTHING
     reader = _Reader(turn=memory.state.turn_count)
-    analysis = empty.resumed(memory.state)
-    settled, events, pending = memory.counted, [], []
+    analysis = TrajectoryAnalysis(memory.state, empty.lens, _result_text(latest))
+    counted = memory.counted
+    settled: list[Event] = []
+    open_batch: list[Event] = []
     for index in range(memory.counted, len(history)):
-        pending.extend(reader.read(history[index]))
+        message = history[index]
+        open_batch += reader.read(message)
         if not reader.waiting:
-            settled = index + 1
-            events += pending
-            pending = []
-    analysis = analysis.with_events(events)
-    remembered = TrajectoryMemory(
-        analysis.state, settled, _fingerprint(history[settled - 1]) if settled else ""
-    )
-    return analysis.with_events(pending), remembered
+            settled += open_batch
+            open_batch, latest, counted = [], message, index + 1
+    analysis = analysis.with_events(settled)
+    remembered = TrajectoryMemory(analysis.state, counted, _fingerprint(latest))
+    return analysis.with_events(open_batch), remembered
 
 
 def events_of(messages: Iterable[Message]) -> Iterator[Event]:
@@ -62,10 +64,21 @@ def events_of(messages: Iterable[Message]) -> Iterator[Event]:
         yield from reader.read(message)
 
 
-def _continues(history: History, memory: TrajectoryMemory) -> bool:
+_NOTHING: Final = Message(Role.SYSTEM)
+
+
+def _last_counted(history: History, memory: TrajectoryMemory) -> Message | None:
+    """The last message already counted; None when the history does not continue what was counted."""
+    if memory.counted == 0:
+        return _NOTHING
     if memory.counted > len(history):
-        return False
-    return memory.counted == 0 or _fingerprint(history[memory.counted - 1]) == memory.anchor
+        return None
+    latest = history[memory.counted - 1]
+    return latest if _fingerprint(latest) == memory.anchor else None
+
+
+def _result_text(message: Message) -> str:
+    return message.results[-1].text if message.results else ""
 
 
 def _fingerprint(message: Message) -> str:

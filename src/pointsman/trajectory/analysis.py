@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from types import MappingProxyType
 from typing import Final
@@ -22,26 +23,30 @@ from pointsman.trajectory.state import (
 )
 from pointsman.trajectory.step import Step
 
-__all__ = ["TrajectoryAnalysis"]
+__all__ = ["Lens", "TrajectoryAnalysis"]
+
+
+@dataclass(frozen=True, slots=True)
+class Lens:
+    """How a run is looked at; the same for every event of it."""
+
+    detectors: tuple[PatternDetector, ...] = DEFAULT_DETECTORS
+    indicators: tuple[ProgressIndicator, ...] = DEFAULT_INDICATORS
+    poll_tools: frozenset[str] = frozenset()  # beside the built-in ones
+    window_size: int = WINDOW  # steps
 
 
 class TrajectoryAnalysis:
     """A run up to its latest event. Immutable: ``with_event`` returns another."""
 
-    __slots__ = ("_patterns", "attempt", "detectors", "indicators", "state", "window_size")
+    __slots__ = ("_latest_result", "_patterns", "attempt", "lens", "state")
 
     def __init__(
-        self,
-        state: TrajectoryState | None = None,
-        *,
-        detectors: Sequence[PatternDetector] = DEFAULT_DETECTORS,
-        indicators: Sequence[ProgressIndicator] = DEFAULT_INDICATORS,
-        window_size: int = WINDOW,
+        self, state: TrajectoryState | None = None, lens: Lens | None = None, latest_result: str = ""
     ) -> None:
         self.state: Final = state or TrajectoryState()
-        self.detectors: Final = tuple(detectors)
-        self.indicators: Final = tuple(indicators)
-        self.window_size: Final = window_size
+        self.lens: Final = lens or Lens()
+        self._latest_result: Final = latest_result  # a text, so it is never part of the state
         #: Steps since a person last spoke, oldest first, without throttled and declined ones.
         self.attempt: Final = _attempt(self.state)
         self._patterns: Final = self._detect()
@@ -49,7 +54,7 @@ class TrajectoryAnalysis:
     def _detect(self) -> Mapping[str, TrajectoryPattern]:
         if not self.attempt:
             return _NO_PATTERNS
-        found = (detector.detect(self) for detector in self.detectors)
+        found = (detector.detect(self) for detector in self.lens.detectors)
         return MappingProxyType({pattern.pattern_type: pattern for pattern in found if pattern is not None})
 
     @property
@@ -112,24 +117,30 @@ class TrajectoryAnalysis:
 
     def with_events(self, events: Iterable[Event]) -> TrajectoryAnalysis:
         """The run after more events; the detectors look once, after the last."""
-        state = self.state
+        state, result = self.state, self._latest_result
         for event in events:
-            state = self._after(state, event)
-        return self if state is self.state else self.resumed(state)
+            if isinstance(event, ToolInvoked):
+                state = after_step(state, self._step(event, state, result), self.lens.window_size)
+                result = event.result.text if event.result else ""
+            else:
+                state = self._after(state, event)
+        return self if state is self.state else TrajectoryAnalysis(state, self.lens, result)
 
-    def resumed(self, state: TrajectoryState) -> TrajectoryAnalysis:
-        """Another run under the same configuration, from its stored state."""
-        return TrajectoryAnalysis(
-            state, detectors=self.detectors, indicators=self.indicators, window_size=self.window_size
+    def _step(self, event: ToolInvoked, state: TrajectoryState, before: str) -> Step:
+        return step_of(
+            event,
+            turn=state.turn_count + 1,
+            before=before,
+            indicators=self.lens.indicators,
+            poll_tools=self.lens.poll_tools,
         )
 
-    def _after(self, state: TrajectoryState, event: Event) -> TrajectoryState:
+    def _after(
+        self, state: TrajectoryState, event: Step | UserSpoke | ProgressMade | ToolRecommended
+    ) -> TrajectoryState:
         match event:
-            case ToolInvoked():
-                step = step_of(event, state.turn_count + 1, self.indicators)
-                return after_step(state, step, self.window_size)
             case Step():
-                return after_step(state, event, self.window_size)
+                return after_step(state, event, self.lens.window_size)
             case UserSpoke(at=at):
                 return after_user(state, at)
             case ProgressMade():

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["canonical_arguments", "is_polling"]
+__all__ = ["canonical_arguments", "comes_from", "is_polling"]
 
 #: Keys that differ between two otherwise equal calls, in the spellings that clients and MCP servers use.
 VOLATILE_KEYS: Final = frozenset(
@@ -44,6 +44,11 @@ POLL_WORDS: Final = frozenset({"heartbeat", "monitor", "ping", "poll", "sleep", 
 #: Tools of well-known agents that read on from a running command.
 POLL_TOOLS: Final = frozenset({"bashoutput", "killshell", "taskoutput", "write_stdin"})
 
+#: Characters of a result in which the source of an argument is looked for.
+MAX_SOURCE: Final = 20_000
+#: String values of four characters or more: shorter ones are found in any text.
+_STRINGS: Final = re.compile(r'[:\[,]"([^"\\]{4,})"(?!:)')
+
 _WORDS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _SLEEP: Final = re.compile(r"\bsleep\s+\d|\bwatch\s+-")
 _SHELL_HEAD: Final = 1_000  # characters of the arguments in which a waiting command is looked for
@@ -64,6 +69,12 @@ def canonical_arguments(arguments: str | Mapping[str, object]) -> str:
         return msgspec.json.encode(_stable(value), order="sorted").decode()
     except (TypeError, ValueError, RecursionError):  # a library user's own objects
         return repr(value)
+
+
+def comes_from(arguments: str, result: str) -> bool:
+    """True when a string among canonical arguments was in the result before: the call had to wait for it."""
+    before = result[:MAX_SOURCE]
+    return bool(before) and any(value in before for value in _STRINGS.findall(arguments, 0, MAX_SOURCE))
 
 
 def _stable(value: object) -> object:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pointsman.errors import ConfigError
-from pointsman.trajectory.analysis import TrajectoryAnalysis
+from pointsman.trajectory.analysis import Lens, TrajectoryAnalysis
 from pointsman.trajectory.detectors import (
     DEFAULT_DETECTORS,
     ContextDegradationDetector,
@@ -40,6 +40,7 @@ class TrajectoryAnalysisConfig:
     stall_threshold: int = 5  # steps
     detectors: tuple[PatternDetector, ...] = ()  # a user's own, after the built-in ones
     indicators: tuple[ProgressIndicator, ...] = DEFAULT_INDICATORS
+    poll_tools: frozenset[str] = frozenset()  # tools meant to be repeated, beside the built-in ones
 
     def __post_init__(self) -> None:
         lowest = {
@@ -80,16 +81,21 @@ class TrajectoryBuilder:
         window_size: int = WINDOW,
         *,
         indicators: Sequence[ProgressIndicator] = DEFAULT_INDICATORS,
+        poll_tools: frozenset[str] = frozenset(),
     ) -> None:
-        self._empty: Final = TrajectoryAnalysis(
-            detectors=detectors, indicators=indicators, window_size=window_size
-        )
+        lens = Lens(tuple(detectors), tuple(indicators), poll_tools, window_size)
+        self._empty: Final = TrajectoryAnalysis(lens=lens)
         self._analysis = self._empty
 
     @classmethod
     def from_config(cls, config: TrajectoryAnalysisConfig) -> TrajectoryBuilder:
-        """A builder with a configuration's detectors, indicators and window."""
-        return cls(config.all_detectors(), config.window_size, indicators=config.indicators)
+        """A builder with a configuration's detectors, indicators, poll tools and window."""
+        return cls(
+            config.all_detectors(),
+            config.window_size,
+            indicators=config.indicators,
+            poll_tools=config.poll_tools,
+        )
 
     def on_event(self, event: Event) -> None:
         """Take one event."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from pointsman.trajectory.arguments import canonical_arguments, is_polling
+from pointsman.trajectory.arguments import canonical_arguments, comes_from, is_polling
 from pointsman.trajectory.failures import MAX_MESSAGE, normalize_error, outcome_of, salient_line
 from pointsman.trajectory.progress import ProgressIndicator, progress_in
 from pointsman.trajectory.step import Outcome, Step, digest
@@ -73,8 +73,23 @@ class Session:
             listener(event)
 
 
-def step_of(event: ToolInvoked, turn: int, indicators: Sequence[ProgressIndicator]) -> Step:
-    """Reduce a call to facts and hashes. ``turn`` is used where the event names none."""
+def step_of(
+    event: ToolInvoked,
+    *,
+    turn: int,
+    before: str,
+    indicators: Sequence[ProgressIndicator],
+    poll_tools: frozenset[str],
+) -> Step:
+    """Reduce a call to facts and hashes.
+
+    Args:
+        event: the call and its result.
+        turn: used where the event names none.
+        before: text of the result before this call.
+        indicators: signs of progress to look for in the result.
+        poll_tools: names of tools that are meant to be repeated, beside the built-in ones.
+    """
     arguments = canonical_arguments(event.params)
     text = event.result.text if event.result else ""
     outcome = outcome_of(text, event.result.is_error) if event.result else Outcome.OK
@@ -90,7 +105,8 @@ def step_of(event: ToolInvoked, turn: int, indicators: Sequence[ProgressIndicato
         turn=turn if event.turn is None else event.turn,
         position=event.position,
         batch=event.batch,
-        polling=is_polling(event.tool_name, arguments),
+        polling=event.tool_name in poll_tools or is_polling(event.tool_name, arguments),
+        derived=comes_from(arguments, before),
         progress=progress_in(event.tool_name, text, indicators) if outcome is Outcome.OK else "",
         at=event.at,
     )

@@ -37,6 +37,7 @@ class Step(msgspec.Struct, frozen=True, gc=False, array_like=True):
     batch: int = 1  # calls in the batch
     user_boundary: bool = False  # a person spoke right before this call
     polling: bool = False  # a call that is meant to be repeated until something changes
+    derived: bool = False  # an argument was in the result before it: the call could not have come earlier
     progress: str = ""  # the progress indicator its result shows, if any
     at: float = 0.0  # seconds since the epoch; 0 when unknown
 
