@@ -1,1 +1,95 @@
-"""Floor 3: whether an agent is stuck and what to tell it."""
+"""Floor 3: whether an agent is stuck, and what to tell it."""
+
+from __future__ import annotations
+
+from pointsman.guidance.classifiers import (
+    AllOfClassifier,
+    AnyOfClassifier,
+    DoomLoopClassifier,
+    ErrorRateClassifier,
+    ErrorStreakClassifier,
+    HighToolCountClassifier,
+    LargeOutputClassifier,
+    LLMClassifier,
+    NotClassifier,
+    PatternClassifier,
+    ProgressStallClassifier,
+    RepeatedErrorClassifier,
+    SensitiveContentClassifier,
+    SequentialWhenParallelClassifier,
+    SingleToolRepeatedClassifier,
+    ThresholdClassifier,
+)
+from pointsman.guidance.collect import GuidanceDelivered, GuidanceTracker, collect_guidance
+from pointsman.guidance.context import DecisionPoint, GuidanceClassifier, GuidanceContext
+from pointsman.guidance.cooldown import ClassifierConfig, ClassifierCooldownTracker
+from pointsman.guidance.decide import GuidanceDecision, Guide, without_models
+from pointsman.guidance.effect import Effect, Followed, compare, streak_continues
+from pointsman.guidance.ladder import Firing, FollowUp
+from pointsman.guidance.memory import Arm, GuidanceMemory, arm_of
+from pointsman.guidance.policy import GuidancePolicy, Mode, Rung, default_providers
+from pointsman.guidance.providers import (
+    ConsultationPromptProvider,
+    DiagnosticSignalProvider,
+    DoomLoopBreaker,
+    GuidanceInjection,
+    GuidanceProvider,
+    GuidanceProviderConfig,
+    ParallelToolReminder,
+)
+from pointsman.guidance.results import ClassificationResult
+from pointsman.guidance.runner import ClassifierBenchmark, benchmark_classifier, run_classifiers
+
+__all__ = [
+    "AllOfClassifier",
+    "AnyOfClassifier",
+    "Arm",
+    "ClassificationResult",
+    "ClassifierBenchmark",
+    "ClassifierConfig",
+    "ClassifierCooldownTracker",
+    "ConsultationPromptProvider",
+    "DecisionPoint",
+    "DiagnosticSignalProvider",
+    "DoomLoopBreaker",
+    "DoomLoopClassifier",
+    "Effect",
+    "ErrorRateClassifier",
+    "ErrorStreakClassifier",
+    "Firing",
+    "FollowUp",
+    "Followed",
+    "GuidanceClassifier",
+    "GuidanceContext",
+    "GuidanceDecision",
+    "GuidanceDelivered",
+    "GuidanceInjection",
+    "GuidanceMemory",
+    "GuidancePolicy",
+    "GuidanceProvider",
+    "GuidanceProviderConfig",
+    "GuidanceTracker",
+    "Guide",
+    "HighToolCountClassifier",
+    "LLMClassifier",
+    "LargeOutputClassifier",
+    "Mode",
+    "NotClassifier",
+    "ParallelToolReminder",
+    "PatternClassifier",
+    "ProgressStallClassifier",
+    "RepeatedErrorClassifier",
+    "Rung",
+    "SensitiveContentClassifier",
+    "SequentialWhenParallelClassifier",
+    "SingleToolRepeatedClassifier",
+    "ThresholdClassifier",
+    "arm_of",
+    "benchmark_classifier",
+    "collect_guidance",
+    "compare",
+    "default_providers",
+    "run_classifiers",
+    "streak_continues",
+    "without_models",
+]

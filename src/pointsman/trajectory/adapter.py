@@ -14,11 +14,11 @@ import msgspec
 
 from pointsman.trajectory.analysis import TrajectoryAnalysis
 from pointsman.trajectory.events import Event, ToolInvoked, UserSpoke
-from pointsman.trajectory.state import TrajectoryState
+from pointsman.trajectory.state import TrajectoryState, after_recommendation
 from pointsman.trajectory.step import digest
 from pointsman.types import History, Message, Role, ToolCall
 
-__all__ = ["TrajectoryMemory", "events_of", "observe"]
+__all__ = ["TrajectoryMemory", "events_of", "observe", "recommended"]
 
 
 class TrajectoryMemory(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -55,6 +55,11 @@ def observe(
     analysis = analysis.with_events(settled)
     remembered = TrajectoryMemory(analysis.state, counted, _fingerprint(latest))
     return analysis.with_events(open_batch), remembered
+
+
+def recommended(memory: TrajectoryMemory, tool_name: str) -> TrajectoryMemory:
+    """Note that the agent is being told to use a tool."""
+    return msgspec.structs.replace(memory, state=after_recommendation(memory.state, tool_name))
 
 
 def events_of(messages: Iterable[Message]) -> Iterator[Event]:

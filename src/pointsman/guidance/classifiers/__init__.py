@@ -1,0 +1,44 @@
+"""The classifiers, by what they look at."""
+
+from __future__ import annotations
+
+from pointsman.guidance.classifiers.composite import (
+    AllOfClassifier,
+    AnyOfClassifier,
+    NotClassifier,
+    ThresholdClassifier,
+)
+from pointsman.guidance.classifiers.content import LargeOutputClassifier, SensitiveContentClassifier
+from pointsman.guidance.classifiers.heuristic import (
+    HighToolCountClassifier,
+    SequentialWhenParallelClassifier,
+    SingleToolRepeatedClassifier,
+)
+from pointsman.guidance.classifiers.model import LLMClassifier
+from pointsman.guidance.classifiers.pattern import (
+    DoomLoopClassifier,
+    ErrorRateClassifier,
+    ErrorStreakClassifier,
+    PatternClassifier,
+    ProgressStallClassifier,
+    RepeatedErrorClassifier,
+)
+
+__all__ = [
+    "AllOfClassifier",
+    "AnyOfClassifier",
+    "DoomLoopClassifier",
+    "ErrorRateClassifier",
+    "ErrorStreakClassifier",
+    "HighToolCountClassifier",
+    "LLMClassifier",
+    "LargeOutputClassifier",
+    "NotClassifier",
+    "PatternClassifier",
+    "ProgressStallClassifier",
+    "RepeatedErrorClassifier",
+    "SensitiveContentClassifier",
+    "SequentialWhenParallelClassifier",
+    "SingleToolRepeatedClassifier",
+    "ThresholdClassifier",
+]

@@ -1,0 +1,131 @@
+"""Whether to speak at this moment, and how loudly."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Final
+
+import msgspec
+
+from pointsman.decision import Addition
+from pointsman.guidance.collect import Judgement, judge_all
+from pointsman.guidance.context import GuidanceContext
+from pointsman.guidance.ladder import Firing, FollowUp, Ladder, follow_up_of, still_valid
+from pointsman.guidance.memory import Arm, GuidanceMemory, arm_of
+from pointsman.guidance.policy import GuidancePolicy, Mode, Rung, default_providers
+from pointsman.guidance.providers import GuidanceProviderConfig
+from pointsman.trajectory import TrajectoryAnalysis, TrajectoryBuilder, observe, recommended
+from pointsman.types import Answer, History, Need, Reason
+
+__all__ = ["GuidanceDecision", "Guide", "without_models"]
+
+#: Questions one decision may ask a model; each may cost the request its timeout.
+MAX_QUESTIONS: Final = 2
+
+
+class GuidanceDecision(msgspec.Struct, frozen=True, kw_only=True):
+    """What guidance decided for one turn."""
+
+    mode: Mode
+    arm: Arm
+    firing: Firing | None = None
+    addition: Addition | None = None  # for the end of what the model sees, this time only
+    raise_tier: bool = False
+    stop: bool = False
+    follow_up: FollowUp | None = None
+    abstained: tuple[Reason, ...] = ()
+
+    @property
+    def reasons(self) -> tuple[Reason, ...]:
+        """Why something was said, for the decision's explanation."""
+        return (Reason(f"guidance.{self.firing.classifier}", self.firing.reason),) if self.firing else ()
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values, for the ledger. What is added or abstained is recorded with the whole decision."""
+        return {
+            "mode": self.mode.value,
+            "arm": self.arm.value,
+            "firing": msgspec.to_builtins(self.firing),
+            "follow_up": msgspec.to_builtins(self.follow_up),
+            "raise_tier": self.raise_tier,
+            "stop": self.stop,
+        }
+
+
+class Guide:
+    """Guidance under one policy. Immutable: what sessions remember comes in and goes out as a value."""
+
+    def __init__(
+        self, policy: GuidancePolicy, providers: Sequence[GuidanceProviderConfig] | None = None
+    ) -> None:
+        self.policy: Final = policy
+        self.providers: Final = tuple(default_providers(policy) if providers is None else providers)
+        self.empty: Final = TrajectoryBuilder.from_config(policy.trajectory).build()
+        self._ladder: Final = Ladder(policy, self.providers)
+
+    def turn(
+        self, history: History, memory: GuidanceMemory, *, session: str = ""
+    ) -> Generator[Need, Answer, tuple[GuidanceDecision, GuidanceMemory]]:
+        """Decide for a request, reading only what is new in its history.
+
+        Yields a need for each question of a model classifier, two at most.
+        """
+        if self.policy.mode is Mode.OFF:
+            return GuidanceDecision(mode=Mode.OFF, arm=memory.arm or Arm.TREATED), memory
+        trajectory, seen = observe(history, memory.trajectory, self.empty)
+        memory = msgspec.structs.replace(memory, trajectory=seen)
+        return (yield from self.decide(trajectory, memory, session=session))
+
+    def decide(
+        self, trajectory: TrajectoryAnalysis, memory: GuidanceMemory, *, session: str = ""
+    ) -> Generator[Need, Answer, tuple[GuidanceDecision, GuidanceMemory]]:
+        """Decide for a moment of a run: ``turn``, for people who build the trajectory themselves."""
+        policy = self.policy
+        arm = memory.arm or arm_of(session, seed=policy.seed, control=policy.control)
+        memory = msgspec.structs.replace(still_valid(memory, trajectory), arm=arm)
+        acts = policy.mode is Mode.ON and arm is Arm.TREATED
+        if trajectory.tool_call_count == memory.calls:  # nothing has happened since the last decision
+            return GuidanceDecision(mode=policy.mode, arm=arm, raise_tier=acts and memory.raised), memory
+        follow_up, memory = follow_up_of(memory, trajectory)
+        judgement = yield from self._judged(trajectory)
+        step = self._ladder.step(judgement, GuidanceContext(None, trajectory), memory, acts=acts)
+        firing, memory = step.firing, step.memory
+        addition = Addition("guidance", firing.text) if firing and acts and firing.text else None
+        if addition and step.recommends:
+            memory = msgspec.structs.replace(
+                memory, trajectory=recommended(memory.trajectory, step.recommends)
+            )
+        decision = GuidanceDecision(
+            mode=policy.mode,
+            arm=arm,
+            firing=firing,
+            addition=addition,
+            raise_tier=acts and memory.raised,
+            stop=acts and firing is not None and firing.rung is Rung.STOP,
+            follow_up=follow_up,
+            abstained=judgement.abstained + step.abstained,
+        )
+        return decision, memory
+
+    def _judged(self, trajectory: TrajectoryAnalysis) -> Generator[Need, Answer, Judgement]:
+        """Ask all classifiers; again with each answer that one of them was missing."""
+        answers: dict[Need, Answer] = {}
+        while True:
+            judgement = judge_all(self.providers, GuidanceContext(None, trajectory, answers=answers))
+            open_needs = [need for need in judgement.needs if need not in answers]
+            if not open_needs or len(answers) == MAX_QUESTIONS:
+                return judgement
+            answers[open_needs[0]] = yield open_needs[0]
+
+
+def without_models(
+    decision: Generator[Need, Answer, tuple[GuidanceDecision, GuidanceMemory]],
+) -> tuple[GuidanceDecision, GuidanceMemory]:
+    """Drive a decision where no model can be asked: every question is answered "unavailable"."""
+    try:
+        next(decision)
+        while True:
+            decision.send(Answer(error="no-model"))
+    except StopIteration as done:
+        result: tuple[GuidanceDecision, GuidanceMemory] = done.value
+        return result

@@ -1,0 +1,106 @@
+"""Did it help? Comparing sessions in which guidance was given with those in which it was withheld.
+
+About half of stuck agents recover unaided, so what happens after guidance says nothing by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import sqrt
+from typing import Final
+
+from pointsman.guidance.memory import Arm
+from pointsman.trajectory import Step
+
+__all__ = ["ArmCount", "Effect", "Followed", "compare", "streak_continues", "wilson"]
+
+#: Steps before a call among which its result may be a repetition: the window of the error rate.
+RECENT: Final = 10
+#: Sessions each side must have. Below it the interval of the difference spans half of all that is possible.
+ENOUGH: Final = 30
+#: Two-sided 95 %.
+Z: Final = 1.959963984540054
+
+
+def streak_continues(before: Sequence[Step], step: Step) -> bool:
+    """True when a call after an intervention fails again, or brings what an earlier call had brought."""
+    return step.is_error or any(step.same_result(old) for old in before[-RECENT:])
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """What came of one session's first intervention."""
+
+    session: str
+    arm: Arm
+    continued: bool  # the streak went on with the next call
+
+
+@dataclass(frozen=True, slots=True)
+class ArmCount:
+    """One side: sessions, and those whose streak went on."""
+
+    sessions: int
+    continued: int
+
+    @property
+    def share(self) -> float:
+        """Share of sessions whose streak went on; 0 without sessions."""
+        return self.continued / self.sessions if self.sessions else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """Treated against withheld. ``difference`` below zero: fewer streaks went on with guidance."""
+
+    treated: ArmCount
+    withheld: ArmCount
+    difference: float
+    low: float  # 95 % interval
+    high: float
+
+    @property
+    def enough(self) -> bool:
+        """False when a side is too small for the interval to say anything."""
+        return min(self.treated.sessions, self.withheld.sessions) >= ENOUGH
+
+    @property
+    def verdict(self) -> str:
+        """One sentence for a person."""
+        if not self.enough:
+            least = min(self.treated.sessions, self.withheld.sessions)
+            return f"Too little data: {ENOUGH} sessions a side are needed, the smaller side has {least}."
+        if self.high < 0:
+            return "Guidance helps: fewer streaks go on with it than without."
+        if self.low > 0:
+            return "Guidance harms: more streaks go on with it than without."
+        return "No difference can be shown: the interval includes zero."
+
+
+def compare(rows: Iterable[Followed]) -> Effect:
+    """Compare the two sides by each session's first intervention, so that sessions count equally."""
+    first: dict[str, Followed] = {}
+    for row in rows:
+        first.setdefault(row.session, row)
+    treated, withheld = (
+        ArmCount(len(side), sum(row.continued for row in side))
+        for side in ([row for row in first.values() if row.arm is arm] for arm in (Arm.TREATED, Arm.WITHHELD))
+    )
+    difference = treated.share - withheld.share
+    low_t, high_t = wilson(treated.continued, treated.sessions)
+    low_w, high_w = wilson(withheld.continued, withheld.sessions)
+    # Newcombe 1998, method 10: the interval of a difference from the two score intervals.
+    low = difference - sqrt((treated.share - low_t) ** 2 + (high_w - withheld.share) ** 2)
+    high = difference + sqrt((high_t - treated.share) ** 2 + (withheld.share - low_w) ** 2)
+    return Effect(treated, withheld, difference, low, high)
+
+
+def wilson(hits: int, total: int) -> tuple[float, float]:
+    """The 95 % score interval of a share (Wilson 1927); everything is possible without data."""
+    if total == 0:
+        return 0.0, 1.0
+    share = hits / total
+    middle = (share + Z**2 / (2 * total)) / (1 + Z**2 / total)
+    half = Z * sqrt(share * (1 - share) / total + Z**2 / (4 * total**2)) / (1 + Z**2 / total)
+    return max(0.0, middle - half), min(1.0, middle + half)
