@@ -124,9 +124,9 @@ def test_a_raised_tier_stays_until_a_person_speaks() -> None:
 
 def test_the_text_names_tool_error_and_count_and_a_next_step() -> None:
     *_, last = decisions("a(1)!no_such_table a(2)!disk_full a(3)!no_such_row")
-    assert last.addition is not None
-    text = last.addition.text
-    assert (last.addition.source, last.firing and last.firing.text) == ("guidance", text)
+    text = last.addition
+    assert last.firing is not None
+    assert last.firing.text == text
     assert "`a`" in text
     assert '"no_such_row"' in text
     assert "last 3 tool calls" in text
@@ -163,7 +163,7 @@ def test_a_control_group_is_drawn_by_session_and_recorded() -> None:
     )
     seen = list(decisions("E E E E", policy, session=withheld))
     fired = [decision for decision in seen if decision.firing]
-    assert [(decision.arm, decision.addition) for decision in fired] == [(Arm.WITHHELD, None)]
+    assert [(decision.arm, decision.addition) for decision in fired] == [(Arm.WITHHELD, "")]
     assert fired[0].to_dict()["arm"] == "withheld"
     assert arms != [arm_of(f"session-{n}", seed="b", control=0.3) for n in range(1_000)]
 
@@ -230,7 +230,7 @@ class Loud:
 def test_a_provider_that_fails_is_noted_and_never_raises() -> None:
     guide = Guide(ON, (GuidanceProviderConfig(Loud()),))
     decision, _ = without_models(guide.decide(run("E"), GuidanceMemory()))
-    assert (decision.firing, decision.addition) == (None, None)
+    assert (decision.firing, decision.addition) == (None, "")
     assert [reason.detail for reason in decision.abstained] == ["loud failed: RuntimeError"]
 
 

@@ -7,7 +7,6 @@ from typing import Final
 
 import msgspec
 
-from pointsman.decision import Addition
 from pointsman.guidance.collect import Judgement, judge_all
 from pointsman.guidance.context import GuidanceContext
 from pointsman.guidance.ladder import Firing, FollowUp, Ladder, follow_up_of, still_valid
@@ -29,7 +28,7 @@ class GuidanceDecision(msgspec.Struct, frozen=True, kw_only=True):
     mode: Mode
     arm: Arm
     firing: Firing | None = None
-    addition: Addition | None = None  # for the end of what the model sees, this time only
+    addition: str = ""  # for the end of what the model sees, this time only
     raise_tier: bool = False
     stop: bool = False
     follow_up: FollowUp | None = None
@@ -90,7 +89,7 @@ class Guide:
         judgement = yield from self._judged(trajectory)
         step = self._ladder.step(judgement, GuidanceContext(None, trajectory), memory, acts=acts)
         firing, memory = step.firing, step.memory
-        addition = Addition("guidance", firing.text) if firing and acts and firing.text else None
+        addition = firing.text if firing and acts else ""
         if addition and step.recommends:
             memory = msgspec.structs.replace(
                 memory, trajectory=recommended(memory.trajectory, step.recommends)
