@@ -25,6 +25,9 @@ class _Pattern(msgspec.Struct, forbid_unknown_fields=True):
     substring: str = ""
 
 
+_Items = Annotated[list[_Pattern | str], msgspec.Meta(min_length=1)]
+
+
 class _DomainSpec(msgspec.Struct, forbid_unknown_fields=True, rename={"kind": "class"}):
     kind: DomainClass
     priority: int = 99
@@ -77,7 +80,7 @@ def parse_domains(text: str, *, place: str = "domains.toml") -> DomainSet:
     file = reader.read()
     domains = {name: reader.domain(name, spec) for name, spec in file.domains.items()}
     cues = tuple(Signal(LEXICON, CUE_GROUP, phrase.lower()) for phrase in file.cues.switch)
-    if file.extends == "none" or place == "pointsman/domains/default.toml":
+    if file.extends == "none":
         return DomainSet(domains, cues)
     base = default_domains()
     return DomainSet(
@@ -121,14 +124,14 @@ class _Reader:
 
     def _concept(self, domain: str, name: str, value: object) -> Concept:
         try:
-            items = msgspec.convert(value if isinstance(value, list) else [value], list[_Pattern | str])
-        except msgspec.ValidationError as error:
+            items = msgspec.convert(value if isinstance(value, list) else [value], _Items)
+            return Concept(name, tuple(_signal(domain, item) for item in items))
+        except ValueError as error:
             raise LexiconError(
                 f'concept "{name}" of domain "{domain}": {error}',
                 place=self._at(name),
                 hint='write a phrase, { regex = "…" }, { substring = "…" }, or a list of these',
             ) from error
-        return Concept(name, tuple(_signal(domain, item) for item in items))
 
     def _check_keys(self, table: Mapping[str, object], kind: str, where: str) -> None:
         for key in table:
@@ -145,10 +148,26 @@ class _Reader:
 
 
 def _signal(domain: str, item: str | _Pattern) -> Signal:
-    """A phrase matches whole words; with ``*`` at its end, words that begin like it."""
-    if isinstance(item, str):
-        kind = Kind.PREFIX if item.endswith("*") else Kind.WORD
-        return Signal(LEXICON, domain, item.removesuffix("*").lower(), kind)
-    if item.regex:
-        return Signal(LEXICON, domain, item.regex, Kind.REGEX)
-    return Signal(LEXICON, domain, item.substring.lower(), Kind.SUBSTRING)
+    """A phrase is a mention of its words; with ``*`` at its end, of words that begin like the last one."""
+    if isinstance(item, _Pattern):
+        if bool(item.regex) == bool(item.substring):
+            raise ValueError('either "regex" or "substring", and not empty')
+        if item.regex:
+            return Signal(LEXICON, domain, item.regex, Kind.REGEX)
+        return Signal(LEXICON, domain, item.substring.lower(), Kind.SUBSTRING)
+    phrase, prefix = item.removesuffix("*").strip().lower(), item.endswith("*")
+    if not phrase:
+        raise ValueError("an empty phrase")
+    if phrase.isascii():
+        return Signal(LEXICON, domain, _mention(phrase, prefix=prefix), Kind.REGEX)
+    return Signal(LEXICON, domain, phrase, Kind.PREFIX if prefix else Kind.WORD)
+
+
+def _mention(phrase: str, *, prefix: bool) -> str:
+    """A regular expression for whole words that are not part of a path, a file name or a package name.
+
+    ``cat debug.log`` asks for no debugging, and ``pip install python-dotenv`` for no Python.
+    """
+    words = r"\s+".join(map(re.escape, phrase.split()))
+    ending = "[a-z]*" if prefix else ""
+    return rf"(?:^|[^\w./\\-]){words}{ending}(?:$|[^\w/\\.-]|[.-](?:$|\W))"
