@@ -97,6 +97,17 @@ class Gauge:
         ranked.sort()
         return [word for _, word in ranked]
 
+    def bits(self, found: int) -> dict[str, int]:
+        """What a person would call each of the dimension's hits, and its mask; patterns share one name."""
+        named: dict[str, int] = {}
+        left = found >> self._base
+        while left:
+            highest = left.bit_length()
+            _, name = self._words.get(highest, (0, self.dimension.name))
+            named[name] = named.get(name, 0) | 1 << (highest - 1 + self._base)
+            left ^= 1 << (highest - 1)
+        return named
+
 
 class Rule:
     """One override of one profile."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import Final
 
 import msgspec
@@ -77,6 +77,16 @@ class TierJudge:
                 total += level.contribution
                 parts.append((gauge, level, measure, found))
         return Scored(total, parts, tokens)
+
+    def measured(self, evidence: Evidence) -> Iterator[tuple[Gauge, Level, int]]:
+        """Every dimension with its level and measure, also where it scores nothing; for explanations."""
+        tokens = self.tokens(evidence)
+        for mask, gauge in self._masked:
+            if mask:
+                measure = (evidence.hits & mask).bit_count()
+            else:
+                measure = tokens if gauge.counts_tokens else evidence.questions
+            yield gauge, gauge.at(measure), measure
 
     def by_rules(self, evidence: Evidence) -> TierDecision:
         """Decide without a model."""

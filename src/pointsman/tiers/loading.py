@@ -85,7 +85,7 @@ def _line(text: str, path: list[str]) -> int:
     """The line of the deepest part of a path that can be found; 1 when none can."""
     lines = text.splitlines()
     at = 0
-    for name, following in zip(path, [*path[1:], ""], strict=True):
+    for name, following in zip(path, [*path, ""][1:], strict=True):
         if name.startswith("["):
             continue
         count = int(following[1:-1]) if following.startswith("[") else 0

@@ -94,6 +94,8 @@ class Dimension(_Table, frozen=True, kw_only=True):
             for word in words:
                 if not word.strip(" *"):
                     raise ValueError(f'dimension "{self.name}" has an empty keyword')
+                if "*" in word[1:-1]:
+                    raise ValueError(f'keyword "{word}" of dimension "{self.name}": a star belongs at an end')
         if (self.measure is Measure.HITS) != bool(self.patterns or self.keywords):
             raise ValueError(f'dimension "{self.name}": keywords and patterns belong to measure "hits" alone')
         for signal in (self.signal, *(step.signal for step in self.steps)):

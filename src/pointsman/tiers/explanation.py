@@ -1,0 +1,56 @@
+"""A tier decision taken apart for a person: what fired, what it weighed, what would have changed it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from pointsman.tiers.counterfactual import Change, changes
+from pointsman.tiers.decision import TierDecision
+from pointsman.tiers.judge import TierJudge
+from pointsman.types import Evidence
+
+__all__ = ["Contribution", "Explanation", "explain"]
+
+
+class Contribution(msgspec.Struct, frozen=True):
+    """What one dimension added to the score."""
+
+    dimension: str
+    measure: int  # tokens, hits or question marks
+    keywords: tuple[str, ...]  # found, in the profile's order
+    score: float
+    weight: float
+    contribution: float  # weight * score
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """Everything behind one decision of the rules."""
+
+    decision: TierDecision
+    profile: str
+    tokens: int  # the profile's estimate
+    boundaries: tuple[float, float, float]
+    contributions: tuple[Contribution, ...]  # every dimension, in order; they sum to the score
+    changes: tuple[Change, ...]  # the smallest changes of the text that give another tier
+
+
+def explain(judge: TierJudge, evidence: Evidence) -> Explanation:
+    """Take the rules' decision apart. Up to some ten milliseconds; not for the path of a request."""
+    return Explanation(
+        decision=judge.by_rules(evidence),
+        profile=judge.profile.name,
+        tokens=judge.tokens(evidence),
+        boundaries=judge.profile.boundaries,
+        contributions=tuple(
+            Contribution(
+                dimension=gauge.dimension.name,
+                measure=measure,
+                keywords=tuple(gauge.keywords(evidence.hits & gauge.mask)),
+                score=level.score,
+                weight=gauge.dimension.weight,
+                contribution=level.contribution,
+            )
+            for gauge, level, measure in judge.measured(evidence)
+        ),
+        changes=changes(judge, evidence),
+    )

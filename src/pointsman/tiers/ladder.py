@@ -1,0 +1,41 @@
+"""From model ids to tiers, and from a tier to those that may serve in its place."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pointsman.types import Tier
+
+__all__ = ["AUTO", "FALLBACK_CHAIN", "asks_to_decide", "forced_tier"]
+
+#: The id that leaves the tier to us.
+AUTO: Final = "auto"
+
+#: Prefixes a tier may be asked for with; the second is the seed's. Source: seed, "Forced Tier Override".
+_PREFIXES: Final = ("pointsman/", "claw-llm-router/")
+
+#: Tier -> tiers tried in turn when a provider fails. Source: seed, "Fallback Chain".
+FALLBACK_CHAIN: Final = {
+    Tier.SIMPLE: (Tier.SIMPLE, Tier.MEDIUM, Tier.COMPLEX),
+    Tier.MEDIUM: (Tier.MEDIUM, Tier.COMPLEX),
+    Tier.COMPLEX: (Tier.COMPLEX, Tier.REASONING),
+    Tier.REASONING: (Tier.REASONING,),
+}
+
+
+def forced_tier(model: str) -> Tier | None:
+    """The tier a model id names (``simple``, ``pointsman/simple``), in any case; None for other ids."""
+    name = _bare(model).upper()
+    return Tier(name) if name in Tier.__members__ else None
+
+
+def asks_to_decide(model: str) -> bool:
+    """Whether a model id leaves the tier to us: ``auto``, ``pointsman/auto``, ``pointsman``, or no id."""
+    return _bare(model).lower() in {AUTO, "", "pointsman"}
+
+
+def _bare(model: str) -> str:
+    for prefix in _PREFIXES:
+        if model.lower().startswith(prefix):
+            return model[len(prefix) :]
+    return model
