@@ -12,10 +12,13 @@ from pointsman.domains import DomainSet, ModelProfile, default_domains, parse_do
 from pointsman.engine import Engine
 from pointsman.errors import ConfigError
 from pointsman.evidence import ReMatcher, Scanner, SignalTable
+from pointsman.ledger import Retention, SqliteLedger
 from pointsman.policy import DomainPolicy, Mode, Policy, Verify
+from pointsman.runtime import Runtime
+from pointsman.sessions import MemorySessions
 from pointsman.tiers import BUILTIN_PROFILES, TierProfile, builtin_profile, load_profile
 
-__all__ = ["build_engine", "build_policy", "read_profile"]
+__all__ = ["build_engine", "build_policy", "build_runtime", "default_policy", "read_profile"]
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +44,11 @@ def read_profile(name: str) -> TierProfile:
             f'no tier profile "{name}"', hint=f"built in: {built_in}; or the path of a TOML file"
         )
     return load_profile(path.read_text(encoding="utf-8"), str(path))
+
+
+def default_policy() -> Policy:
+    """What decides without any configuration: profile ``default``, the built-in domains observed."""
+    return Policy(profile=builtin_profile("default"), domains=DomainPolicy(domains=default_domains()))
 
 
 def build_policy(config: Config) -> Policy:
@@ -100,3 +108,20 @@ def _verify(config: Config) -> Verify | None:
         money_per_day=spec.money_per_day,
         cache=spec.cache,
     )
+
+
+def build_runtime(config: Config) -> Runtime:
+    """Return everything that decides as configured; its stores open with the first use.
+
+    Raises:
+        ConfigError: a file the configuration names is wrong.
+    """
+    spec = config.ledger
+    ledger = SqliteLedger(
+        spec.path,
+        queue=spec.queue,
+        text=spec.text,
+        retention=Retention(keep_days=spec.keep_days, max_mb=spec.max_mb),
+    )
+    sessions = MemorySessions(size=config.sessions.size, ttl=config.sessions.ttl)
+    return Runtime(build_engine(build_policy(config)), sessions=sessions, ledger=ledger)

@@ -119,6 +119,11 @@ class Runtime:
         """Decide one turn, asking models as configured. Raises what ``steps`` raises."""
         return await drive_async(self.steps(turn), self.ask)
 
+    def close(self) -> None:
+        """Write what waits and close the stores."""
+        self.sessions.close()
+        self.ledger.close()
+
     def _remember(self, session: str) -> Memory:
         if not session:
             return Memory()

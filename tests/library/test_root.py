@@ -16,7 +16,6 @@ HEAVY = (
     "sklearn",
     "torch",
     "langgraph",
-    "sqlite3",
     "rich",
     "typer",
 )

@@ -5,15 +5,16 @@ from __future__ import annotations
 import gzip
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 import msgspec
 import typer
 
-from pointsman.errors import PointsmanError
+from pointsman.errors import MissingExtra, PointsmanError
 
-__all__ = ["FAILED", "USAGE", "json_line", "print_json", "read_lines", "report_error"]
+__all__ = ["FAILED", "USAGE", "json_line", "needs_extra", "print_json", "read_lines", "report_error"]
 
 FAILED: Final = 1  # done, but some lines or checks failed
 USAGE: Final = 2  # wrong usage or configuration
@@ -37,6 +38,17 @@ def json_line(value: object) -> str:
 def print_json(value: object) -> None:
     """Indented JSON on standard output."""
     typer.echo(msgspec.json.format(_encoder.encode(value), indent=2).decode())
+
+
+@contextmanager
+def needs_extra(extra: str, needed_for: str) -> Iterator[None]:
+    """Turn a failed import of an optional dependency into the name of the extra to install."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("pointsman"):
+            raise
+        raise MissingExtra(extra, needed_for=needed_for) from error
 
 
 def read_lines(file: Path | None) -> Iterator[tuple[int, bytes]]:

@@ -1,0 +1,121 @@
+"""``pointsman serve``: the gateway, or its demonstration without any configuration."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from pointsman.cli.output import needs_extra
+from pointsman.config import Config, find, load
+from pointsman.errors import ConfigError
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(serve)
+
+
+def serve(
+    *,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="Use the built-in demo upstream: no key, no network, no file.")
+    ] = False,
+    config: Annotated[
+        Path | None, typer.Option(help="Configuration; default: pointsman.toml here, then the user's.")
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65_535, help="Another port; 0 takes a free one.")
+    ] = None,
+    log_level: Annotated[
+        str, typer.Option(help="Of what decides: info logs a line for every decision.")
+    ] = "warning",
+) -> None:
+    """Start the gateway. Point an agent's base URL at it; nothing else in the agent changes."""
+    with needs_extra("gateway", "pointsman serve"):
+        from pointsman.gateway.app import Gateway
+        from pointsman.gateway.build import Builder, demo_config
+        from pointsman.gateway.serve import Server
+    _log_to_stderr(log_level)
+    file = None if demo else _file(config)
+    builder = Builder(lambda: _on_port(load(file) if file else demo_config(), port))
+    with closing(builder):
+        setup = builder()
+        server = Server(Gateway(setup), builder if file else None, file)
+        with _bound(setup.server.host, setup.server.port) as listening:
+            _introduce(listening, demo=demo, protected=bool(setup.server.keys))
+            server.run(sockets=[listening])
+
+
+def _log_to_stderr(level: str) -> None:
+    known = logging.getLevelNamesMapping()
+    if level.upper() not in known:
+        raise ConfigError(f'unknown log level "{level}"', hint="debug, info, warning, error")
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("pointsman").setLevel(known[level.upper()])
+    logging.getLogger("pointsman.gateway").setLevel(logging.INFO)
+
+
+def _file(named: Path | None) -> Path:
+    file = named or find()
+    if file is None:
+        raise ConfigError(
+            "there is no pointsman.toml",
+            hint="pointsman config init writes one; pointsman serve --demo needs none",
+        )
+    return file
+
+
+def _on_port(config: Config, port: int | None) -> Config:
+    if port is None:
+        return config
+    return msgspec.structs.replace(config, server=msgspec.structs.replace(config.server, port=port))
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    """Take the address now, so that a port in use is one clear line and port 0 has a number to print."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host.strip("[]"), port))
+    except OSError as error:
+        listening.close()
+        raise ConfigError(
+            f"cannot listen on {host}:{port}: {error.strerror}",
+            hint="--port 0 takes a free one; [server] port in pointsman.toml sets another",
+        ) from None
+    return listening
+
+
+def _introduce(listening: socket.socket, *, demo: bool, protected: bool) -> None:
+    host, port = listening.getsockname()[:2]
+    url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    key = "YOUR-POINTSMAN-KEY" if protected else "any"
+    if demo:
+        typer.echo("Pointsman demo: answers come from a built-in upstream; no model is called.\n")
+    typer.echo(LINES.format(url=url, key=key))
+
+
+LINES = """\
+Pointsman listens on {url}. Copy what you need:
+
+  OpenAI SDK      OpenAI(base_url="{url}/v1", api_key="{key}")            model="auto"
+  Anthropic SDK   Anthropic(base_url="{url}", api_key="{key}")               model="auto"
+  Claude Code     ANTHROPIC_BASE_URL={url} ANTHROPIC_AUTH_TOKEN={key} claude --model auto
+  Codex           codex -c model_provider=pointsman -c 'model_providers.pointsman={{name="Pointsman", \
+base_url="{url}/v1", wire_api="responses"}}' -m auto
+  opencode        provider "pointsman": npm "@ai-sdk/openai-compatible", \
+options.baseURL "{url}/v1", model "auto"
+  curl            curl {url}/v1/chat/completions -H 'content-type: application/json' \
+-d '{{"model": "auto", "messages": [{{"role": "user", "content": "Hello!"}}]}}'
+
+Models: auto, simple, medium, complex, reasoning, and every configured one. Decisions: {url}/v1/decisions/ID
+"""

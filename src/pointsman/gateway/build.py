@@ -1,0 +1,59 @@
+"""From a configuration to what the gateway serves, at the start and again after a change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pointsman.assembly import build_engine, build_policy, build_runtime
+from pointsman.config import Config, GuidanceSpec, TiersSpec
+from pointsman.config.shapes import LedgerSpec, state_file
+from pointsman.gateway.setup import Setup
+from pointsman.runtime import Runtime
+from pointsman.types import ModelSpec
+from pointsman.upstreams import DEMO_URL, UpstreamSpec
+
+__all__ = ["Builder", "demo_config"]
+
+
+class Builder:
+    """Builds setups around one runtime: sessions and ledger stay open while policies come and go."""
+
+    def __init__(self, load: Callable[[], Config]) -> None:
+        """Take the way to read the configuration."""
+        self._load = load
+        self._runtime: Runtime | None = None
+
+    def __call__(self) -> Setup:
+        """Read the configuration and return what to serve.
+
+        Raises:
+            ConfigError: the configuration is wrong; what is served already is untouched.
+        """
+        config = self._load()
+        if self._runtime is None:
+            self._runtime = build_runtime(config)
+        else:
+            self._runtime.engine = build_engine(build_policy(config))
+        return Setup(self._runtime, config.models, config.upstreams, config.server)
+
+    def close(self) -> None:
+        """Write what waits and close the stores."""
+        if self._runtime is not None:
+            self._runtime.close()
+
+
+def demo_config() -> Config:
+    """Two models of the built-in demo upstream; guidance on; a ledger of its own."""
+    models = {
+        name: ModelSpec(name, "demo", name, price_in=price, price_out=5 * price, window=128_000)
+        for name, price in (("demo-small", 0.1), ("demo-large", 3.0))
+    }
+    return Config(
+        upstreams={"demo": UpstreamSpec("demo", DEMO_URL)},
+        models=models,
+        tiers=TiersSpec(
+            simple="demo-small", medium="demo-small", complex="demo-large", reasoning="demo-large"
+        ),
+        guidance=GuidanceSpec(mode="on"),
+        ledger=LedgerSpec(path=state_file("demo.sqlite")),
+    )
