@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from pointsman.text.wrappers import unwrap
 from pointsman.trajectory.analysis import TrajectoryAnalysis
 from pointsman.trajectory.events import Event, ToolInvoked, UserSpoke
 from pointsman.trajectory.state import TrajectoryState, after_recommendation
@@ -92,6 +93,13 @@ def _fingerprint(message: Message) -> str:
     return digest("\0".join([message.role, *(ids or message.texts)]))
 
 
+def _is_persons(message: Message) -> bool:
+    """True when a person speaks: words of a user message that no agent wrapped, and not beside results."""
+    if message.role is not Role.USER or message.results:
+        return False
+    return message.images > 0 or any(unwrap(text).text.strip() for text in message.texts)
+
+
 class _Reader:
     """Pairs calls with results. Calls of one turn may come in one message or in several."""
 
@@ -121,7 +129,7 @@ class _Reader:
                     call.name, call.arguments, result, turn=self._turn, position=position, batch=self._batch
                 )
             )
-        if message.role is Role.USER and not message.results and any(text.strip() for text in message.texts):
+        if _is_persons(message):
             self._calls.clear()  # calls that a person interrupted are never answered
             events.append(UserSpoke())
         return events
