@@ -31,7 +31,7 @@ class Source(StrEnum):
     EXAMPLES = "examples"  # no signal matched; the nearest example utterance decided
 
 
-class Part(msgspec.Struct, frozen=True, gc=False):
+class Part(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One domain of a result."""
 
     domain: str
@@ -41,7 +41,7 @@ class Part(msgspec.Struct, frozen=True, gc=False):
     source: Source = Source.SIGNALS
 
 
-class Compound(msgspec.Struct, frozen=True):
+class Compound(msgspec.Struct, frozen=True, omit_defaults=True):
     """A primary domain and at most one more."""
 
     primary: Part
@@ -64,7 +64,7 @@ class Compound(msgspec.Struct, frozen=True):
         return self.primary.carried or (self.secondary is not None and self.secondary.carried)
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     """What one user message was found to be, and what memory made of it."""
 
     raw: Compound  # this message alone

@@ -1,0 +1,123 @@
+"""Task domains inside Agent Zero: what the plugin's extension calls before every prompt.
+
+Agent Zero builds the prompt first and calls ``before_main_llm_call`` afterwards, so text added there never
+reaches the model; and what is put into ``extras_persistent`` is printed into every prompt. Hence the hook
+``message_loop_prompts_after``, ``extras_temporary`` for the guidance, and only small values beside it.
+
+Nothing here imports Agent Zero: agents and loop data are what they look like. The plugin itself is the folder
+``integrations/agent_zero/pointsman_domains`` of the repository.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+import msgspec
+
+from pointsman.domains import (
+    COMPOUND_KEY,
+    DOMAIN_KEY,
+    PERMISSIVE,
+    DomainMemory,
+    DomainTracker,
+    ModelProfile,
+    default_domains,
+)
+from pointsman.domains import load_model_profile as load_with
+from pointsman.domains.profiles import disabled_domains
+from pointsman.domains.seed import model_name
+from pointsman.evidence import ReMatcher, Scanner, SignalTable
+
+__all__ = ["EXTRAS_KEY", "FAILURES_KEY", "MEMORY_KEY", "PROFILES", "enrich", "load_model_profile"]
+
+#: ``agent.data`` keys; Agent Zero does not save those that begin with an underscore.
+MEMORY_KEY: Final = "_pointsman_domains"
+FAILURES_KEY: Final = "_pointsman_domains_failures"
+
+#: The guidance's key in ``extras_temporary``, which Agent Zero empties after every prompt.
+EXTRAS_KEY: Final = "task_domain"
+
+#: Where evaluation profiles are kept, one ``MODEL.json`` each. Source: seed, "Model Profile Loading".
+PROFILES: Final = Path("/a0/usr/profiles")
+
+_log: Final = logging.getLogger("pointsman.integrations.agent_zero")
+
+
+def enrich(agent: Any, loop_data: Any, *, profiles: Path = PROFILES) -> None:
+    """Decide the domains of the current user message and add their guidance to the prompt being built.
+
+    Call it from ``message_loop_prompts_after``. Tool iterations on one user message get the same guidance
+    again; deciding happens once. A failure is logged and counted in the agent's data, and leaves the prompt
+    as it is.
+    """
+    try:
+        _enrich(agent, loop_data, profiles)
+    except Exception:  # noqa: BLE001 - the agent's work goes on without guidance
+        agent.set_data(FAILURES_KEY, (agent.get_data(FAILURES_KEY) or 0) + 1)
+        _log.exception("[BST] No domain guidance for this prompt")
+
+
+def _enrich(agent: Any, loop_data: Any, profiles: Path) -> None:
+    message = loop_data.user_message
+    if message is None:
+        return
+    scanner, tracker = _classifier()
+    text = _words(message.content)
+    decision, memory = tracker.decide(
+        scanner.scan(text), _memory(agent), _key(message, text), _profile(agent, tracker, profiles)
+    )
+    agent.set_data(MEMORY_KEY, msgspec.to_builtins(memory))
+    loop_data.extras_persistent[DOMAIN_KEY] = decision.effective.primary.domain
+    loop_data.extras_persistent[COMPOUND_KEY] = decision.to_dict()
+    if decision.enrichment:
+        loop_data.extras_temporary[EXTRAS_KEY] = decision.enrichment
+
+
+@cache
+def _classifier() -> tuple[Scanner, DomainTracker]:
+    domains = default_domains()
+    table = SignalTable(domains.signals())
+    return Scanner(table, ReMatcher(table)), DomainTracker(domains, table)
+
+
+def _memory(agent: Any) -> DomainMemory:
+    stored = agent.get_data(MEMORY_KEY)
+    return msgspec.convert(stored, DomainMemory) if stored else DomainMemory()
+
+
+def _words(content: Any) -> str:
+    """The person's words in a message: plain text, or a field of the template that Agent Zero filled in."""
+    if isinstance(content, Mapping):
+        return str(content.get("user_message") or content.get("user_intervention") or "")
+    return content if isinstance(content, str) else ""
+
+
+def _key(message: Any, text: str) -> str:
+    """The message's id. Versions without ids get a digest: the same words twice in a row are one message."""
+    identity = getattr(message, "id", None)
+    return str(identity) if identity else blake2b(text.encode("utf-8", "replace"), digest_size=16).hexdigest()
+
+
+def load_model_profile(agent: Any, *, profiles: Path = PROFILES) -> dict[str, Any] | None:
+    """The evaluation profile of the agent's chat model, or None when there is none or it is broken."""
+
+    def read(model: str) -> str | None:
+        if ".." in PurePosixPath(model).parts or model.startswith("/"):
+            return None  # a model's name is no way out of the folder
+        path = profiles / f"{model}.json"
+        return path.read_text("utf-8") if path.is_file() else None
+
+    return load_with(agent, read)
+
+
+def _profile(agent: Any, tracker: DomainTracker, profiles: Path) -> ModelProfile:
+    profile = load_model_profile(agent, profiles=profiles)
+    if profile is None:
+        return PERMISSIVE
+    disabled = frozenset(tracker.domains.resolve(name) for name in disabled_domains(profile))
+    return ModelProfile(model_name(agent), disabled)
