@@ -27,11 +27,14 @@ from pointsman.guidance import (
     arm_of,
     without_models,
 )
+from pointsman.text import JsonHistory
 from pointsman.trajectory import TrajectoryBuilder
-from pointsman.types import Answer
+from pointsman.types import Answer, WireFormat
 from runs import events, run
 
 ON = GuidancePolicy(mode=Mode.ON)
+ALL = (Rung.CONSULT, Rung.RAISE_TIER, Rung.STOP)
+RAISING = GuidancePolicy(mode=Mode.ON, escalate=ALL[:2])
 
 
 def decisions(notation: str, policy: GuidancePolicy = ON, session: str = "s") -> Iterator[GuidanceDecision]:
@@ -98,7 +101,7 @@ def test_false_alarms_known_elsewhere(alarm: str, notation: str) -> None:
 
 
 def test_the_ladder_is_climbed_while_trouble_lasts() -> None:
-    climbed = list(decisions("E " * 14, msgspec.structs.replace(ON, stop=True)))
+    climbed = list(decisions("E " * 14, msgspec.structs.replace(ON, escalate=ALL)))
     rungs = {decision.firing.step: decision.firing.rung for decision in climbed if decision.firing}
     assert rungs == {2: Rung.HINT, 5: Rung.CONSULT, 8: Rung.RAISE_TIER, 11: Rung.STOP}
     assert [decision.raise_tier for decision in climbed] == [False] * 8 + [True] * 6
@@ -113,12 +116,12 @@ def test_stopping_has_to_be_configured() -> None:
 
 
 def test_rungs_can_be_left_out() -> None:
-    policy = msgspec.structs.replace(ON, consult=False, escalate_after=1)
+    policy = msgspec.structs.replace(ON, escalate=(Rung.RAISE_TIER,), escalate_after=1)
     assert firings("E " * 8, policy) == [(2, "error_streak", "hint"), (3, "error_streak", "raise_tier")]
 
 
 def test_a_raised_tier_stays_until_a_person_speaks() -> None:
-    raised = [decision.raise_tier for decision in decisions("E " * 9 + ". . . . U .")]
+    raised = [decision.raise_tier for decision in decisions("E " * 9 + ". . . . U .", RAISING)]
     assert raised == [False] * 8 + [True] * 5 + [False] * 2
 
 
@@ -135,7 +138,7 @@ def test_the_text_names_tool_error_and_count_and_a_next_step() -> None:
 
 @pytest.mark.parametrize(("mode", "delivered"), [(Mode.OBSERVE, False), (Mode.ON, True)])
 def test_observing_decides_alike_and_delivers_nothing(mode: Mode, delivered: bool) -> None:
-    seen = list(decisions("E " * 10, msgspec.structs.replace(ON, mode=mode)))
+    seen = list(decisions("E " * 10, msgspec.structs.replace(RAISING, mode=mode)))
     fired = [decision.firing for decision in seen if decision.firing]
     assert [firing.step for firing in fired] == [2, 5, 8]
     assert {firing.delivered for firing in fired} == {delivered}
@@ -144,9 +147,6 @@ def test_observing_decides_alike_and_delivers_nothing(mode: Mode, delivered: boo
 
 
 def test_off_decides_nothing() -> None:
-    from pointsman.text import JsonHistory
-    from pointsman.types import WireFormat
-
     history = JsonHistory.of(WireFormat.CHAT, [{"role": "user", "content": "go"}])
     decision, memory = without_models(Guide(GuidancePolicy(mode=Mode.OFF)).turn(history, GuidanceMemory()))
     assert (decision.mode, decision.firing, memory) == (Mode.OFF, None, GuidanceMemory())
@@ -154,18 +154,16 @@ def test_off_decides_nothing() -> None:
 
 def test_a_control_group_is_drawn_by_session_and_recorded() -> None:
     policy = msgspec.structs.replace(ON, control=0.3)
-    arms = [arm_of(f"session-{n}", seed="a", control=0.3) for n in range(1_000)]
+    arms = [arm_of(f"session-{n}", seed=1, control=0.3) for n in range(1_000)]
     assert 0.25 < arms.count(Arm.WITHHELD) / 1_000 < 0.35
     withheld = next(
-        f"session-{n}"
-        for n in range(1_000)
-        if arm_of(f"session-{n}", seed="pointsman", control=0.3) is Arm.WITHHELD
+        f"session-{n}" for n in range(1_000) if arm_of(f"session-{n}", seed=0, control=0.3) is Arm.WITHHELD
     )
     seen = list(decisions("E E E E", policy, session=withheld))
     fired = [decision for decision in seen if decision.firing]
     assert [(decision.arm, decision.addition) for decision in fired] == [(Arm.WITHHELD, "")]
     assert fired[0].to_dict()["arm"] == "withheld"
-    assert arms != [arm_of(f"session-{n}", seed="b", control=0.3) for n in range(1_000)]
+    assert arms != [arm_of(f"session-{n}", seed=2, control=0.3) for n in range(1_000)]
 
 
 @pytest.mark.parametrize(
@@ -178,7 +176,7 @@ def test_a_control_group_is_drawn_by_session_and_recorded() -> None:
     ],
 )
 def test_the_edges_of_the_draw(session: str, control: float, arm: Arm) -> None:
-    assert arm_of(session, seed="x", control=control) is arm
+    assert arm_of(session, seed=0, control=control) is arm
 
 
 def test_a_session_keeps_its_side_when_the_share_changes() -> None:
@@ -287,9 +285,6 @@ def test_at_most_two_questions_are_asked() -> None:
 
 
 def test_a_recommended_tool_that_is_avoided_becomes_a_pattern() -> None:
-    from pointsman.text import JsonHistory
-    from pointsman.types import WireFormat
-
     policy = msgspec.structs.replace(ON, log_tool="view_logs")
     guide = Guide(
         policy,
@@ -328,6 +323,8 @@ def test_a_recommended_tool_that_is_avoided_becomes_a_pattern() -> None:
         ({"error_streak": 1}, "error_streak must be at least 2"),
         ({"errors_in_window": 11}, "cannot exceed"),
         ({"escalate_after": 0}, "escalate_after"),
+        ({"escalate": (Rung.STOP, Rung.STOP)}, "each at most once"),
+        ({"escalate": (Rung.HINT,)}, "each at most once"),
     ],
 )
 def test_a_policy_that_could_not_work_is_refused(wrong: dict[str, float], message: str) -> None:

@@ -15,6 +15,7 @@ from pointsman.guidance import (
     DoomLoopClassifier,
     ErrorStreakClassifier,
     GuidanceContext,
+    GuidancePolicy,
     GuidanceProviderConfig,
     GuidanceTracker,
     HighToolCountClassifier,
@@ -27,6 +28,7 @@ from pointsman.guidance import (
     ThresholdClassifier,
     benchmark_classifier,
     collect_guidance,
+    default_providers,
     run_classifiers,
 )
 from pointsman.trajectory import ToolInvoked
@@ -87,8 +89,6 @@ def test_the_layered_threshold_of_0_8_takes_five_rounds(rounds: int, fires: bool
 
 
 def test_the_default_policy_does_not_wait_for_five_rounds() -> None:
-    from pointsman.guidance import GuidancePolicy, default_providers
-
     breaker = default_providers(GuidancePolicy())[0]
     assert breaker.min_confidence <= breaker.judge.classify(at("a(1)x " * 3)).confidence
 

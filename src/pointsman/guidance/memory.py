@@ -50,7 +50,7 @@ class GuidanceMemory(msgspec.Struct, frozen=True, omit_defaults=True):
     raised: bool = False  # the tier is raised until a person speaks
 
 
-def arm_of(session: str, *, seed: str, control: float) -> Arm:
+def arm_of(session: str, *, seed: int, control: float) -> Arm:
     """Draw a session's side: the same for the same seed and session, everywhere and always.
 
     A caller without a session is treated: without memory there is nothing to compare.

@@ -54,7 +54,7 @@ class GuidancePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     mode: Mode = Mode.OBSERVE
     control: float = 0.0  # share of sessions, 0 to 1, in which guidance is decided and withheld
-    seed: str = "pointsman"  # with the session's id, decides who is in the control group
+    seed: int = 0  # with the session's id, decides who is in the control group
     error_streak: int = 3  # failed calls in a row
     errors_in_window: int = 5  # failed calls …
     error_window: int = 10  # … among as many calls
@@ -64,9 +64,7 @@ class GuidancePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     )
     stall: int = 5  # calls without anything new
     escalate_after: int = 3  # further calls before the next rung: as many as made the first one speak
-    consult: bool = True
-    raise_tier: bool = True
-    stop: bool = False
+    escalate: tuple[Rung, ...] = (Rung.CONSULT,)  # what follows, in order, when a hint did not help
     log_tool: str = ""  # tools of the agent that guidance may point to
     planning_tool: str = ""
     consultation_tool: str = ""
@@ -80,14 +78,15 @@ class GuidancePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
                 raise ConfigError(
                     f"[guidance] {name} must be at least {_COUNTS[name]}, not {getattr(self, name)}"
                 )
+        if Rung.HINT in self.escalate or len(set(self.escalate)) < len(self.escalate):
+            raise ConfigError("[guidance] escalate takes consult, raise_tier and stop, each at most once")
         if self.errors_in_window > self.error_window:
             raise ConfigError("[guidance] errors_in_window cannot exceed error_window: it would never speak")
 
     @property
     def ladder(self) -> tuple[Rung, ...]:
-        """The rungs in order."""
-        on = {Rung.CONSULT: self.consult, Rung.RAISE_TIER: self.raise_tier, Rung.STOP: self.stop}
-        return (Rung.HINT, *(rung for rung, enabled in on.items() if enabled))
+        """The rungs in order, the hint first."""
+        return (Rung.HINT, *self.escalate)
 
     @property
     def trajectory(self) -> TrajectoryAnalysisConfig:

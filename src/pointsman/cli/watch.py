@@ -1,0 +1,112 @@
+"""``pointsman watch``: guidance replayed over recorded runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Final
+
+import msgspec
+import typer
+
+from pointsman.cli.output import FAILED, json_line, print_json, read_lines
+from pointsman.errors import CallerError, MalformedRequest
+from pointsman.evaluation.guidance import Replayed, Row, Run, Summary, replay
+from pointsman.guidance import GuidancePolicy, Guide, Mode
+
+__all__ = ["register"]
+
+_decode: Final = msgspec.json.Decoder(Run).decode
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(watch)
+
+
+def watch(
+    file: Annotated[
+        Path | None, typer.Argument(help="JSON lines of runs, may be gzipped; default: standard input.")
+    ] = None,
+    *,
+    summary: Annotated[
+        bool, typer.Option("--summary", help="Print shares per source and outcome beside four baselines.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --summary: JSON instead of a table.")] = False,
+    control: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Share of runs in which guidance is withheld.")
+    ] = 0.0,
+    seed: Annotated[int, typer.Option(help="Which runs the control share falls on.")] = 0,
+) -> None:
+    """Show where guidance would have spoken in recorded runs: one JSON line for each firing.
+
+    A line has "id" and either "messages" and "format" (chat, responses, messages) or "steps"; for the
+    summary also "source" and "success". A malformed line gives an error object, and the exit code is then 1.
+    """
+    guide = Guide(GuidancePolicy(mode=Mode.ON, control=control, seed=seed))
+    counts = Summary()
+    failed = False
+    for number, raw in read_lines(file):
+        try:
+            run = _read(raw)
+            replayed = replay(run, guide)
+        except CallerError as error:
+            failed = True
+            typer.echo(json_line({"error": {"line": number, "message": str(error)}}), err=summary)
+            continue
+        if summary:
+            counts.add(run, replayed)
+        else:
+            _print_firings(run, replayed)
+    if summary:
+        _print_summary(counts.rows(), as_json=as_json)
+    if failed:
+        raise typer.Exit(FAILED)
+
+
+def _read(raw: bytes) -> Run:
+    try:
+        return _decode(raw)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise MalformedRequest(str(error)) from None
+
+
+def _print_firings(run: Run, replayed: Replayed) -> None:
+    for firing in replayed.firings:
+        line = {
+            "id": run.id,
+            "step": firing.step,
+            "provider": firing.provider,
+            "classifier": firing.classifier,
+            "confidence": firing.confidence,
+            "reason": firing.reason,
+            "delivered": firing.delivered,
+        }
+        typer.echo(json_line(line))
+
+
+def _print_summary(rows: list[Row], *, as_json: bool) -> None:
+    if as_json:
+        print_json(rows)
+        return
+    for line in table_lines(rows):
+        typer.echo(line)
+
+
+_OUTCOMES: Final = {True: "succeeded", False: "failed", None: "unknown outcome"}
+
+
+def table_lines(rows: Iterable[Row]) -> list[str]:
+    """The rows as aligned text, one block per source and outcome."""
+    lines: list[str] = []
+    heading = ""
+    for row in rows:
+        block = f"{row.source or 'no source'}, {_OUTCOMES[row.success]}: {row.runs} runs"
+        if block != heading:
+            heading = block
+            lines += ["", heading, f"  {'rule':32}{'fired':>14}{'first call':>12}{'streak goes on':>18}"]
+        fired = f"{row.fired} ({row.share:.1%})"
+        first = "–" if row.first is None else f"{row.first:g}"
+        goes_on = f"{row.continued} of {row.followed}" if row.followed else "–"
+        lines.append(f"  {row.rule:32}{fired:>14}{first:>12}{goes_on:>18}")
+    return lines[1:]
