@@ -18,8 +18,8 @@ from pointsman.errors import (
     UnknownModel,
     UpstreamError,
 )
-from pointsman.policy import DomainPolicy, Mode, Policy, Verify
-from pointsman.types import Answer, ModelSpec, Need, Reason, Stage, Tier, Turn, WireFormat
+from pointsman.policy import DomainPolicy, Policy, Verify
+from pointsman.types import Answer, Mode, ModelSpec, Need, Reason, Stage, Tier, Turn, WireFormat
 
 __all__ = [
     "Addition",

@@ -1,51 +1,90 @@
-"""Asking a model on behalf of a decision: within a budget, within a time, and never twice the same."""
+"""Asking models on behalf of decisions: never the same twice, within a budget, within a time."""
 
 from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from pointsman.errors import UpstreamError
 from pointsman.models.port import ChatModel, Prompt
-from pointsman.tiers.verification import cache_key
+from pointsman.tiers import Spending, VerificationBudget, cache_key
 from pointsman.types import Answer, Need
 
-__all__ = ["Asker"]
+__all__ = ["Ask", "Questions", "ask_models", "ask_nobody"]
+
+Ask = Callable[[Need], Awaitable[Answer]]
 
 
-class Asker:
-    """Answers needs with chat models; every failure is an ``Answer`` that says which."""
+async def ask_nobody(need: Need) -> Answer:  # noqa: ARG001 - the shape of Ask
+    """Answer for a policy without a model to ask."""
+    return Answer(error="no-model")
 
-    def __init__(self, models: Mapping[str, ChatModel], *, default: str = "", cache: int = 4_096) -> None:
-        """Take models by configured name; ``default`` answers needs that name none."""
-        self._models = models
-        self._default = default
+
+class Questions:
+    """What has been asked: the answers remembered, and what the questions cost so far."""
+
+    def __init__(
+        self, budget: VerificationBudget | None = None, *, price: float = 0.0, cache: int = 4_096
+    ) -> None:
+        """Start with nothing asked.
+
+        Args:
+            budget: What verifying tiers may cost; None allows none.
+            price: Of one verification at most, in the currency of the prices.
+            cache: Answers remembered.
+        """
+        self._budget = budget
+        self._price = price
         self._capacity = cache
-        self._cache: OrderedDict[str, str] = OrderedDict()
+        self._answers: OrderedDict[str, str] = OrderedDict()
+        self.spending = Spending()
 
-    async def __call__(self, need: Need) -> Answer:
-        """Return a model's answer; one that was given before costs nothing."""
-        key = cache_key(need)
-        if known := self._cache.get(key):
-            self._cache.move_to_end(key)
+    def count_request(self, now: float) -> None:
+        """Count a request, whether or not it asks. ``now`` is in seconds since the epoch."""
+        if self._budget is not None:
+            self.spending = self._budget.request(self.spending, now)
+
+    def settled(self, need: Need) -> Answer | None:
+        """The answer given before, or a refusal for want of budget; None when a model is to be asked."""
+        known = self._answers.get(key := cache_key(need))
+        if known is not None:
+            self._answers.move_to_end(key)
             return Answer(known)
-        model = self._models.get(need.model or self._default)
+        if need.kind != "verify_tier":
+            return None
+        if self._budget is None or self._budget.refuses(self.spending, self._price):
+            return Answer(error="budget")
+        self.spending = self._budget.ask(self.spending, self._price)
+        return None
+
+    def keep(self, need: Need, answer: Answer) -> None:
+        """Remember an answer; a failure is worth another try next time."""
+        if not answer.ok:
+            return
+        self._answers[cache_key(need)] = answer.text
+        if len(self._answers) > self._capacity:
+            self._answers.popitem(last=False)
+
+
+def ask_models(models: Mapping[str, ChatModel], *, default: str = "") -> Ask:
+    """Return what answers needs with chat models; every failure is an ``Answer`` that says which.
+
+    Args:
+        models: By configured name.
+        default: Name of the model for needs that name none.
+    """
+
+    async def ask(need: Need) -> Answer:
+        model = models.get(need.model or default)
         if model is None:
             return Answer(error="no-model")
-        answer = await _complete(model, need)
-        if answer.ok:
-            self._cache[key] = answer.text
-            if len(self._cache) > self._capacity:
-                self._cache.popitem(last=False)
-        return answer
+        prompt = Prompt(system=need.system, text=need.text, max_tokens=need.max_tokens, labels=need.labels)
+        began = time.perf_counter()
+        try:
+            text = await model.complete(prompt, timeout=need.timeout_ms / 1000)
+        except UpstreamError as error:
+            return Answer(error=str(error), elapsed_ms=(time.perf_counter() - began) * 1e3)
+        return Answer(text, elapsed_ms=(time.perf_counter() - began) * 1e3)
 
-
-async def _complete(model: ChatModel, need: Need) -> Answer:
-    prompt = Prompt(system=need.system, text=need.text, max_tokens=need.max_tokens, labels=need.labels)
-    began = time.perf_counter()
-    try:
-        text = await model.complete(prompt, timeout=need.timeout_ms / 1000)
-    except UpstreamError as error:
-        return Answer(error=str(error), elapsed_ms=(time.perf_counter() - began) * 1e3)
-    return Answer(text, elapsed_ms=(time.perf_counter() - began) * 1e3)
+    return ask

@@ -4,21 +4,42 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
-from pointsman.config import Config
+from pointsman.asking import Questions
+from pointsman.config import Config, VerifySpec
 from pointsman.domains import DomainSet, ModelProfile, default_domains, parse_domains, parse_profile
-from pointsman.engine import Engine
+from pointsman.engine import BYTES_PER_TOKEN, Engine
 from pointsman.errors import ConfigError
 from pointsman.evidence import ReMatcher, Scanner, SignalTable
+from pointsman.guidance import GuidancePolicy
 from pointsman.ledger import Retention, SqliteLedger
-from pointsman.policy import DomainPolicy, Mode, Policy, Verify
+from pointsman.policy import DomainPolicy, Policy, Verify
 from pointsman.runtime import Runtime
 from pointsman.sessions import MemorySessions
-from pointsman.tiers import BUILTIN_PROFILES, TierProfile, builtin_profile, load_profile
+from pointsman.tiers import (
+    BUILTIN_PROFILES,
+    TierProfile,
+    VerificationBudget,
+    builtin_profile,
+    load_profile,
+)
+from pointsman.tiers.profile import Margin
+from pointsman.types import Mode, ModelSpec
 
-__all__ = ["build_engine", "build_policy", "build_runtime", "default_policy", "read_profile"]
+__all__ = [
+    "build_engine",
+    "build_policy",
+    "build_questions",
+    "build_runtime",
+    "default_policy",
+    "read_profile",
+]
+
+#: Stands for a model whose price nobody knows, as in a library where the caller does the asking.
+_FREE: Final = ModelSpec("", "", "")
 
 log = logging.getLogger(__name__)
 
@@ -61,12 +82,30 @@ def build_policy(config: Config) -> Policy:
     profile = read_profile(tiers.profile)
     if tiers.boundaries is not None:
         profile = msgspec.structs.replace(profile, boundaries=tiers.boundaries)
+    if tiers.verify is not None:
+        profile = _verifying(profile, tiers.verify)
     return Policy(
         profile=profile,
         models=config.models,
         ladder=tiers.models,
         verify=_verify(config),
         domains=_domains(config),
+        guidance=_guidance(config),
+    )
+
+
+def _guidance(config: Config) -> GuidancePolicy | None:
+    spec = config.guidance
+    if spec.mode == "off":
+        return None
+    return GuidancePolicy(
+        mode=Mode(spec.mode),
+        control=spec.control,
+        seed=str(spec.seed),
+        consult="consult" in spec.escalate,
+        raise_tier="raise_tier" in spec.escalate,
+        stop="stop" in spec.escalate,
+        poll_tools=tuple(sorted(spec.poll_tools)),
     )
 
 
@@ -97,6 +136,29 @@ def _profiles(config: Config, domains: DomainSet) -> dict[str, ModelProfile]:
     return found
 
 
+def _verifying(profile: TierProfile, spec: VerifySpec) -> TierProfile:
+    """The profile with the margin and the patience of the configuration."""
+    verification = msgspec.structs.replace(profile.verification, timeout_ms=spec.timeout_ms)
+    escalation = profile.escalation
+    if isinstance(escalation, Margin):
+        escalation = msgspec.structs.replace(escalation, within=spec.margin)
+    return msgspec.structs.replace(profile, verification=verification, escalation=escalation)
+
+
+def build_questions(policy: Policy) -> Questions:
+    """Return the budget of a policy's verification, with nothing asked yet."""
+    verify = policy.verify
+    if verify is None:
+        return Questions()
+    rules = policy.profile.verification
+    model = policy.models.get(verify.model, _FREE)
+    # What goes in is the rubric and the cut text, what comes out a label.
+    read = (len(rules.rubric) + rules.cut) / BYTES_PER_TOKEN
+    price = (read * model.price_in + rules.max_tokens * model.price_out) / 1e6
+    budget = VerificationBudget(share=verify.share, money_per_day=verify.money_per_day)
+    return Questions(budget, price=price, cache=verify.cache)
+
+
 def _verify(config: Config) -> Verify | None:
     spec = config.tiers.verify
     if spec is None:
@@ -124,4 +186,5 @@ def build_runtime(config: Config) -> Runtime:
         retention=Retention(keep_days=spec.keep_days, max_mb=spec.max_mb),
     )
     sessions = MemorySessions(size=config.sessions.size, ttl=config.sessions.ttl)
-    return Runtime(build_engine(build_policy(config)), sessions=sessions, ledger=ledger)
+    policy = build_policy(config)
+    return Runtime(build_engine(policy), sessions=sessions, ledger=ledger, questions=build_questions(policy))

@@ -6,11 +6,12 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pointsman.assembly import build_engine, default_policy
+from pointsman.asking import Ask, ask_nobody
+from pointsman.assembly import build_engine, build_questions, default_policy
 from pointsman.decision import Decision
 from pointsman.ledger import Ledger, MemoryLedger
 from pointsman.policy import Policy
-from pointsman.runtime import Ask, Runtime, ask_nobody, drive
+from pointsman.runtime import Runtime, drive
 from pointsman.sessions import MemorySessions, SessionStore
 from pointsman.text import turn_from_body, turn_from_text
 from pointsman.types import Answer, Need, Turn, WireFormat
@@ -43,11 +44,13 @@ class Pointsman:
             sessions: Where memory is kept; by default in this process.
             ledger: Where decisions are appended; by default the last 10,000 in memory.
         """
+        policy = policy or default_policy()
         self.runtime = Runtime(
-            build_engine(policy or default_policy()),
+            build_engine(policy),
             sessions=sessions or MemorySessions(),
             ledger=ledger or MemoryLedger(),
             ask=ask_async,
+            questions=build_questions(policy),
         )
         self._ask = ask or _nobody
 

@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from pointsman.domains import DomainDecision
+from pointsman.guidance import GuidanceDecision
 from pointsman.tiers import TierDecision
 from pointsman.types import Reason, WireFormat
 
@@ -45,5 +46,5 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     script: str = ""
     elapsed_us: float = 0.0  # CPU-side time spent deciding, verification excluded
     domains: DomainDecision | None = None
-    guidance: dict[str, object] | None = None
+    guidance: GuidanceDecision | None = None
     capabilities: dict[str, object] | None = None

@@ -14,25 +14,25 @@ from pointsman.decision import Addition, Decision
 from pointsman.domains import DomainDecision, DomainMemory, DomainTracker
 from pointsman.errors import UnknownModel
 from pointsman.evidence import Scanner
-from pointsman.policy import DomainPolicy, Mode, Policy
+from pointsman.guidance import GuidanceDecision, GuidanceMemory, Guide
+from pointsman.policy import DomainPolicy, Policy
+from pointsman.routing.chain import Requirements
+from pointsman.routing.choice import InUse, choose_models
+from pointsman.routing.stickiness import Load
 from pointsman.text.extract import Extracted, extract
-from pointsman.tiers import TierDecision, TierJudge
-from pointsman.types import Answer, Evidence, Need, Reason, Script, Stage, Tier, Turn
+from pointsman.tiers import TierDecision, TierJudge, asks_to_decide, forced_tier
+from pointsman.types import Answer, Evidence, Mode, Need, Reason, Script, Stage, Tier, Turn
 
 __all__ = ["Decided", "Engine", "Memory"]
 
 #: What serves a request whose tier could not be decided. Source: seed, "Failure modes".
 FAILED_TIER: Final = Tier.MEDIUM
 
-AUTO: Final = frozenset({"auto", "pointsman/auto", "pointsman", ""})
+#: Tokens of an answer, for weighing a change of model: what agents' answers have in the middle.
+ANSWER: Final = 500
 
-#: Source: seed, "Fallback Chain".
-FALLBACK_CHAIN: Final = {
-    Tier.SIMPLE: (Tier.SIMPLE, Tier.MEDIUM, Tier.COMPLEX),
-    Tier.MEDIUM: (Tier.MEDIUM, Tier.COMPLEX),
-    Tier.COMPLEX: (Tier.COMPLEX, Tier.REASONING),
-    Tier.REASONING: (Tier.REASONING,),
-}
+#: A byte of JSON is a quarter of a token, as everywhere (docs/explanation/evidence.md).
+BYTES_PER_TOKEN: Final = 4
 
 _NO_WORDS: Final = Extracted("", -1, ())
 _NO_EVIDENCE: Final = Evidence("", 0, 0, 0, 0, 0, Script.NONE)
@@ -41,8 +41,12 @@ _NO_EVIDENCE: Final = Evidence("", 0, 0, 0, 0, 0, Script.NONE)
 class Memory(msgspec.Struct, frozen=True, omit_defaults=True):
     """What one session remembers between turns; plain JSON values."""
 
-    domains: DomainMemory = DomainMemory()
+    model: str = ""  # configured name of the model in use
+    message: str = ""  # identity of the latest user message
+    turns: int = 0  # user messages so far
     enriched_at: int = -1  # messages in the history when the current user message was enriched
+    domains: DomainMemory = DomainMemory()
+    guidance: GuidanceMemory = GuidanceMemory()
 
 
 class Decided(NamedTuple):
@@ -64,6 +68,8 @@ class _Draft:
         self.tier: TierDecision | None = None
         self.chain: tuple[str, ...] = ()
         self.domains: DomainDecision | None = None
+        self.guidance: GuidanceDecision | None = None
+        self.reasons: list[Reason] = []
         self.additions: list[Addition] = []
         self.abstained: list[Reason] = []
 
@@ -71,6 +77,11 @@ class _Draft:
     def message_key(self) -> str:
         """Identity of the user message; the same on every tool iteration."""
         return self.turn.message_id or self.words.key
+
+    @property
+    def same_message(self) -> bool:
+        """Whether this request goes on with the work on the user message before it."""
+        return bool(self.message_key) and self.message_key == self.memory.message
 
     def abstain(self, part: str, error: Exception) -> None:
         self.abstained.append(Reason(f"{part}.failed", f"{type(error).__name__}: {error}"))
@@ -87,6 +98,7 @@ class Engine:
         self._ids = tuple(signal.id for signal in scanner.table.signals)
         self._judge = TierJudge(policy.profile, scanner.table)
         self._tracker = DomainTracker(policy.domains.domains, scanner.table) if policy.domains else None
+        self._guide = Guide(policy.guidance) if policy.guidance else None
 
     def decide(self, turn: Turn, memory: Memory, decision_id: str) -> Generator[Need, Answer, Decided]:
         """Decide one turn.
@@ -96,10 +108,12 @@ class Engine:
         """
         draft = _Draft(turn, memory)
         self._read(draft)
+        if self._guide:
+            yield from self._guide_agent(draft, self._guide)
         yield from self._choose_model(draft)
         if self.policy.domains and self._tracker:
             self._find_domains(draft, self.policy.domains, self._tracker)
-        return Decided(self._decision(draft, decision_id), draft.memory, draft.words)
+        return Decided(self._decision(draft, decision_id), self._remembered(draft), draft.words)
 
     def _read(self, draft: _Draft) -> None:
         try:
@@ -108,17 +122,60 @@ class Engine:
         except Exception as error:  # noqa: BLE001 - a text that cannot be read is decided as an empty one
             draft.abstain("evidence", error)
 
+    def _guide_agent(self, draft: _Draft, guide: Guide) -> Generator[Need, Answer, None]:
+        turn, before = draft.turn, draft.memory
+        try:
+            decided, kept = yield from guide.turn(turn.history, before.guidance, session=turn.session)
+        except Exception as error:  # noqa: BLE001 - a request goes on without guidance
+            draft.abstain("guidance", error)
+            return
+        draft.memory = msgspec.structs.replace(before, guidance=kept)
+        draft.guidance = decided
+        draft.reasons.extend(decided.reasons)
+        draft.abstained.extend(decided.abstained)
+        if decided.addition:
+            draft.additions.append(Addition("guidance", decided.addition))
+
     def _choose_model(self, draft: _Draft) -> Generator[Need, Answer, None]:
         asked = draft.turn.model
-        if forced := forced_tier(asked):
+        forced = forced_tier(asked)
+        if forced:
             draft.tier = _without_rules(forced, 1.0, "forced by the model id", Stage.FORCED)
-        elif asked in AUTO:
-            yield from self._judge_tier(draft)
-        elif asked not in self.policy.models:
+        elif asks_to_decide(asked):
+            draft.tier = yield from self._judge_tier(draft)
+        elif asked in self.policy.models:
+            draft.chain = (asked,)
+            return
+        else:
             raise _unknown_model(asked, self.policy)
-        draft.chain = self._chain(draft.tier) if draft.tier else (asked,)
+        self._choose_chain(draft, draft.tier.tier, free=not forced)
 
-    def _judge_tier(self, draft: _Draft) -> Generator[Need, Answer, None]:
+    def _choose_chain(self, draft: _Draft, decided: Tier, *, free: bool) -> None:
+        turn, policy = draft.turn, self.policy
+        raised = free and draft.guidance is not None and draft.guidance.raise_tier
+        tier = _one_up(decided) if raised else decided
+        if raised:
+            draft.reasons.append(Reason("guidance.raise-tier", f"stuck: {tier} instead of {decided}"))
+        tokens = turn.size // BYTES_PER_TOKEN
+        choice = choose_models(
+            tier,
+            policy.ladder,
+            policy.models,
+            Requirements(tokens, turn.abilities, turn.format),
+            self._in_use(draft, tokens, raised=raised) if free else None,
+        )
+        draft.chain = choice.models
+        draft.reasons.extend(choice.reasons)
+
+    def _in_use(self, draft: _Draft, tokens: int, *, raised: bool) -> InUse | None:
+        memory = draft.memory
+        if not memory.model:
+            return None
+        # A conversation is expected to go on for as long as it has: nothing else is known of it.
+        load = Load(tokens, fresh=draft.evidence.tokens, output=ANSWER, turns=max(memory.turns, 1))
+        return InUse(memory.model, in_tool_loop=draft.same_message and not raised, load=load)
+
+    def _judge_tier(self, draft: _Draft) -> Generator[Need, Answer, TierDecision]:
         try:
             if self.policy.verify is None:
                 tier = self._judge.by_rules(draft.evidence)
@@ -127,12 +184,8 @@ class Engine:
         except Exception as error:  # noqa: BLE001 - the seed serves what it cannot classify with MEDIUM
             draft.abstain("tiers", error)
             tier = _without_rules(FAILED_TIER, 0.5, "deciding failed", Stage.FALLBACK)
-        draft.tier = tier
         draft.abstained.extend(reason for reason in tier.reasons if reason.code.startswith("tiers.abstained"))
-
-    def _chain(self, tier: TierDecision) -> tuple[str, ...]:
-        named = (self.policy.ladder.get(step) for step in FALLBACK_CHAIN[tier.tier])
-        return tuple(dict.fromkeys(model for model in named if model))
+        return tier
 
     def _find_domains(self, draft: _Draft, policy: DomainPolicy, tracker: DomainTracker) -> None:
         before = draft.memory
@@ -152,6 +205,15 @@ class Engine:
         if policy.mode is Mode.ON and first and decided.enrichment:
             draft.additions.append(Addition("domains", decided.enrichment))
 
+    def _remembered(self, draft: _Draft) -> Memory:
+        memory, key = draft.memory, draft.message_key
+        return msgspec.structs.replace(
+            memory,
+            model=draft.chain[0] if draft.tier and draft.chain else memory.model,
+            message=key or memory.message,
+            turns=memory.turns + (bool(key) and not draft.same_message),
+        )
+
     def _decision(self, draft: _Draft, decision_id: str) -> Decision:
         turn, evidence = draft.turn, draft.evidence
         return Decision(
@@ -164,6 +226,7 @@ class Engine:
             tier=draft.tier,
             chain=draft.chain,
             additions=tuple(draft.additions),
+            reasons=tuple(draft.reasons),
             abstained=tuple(draft.abstained),
             signals=self._signal_ids(evidence.hits),
             characters=evidence.characters,
@@ -172,6 +235,7 @@ class Engine:
             questions=evidence.questions,
             script=evidence.script,
             domains=draft.domains,
+            guidance=draft.guidance,
         )
 
     def _signal_ids(self, hits: int) -> tuple[str, ...]:
@@ -183,10 +247,8 @@ class Engine:
         return tuple(ids)
 
 
-def forced_tier(model: str) -> Tier | None:
-    """The tier a model id names: ``simple``, ``pointsman/simple``, and the seed's own prefix."""
-    name = model.removeprefix("pointsman/").removeprefix("claw-llm-router/").upper()
-    return Tier(name) if name in Tier.__members__ else None
+def _one_up(tier: Tier) -> Tier:
+    return list(Tier)[min(tier.rank + 1, len(Tier) - 1)]
 
 
 def _without_rules(tier: Tier, confidence: float, why: str, stage: Stage) -> TierDecision:

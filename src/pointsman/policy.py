@@ -9,24 +9,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 import msgspec
 
 from pointsman.domains import PERMISSIVE, DomainSet, ModelProfile
 from pointsman.evidence import Signal
+from pointsman.guidance import GuidancePolicy
 from pointsman.tiers import TierProfile
-from pointsman.types import ModelSpec, Tier
+from pointsman.types import Mode, ModelSpec, Tier
 
-__all__ = ["DomainPolicy", "Mode", "Policy", "Verify"]
-
-
-class Mode(StrEnum):
-    """What a part that may add text to a prompt does."""
-
-    OFF = "off"
-    OBSERVE = "observe"  # decide and record, add nothing
-    ON = "on"
+__all__ = ["DomainPolicy", "Policy", "Verify"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +54,7 @@ class Policy:
     ladder: Mapping[Tier, str] = field(default_factory=dict)  # tier -> configured model name
     verify: Verify | None = None  # None: no model is ever asked
     domains: DomainPolicy | None = None  # None: domains are off
+    guidance: GuidancePolicy | None = None  # None: guidance is off
 
     def signals(self) -> Iterator[Signal]:
         """Every signal some part of the policy listens for."""

@@ -6,24 +6,23 @@ import itertools
 import logging
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Callable, Generator
 from typing import Final, TypeVar
 
 import msgspec
 
+from pointsman.asking import Ask, Questions, ask_nobody
 from pointsman.decision import Decision
-from pointsman.engine import Engine, Memory
+from pointsman.engine import Decided, Engine, Memory
 from pointsman.ledger.port import Ledger, PromptText
 from pointsman.sessions.port import SessionStore
 from pointsman.types import Answer, Need, Turn
 
-__all__ = ["Ask", "Runtime", "drive", "drive_async", "new_ids"]
+__all__ = ["Runtime", "drive", "drive_async", "new_ids"]
 
 log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
-Ask = Callable[[Need], Awaitable[Answer]]
-
 _encode_memory: Final = msgspec.json.Encoder().encode
 _decode_memory: Final = msgspec.json.Decoder(Memory).decode
 
@@ -55,24 +54,6 @@ def new_ids() -> Callable[[], str]:
     return lambda: f"d-{process}-{next(counter):x}"
 
 
-def _timed(steps: Generator[Need, Answer, Result], waits: list[float]) -> Generator[Need, Answer, Result]:
-    """Pass needs and answers through, noting the seconds each answer took."""
-    try:
-        need = next(steps)
-        while True:
-            asked = time.perf_counter()
-            answer = yield need
-            waits.append(time.perf_counter() - asked)
-            need = steps.send(answer)
-    except StopIteration as end:
-        return end.value  # type: ignore[no-any-return]
-
-
-async def ask_nobody(need: Need) -> Answer:  # noqa: ARG001 - the shape of Ask
-    """Answer for a policy without a model to ask."""
-    return Answer(error="no-model")
-
-
 class Runtime:
     """Decides turns: loads a session's memory, runs the engine, keeps memory and decision.
 
@@ -86,11 +67,13 @@ class Runtime:
         sessions: SessionStore,
         ledger: Ledger,
         ask: Ask = ask_nobody,
+        questions: Questions | None = None,
     ) -> None:
         self.engine = engine
         self.ledger = ledger
         self.sessions = sessions
         self.ask = ask
+        self.questions = questions or Questions()
         self.failures = 0  # times the memory of a session could not be read or kept
         self._new_id = new_ids()
 
@@ -103,17 +86,35 @@ class Runtime:
             UnknownModel: the caller asked for a model that is neither a tier nor configured.
         """
         started = time.perf_counter()
-        engine = self.engine
         memory = self._remember(turn.session)
-        waits: list[float] = []
-        decided = yield from _timed(engine.decide(turn, memory, self._new_id()), waits)
+        self.questions.count_request(turn.arrived_at)
+        decided, waited = yield from self._asking(self.engine.decide(turn, memory, self._new_id()))
         self._keep(turn.session, decided.memory)
-        elapsed = time.perf_counter() - started - sum(waits)
-        decision = msgspec.structs.replace(decided.decision, elapsed_us=elapsed * 1e6)
+        elapsed = (time.perf_counter() - started - waited) * 1e6
+        decision = msgspec.structs.replace(decided.decision, elapsed_us=elapsed)
         self.ledger.append(decision)
         if decided.words.text:
             self.ledger.append(PromptText(decision=decision.id, text=decided.words.text))
         return decision
+
+    def _asking(
+        self, steps: Generator[Need, Answer, Decided]
+    ) -> Generator[Need, Answer, tuple[Decided, float]]:
+        """Run a decision, passing on only questions that must be asked. Returns also the seconds waited."""
+        waited = 0.0
+        questions = self.questions
+        try:
+            need = next(steps)
+            while True:
+                answer = questions.settled(need)
+                if answer is None:
+                    asked = time.perf_counter()
+                    answer = yield need
+                    waited += time.perf_counter() - asked
+                    questions.keep(need, answer)
+                need = steps.send(answer)
+        except StopIteration as end:
+            return end.value, waited
 
     async def decide(self, turn: Turn) -> Decision:
         """Decide one turn, asking models as configured. Raises what ``steps`` raises."""

@@ -22,6 +22,7 @@ __all__ = [
     "Evidence",
     "History",
     "Message",
+    "Mode",
     "ModelSpec",
     "Need",
     "Reason",
@@ -68,6 +69,14 @@ class Role(StrEnum):
     USER = "user"
     ASSISTANT = "assistant"
     TOOL = "tool"
+
+
+class Mode(StrEnum):
+    """What a part that may add text to a prompt does. Other people's prompts are not changed unasked."""
+
+    OFF = "off"
+    OBSERVE = "observe"  # decide and record, change nothing
+    ON = "on"
 
 
 class Stage(StrEnum):
@@ -163,6 +172,8 @@ class Turn(msgspec.Struct, frozen=True):
     session: str = ""
     arrived_at: float = 0.0  # seconds since the epoch; time arrives inside the turn
     message_id: str = ""  # identity of the user message, where the caller knows it
+    size: int = 0  # bytes of the request
+    abilities: frozenset[str] = frozenset()  # what it needs of a model: "tools", "vision", "structured"
 
 
 class Evidence(msgspec.Struct, frozen=True, gc=False):

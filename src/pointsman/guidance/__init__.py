@@ -27,7 +27,7 @@ from pointsman.guidance.decide import GuidanceDecision, Guide, without_models
 from pointsman.guidance.effect import Effect, Followed, compare, streak_continues
 from pointsman.guidance.ladder import Firing, FollowUp
 from pointsman.guidance.memory import Arm, GuidanceMemory, arm_of
-from pointsman.guidance.policy import GuidancePolicy, Mode, Rung, default_providers
+from pointsman.guidance.policy import GuidancePolicy, Rung, default_providers
 from pointsman.guidance.providers import (
     ConsultationPromptProvider,
     DiagnosticSignalProvider,
@@ -39,6 +39,7 @@ from pointsman.guidance.providers import (
 )
 from pointsman.guidance.results import ClassificationResult
 from pointsman.guidance.runner import ClassifierBenchmark, benchmark_classifier, run_classifiers
+from pointsman.types import Mode
 
 __all__ = [
     "AllOfClassifier",

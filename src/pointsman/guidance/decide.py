@@ -11,10 +11,10 @@ from pointsman.guidance.collect import Judgement, judge_all
 from pointsman.guidance.context import GuidanceContext
 from pointsman.guidance.ladder import Firing, FollowUp, Ladder, follow_up_of, still_valid
 from pointsman.guidance.memory import Arm, GuidanceMemory, arm_of
-from pointsman.guidance.policy import GuidancePolicy, Mode, Rung, default_providers
+from pointsman.guidance.policy import GuidancePolicy, Rung, default_providers
 from pointsman.guidance.providers import GuidanceProviderConfig
 from pointsman.trajectory import TrajectoryAnalysis, TrajectoryBuilder, observe, recommended
-from pointsman.types import Answer, History, Need, Reason
+from pointsman.types import Answer, History, Mode, Need, Reason
 
 __all__ = ["GuidanceDecision", "Guide", "without_models"]
 

@@ -21,16 +21,9 @@ from pointsman.guidance.providers import (
     GuidanceProviderConfig,
 )
 from pointsman.trajectory import TrajectoryAnalysisConfig
+from pointsman.types import Mode
 
 __all__ = ["GuidancePolicy", "Mode", "Rung", "default_providers"]
-
-
-class Mode(StrEnum):
-    """What guidance may do. Other people's requests are not changed unasked."""
-
-    OFF = "off"
-    OBSERVE = "observe"  # decide and record, change nothing
-    ON = "on"
 
 
 class Rung(StrEnum):

@@ -14,7 +14,7 @@ import msgspec
 from pointsman.tiers.ladder import FALLBACK_CHAIN
 from pointsman.types import ModelSpec, Reason, Tier, WireFormat
 
-__all__ = ["Chain", "Requirements", "model_chain"]
+__all__ = ["Chain", "Requirements", "lacks", "model_chain"]
 
 _TIERS: Final = tuple(Tier)
 
@@ -50,9 +50,9 @@ def model_chain(
     for names in (named, cheaper):
         able = []
         for name in names:
-            lacks = list(_lacks(models[name], needed))
-            skipped += lacks
-            if not lacks:
+            missing = list(lacks(models[name], needed))
+            skipped += missing
+            if not missing:
                 able.append(name)
         if able:
             return Chain(tuple(able), tuple(skipped))
@@ -69,7 +69,7 @@ def _named(tiers: Iterable[Tier], ladder: Mapping[Tier, str]) -> tuple[str, ...]
     return tuple(dict.fromkeys(ladder[tier] for tier in tiers if tier in ladder))
 
 
-def _lacks(model: ModelSpec, needed: Requirements) -> Iterator[Reason]:
+def lacks(model: ModelSpec, needed: Requirements) -> Iterator[Reason]:
     """Why a model cannot serve. What is not known of a model is not held against it."""
     if model.window is not None and needed.tokens > model.window:
         fits = f"{needed.tokens} tokens do not fit its window of {model.window}"

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from pointsman.decision import Addition, Decision
+from pointsman.guidance import Arm, GuidanceDecision
 from pointsman.ledger import Attempt, Ledger, Outcome, PromptText
 from pointsman.tiers import TierDecision
-from pointsman.types import Reason, Stage, Tier, WireFormat
+from pointsman.types import Mode, Reason, Stage, Tier, WireFormat
 
 __all__ = ["a_decision", "an_attempt", "ledger_checks"]
 
@@ -37,7 +38,7 @@ def a_decision(decision_id: str, *, at: float = 0.0, session: str = "s") -> Deci
         signals=("default/code/function",),
         characters=3,
         elapsed_us=12.5,
-        guidance={"fired": ["error_streak"], "count": 3},
+        guidance=GuidanceDecision(mode=Mode.ON, arm=Arm.TREATED, addition="Try another tool."),
     )
 
 

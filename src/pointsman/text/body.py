@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
@@ -15,6 +16,10 @@ from pointsman.types import Role, Turn, WireFormat
 __all__ = ["turn_from_body", "turn_from_text"]
 
 _ABSENT: Final = msgspec.Raw()
+_NOTHING: Final[frozenset[str]] = frozenset()
+_IMAGE: Final = re.compile(rb'"type"\s*+:\s*+"(?:image|image_url|input_image)"')
+#: Chat's ``response_format``, Responses' ``text.format`` and Messages' ``output_format`` agree on these.
+_STRUCTURED: Final = re.compile(rb'"type"\s*+:\s*+"json_(?:schema|object)"')
 
 
 class _Chat(msgspec.Struct, gc=False):
@@ -94,7 +99,27 @@ def turn_from_body(
         raise MalformedRequest(f"{reason} at {place or '`$`'} of the request body", param=field) from None
     except (msgspec.DecodeError, UnicodeError) as error:
         raise MalformedRequest(f"the request body is not valid JSON: {error}") from None
-    return Turn(wire, history, system, tools, model, session, arrived_at)
+    return Turn(
+        format=wire,
+        history=history,
+        system=system,
+        tools=tools,
+        model=model,
+        session=session,
+        arrived_at=arrived_at,
+        size=len(data),
+        abilities=_abilities(data, tools),
+    )
+
+
+def _abilities(data: bytes, tools: tuple[str, ...]) -> frozenset[str]:
+    """What a request needs of a model. Quotes inside a text are escaped, so a text cannot look like these."""
+    needed = {"tools"} if tools else set()
+    if b"image" in data and _IMAGE.search(data):  # the first test is ten times the faster
+        needed.add("vision")
+    if b"json_" in data and _STRUCTURED.search(data):
+        needed.add("structured")
+    return frozenset(needed) if needed else _NOTHING
 
 
 def turn_from_text(text: str, *, system: str = "", session: str = "", arrived_at: float = 0.0) -> Turn:
