@@ -1,0 +1,262 @@
+"""From raw scores to the probability that a capability is needed.
+
+One logistic per registry, one offset per capability:
+
+``p = sigmoid(slope · own score + rival · best other score + intercept + offset)``. The rival's term
+matters: a score of 0.4 is a near certainty when the next is 0.05, and a coin toss when it is 0.4 too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from pointsman.capabilities.index import HeldOut
+from pointsman.errors import ConfigError
+
+__all__ = ["Calibration", "Observation", "default_calibration", "fit", "observe", "observe_held_out"]
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One capability's score for one task, the best score of the others, and whether the task needs it."""
+
+    capability: int  # position in the registry
+    own: float
+    other: float
+    needed: bool
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Parameters of the logistic. ``index`` names the kind of index they were fitted for."""
+
+    index: str
+    slope: float
+    rival: float
+    intercept: float
+    offsets: Mapping[str, float] = field(default_factory=dict)  # by capability name
+    registry: str = ""  # version of the registry it was fitted on; "" for defaults
+
+    def probabilities(self, scores: Sequence[float], names: Sequence[str]) -> list[float]:
+        """One probability per capability, in the order of ``names``."""
+        offset = self.offsets.get
+        return [
+            _sigmoid(self.slope * own + self.rival * other + self.intercept + offset(name, 0.0))
+            for (own, other), name in zip(pairs(scores), names, strict=True)
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """The calibration as JSON values, as ``pointsman fit capabilities`` writes it."""
+        return {
+            "kind": "capabilities",
+            "index": self.index,
+            "registry": self.registry,
+            "slope": self.slope,
+            "rival": self.rival,
+            "intercept": self.intercept,
+            "offsets": dict(self.offsets),
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Calibration:
+        """Read ``to_json`` back.
+
+        Raises:
+            ConfigError: a field is missing or no number.
+        """
+        try:
+            return cls(
+                index=str(value["index"]),
+                slope=float(value["slope"]),
+                rival=float(value["rival"]),
+                intercept=float(value["intercept"]),
+                offsets={str(name): float(each) for name, each in value.get("offsets", {}).items()},
+                registry=str(value.get("registry", "")),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ConfigError(
+                f"this is no calibration of capabilities: {error!r}",
+                hint="write one with: pointsman fit capabilities",
+            ) from None
+
+
+#: Where no examples can be held out: fitted on instructions alone of CLINC150, MetaTool and BANKING77
+#: together (docs/decisions/0052). The first that matches the beginning of an index's name applies.
+_DEFAULTS: Final = (
+    ("kernel/all-MiniLM", (66.0, -25.0, -4.6)),
+    ("kernel/", (55.0, -18.0, -4.7)),
+    ("lexical/", (26.0, -9.4, -4.6)),
+)
+
+
+def default_calibration(index: str) -> Calibration:
+    """The calibration of an index nothing is known about."""
+    for beginning, parameters in _DEFAULTS:
+        if index.startswith(beginning):
+            return Calibration(index, *parameters)
+    raise ConfigError(
+        f'no calibration for the index "{index}"',
+        hint="fit one: pointsman fit capabilities",
+    )
+
+
+def pairs(scores: Sequence[float]) -> list[tuple[float, float]]:
+    """Each score beside the best of the others (0 when there is no other)."""
+    best = max(scores, default=0.0)
+    first = next((at for at, score in enumerate(scores) if score == best), -1)
+    second = max((score for at, score in enumerate(scores) if at != first), default=0.0)
+    return [(score, second if at == first else best) for at, score in enumerate(scores)]
+
+
+def observe(scores: Sequence[float], needs: Collection[int]) -> list[Observation]:
+    """What one task with known needs teaches.
+
+    The needed capabilities and their strongest rivals one by one; the many others as a single observation at
+    their mean, or fitting would take a registry's size times longer to learn the same.
+    """
+    seen = pairs(scores)
+    ranked = sorted(range(len(scores)), key=lambda at: (-scores[at], at))
+    strongest, rest = ranked[: _RIVALS + len(needs)], ranked[_RIVALS + len(needs) :]
+    rest = [at for at in rest if at not in needs]
+    observations = [Observation(at, *seen[at], at in needs) for at in sorted({*needs, *strongest})]
+    if rest:
+        mean = sum(scores[at] for at in rest) / len(rest)
+        observations.append(Observation(rest[0], mean, seen[rest[0]][1], needed=False, weight=len(rest)))
+    return observations
+
+
+def observe_held_out(held_out: Iterable[HeldOut]) -> list[Observation]:
+    """What guides teach about themselves.
+
+    A positive example is seen twice: with its capability, and as though the registry did not hold it, which
+    makes it a task that nothing serves. Without the second view low scores would never be met, and a task
+    from another world would be given a probability that means nothing.
+    """
+    observations: list[Observation] = []
+    for each in held_out:
+        if not each.positive:
+            own, other = pairs(each.scores)[each.capability]
+            observations.append(Observation(each.capability, own, other, needed=False))
+            continue
+        observations += observe(each.scores, (each.capability,))
+        absent = list(each.scores)
+        absent[each.capability] = _ABSENT
+        observations += [
+            replace(seen, weight=seen.weight * _NOTHING_SERVES)
+            for seen in observe(absent, ())
+            if seen.capability != each.capability
+        ]
+    return observations
+
+
+def fit(
+    observations: Sequence[Observation], start: Calibration, *, names: Sequence[str], registry: str = ""
+) -> Calibration:
+    """Fit the logistic by damped Newton; ``start`` is the centre of a weak Gaussian prior.
+
+    With no observations the result is ``start``; with a handful it stays near it.
+    """
+    prior = (start.slope, start.rival, start.intercept)
+    rows = [((each.own, each.other, 1.0), each.needed, each.weight) for each in observations]
+    theta = list(prior)
+    for _ in range(_NEWTON_STEPS):
+        before, theta = theta, _newton(theta, prior, rows)
+        if max(abs(now - was) for now, was in zip(theta, before, strict=True)) < _CONVERGED:
+            break
+    slope, rival, intercept = theta
+    fitted = Calibration(start.index, slope, rival, intercept, registry=registry)
+    return replace(fitted, offsets=_offsets(observations, fitted, names))
+
+
+_RIVALS: Final = 3  # the rest are so far below that they carry no information
+_ABSENT: Final = -1.0  # below any score
+#: How many tasks that nothing serves are expected for each that something does: one in ten.
+_NOTHING_SERVES: Final = 0.1
+_NEWTON_STEPS: Final = 25  # the loss is convex; eight are usually enough
+_HALVINGS: Final = 10  # a thousandth of a step that does not help is no step
+_CONVERGED: Final = 0.01  # a slope moves by less: no probability changes in its third digit
+#: Precision of the prior on slope, rival and intercept: as much as some ten observations say.
+_PRIOR: Final = (0.02, 0.02, 0.2)
+#: Precision of the prior on one capability's offset: ten of its examples move it half of the way.
+_OFFSET_PRIOR: Final = 20.0
+
+_Rows = Sequence[tuple[tuple[float, float, float], bool, float]]
+
+
+def _newton(theta: list[float], prior: Sequence[float], rows: _Rows) -> list[float]:
+    """One Newton step, halved until it lowers the loss."""
+    gradient = [-weight * (now - was) for weight, now, was in zip(_PRIOR, theta, prior, strict=True)]
+    hessian = [[_PRIOR[i] if i == j else 0.0 for j in range(3)] for i in range(3)]
+    for x, needed, weight in rows:
+        p = _sigmoid(_dot(theta, x))
+        for i in range(3):
+            gradient[i] += weight * (needed - p) * x[i]
+            for j in range(3):
+                hessian[i][j] += weight * p * (1 - p) * x[i] * x[j]
+    step = _solve(hessian, gradient)
+    now = _loss(theta, prior, rows)
+    for _ in range(_HALVINGS):
+        moved = [old + change for old, change in zip(theta, step, strict=True)]
+        if _loss(moved, prior, rows) <= now:
+            return moved
+        step = [change / 2 for change in step]
+    return theta
+
+
+def _loss(theta: Sequence[float], prior: Sequence[float], rows: _Rows) -> float:
+    penalty = sum(weight * (at - was) ** 2 / 2 for weight, at, was in zip(_PRIOR, theta, prior, strict=True))
+    return penalty + sum(
+        weight * _softplus(-_dot(theta, x) if needed else _dot(theta, x)) for x, needed, weight in rows
+    )
+
+
+def _dot(theta: Sequence[float], x: tuple[float, float, float]) -> float:
+    return theta[0] * x[0] + theta[1] * x[1] + theta[2]
+
+
+def _softplus(value: float) -> float:
+    return max(value, 0.0) + math.log1p(math.exp(-abs(value)))
+
+
+def _solve(matrix: list[list[float]], right: list[float]) -> list[float]:
+    """Gaussian elimination; the prior on the diagonal keeps the matrix positive definite."""
+    size = len(right)
+    rows = [[*line, value] for line, value in zip(matrix, right, strict=True)]
+    for at in range(size):
+        for below in range(at + 1, size):
+            factor = rows[below][at] / rows[at][at]
+            rows[below] = [low - factor * high for low, high in zip(rows[below], rows[at], strict=True)]
+    solution = [0.0] * size
+    for at in reversed(range(size)):
+        known = sum(rows[at][k] * solution[k] for k in range(at + 1, size))
+        solution[at] = (rows[at][size] - known) / rows[at][at]
+    return solution
+
+
+def _offsets(
+    observations: Sequence[Observation], fitted: Calibration, names: Sequence[str]
+) -> dict[str, float]:
+    """One Newton step per capability from offset 0, against its prior."""
+    gradient = [0.0] * len(names)
+    curvature = [_OFFSET_PRIOR] * len(names)
+    theta = (fitted.slope, fitted.rival, fitted.intercept)
+    for each in observations:
+        p = _sigmoid(_dot(theta, (each.own, each.other, 1.0)))
+        gradient[each.capability] += each.weight * (each.needed - p)
+        curvature[each.capability] += each.weight * p * (1 - p)
+    return {
+        name: round(slope / bend, 4)
+        for name, slope, bend in zip(names, gradient, curvature, strict=True)
+        if slope
+    }
+
+
+def _sigmoid(value: float) -> float:
+    if value >= 0:
+        return 1 / (1 + math.exp(-value))
+    grown = math.exp(value)
+    return grown / (1 + grown)

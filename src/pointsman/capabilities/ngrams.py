@@ -1,0 +1,74 @@
+"""Features of a text that need no model: words, word pairs and pieces of words, hashed.
+
+Pieces of words (3 and 4 characters, padded at the word's edges) bridge inflection and typing errors; pairs
+keep a little order. Measured on CLINC150 with ten examples per intent: words and pairs with pieces of 3–4
+characters .738 top-1, 3–5 .732, 4 alone .735 (docs/decisions/0051).
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Final
+from zlib import crc32
+
+__all__ = ["Frequencies", "Vector", "counts"]
+
+#: A sparse vector: feature -> weight.
+Vector = dict[int, float]
+
+_PIECES: Final = (3, 4)
+#: Features are numbers below this. 200 capabilities with ten examples have some 100,000, so one in ten
+#: collides.
+_FEATURES: Final = 1 << 20
+#: Characters read of one text: a task is a sentence or two; more costs time and blurs it.
+_MAX_CHARACTERS: Final = 4_000
+
+
+def counts(text: str) -> tuple[Counter[int], Counter[int]]:
+    """Counts of (words and pairs of words, pieces of words). crc32, because ``hash`` differs per process."""
+    letters = text[:_MAX_CHARACTERS].lower()
+    words = "".join([char if char.isalnum() else " " for char in letters]).split()
+    pairs = [f"{first} {second}" for first, second in pairwise(words)]
+    whole = Counter([crc32(token.encode()) % _FEATURES for token in (*words, *pairs)])
+    pieces = Counter([crc32(f"#{piece}".encode()) % _FEATURES for word in words for piece in _pieces(word)])
+    return whole, pieces
+
+
+def _pieces(word: str) -> Iterator[str]:
+    padded = f" {word} "
+    for size in _PIECES:
+        for start in range(max(len(padded) - size, 0) + 1):
+            yield padded[start : start + size]
+
+
+class Frequencies:
+    """How rare each feature is among some texts: ``log((1 + texts) / (1 + texts with it)) + 1``.
+
+    Kept as one flat array (4 MB): a dict of the same would take twenty.
+    """
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        """Count every feature once per text."""
+        seen = Counter(key for text in texts for block in counts(text) for key in block)
+        self._weights = array("f", bytes(4 * _FEATURES))
+        for key, count in seen.items():
+            self._weights[key] = math.log((1 + len(texts)) / (1 + count)) + 1
+        self._rarest = math.log((1 + len(texts)) / 2) + 1
+
+    def vector(self, text: str) -> Vector:
+        """The text as a vector: logarithmic counts times rarity; both kinds of features weigh the same.
+
+        Features never seen lengthen the vector like the rarest ones and are then left out, so that a text of
+        mostly unknown words is close to nothing (length below 1).
+        """
+        known = self._weights
+        vector: Vector = {}
+        for block in counts(text):
+            part = [(key, (1 + math.log(n)) * (known[key] or self._rarest)) for key, n in block.items()]
+            length = math.sqrt(2 * sum([weight * weight for _, weight in part])) or 1.0
+            vector.update([(key, weight / length) for key, weight in part if known[key]])
+        return vector

@@ -1,0 +1,182 @@
+"""Local judgement: both indexes learn the same things, probabilities behave, calibrations fit their index."""
+
+import json
+import random
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given, settings
+
+from pointsman.capabilities import (
+    Calibration,
+    Capability,
+    CapabilityRegistry,
+    ClassifierExample,
+    LocalJudge,
+    TaskClassifierGuide,
+)
+from pointsman.capabilities.calibration import (
+    Observation,
+    default_calibration,
+    fit,
+    observe,
+    observe_held_out,
+    pairs,
+)
+from pointsman.capabilities.index import MAX_ROWS, training_rows
+from pointsman.errors import ConfigError
+from pointsman.models.encoders import load_encoder
+from support_capabilities import REGISTRY
+
+TASKS = {
+    "is it going to be rainy weather today": "current_weather",
+    "tell me what time it is": "clock",
+    "read the new e-mail messages": "mail",
+}
+
+
+@pytest.fixture(scope="module", params=["none", "static"])
+def judge(request: pytest.FixtureRequest) -> LocalJudge:
+    return LocalJudge(REGISTRY, load_encoder(request.param))
+
+
+def test_the_right_capability_is_the_likeliest(judge: LocalJudge) -> None:
+    for task, name in TASKS.items():
+        probabilities = judge.probabilities(task)
+        assert max(probabilities, key=probabilities.__getitem__) == name, task
+
+
+def test_a_task_from_another_world_is_unlikely_everywhere(judge: LocalJudge) -> None:
+    nothing = max(judge.probabilities("polynomial factorisation over finite fields").values())
+    assert nothing < min(max(judge.probabilities(task).values()) for task in TASKS)
+
+
+@pytest.mark.parametrize("encoder", ["none", "static"])
+def test_a_negative_example_lowers_its_own_capability_only(encoder: str) -> None:
+    def raw(*examples: ClassifierExample) -> dict[str, float]:
+        guides = {
+            "clock": TaskClassifierGuide(
+                "tells the time", [ClassifierExample("what time is it", result=True)]
+            )
+        }
+        guides["timer"] = TaskClassifierGuide("counts the time down", examples)
+        registry = CapabilityRegistry(Capability(name, guide) for name, guide in guides.items())
+        index = LocalJudge(registry, load_encoder(encoder)).index
+        return dict(zip(guides, index.score("what time is it now"), strict=True))
+
+    without = raw(ClassifierExample("count down the time from ten", result=True))
+    with_negative = raw(
+        ClassifierExample("count down the time from ten", result=True),
+        ClassifierExample("what time is it", result=False),
+    )
+    assert with_negative["timer"] < without["timer"] - 0.1
+    assert with_negative["clock"] > 0.8 * without["clock"]
+
+
+def test_an_example_scored_without_itself_scores_lower_than_with(judge: LocalJudge) -> None:
+    positives = [row for row in training_rows(REGISTRY) if row.example and row.positive]
+    held_out = [each for each in judge.index.held_out() if each.positive]
+    assert [each.capability for each in held_out] == [row.capability for row in positives]
+    for row, each in zip(positives, held_out, strict=True):
+        assert each.scores[row.capability] < judge.index.score(row.text)[row.capability]
+
+
+def test_examples_without_letters_are_legal(judge: LocalJudge) -> None:
+    odd = CapabilityRegistry(
+        [Capability("?", TaskClassifierGuide("", [ClassifierExample("!?", result=True)]))]
+    )
+    encoder = getattr(judge.index, "_encoder", None)
+    assert 0 <= LocalJudge(odd, encoder).probabilities("!")["?"] <= 1
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(max_size=300))
+def test_probabilities_are_probabilities_and_deterministic(text: str) -> None:
+    judge = LocalJudge(REGISTRY)
+    once = judge.probabilities(text)
+    assert list(once) == [each.name for each in REGISTRY.get_all_capabilities()]
+    assert all(0 <= p <= 1 for p in once.values())
+    assert LocalJudge(REGISTRY).probabilities(text) == once
+
+
+def test_too_many_examples_are_cut_evenly_in_order() -> None:
+    many = [ClassifierExample(f"query {at}", result=True) for at in range(MAX_ROWS)]
+    guide = TaskClassifierGuide("x", many)
+    rows = training_rows(CapabilityRegistry([Capability("a", guide), Capability("b", guide)]))
+    assert len(rows) == MAX_ROWS
+    assert rows[1].text == "query 0"
+
+
+def test_a_calibration_for_another_index_is_refused() -> None:
+    with pytest.raises(ConfigError, match='for the index "kernel/x", not "lexical/1"'):
+        LocalJudge(REGISTRY, calibration=Calibration("kernel/x", 1, 1, 1))
+
+
+def test_a_calibration_survives_json_and_nonsense_is_refused() -> None:
+    made = Calibration("lexical/1", 20.0, -8.0, -4.0, {"mail": 0.5}, "abc")
+    assert Calibration.from_json(json.loads(json.dumps(made.to_json()))) == made
+    for wrong in ({}, {"index": "x", "slope": "steep", "rival": 1, "intercept": 1}):
+        with pytest.raises(ConfigError, match="no calibration of capabilities"):
+            Calibration.from_json(wrong)
+    with pytest.raises(ConfigError, match="no calibration for the index"):
+        default_calibration("crystal-ball/1")
+
+
+def test_pairs_put_each_score_beside_the_best_other() -> None:
+    assert pairs([0.1, 0.5, 0.3]) == [(0.1, 0.5), (0.5, 0.3), (0.3, 0.5)]
+    assert pairs([0.5, 0.5]) == [(0.5, 0.5), (0.5, 0.5)]
+    assert pairs([0.4]) == [(0.4, 0.0)]
+    assert pairs([]) == []
+
+
+def test_many_rivals_are_observed_as_one() -> None:
+    seen = observe([0.9, 0.5, 0.4, 0.3, 0.2, 0.0], [0])
+    assert [(each.capability, each.needed, each.weight) for each in seen] == [
+        (0, True, 1),
+        (1, False, 1),
+        (2, False, 1),
+        (3, False, 1),
+        (4, False, 2),
+    ]
+    assert seen[-1].own == pytest.approx(0.1)
+
+
+def test_a_fit_finds_the_curve_that_made_the_data() -> None:
+    generator = random.Random(7)
+    start = Calibration("lexical/1", 10.0, 0.0, 0.0)
+    true = Calibration("lexical/1", 20.0, -8.0, -4.0)
+    observations = []
+    for _ in range(4000):
+        scores = [generator.random(), generator.random()]
+        p = true.probabilities(scores, ["a", "b"])[0]
+        observations.append(Observation(0, *scores, needed=generator.random() < p))
+    fitted = fit(observations, start, names=["a", "b"])
+    assert fitted.slope == pytest.approx(20, abs=4)
+    assert fitted.rival == pytest.approx(-8, abs=2)
+    assert fitted.intercept == pytest.approx(-4, abs=1)
+
+
+def test_with_nothing_to_learn_from_a_fit_stays_where_it_starts() -> None:
+    start = default_calibration("lexical/1")
+    fitted = fit([], start, names=["a"])
+    assert (fitted.slope, fitted.rival, fitted.intercept, fitted.offsets) == (
+        start.slope,
+        start.rival,
+        start.intercept,
+        {},
+    )
+
+
+def test_a_capability_that_is_missed_more_often_gets_an_offset() -> None:
+    start = default_calibration("lexical/1")
+    missed = [Observation(0, 0.2, 0.1, needed=True)] * 40 + [Observation(1, 0.2, 0.1, needed=False)] * 40
+    offsets = fit(missed, start, names=["a", "b"]).offsets
+    assert offsets["a"] > 0 > offsets["b"]
+
+
+def test_guides_teach_what_serves_a_task_and_what_nothing_serves(judge: LocalJudge) -> None:
+    observations = observe_held_out(judge.index.held_out())
+    assert any(each.needed for each in observations)
+    assert any(each.weight < 1 for each in observations)  # seen as though its capability were absent
+    negative = [each for each in REGISTRY.get_all_capabilities()[0].guide.examples if not each.result]
+    assert len(negative) == 1
