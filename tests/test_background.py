@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from pointsman.background import BATCH, BatchWriter
 from pointsman.errors import PointsmanError
+from waiting import until
 
 
 class Disk:
@@ -74,8 +75,8 @@ def test_a_batch_is_kept_while_the_disk_fails(error: Exception) -> None:
     disk.error = error
     queue = writer(disk)
     queue.put(1)
-    assert not queue.flush(timeout=0.02)
-    assert queue.fault == str(error)
+    until(lambda: queue.fault == str(error))
+    assert not queue.flush(timeout=0.001)
     assert (queue.written, queue.lost, queue.waiting) == (0, 0, 1)
     disk.error = None
     assert queue.flush()

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Protocol
 
 __all__ = ["SessionStore"]
 
 
 class SessionStore(Protocol):
-    """Bounded (least recently used, time to live). Values are a session's ``Memory`` as JSON bytes."""
+    """Bounded (least recently used, time to live). Values are a session's ``Memory`` as JSON bytes.
+
+    Every method may raise ``StoreUnavailable``, which is not the same as knowing nothing of a session.
+    """
 
     def get(self, session: str, /) -> bytes | None:
         """Return what was put last, or None when unknown, expired or evicted."""
@@ -16,6 +20,14 @@ class SessionStore(Protocol):
 
     def put(self, session: str, memory: bytes, /) -> None:
         """Keep a session's memory; may evict another session's."""
+        ...
+
+    def forget(self, session: str, /) -> bool:
+        """Forget a session; tell whether anything was known of it."""
+        ...
+
+    def sessions(self) -> Iterator[tuple[str, float]]:
+        """Yield the sessions that are kept and when each was last put, in seconds since the epoch."""
         ...
 
     def close(self) -> None:

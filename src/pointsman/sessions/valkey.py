@@ -1,0 +1,94 @@
+"""Session memory shared by several gateways: Valkey, or Redis, over redis-py (an extra)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from pointsman.errors import MissingExtra, StoreUnavailable
+
+__all__ = ["ValkeySessions"]
+
+PREFIX: Final = "pointsman:session:"
+
+#: Seconds a request waits at most; a server in the same network answers in under one millisecond.
+TIMEOUT: Final = 0.05
+
+#: Seconds for which a server that failed is left alone: requests then go on without memory, at once.
+PAUSE: Final = 1.0
+
+
+class ValkeySessions:
+    """Keys ``pointsman:session:…`` with a time to live; how many are kept is the server's ``maxmemory``."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        password: str | None = None,
+        ttl: float = 86_400.0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Keep sessions for ``ttl`` seconds after they were last put. Connects with the first use.
+
+        Raises:
+            MissingExtra: redis-py is not installed.
+        """
+        try:
+            import redis
+            from redis.backoff import NoBackoff
+            from redis.retry import Retry
+        except ImportError:
+            raise MissingExtra("valkey", needed_for='session store "valkey"') from None
+        self._error: Final = redis.RedisError
+        self._client: Final = redis.Redis.from_url(
+            url,
+            password=password,
+            socket_timeout=TIMEOUT,
+            socket_connect_timeout=TIMEOUT,
+            retry=Retry(NoBackoff(), 0),
+        )
+        self._ttl: Final = ttl
+        self._clock: Final = clock
+        self._asleep_until = 0.0
+
+    def get(self, session: str, /) -> bytes | None:
+        """Return what was put last, or None when unknown, expired or evicted."""
+        with self._available():
+            found = self._client.get(PREFIX + session)
+        return found if isinstance(found, bytes) else None
+
+    def put(self, session: str, memory: bytes, /) -> None:
+        """Keep a session's memory."""
+        with self._available():
+            self._client.set(PREFIX + session, memory, px=int(self._ttl * 1_000))
+
+    def forget(self, session: str, /) -> bool:
+        """Forget a session; tell whether anything was known of it."""
+        with self._available():
+            return bool(self._client.delete(PREFIX + session))
+
+    def sessions(self) -> Iterator[tuple[str, float]]:
+        """Yield the sessions that are kept, in no order, and when each was last put."""
+        with self._available():
+            for key in self._client.scan_iter(match=PREFIX + "*", count=1_000):
+                left = self._client.pttl(key) / 1_000
+                if left > 0:
+                    yield key.decode().removeprefix(PREFIX), self._clock() + left - self._ttl
+
+    def close(self) -> None:
+        """Release the connections."""
+        self._client.close()
+
+    @contextmanager
+    def _available(self) -> Iterator[None]:
+        if self._clock() < self._asleep_until:
+            raise StoreUnavailable("the session store failed a moment ago and is left alone")
+        try:
+            yield
+        except self._error as error:
+            self._asleep_until = self._clock() + PAUSE
+            # The class alone: a message of the client may carry the address.
+            raise StoreUnavailable(f"cannot reach the session store: {type(error).__name__}") from None

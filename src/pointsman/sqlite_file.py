@@ -1,0 +1,110 @@
+"""One SQLite file of ours: opened by the thread that writes it, read by any, never mistaken for another's."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final
+
+from pointsman.errors import StoreUnavailable
+
+__all__ = ["BUSY", "SqliteFile"]
+
+#: Seconds to wait for another process that writes; a store's thread waits, no request does.
+BUSY: Final = 5.0
+
+
+class SqliteFile:
+    """A file in write-ahead mode with a schema of its own.
+
+    Args:
+        path: the file; its directory and itself are made when it is first written.
+        kind: what it is, for messages: ``ledger``.
+        application: SQLite's field for telling whose file it is.
+        migrations: entry *n* turns a file of version n into one of version n + 1. Never change one that
+            was released.
+    """
+
+    def __init__(
+        self, path: Path, *, kind: str, application: int, migrations: Sequence[Sequence[str]]
+    ) -> None:
+        self.path: Final = path
+        self._kind: Final = kind
+        self._application: Final = application
+        self._migrations: Final = migrations
+        self._connection: sqlite3.Connection | None = None  # the writing thread's own
+
+    def writer(self) -> sqlite3.Connection:
+        """Return the connection to write with, opened and migrated; transactions are the caller's.
+
+        Raises:
+            StoreUnavailable: the file belongs to another program, or to a newer version of this one.
+            sqlite3.Error: it cannot be written, or is no database.
+            OSError: it cannot be made.
+        """
+        if self._connection is None:
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self.path.touch(mode=0o600)  # it may hold people's words; SQLite's side files take its mode
+            connection = _connect(self.path.resolve().as_uri())
+            try:
+                self._prepare(connection)
+            except BaseException:
+                connection.close()
+                raise
+            self._connection = connection
+        return self._connection
+
+    def close(self) -> None:
+        """Release the connection to write with; the next ``writer`` opens anew."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def read(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        """Return the rows of a query, over a connection that cannot write.
+
+        Raises:
+            StoreUnavailable: there is no file, or it cannot be read.
+        """
+        try:
+            with closing(_connect(f"{self.path.resolve().as_uri()}?mode=ro")) as connection:
+                return connection.execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            raise StoreUnavailable(f"cannot read the {self._kind} {self.path}: {error}") from error
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        # Must stand before the first table; lets removed rows give their space back.
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")  # with WAL safe against a crash of this process
+        connection.execute("BEGIN IMMEDIATE")  # two processes may start at the same moment
+        with connection:
+            version = self._version(connection)
+            for statement in (step for migration in self._migrations[version:] for step in migration):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA application_id = {self._application}")
+            connection.execute(f"PRAGMA user_version = {len(self._migrations)}")
+
+    def _version(self, connection: sqlite3.Connection) -> int:
+        [application] = connection.execute("PRAGMA application_id").fetchone()
+        [version] = connection.execute("PRAGMA user_version").fetchone()
+        [tables] = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if tables and application != self._application:
+            raise StoreUnavailable(
+                f"{self.path} is not a {self._kind} but a database of another program",
+                hint="name another path in the configuration",
+            )
+        if version > len(self._migrations):
+            raise StoreUnavailable(
+                f"the {self._kind} {self.path} has version {version}; this program knows versions up to "
+                f"{len(self._migrations)}",
+                hint="upgrade pointsman, or name another path in the configuration",
+            )
+        return int(version)
+
+
+def _connect(uri: str) -> sqlite3.Connection:
+    # One thread writes, another closes; transactions begin where the code says so.
+    return sqlite3.connect(uri, uri=True, timeout=BUSY, isolation_level=None, check_same_thread=False)

@@ -1,0 +1,12 @@
+"""Waiting for another thread: no test depends on how fast a machine is, only on what happens."""
+
+import time
+from collections.abc import Callable
+
+
+def until(happened: Callable[[], object], *, seconds: float = 30.0) -> None:
+    """Return when something has happened; fail when it has not, long after it should."""
+    deadline = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.001)
