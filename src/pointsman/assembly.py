@@ -14,7 +14,7 @@ from pointsman.domains import DomainSet, ModelProfile, default_domains, parse_do
 from pointsman.engine import BYTES_PER_TOKEN, Engine
 from pointsman.errors import ConfigError
 from pointsman.evidence import ReMatcher, Scanner, SignalTable
-from pointsman.guidance import GuidancePolicy
+from pointsman.guidance import GuidancePolicy, Rung
 from pointsman.ledger import Retention, SqliteLedger
 from pointsman.policy import DomainPolicy, Policy, Verify
 from pointsman.runtime import Runtime
@@ -68,8 +68,12 @@ def read_profile(name: str) -> TierProfile:
 
 
 def default_policy() -> Policy:
-    """What decides without any configuration: profile ``default``, the built-in domains observed."""
-    return Policy(profile=builtin_profile("default"), domains=DomainPolicy(domains=default_domains()))
+    """What decides without any configuration: profile ``default``; domains and guidance observed."""
+    return Policy(
+        profile=builtin_profile("default"),
+        domains=DomainPolicy(domains=default_domains()),
+        guidance=GuidancePolicy(),
+    )
 
 
 def build_policy(config: Config) -> Policy:
@@ -101,10 +105,8 @@ def _guidance(config: Config) -> GuidancePolicy | None:
     return GuidancePolicy(
         mode=Mode(spec.mode),
         control=spec.control,
-        seed=str(spec.seed),
-        consult="consult" in spec.escalate,
-        raise_tier="raise_tier" in spec.escalate,
-        stop="stop" in spec.escalate,
+        seed=spec.seed,
+        escalate=tuple(Rung(rung) for rung in spec.escalate),
         poll_tools=tuple(sorted(spec.poll_tools)),
     )
 

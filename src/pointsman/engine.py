@@ -96,7 +96,7 @@ class Engine:
         self.version = policy.version()
         self.scanner = scanner
         self._ids = tuple(signal.id for signal in scanner.table.signals)
-        self._judge = TierJudge(policy.profile, scanner.table)
+        self.judge = TierJudge(policy.profile, scanner.table)
         self._tracker = DomainTracker(policy.domains.domains, scanner.table) if policy.domains else None
         self._guide = Guide(policy.guidance) if policy.guidance else None
 
@@ -178,9 +178,9 @@ class Engine:
     def _judge_tier(self, draft: _Draft) -> Generator[Need, Answer, TierDecision]:
         try:
             if self.policy.verify is None:
-                tier = self._judge.by_rules(draft.evidence)
+                tier = self.judge.by_rules(draft.evidence)
             else:
-                tier = yield from self._judge.decide(draft.evidence)
+                tier = yield from self.judge.decide(draft.evidence)
         except Exception as error:  # noqa: BLE001 - the seed serves what it cannot classify with MEDIUM
             draft.abstain("tiers", error)
             tier = _without_rules(FAILED_TIER, 0.5, "deciding failed", Stage.FALLBACK)

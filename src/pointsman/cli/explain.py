@@ -1,0 +1,142 @@
+"""``pointsman explain``: what fired, what it weighed, how sure, and what would have changed it."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+
+from pointsman.assembly import build_engine, read_profile
+from pointsman.cli.output import print_json
+from pointsman.domains import default_domains
+from pointsman.engine import Memory
+from pointsman.policy import DomainPolicy, Policy
+from pointsman.runtime import drive
+from pointsman.text import turn_from_text
+from pointsman.tiers import Explanation, explain
+from pointsman.types import Answer, Need, Stage
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from pointsman.engine import Decided
+
+__all__ = ["register"]
+
+#: Characters of a prompt that are printed; the decision is made on all of it.
+_SHOWN = 2_000
+
+_STAGES = {
+    Stage.OVERRIDE: "a special rule",
+    Stage.RULES: "the weighted score",
+    Stage.HEAD: "the learned head",
+}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(name="explain")(explain_text)
+
+
+def explain_text(
+    text: Annotated[str, typer.Argument(help="The prompt; - reads standard input.")],
+    *,
+    profile: Annotated[str, typer.Option(help="seed, default, or a profile file.")] = "default",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Explain the decision for a prompt: what fired and why, and what would have changed it."""
+    prompt = sys.stdin.read() if text == "-" else text
+    engine = build_engine(
+        Policy(profile=read_profile(profile), domains=DomainPolicy(domains=default_domains()))
+    )
+    decided = drive(engine.decide(turn_from_text(prompt), Memory(), ""), _nobody)
+    explanation = explain(engine.judge, engine.scanner.scan(decided.words.text))
+    if as_json:
+        print_json(_plain(explanation, decided))
+    else:
+        _show(explanation, decided)
+
+
+def _nobody(need: Need) -> Answer:  # noqa: ARG001 - the shape of a driver's ask
+    return Answer(error="no-model")
+
+
+def _plain(explanation: Explanation, decided: Decided) -> dict[str, object]:
+    domains = decided.decision.domains
+    return {
+        "text": decided.words.text,
+        "extraction": decided.words.rules,
+        **msgspec.to_builtins(explanation),
+        "domains": domains.to_json() if domains else None,
+    }
+
+
+def _show(explanation: Explanation, decided: Decided) -> None:
+    from rich.console import Console
+
+    decision = explanation.decision
+    console = Console(highlight=False)
+    sure = f"score {decision.score:.3f}, confidence {decision.confidence:.2f}"
+    console.print(f"[bold]{decision.tier}[/]  {sure}")
+    unsure = "; the rules are unsure" if decision.needs_verification else ""
+    stage = _STAGES.get(decision.stage, decision.stage)
+    console.print(f"decided by {stage}, profile {explanation.profile}{unsure}", markup=False)
+    for reason in decision.reasons:
+        console.print(f"  {reason.detail}", markup=False)
+    console.print()
+    console.print(_highlighted(decided.words.text, explanation))
+    if decided.words.rules:
+        console.print(f"taken off before deciding: {', '.join(decided.words.rules)}", markup=False)
+    console.print()
+    console.print(_table(explanation))
+    _show_boundaries(console, explanation)
+    _show_changes(console, explanation)
+    if domains := decided.decision.domains:
+        console.print(f"\nDomains: {domains.effective.signature} (rule {domains.rule})", markup=False)
+
+
+def _highlighted(text: str, explanation: Explanation) -> Text:
+    from rich.text import Text
+
+    shown = Text(text[:_SHOWN] + ("…" if len(text) > _SHOWN else ""), style="dim")
+    words = [word for part in explanation.contributions for word in part.keywords]
+    shown.highlight_words(words, "bold not dim", case_sensitive=False)
+    return shown
+
+
+def _table(explanation: Explanation) -> Table:
+    from rich.table import Table
+
+    table = Table("dimension", "measure", "found", box=None, pad_edge=False, header_style="bold")
+    for name in ("score", "weight", "adds"):
+        table.add_column(name, justify="right")
+    fired = [part for part in explanation.contributions if part.contribution or part.keywords]
+    for part in sorted(fired, key=lambda part: -abs(part.contribution)):
+        table.add_row(
+            part.dimension,
+            str(part.measure),
+            ", ".join(part.keywords),
+            f"{part.score:.3f}",
+            f"{part.weight:.2f}",
+            f"{part.contribution:+.3f}",
+        )
+    table.add_row("total", "", "", "", "", f"{explanation.decision.score:+.3f}", style="bold")
+    return table
+
+
+def _show_boundaries(console: Console, explanation: Explanation) -> None:
+    low, middle, high = explanation.boundaries
+    console.print(f"\nSIMPLE < {low:g} ≤ MEDIUM < {middle:g} ≤ COMPLEX < {high:g} ≤ REASONING", markup=False)
+
+
+def _show_changes(console: Console, explanation: Explanation) -> None:
+    if not explanation.changes:
+        console.print("\nNo small change of the text gives another tier.")
+        return
+    console.print("\nWhat would have changed it:")
+    for change in explanation.changes:
+        console.print(f"  {change}", markup=False)
