@@ -162,7 +162,7 @@ def test_a_control_group_is_drawn_by_session_and_recorded() -> None:
     seen = list(decisions("E E E E", policy, session=withheld))
     fired = [decision for decision in seen if decision.firing]
     assert [(decision.arm, decision.addition) for decision in fired] == [(Arm.WITHHELD, "")]
-    assert fired[0].to_dict()["arm"] == "withheld"
+    assert b'"withheld"' in msgspec.json.encode(fired[0])
     assert arms != [arm_of(f"session-{n}", seed=2, control=0.3) for n in range(1_000)]
 
 
@@ -355,5 +355,5 @@ def test_never_twice_within_patience_and_never_without_trouble(tokens: list[str]
 @given(TOKENS)
 def test_a_decision_is_the_same_every_time(tokens: list[str]) -> None:
     notation = " ".join(tokens)
-    once = [msgspec.json.encode(decision.to_dict()) for decision in decisions(notation)]
-    assert once == [msgspec.json.encode(decision.to_dict()) for decision in decisions(notation)]
+    once = [msgspec.json.encode(decision) for decision in decisions(notation)]
+    assert once == [msgspec.json.encode(decision) for decision in decisions(notation)]

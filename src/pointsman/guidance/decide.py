@@ -39,17 +39,6 @@ class GuidanceDecision(msgspec.Struct, frozen=True, kw_only=True):
         """Why something was said, for the decision's explanation."""
         return (Reason(f"guidance.{self.firing.classifier}", self.firing.reason),) if self.firing else ()
 
-    def to_dict(self) -> dict[str, object]:
-        """Plain values, for the ledger. What is added or abstained is recorded with the whole decision."""
-        return {
-            "mode": self.mode.value,
-            "arm": self.arm.value,
-            "firing": msgspec.to_builtins(self.firing),
-            "follow_up": msgspec.to_builtins(self.follow_up),
-            "raise_tier": self.raise_tier,
-            "stop": self.stop,
-        }
-
 
 class Guide:
     """Guidance under one policy. Immutable: what sessions remember comes in and goes out as a value."""

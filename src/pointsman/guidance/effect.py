@@ -30,10 +30,11 @@ def streak_continues(before: Sequence[Step], step: Step) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """What came of one session's first intervention."""
+    """What came of one intervention, given or withheld."""
 
     session: str
     arm: Arm
+    classifier: str  # what had fired
     continued: bool  # the streak went on with the next call
 
 

@@ -1,0 +1,69 @@
+"""``pointsman hook``: guidance inside agents that run a command after every tool call."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from pointsman.cli.output import FAILED, json_line, print_json
+from pointsman.errors import PointsmanError
+from pointsman.guidance import GuidancePolicy, Guide, Mode
+from pointsman.integrations.claude_code import HookState, answer_event, read_event, settings
+
+__all__ = ["default_state", "register"]
+
+_hook: Final = typer.Typer(no_args_is_help=True, help="Guidance through an agent's own hooks.")
+_claude_code: Final = typer.Typer(invoke_without_command=True)
+_hook.add_typer(_claude_code, name="claude-code")
+
+
+def register(app: typer.Typer) -> None:
+    """Add ``hook`` to the command line."""
+    app.add_typer(_hook, name="hook")
+
+
+def default_state() -> Path:
+    """Where sessions are kept between two runs of the hook."""
+    home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(home) / "pointsman" / "claude-code.sqlite"
+
+
+@_claude_code.callback()
+def claude_code(
+    context: typer.Context,
+    *,
+    state: Annotated[Path | None, typer.Option(help="File that sessions are kept in.")] = None,
+    control: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Share of sessions in which guidance is withheld.")
+    ] = 0.0,
+    seed: Annotated[int, typer.Option(help="Which sessions the control share falls on.")] = 0,
+) -> None:
+    """Read a Claude Code hook event on standard input and answer it in that hook's format.
+
+    Fails open: where it cannot answer it says so on standard error with exit code 1, which Claude Code shows
+    and goes on.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    guide = Guide(GuidancePolicy(mode=Mode.ON, control=control, seed=seed))
+    try:
+        answer = answer_event(read_event(sys.stdin.buffer.read()), HookState(state or default_state()), guide)
+    except PointsmanError as error:
+        typer.echo(f"pointsman: {error}", err=True)
+        raise typer.Exit(FAILED) from None  # not 2, with which a hook blocks the agent
+    if answer is not None:
+        typer.echo(json_line(answer))
+
+
+@_claude_code.command()
+def install() -> None:
+    """Print the settings to add to ~/.claude/settings.json, or to a project's .claude/settings.json."""
+    found = shutil.which("pointsman")
+    program = shlex.quote(found) if found else f"{shlex.quote(sys.executable)} -m pointsman"
+    print_json(settings(f"{program} hook claude-code"))

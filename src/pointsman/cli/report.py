@@ -1,0 +1,100 @@
+"""``pointsman report``: what came of what was decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from pointsman.cli.output import print_json
+from pointsman.decision import Decision
+from pointsman.errors import PointsmanError
+from pointsman.guidance import Arm, Effect, Followed, Mode, compare
+from pointsman.integrations.claude_code import HookState
+from pointsman.ledger import SqliteLedger
+
+__all__ = ["followed_in", "register"]
+
+_report: Final = typer.Typer(no_args_is_help=True, help="What came of what was decided.")
+
+
+def register(app: typer.Typer) -> None:
+    """Add ``report`` to the command line."""
+    app.add_typer(_report, name="report")
+
+
+@_report.command("guidance")
+def guidance(
+    *,
+    ledger: Annotated[Path | None, typer.Option(help="Ledger of the gateway (SQLite file).")] = None,
+    hooks: Annotated[Path | None, typer.Option(help="File in which the hook keeps its sessions.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Compare sessions in which guidance was given with those in which it was withheld."""
+    if (ledger is None) == (hooks is None):
+        raise PointsmanError("name one source of records", hint="--ledger FILE or --hooks FILE")
+    rows = list(_from_ledger(ledger) if ledger else _from_hooks(hooks or Path()))
+    effect = compare(rows)
+    if as_json:
+        print_json({"effect": effect, "enough": effect.enough, "verdict": effect.verdict, "rows": rows})
+        return
+    for line in [*classifier_lines(rows), "", *effect_lines(effect)]:
+        typer.echo(line)
+
+
+def _existing(file: Path) -> Path:
+    if not file.is_file():
+        raise PointsmanError(f"cannot read {file}: no such file")
+    return file
+
+
+def _from_ledger(file: Path) -> Iterator[Followed]:
+    ledger = SqliteLedger(_existing(file))
+    try:
+        yield from followed_in(ledger.decisions(limit=None, newest_first=False))
+    finally:
+        ledger.close()
+
+
+def _from_hooks(file: Path) -> list[Followed]:
+    return HookState(_existing(file)).followed()
+
+
+def followed_in(decisions: Iterable[Decision]) -> Iterator[Followed]:
+    """What came of each intervention among decisions, oldest first.
+
+    Only those taken in mode "on": while observing, nobody is treated, so there is nothing to compare with.
+    """
+    for decision in decisions:
+        kept = decision.guidance
+        if kept and kept.follow_up and kept.mode is Mode.ON:
+            yield Followed(decision.session, kept.arm, kept.follow_up.classifier, kept.follow_up.continued)
+
+
+def classifier_lines(rows: Iterable[Followed]) -> list[str]:
+    """A line for each classifier: interventions on each side, and after how many the streak went on."""
+    counts: dict[str, dict[Arm, list[bool]]] = {}
+    for row in rows:
+        sides = counts.setdefault(row.classifier, {Arm.TREATED: [], Arm.WITHHELD: []})
+        sides[row.arm].append(row.continued)
+    lines = [f"{'fired':24}{'given':>8}{'went on':>10}{'withheld':>10}{'went on':>10}"]
+    for classifier, sides in sorted(counts.items()):
+        given, withheld = sides[Arm.TREATED], sides[Arm.WITHHELD]
+        lines.append(f"{classifier:24}{len(given):>8}{sum(given):>10}{len(withheld):>10}{sum(withheld):>10}")
+    return lines
+
+
+def effect_lines(effect: Effect) -> list[str]:
+    """The comparison, by each session's first intervention."""
+    sides = (("guidance given", effect.treated), ("guidance withheld", effect.withheld))
+    lines = [
+        f"{name}: {side.sessions} sessions, the streak went on in {side.continued} ({side.share:.0%})"
+        for name, side in sides
+    ]
+    if effect.enough:
+        lines.append(
+            f"difference: {effect.difference:+.0%}, 95 % interval {effect.low:+.0%} to {effect.high:+.0%}"
+        )
+    return [*lines, effect.verdict]

@@ -1,0 +1,154 @@
+"""``pointsman hook claude-code``: events in, answers in the hook's own format."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from pointsman.cli import app
+from pointsman.guidance import Arm, GuidancePolicy, Guide, Mode, Rung
+from pointsman.integrations.claude_code import HookEvent, HookState, answer_event, read_event, settings
+
+
+def event(name: str, session: str = "s", **fields: Any) -> dict[str, Any]:
+    base = {"session_id": session, "transcript_path": "/t.jsonl", "cwd": "/w", "hook_event_name": name}
+    return base | fields
+
+
+def failure(number: int = 0, error: str = "Exit code 1\nno such file", **fields: Any) -> dict[str, Any]:
+    call = {"tool_name": "Bash", "tool_input": {"command": f"cat {number}"}, "tool_use_id": f"t{number}"}
+    return event("PostToolUseFailure", **{**call, "error": error, "is_interrupt": False, **fields})
+
+
+def success(number: int = 0, response: object = None) -> dict[str, Any]:
+    call = {"tool_name": "Bash", "tool_input": {"command": f"ls {number}"}, "tool_use_id": f"t{number}"}
+    return event("PostToolUse", **call, tool_response=response or {"stdout": f"{number}", "stderr": ""})
+
+
+PROMPT = event("UserPromptSubmit", prompt="try again")
+
+
+def hook(tmp_path: Path, *arguments: str, data: object) -> Result:
+    text = data if isinstance(data, str) else json.dumps(data)
+    return CliRunner().invoke(
+        app, ["hook", "claude-code", "--state", str(tmp_path / "state.sqlite"), *arguments], input=text
+    )
+
+
+def answers(tmp_path: Path, *events: dict[str, Any], policy: GuidancePolicy | None = None) -> list[Any]:
+    state = HookState(tmp_path / "sub" / "state.sqlite")
+    guide = Guide(policy or GuidancePolicy(mode=Mode.ON))
+    return [answer_event(read_event(json.dumps(sent).encode()), state, guide) for sent in events]
+
+
+def test_the_third_failure_is_answered_once_in_the_hooks_format(tmp_path: Path) -> None:
+    results = [hook(tmp_path, data=failure(number)) for number in range(5)]
+    assert [result.exit_code for result in results] == [0] * 5
+    assert [bool(result.stdout) for result in results] == [False, False, True, False, False]
+    answer = json.loads(results[2].stdout)["hookSpecificOutput"]
+    assert answer["hookEventName"] == "PostToolUseFailure"
+    assert answer["additionalContext"].startswith('<pointsman source="guidance">')
+    assert '"no such file"' in answer["additionalContext"]
+
+
+@pytest.mark.parametrize(
+    ("events", "spoke"),
+    [
+        ([failure(0), failure(1), success(), failure(2)], False),
+        ([failure(0), failure(1), PROMPT, failure(2)], False),  # a person spoke
+        ([failure(0), failure(1), event("Stop"), failure(2)], True),  # other events say nothing
+        ([failure(n, is_interrupt=True) for n in range(4)], False),  # a person's doing
+        ([failure(0, session="a"), failure(1, session="b"), failure(2, session="a")], False),
+        ([failure(0), failure(1), failure(2, agent_id="sub")], False),  # a subagent is a run of its own
+        ([success(1), success(1), success(1)], True),  # the same command, the same output
+        ([success(1, "x"), success(1, "y"), success(1, "x")], False),
+        ([failure(n, error="API Error: 429 rate limit") for n in range(5)], False),
+    ],
+)
+def test_what_counts_as_stuck(tmp_path: Path, events: list[dict[str, Any]], spoke: bool) -> None:
+    assert any(answers(tmp_path, *events)) is spoke
+
+
+def test_a_success_can_be_answered_too(tmp_path: Path) -> None:
+    *_, last = answers(tmp_path, success(1), success(1), success(1))
+    assert last["hookSpecificOutput"]["hookEventName"] == "PostToolUse"
+
+
+def test_a_configured_stop_ends_the_agents_run(tmp_path: Path) -> None:
+    policy = GuidancePolicy(mode=Mode.ON, escalate=(Rung.STOP,))
+    *_, last = answers(tmp_path, *(failure(number) for number in range(6)), policy=policy)
+    assert last == {"continue": False, "stopReason": "Pointsman: still stuck (6 consecutive errors)"}
+
+
+@pytest.mark.parametrize("data", ["", "not json", "[]", '{"hook_event_name": "Stop"}', "[" * 50_000])
+def test_what_is_no_event_is_said_and_never_blocks_the_agent(tmp_path: Path, data: str) -> None:
+    result = hook(tmp_path, data=data)
+    assert (result.exit_code, result.stdout) == (1, "")  # 2 would block
+    assert result.stderr.startswith("pointsman: this is not a hook event of Claude Code")
+
+
+def test_a_state_that_cannot_be_kept_is_said_and_never_blocks_the_agent(tmp_path: Path) -> None:
+    (tmp_path / "state.sqlite").write_bytes(b"this is not a database" * 100)
+    result = hook(tmp_path, data=failure())
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "cannot use" in result.stderr
+
+
+def test_hooks_of_parallel_calls_lose_nothing(tmp_path: Path) -> None:
+    state, guide = HookState(tmp_path / "state.sqlite"), Guide(GuidancePolicy(mode=Mode.ON))
+    events = [read_event(json.dumps(failure(number)).encode()) for number in range(16)]
+    with ThreadPoolExecutor(4) as pool:
+        given = list(pool.map(lambda sent: answer_event(sent, state, guide), events))
+    assert sum(answer is not None for answer in given) == 2  # the hint, and the consultation
+    with state.session("s") as kept:
+        assert kept.memory.trajectory.state.tool_call_count == 16
+
+
+def test_old_sessions_are_forgotten(tmp_path: Path) -> None:
+    now = [0.0]
+    state = HookState(tmp_path / "state.sqlite", clock=lambda: now[0])
+    guide = Guide(GuidancePolicy(mode=Mode.ON))
+    answer_event(read_event(json.dumps(failure()).encode()), state, guide)
+    now[0] = 15 * 86_400.0
+    answer_event(read_event(json.dumps(failure(session="other")).encode()), state, guide)
+    with state.session("s") as kept:
+        assert kept.memory.trajectory.state.tool_call_count == 0
+
+
+def test_a_memory_of_another_version_starts_over(tmp_path: Path) -> None:
+    state, guide = HookState(tmp_path / "state.sqlite"), Guide(GuidancePolicy(mode=Mode.ON))
+    with state._open() as db:
+        db.execute("INSERT INTO runs VALUES ('s', 1e12, ?)", (b'{"calls": "many"}',))
+    assert answer_event(read_event(json.dumps(failure()).encode()), state, guide) is None
+
+
+def test_what_came_of_it_is_kept_for_the_report(tmp_path: Path) -> None:
+    state = HookState(tmp_path / "state.sqlite")
+    for control in (0.0, 1.0):
+        guide = Guide(GuidancePolicy(mode=Mode.ON, control=control))
+        for number in range(4):
+            sent = failure(number, session=f"with {control}")
+            answer_event(read_event(json.dumps(sent).encode()), state, guide)
+    assert [(row.arm, row.classifier, row.continued) for row in state.followed()] == [
+        (Arm.TREATED, "error_streak", True),
+        (Arm.WITHHELD, "error_streak", True),
+    ]
+
+
+def test_install_prints_settings_for_every_event() -> None:
+    result = CliRunner().invoke(app, ["hook", "claude-code", "install"])
+    printed = json.loads(result.stdout)
+    assert set(printed["hooks"]) == {"PostToolUse", "PostToolUseFailure", "UserPromptSubmit"}
+    [entry] = printed["hooks"]["PostToolUse"]
+    assert entry["matcher"] == "*"
+    assert entry["hooks"][0]["command"].endswith("hook claude-code")
+    assert settings("x")["hooks"]
+
+
+def test_a_text_response_is_read_as_text() -> None:
+    sent = read_event(json.dumps(success(1, "line")).encode())
+    assert isinstance(sent, HookEvent)
+    assert bytes(sent.tool_response) == b'"line"'
