@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from pointsman.asking import Questions
-from pointsman.config import Config, VerifySpec
+from pointsman.config import Config, SessionsSpec, VerifySpec
 from pointsman.domains import DomainSet, ModelProfile, default_domains, parse_domains, parse_profile
 from pointsman.engine import BYTES_PER_TOKEN, Engine
 from pointsman.errors import ConfigError
@@ -18,7 +18,7 @@ from pointsman.guidance import GuidancePolicy, Rung
 from pointsman.ledger import Retention, SqliteLedger
 from pointsman.policy import DomainPolicy, Policy, Verify
 from pointsman.runtime import Runtime
-from pointsman.sessions import MemorySessions
+from pointsman.sessions import MemorySessions, SessionStore, SqliteSessions, ValkeySessions
 from pointsman.tiers import (
     BUILTIN_PROFILES,
     TierProfile,
@@ -187,6 +187,19 @@ def build_runtime(config: Config) -> Runtime:
         text=spec.text,
         retention=Retention(keep_days=spec.keep_days, max_mb=spec.max_mb),
     )
-    sessions = MemorySessions(size=config.sessions.size, ttl=config.sessions.ttl)
     policy = build_policy(config)
-    return Runtime(build_engine(policy), sessions=sessions, ledger=ledger, questions=build_questions(policy))
+    return Runtime(
+        build_engine(policy),
+        sessions=_open_sessions(config.sessions),
+        ledger=ledger,
+        questions=build_questions(policy),
+    )
+
+
+def _open_sessions(spec: SessionsSpec) -> SessionStore:
+    if spec.store == "sqlite":
+        return SqliteSessions(spec.path, size=spec.size, ttl=spec.ttl)
+    if spec.store == "valkey" and spec.url is not None:
+        password = spec.password.reveal() if spec.password else None
+        return ValkeySessions(spec.url, password=password, ttl=spec.ttl)
+    return MemorySessions(size=spec.size, ttl=spec.ttl)

@@ -47,8 +47,8 @@ class Pointsman:
         policy = policy or default_policy()
         self.runtime = Runtime(
             build_engine(policy),
-            sessions=sessions or MemorySessions(),
-            ledger=ledger or MemoryLedger(),
+            sessions=MemorySessions() if sessions is None else sessions,
+            ledger=MemoryLedger() if ledger is None else ledger,
             ask=ask_async,
             questions=build_questions(policy),
         )

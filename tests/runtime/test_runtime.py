@@ -1,0 +1,142 @@
+"""Effects around a decision: memory, questions, the ledger, and what happens when one of them fails."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from pointsman.asking import Questions, ask_models
+from pointsman.assembly import build_engine
+from pointsman.errors import UpstreamTimeout
+from pointsman.ledger import MemoryLedger
+from pointsman.models.port import Prompt
+from pointsman.policy import Policy, Verify
+from pointsman.runtime import Runtime, drive, new_ids
+from pointsman.sessions import MemorySessions
+from pointsman.text import turn_from_text
+from pointsman.tiers import VerificationBudget, builtin_profile
+from pointsman.types import Answer, ModelSpec, Need, Stage, Tier
+
+UNSURE = "let us see about that"
+SURE = "Hello!"
+MODELS = {"small": ModelSpec("small", "main", "s-1")}
+POLICY = Policy(
+    profile=builtin_profile("seed"),
+    models=MODELS,
+    ladder=dict.fromkeys(Tier, "small"),
+    verify=Verify(model="small"),
+)
+
+
+class Model:
+    """A ``ChatModel`` that gives its answers in turn; an exception is raised."""
+
+    def __init__(self, *answers: str | Exception) -> None:
+        self.answers = list(answers)
+        self.asked: list[Prompt] = []
+
+    async def complete(self, prompt: Prompt, *, timeout: float) -> str:
+        self.asked.append(prompt)
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def runtime(
+    model: Model | None = None, *, share: float = 1.0, sessions: MemorySessions | None = None
+) -> Runtime:
+    return Runtime(
+        build_engine(POLICY),
+        sessions=MemorySessions() if sessions is None else sessions,
+        ledger=MemoryLedger(text="full"),
+        ask=ask_models({"small": model} if model else {}, default="small"),
+        questions=Questions(VerificationBudget(share=share)),
+    )
+
+
+def decide(running: Runtime, texts: Sequence[str]) -> list[tuple[Tier, Stage]]:
+    async def run() -> list[tuple[Tier, Stage]]:
+        found = []
+        for text in texts:
+            decision = await running.decide(turn_from_text(text, session="s", arrived_at=1.0))
+            assert decision.tier
+            found.append((decision.tier.tier, decision.tier.stage))
+        return found
+
+    return asyncio.run(run())
+
+
+def test_an_unsure_tier_is_verified_once_and_remembered() -> None:
+    model = Model("COMPLEX")
+    assert decide(runtime(model), [UNSURE, UNSURE]) == [(Tier.COMPLEX, Stage.VERIFIED)] * 2
+    assert len(model.asked) == 1
+    assert UNSURE in model.asked[0].text
+    assert UNSURE not in model.asked[0].system
+
+
+def test_a_failure_is_not_remembered() -> None:
+    model = Model(UpstreamTimeout("no answer in 0.5 s"), "SIMPLE")
+    assert decide(runtime(model), [UNSURE, UNSURE]) == [
+        (Tier.MEDIUM, Stage.FALLBACK),
+        (Tier.SIMPLE, Stage.VERIFIED),
+    ]
+
+
+def test_without_a_model_the_seed_says_medium_and_the_decision_says_why() -> None:
+    running = runtime()
+    assert decide(running, [UNSURE]) == [(Tier.MEDIUM, Stage.FALLBACK)]
+    [kept] = running.ledger.decisions()
+    assert [reason.code for reason in kept.abstained] == ["tiers.abstained.llm-skipped"]
+
+
+def test_the_budget_is_a_share_of_all_requests() -> None:
+    model = Model("COMPLEX", "COMPLEX", "COMPLEX")
+    unsure = [f"let us see about {n}" for n in range(4)]
+    stages = [stage for _, stage in decide(runtime(model, share=0.25), [SURE, *unsure[:2], SURE, unsure[2]])]
+    assert stages == [Stage.RULES, Stage.VERIFIED, Stage.FALLBACK, Stage.RULES, Stage.VERIFIED]
+
+
+def test_both_drivers_give_the_same_decision() -> None:
+    answers: list[Callable[[Need], Answer]] = [lambda _: Answer("COMPLEX")]
+    running = runtime(Model("COMPLEX"))
+    by_thread = drive(running.steps(turn_from_text(UNSURE)), answers[0])
+    [by_loop] = decide(running, [UNSURE])
+    assert by_thread.tier
+    assert (by_thread.tier.tier, by_thread.tier.stage) == by_loop
+
+
+def test_what_was_decided_is_in_the_ledger_with_the_words_apart() -> None:
+    running = runtime()
+    decide(running, [SURE])
+    [kept] = running.ledger.decisions()
+    assert (kept.session, kept.elapsed_us > 0) == ("s", True)
+    assert running.ledger.text(kept.id) == SURE
+
+
+class BrokenSessions(MemorySessions):
+    def get(self, session: str, /) -> bytes | None:
+        raise OSError("disk gone")
+
+    def put(self, session: str, memory: bytes, /) -> None:
+        raise OSError("disk gone")
+
+
+def test_a_failing_store_costs_memory_and_never_the_request(caplog: pytest.LogCaptureFixture) -> None:
+    running = runtime(sessions=BrokenSessions())
+    assert decide(running, [SURE]) == [(Tier.SIMPLE, Stage.RULES)]
+    assert running.failures == 2
+    assert "starts anew" in caplog.text
+
+
+def test_memory_that_cannot_be_read_starts_anew() -> None:
+    sessions = MemorySessions()
+    sessions.put("s", b"{not json")
+    running = runtime(sessions=sessions)
+    assert decide(running, [SURE]) == [(Tier.SIMPLE, Stage.RULES)]
+    assert running.failures == 1
+
+
+def test_ids_are_unique_across_sources() -> None:
+    one, other = new_ids(), new_ids()
+    assert len({one(), one(), other(), other()}) == 4
