@@ -1,16 +1,29 @@
-"""Where requests go and how the server listens: plain values that the configuration hands to the gateway."""
+"""Where requests go and how the server listens, and the one-method seam behind which an upstream answers."""
 
 from __future__ import annotations
 
 import hashlib
-from typing import Annotated, Final, Literal, NoReturn
+from collections.abc import Sequence
+from typing import Annotated, Final, Literal, NamedTuple, NoReturn, Protocol
 
 import msgspec
 from msgspec import Meta
 
 from pointsman.types import WireFormat
 
-__all__ = ["DEMO_URL", "Limits", "Secret", "ServerSpec", "Timeouts", "UpstreamSpec", "hash_key"]
+__all__ = [
+    "DEMO_URL",
+    "Call",
+    "Exchange",
+    "Limits",
+    "Secret",
+    "ServerSpec",
+    "Timeouts",
+    "UpstreamClient",
+    "UpstreamSpec",
+    "credentials",
+    "hash_key",
+]
 
 #: The ``base_url`` of the built-in demo upstream, which answers inside the process.
 DEMO_URL: Final = "demo:"
@@ -108,3 +121,60 @@ class ServerSpec(msgspec.Struct, frozen=True):
     limits: Limits = Limits()
     drain: float = 30.0  # seconds that open answers get after SIGTERM; Kubernetes' default grace period
     router_command: bool = False  # answer an in-band "/router …" message without calling a model
+
+
+class Call(NamedTuple):
+    """One request to an upstream."""
+
+    path: str  # below its base_url, with the query
+    headers: Sequence[tuple[str, str]]
+    body: bytes
+
+
+class Exchange(Protocol):
+    """An upstream's answer, from its head on. Whoever holds one closes it."""
+
+    @property
+    def status(self) -> int:
+        """The HTTP status."""
+        ...
+
+    @property
+    def headers(self) -> Sequence[tuple[str, str]]:
+        """The headers, names in lower case."""
+        ...
+
+    async def read(self) -> bytes:
+        """Return the whole body. Raises ``UpstreamError`` when it does not come to its end."""
+        ...
+
+    async def next(self) -> bytes | None:
+        """Return what has arrived since; None at the end. Raises ``UpstreamError`` when it breaks off."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of the connection; an unfinished answer is cut off, so that the upstream stops working."""
+        ...
+
+
+class UpstreamClient(Protocol):
+    """Sends requests to one upstream: over the network, inside the process, or in a test's own double."""
+
+    async def send(self, call: Call) -> Exchange:
+        """Send a request and wait for the head of the answer.
+
+        Raises:
+            UpstreamUnavailable: no connection.
+            UpstreamTimeout: nothing came in time.
+            UpstreamError: the connection broke.
+        """
+        ...
+
+
+def credentials(spec: UpstreamSpec, wire: WireFormat) -> list[tuple[str, str]]:
+    """Return the headers that prove to an upstream who we are."""
+    if spec.key is None:
+        return []
+    secret = spec.key.reveal()
+    scheme = spec.auth or ("x-api-key" if wire is WireFormat.MESSAGES else "bearer")
+    return [("authorization", f"Bearer {secret}") if scheme == "bearer" else ("x-api-key", secret)]

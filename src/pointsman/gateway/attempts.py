@@ -14,12 +14,12 @@ from typing import Final
 import msgspec
 
 from pointsman.errors import UpstreamError, UpstreamTimeout, UpstreamUnavailable
-from pointsman.gateway.client import Exchange
 from pointsman.gateway.request import Request
 from pointsman.gateway.retry import backoff, is_ours, is_worth_retrying, retry_after
 from pointsman.gateway.upstream import Target, Upstream
 from pointsman.gateway.wire import Fault, Usage, sse
 from pointsman.ledger.port import Attempt
+from pointsman.upstreams import Exchange
 
 __all__ = ["Answer", "Failure", "Try", "first_answer"]
 

@@ -1,10 +1,9 @@
-"""The seam to upstreams: one method, behind it the network, a built-in demo, or a test's own double."""
+"""An upstream on the network, behind the one-method seam."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import timedelta
-from typing import NamedTuple, NoReturn, Protocol
+from typing import NoReturn
 
 from pyreqwest.client import Client, ClientBuilder
 from pyreqwest.exceptions import (
@@ -18,57 +17,9 @@ from pyreqwest.request import StreamRequest
 from pyreqwest.response import Response
 
 from pointsman.errors import UpstreamError, UpstreamTimeout, UpstreamUnavailable
-from pointsman.upstreams import UpstreamSpec
+from pointsman.upstreams import Call, Exchange, UpstreamSpec
 
-__all__ = ["Call", "Exchange", "HttpClient", "UpstreamClient"]
-
-
-class Call(NamedTuple):
-    """One request to an upstream."""
-
-    path: str  # below its base_url, with the query
-    headers: Sequence[tuple[str, str]]
-    body: bytes
-
-
-class Exchange(Protocol):
-    """An upstream's answer, from its head on. Whoever holds one closes it."""
-
-    @property
-    def status(self) -> int:
-        """The HTTP status."""
-        ...
-
-    @property
-    def headers(self) -> Sequence[tuple[str, str]]:
-        """The headers, names in lower case."""
-        ...
-
-    async def read(self) -> bytes:
-        """Return the whole body. Raises ``UpstreamError`` when it does not come to its end."""
-        ...
-
-    async def next(self) -> bytes | None:
-        """Return what has arrived since; None at the end. Raises ``UpstreamError`` when it breaks off."""
-        ...
-
-    async def close(self) -> None:
-        """Let go of the connection; an unfinished answer is cut off, so that the upstream stops working."""
-        ...
-
-
-class UpstreamClient(Protocol):
-    """Sends requests to one upstream."""
-
-    async def send(self, call: Call) -> Exchange:
-        """Send a request and wait for the head of the answer.
-
-        Raises:
-            UpstreamUnavailable: no connection.
-            UpstreamTimeout: nothing came in time.
-            UpstreamError: the connection broke.
-        """
-        ...
+__all__ = ["HttpClient"]
 
 
 class HttpClient:

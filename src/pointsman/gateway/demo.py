@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import msgspec
 
-from pointsman.gateway.client import Call, Exchange
 from pointsman.gateway.wire import WIRES, Body, Fault, Reply, Wire
 from pointsman.text import turn_from_body
 from pointsman.types import Role, Turn
+from pointsman.upstreams import Call, Exchange
 
 __all__ = ["LABEL", "DemoClient"]
 

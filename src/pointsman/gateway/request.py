@@ -9,10 +9,10 @@ import msgspec
 
 from pointsman.decision import Decision
 from pointsman.gateway import headers
-from pointsman.gateway.client import Call
 from pointsman.gateway.upstream import Target
 from pointsman.gateway.wire import Body, Wire
 from pointsman.ledger.port import Attempt
+from pointsman.upstreams import Call, credentials
 
 __all__ = ["Context", "Request"]
 
@@ -62,5 +62,5 @@ class Request:
         else:
             start = self.body.raw.index(b"{") + 1
             edit = ((start, start), b'"model":' + name + (b"," if self.body.members else b""))
-        credentials = target.upstream.credentials(self.wire.format)
-        return Call(self.path, self._headers + credentials, self.body.edited([edit, *self._edits]))
+        proof = credentials(target.upstream.spec, self.wire.format)
+        return Call(self.path, self._headers + proof, self.body.edited([edit, *self._edits]))

@@ -1,4 +1,4 @@
-"""An upstream while serving: its client, its breaker, and the header that carries its key."""
+"""An upstream while serving: its client and its breaker."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from pointsman.gateway.breaker import Breaker
-from pointsman.gateway.client import HttpClient, UpstreamClient
+from pointsman.gateway.client import HttpClient
 from pointsman.gateway.demo import DemoClient
-from pointsman.types import ModelSpec, WireFormat
-from pointsman.upstreams import DEMO_URL, UpstreamSpec
+from pointsman.types import ModelSpec
+from pointsman.upstreams import DEMO_URL, UpstreamClient, UpstreamSpec
 
 __all__ = ["Connect", "Target", "Upstream", "connect", "targets"]
 
@@ -29,15 +29,6 @@ class Upstream:
         self.client = client
         self.breaker = Breaker()
         self.secret = spec.key.reveal() if spec.key else ""
-
-    def credentials(self, wire: WireFormat) -> list[tuple[str, str]]:
-        """Return the headers that prove who we are."""
-        if not self.secret:
-            return []
-        scheme = self.spec.auth or ("x-api-key" if wire is WireFormat.MESSAGES else "bearer")
-        return [
-            ("authorization", f"Bearer {self.secret}") if scheme == "bearer" else ("x-api-key", self.secret)
-        ]
 
 
 class Target(NamedTuple):
