@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pointsman.tiers.budget import Spending, VerificationBudget
 from pointsman.tiers.counterfactual import Change
-from pointsman.tiers.decision import TierDecision
+from pointsman.tiers.decision import RouterDecision, TierDecision
 from pointsman.tiers.explanation import Contribution, Explanation, explain
 from pointsman.tiers.judge import Scored, TierJudge
 from pointsman.tiers.ladder import FALLBACK_CHAIN, asks_to_decide, forced_tier
@@ -18,6 +18,7 @@ __all__ = [
     "Change",
     "Contribution",
     "Explanation",
+    "RouterDecision",
     "Scored",
     "Spending",
     "TierDecision",

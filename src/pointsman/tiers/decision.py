@@ -6,7 +6,7 @@ import msgspec
 
 from pointsman.types import Reason, Stage, Tier
 
-__all__ = ["TierDecision"]
+__all__ = ["RouterDecision", "TierDecision"]
 
 
 class TierDecision(msgspec.Struct, frozen=True, gc=False):
@@ -19,3 +19,7 @@ class TierDecision(msgspec.Struct, frozen=True, gc=False):
     stage: Stage
     needs_verification: bool  # the rules were unsure
     reasons: tuple[Reason, ...]
+
+
+#: The design page's name. What would have changed a decision is asked of ``explain``; time is the engine's.
+RouterDecision = TierDecision
