@@ -5,7 +5,6 @@ import pytest
 from pointsman.domains import Compound, DomainMemory, DomainSet, Part
 from pointsman.domains.momentum import TRANSITIONS, Insistence, Strength, Subject, remember
 from pointsman.domains.scoring import Reading
-from pointsman.domains.values import Outcome
 
 #: What each letter of a script says: domain and confidence of the parts, best first.
 MESSAGES = {
@@ -36,9 +35,9 @@ def run(domains: DomainSet, script: str) -> list[tuple[str, str, int]]:
     """Rule, effective domains and momentum of every turn; a word with ``!`` announces a change."""
     memory, seen = DomainMemory(), []
     for number, word in enumerate(script.split()):
-        memory = remember(read(word.rstrip("!"), cue=word.endswith("!")), memory, domains, str(number))
-        outcome = memory.outcome
-        assert isinstance(outcome, Outcome)
+        reading = read(word.rstrip("!"), cue=word.endswith("!"))
+        outcome, memory = remember(reading, memory, domains, str(number))
+        assert memory.outcome is outcome
         seen.append((outcome.rule, " ".join(filter(None, outcome.effective.domains)), outcome.momentum))
     return seen
 
@@ -117,9 +116,8 @@ def test_every_situation_has_one_rule() -> None:
 def test_what_memory_restores_is_marked(domains: DomainSet) -> None:
     memory = DomainMemory()
     for word in ("IC", "IC", "IC", "C"):
-        memory = remember(read(word), memory, domains, word)
-    assert memory.outcome is not None
-    effective = memory.outcome.effective
+        outcome, memory = remember(read(word), memory, domains, word)
+    effective = outcome.effective
     assert effective.primary == Part("investigation", 0, (), carried=True)
     assert effective.secondary == Part("coding", 1)
     assert effective.carried

@@ -5,12 +5,13 @@ Source: seed "Compound BST Classification", steps 1 and 2; docs/decisions/0041 f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import reduce
+from operator import attrgetter, or_
 from typing import Final
 
 import msgspec
 
-from pointsman.domains.data import CUE_GROUP, LEXICON, DomainSet
+from pointsman.domains.data import CUE_GROUP, LEXICON, Domain, DomainSet
 from pointsman.domains.values import Compound, DomainClass, Part
 from pointsman.evidence import SignalTable
 from pointsman.types import Evidence
@@ -35,29 +36,34 @@ class Reading(msgspec.Struct, frozen=True):
 
     def part(self, domain: str) -> Part | None:
         """What was found of a domain, or None."""
-        return next((part for part in self.parts if part.domain == domain), None)
+        for part in self.parts:
+            if part.domain == domain:
+                return part
+        return None
 
 
-def pick_secondary(scores: Sequence[int]) -> bool:
-    """Whether the second of two or more scores, best first, is strong enough to count beside the first."""
-    return scores[1] >= SECONDARY_MIN_SIGNALS and scores[1] * SECONDARY_MIN_SHARE >= scores[0]
+def pick_secondary(first: int, second: int) -> bool:
+    """Whether the second-best score is strong enough to count beside the best."""
+    return second >= SECONDARY_MIN_SIGNALS and second * SECONDARY_MIN_SHARE >= first
+
+
+class _Listener(msgspec.Struct, frozen=True):
+    """One domain's masks over the signal table."""
+
+    domain: str
+    mask: int
+    concepts: tuple[tuple[str, int], ...]  # name and mask of each
 
 
 class Scorer:
     """Reads the domains off a scan's hits; runs no pattern itself."""
 
     def __init__(self, domains: DomainSet, table: SignalTable) -> None:
-        self._domains = domains
         self._cues = table.mask(LEXICON, CUE_GROUP)
-        self._mask = 0
-        #: Bit number -> (rank of the domain, its name, the concept).
-        self._meaning: dict[int, tuple[int, str, str]] = {}
-        for rank, domain in enumerate(domains):
-            for concept in domain.concepts:
-                for signal in concept.signals:
-                    bit = table.bit(signal)
-                    self._mask |= bit
-                    self._meaning[bit.bit_length()] = (rank, domain.name, concept.name)
+        listeners = [(domain.kind, _listener(domain, table)) for domain in domains]
+        self._telling = tuple(each for kind, each in listeners if kind is not DomainClass.NULL)
+        self._small_talk = tuple(each for kind, each in listeners if kind is DomainClass.NULL)
+        self._mask = reduce(or_, (each.mask for _, each in listeners), 0)
         self._silence = Reading(parts=(), raw=Compound(Part(domains.null)))
 
     def read(self, evidence: Evidence) -> Reading:
@@ -65,25 +71,33 @@ class Scorer:
         hits = evidence.hits & self._mask
         if not hits:
             return self._silence
-        found: dict[tuple[int, str], dict[str, None]] = {}
-        while hits:
-            low = hits & -hits
-            hits ^= low
-            rank, domain, concept = self._meaning[low.bit_length()]
-            found.setdefault((rank, domain), {})[concept] = None
-        ranked = sorted(
-            (-len(concepts), rank, name, tuple(concepts)) for (rank, name), concepts in found.items()
-        )
-        parts = [Part(name, -score, concepts) for score, _, name, concepts in ranked]
-        return self._pair(parts, cue=bool(evidence.hits & self._cues))
+        parts = _found(self._telling, hits)
+        if not parts:
+            return Reading((), Compound(_found(self._small_talk, hits)[0]))
+        cue = evidence.hits & self._cues != 0
+        if len(parts) == 1:
+            return Reading(tuple(parts), Compound(parts[0]), cue)
+        first, second = parts[0], parts[1]
+        if pick_secondary(first.confidence, second.confidence):
+            return Reading(tuple(parts), Compound(first, second), cue)
+        return Reading(tuple(parts), Compound(first), cue, passed_over=True)
 
-    def _pair(self, parts: Sequence[Part], *, cue: bool) -> Reading:
-        telling = tuple(p for p in parts if self._domains[p.domain].kind is not DomainClass.NULL)
-        if not telling:
-            return Reading(parts=(), raw=Compound(parts[0]), cue=cue)
-        if len(telling) == 1:
-            return Reading(telling, Compound(telling[0]), cue)
-        counts = pick_secondary([part.confidence for part in telling])
-        return Reading(
-            telling, Compound(telling[0], telling[1] if counts else None), cue, passed_over=not counts
-        )
+
+def _listener(domain: Domain, table: SignalTable) -> _Listener:
+    concepts = [(c.name, reduce(or_, (table.bit(s) for s in c.signals), 0)) for c in domain.concepts]
+    return _Listener(domain.name, reduce(or_, (mask for _, mask in concepts), 0), tuple(concepts))
+
+
+def _found(listeners: tuple[_Listener, ...], hits: int) -> list[Part]:
+    """The domains that were mentioned, best first; equals stay in the order of the listeners."""
+    parts = []
+    for listener in listeners:
+        if hits & listener.mask:
+            names = tuple([name for name, mask in listener.concepts if hits & mask])
+            parts.append(Part(listener.domain, len(names), names))
+    if len(parts) > 1:
+        parts.sort(key=_confidence, reverse=True)
+    return parts
+
+
+_confidence: Final = attrgetter("confidence")

@@ -135,7 +135,7 @@ def extract_compound(
     telling = [score for score in scores if not _is_null(score[0])]
     if not telling:
         return _as_dict(*(scores[0] if scores else (CONVERSATION, 0, []))), None
-    if len(telling) == 1 or not pick_secondary([score for _, score, _ in telling]):
+    if len(telling) == 1 or not pick_secondary(telling[0][1], telling[1][1]):
         return _as_dict(*telling[0]), None
     return _as_dict(*telling[0]), _as_dict(*telling[1])
 
@@ -184,14 +184,14 @@ def apply_compound_momentum(
     reading = Reading(
         tuple(part for part in parts if domains[part.domain].kind is not DomainClass.NULL), Compound(*parts)
     )
-    after = remember(reading, _from_signature(current_signature, current_momentum, domains), domains, key="")
-    assert after.outcome is not None  # noqa: S101 - remember always fills it in
-    effective = after.outcome.effective
+    before = _from_signature(current_signature, current_momentum, domains)
+    outcome, _ = remember(reading, before, domains, key="")
+    effective = outcome.effective
     return (
         _from_part(effective.primary),
         _from_part(effective.secondary) if effective.secondary else None,
         effective.signature,
-        1 if after.outcome.rule == "R1b" else after.outcome.momentum,
+        1 if outcome.rule == "R1b" else outcome.momentum,
     )
 
 

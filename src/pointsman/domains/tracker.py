@@ -85,6 +85,7 @@ class DomainTracker:
         """
         self.domains: Final = domains
         self._scorer = Scorer(domains, table)
+        self._names = frozenset(domains.domains) | {""}
 
     def decide(
         self,
@@ -108,21 +109,20 @@ class DomainTracker:
         before = memory if self._knows(memory) else DomainMemory()
         if before.outcome and user_message_key and before.key == user_message_key:
             return self._decision(before.outcome, profile), before
-        after = remember(self._scorer.read(evidence), before, self.domains, user_message_key)
-        assert after.outcome is not None  # noqa: S101 - remember always fills it in
-        decision = self._decision(after.outcome, profile)
+        outcome, after = remember(self._scorer.read(evidence), before, self.domains, user_message_key)
+        decision = self._decision(outcome, profile)
         if _log.isEnabledFor(logging.INFO):
-            for line in narrate.lines(before, after.outcome, decision.enrichment_plan, profile):
+            for line in narrate.lines(before, outcome, decision.enrichment_plan, profile):
                 _log.info("%s", line)
         return decision, after
 
     def _knows(self, memory: DomainMemory) -> bool:
         """False for a memory of domains that have since been taken out of the domain file."""
-        names = {memory.pair.primary, memory.pair.secondary, memory.operational}
-        if memory.outcome:
-            names.update(memory.outcome.effective.domains)
-        names.discard("")
-        return names <= self.domains.domains.keys()
+        known, pair, outcome = self._names, memory.pair, memory.outcome
+        if pair.primary not in known or pair.secondary not in known or memory.operational not in known:
+            return False
+        first, second = outcome.effective.domains if outcome else ("", "")
+        return first in known and second in known
 
     def _decision(self, outcome: Outcome, profile: ModelProfile) -> DomainDecision:
         effective = outcome.effective
