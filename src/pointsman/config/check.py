@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from pointsman.config.convert import Problem, did_you_mean
 from pointsman.config.places import KeyPath
 from pointsman.config.shapes import File
-from pointsman.types import Tier
+from pointsman.types import Tier, WireFormat
 from pointsman.upstreams import DEMO_URL
 
 __all__ = ["RESERVED", "check", "is_loopback"]
@@ -71,12 +71,25 @@ def _tiers(file: File) -> Iterator[Problem]:
     for tier, model in file.tiers.models.items():
         if model not in file.models:
             yield _unknown(("tiers", tier.lower()), "model", model, file.models)
-    verify = file.tiers.verify
-    if verify is not None and verify.model not in file.models:
-        yield _unknown(("tiers", "verify", "model"), "model", verify.model, file.models)
+    yield from _verify(file)
     bounds = file.tiers.boundaries
     if bounds is not None and sorted(bounds) != list(bounds):
         yield Problem(("tiers", "boundaries"), "boundaries must not fall from one tier to the next")
+
+
+def _verify(file: File) -> Iterator[Problem]:
+    verify = file.tiers.verify
+    if verify is None:
+        return
+    path = ("tiers", "verify", "model")
+    if verify.model not in file.models:
+        yield _unknown(path, "model", verify.model, file.models)
+        return
+    upstream = file.upstreams.get(file.models[verify.model].upstream)
+    if upstream and not upstream.formats & {WireFormat.CHAT, WireFormat.MESSAGES}:
+        yield Problem(
+            path, f'"{verify.model}" cannot be asked: its upstream speaks neither chat nor messages'
+        )
 
 
 def _files(file: File) -> Iterator[Problem]:

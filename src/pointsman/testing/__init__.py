@@ -5,13 +5,19 @@ from __future__ import annotations
 from pointsman.ledger import MemoryLedger
 from pointsman.testing.decider import ScriptedDecider
 from pointsman.testing.ledger import a_decision, an_attempt, ledger_checks
+from pointsman.testing.models import HANG, REPLY, Scene, ScriptedModel, chat_model_checks
 from pointsman.testing.sessions import session_store_checks
 
 __all__ = [
+    "HANG",
+    "REPLY",
     "MemoryLedger",
+    "Scene",
     "ScriptedDecider",
+    "ScriptedModel",
     "a_decision",
     "an_attempt",
+    "chat_model_checks",
     "ledger_checks",
     "session_store_checks",
 ]
