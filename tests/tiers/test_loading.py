@@ -5,7 +5,8 @@ from importlib import resources
 import pytest
 
 from pointsman.errors import ConfigError
-from pointsman.tiers import BUILTIN_PROFILES, builtin_profile, load_profile
+from pointsman.evidence import Kind, SignalTable
+from pointsman.tiers import BUILTIN_PROFILES, TierJudge, builtin_profile, load_profile
 from pointsman.types import Tier
 from tiers_support import Bench
 
@@ -92,11 +93,15 @@ def test_words_stems_and_parts() -> None:
         ('tier = "COMPLEX"', 'tier = "HARD"', "small.toml:18: Invalid enum value 'HARD'"),
         ('rule = "margin"', 'rule = "guess"', "small.toml:10: Invalid value 'guess'"),
         ("steepness = 12.0", "steepness = ", "small.toml:7: Invalid value"),
-        ("[0.0, 0.5, 1.0]", "[0.0, 0.5, 0.2]", "small.toml:1: boundaries must rise"),
-        ('count_of = ["sport"]', 'count_of = ["chess"]', 'names an unknown dimension "chess"'),
+        ("[0.0, 0.5, 1.0]", "[0.0, 0.5, 0.2]", 'small.toml:6: "boundaries" must rise'),
+        (
+            'count_of = ["sport"]',
+            'count_of = ["chess"]',
+            'small.toml:20: override "many" names an unknown dimension "chess"',
+        ),
         ('count_of = ["sport"]', "", "needs a condition"),
         ("confidence = 0.9", "", "needs either confidence or least_confidence"),
-        ('name = "length"', 'name = "sport"', "two dimensions have the same name"),
+        ('name = "length"', 'name = "sport"', 'small.toml:25: two dimensions are named "sport"'),
         ('measure = "tokens"', 'measure = "hits"', 'belong to measure "hits" alone'),
         ("[1, -1.0]", "[0, -1.0]", "must rise, a curve from 1 on"),
         ("[100, 1.0]", "[1, 1.0]", "must rise, a curve from 1 on"),
@@ -104,10 +109,19 @@ def test_words_stems_and_parts() -> None:
         (
             "{count} sports",
             "{number} sports",
-            'signal "{number} sports" names "number"; known are confidence',
+            'signal "{number} sports" names "number"; known are count',
         ),
-        ('"chess"', '"*"', 'small.toml:30: dimension "sport" has an empty keyword'),
-        ('"chess"', '"che*ss"', "a star belongs at an end"),
+        ('"chess"', '"*"', 'small.toml:31: dimension "sport" has an empty keyword'),
+        (
+            '"chess"',
+            '"che*ss"',
+            'small.toml:35: keyword "che*ss" of dimension "sport": a star belongs at an end',
+        ),
+        ("sport ({keywords})", "{count} ({keywords})", "may name only one value"),
+        ("weight = 0.5", "weight = nan", "small.toml:32: Expected `float` >= -1"),
+        ("steepness = 12.0", "steepness = 0.0", "small.toml:7: Expected `float` > 0.0"),
+        ("within = 0.1", "within = -0.1", "small.toml:11: Expected `float` > 0.0"),
+        ("confidence = 0.9", "confidence = 1.5", "small.toml:19: Expected `float` <= 1.0"),
     ],
 )
 def test_mistakes_name_their_place_and_the_way_out(old: str, new: str, message: str) -> None:
@@ -116,6 +130,20 @@ def test_mistakes_name_their_place_and_the_way_out(old: str, new: str, message: 
         load_profile(SMALL.replace(old, new, 1), "small.toml")
     assert message in str(error.value)
     assert str(error.value).startswith("small.toml:")
+
+
+def test_where_substrings_are_matched_a_star_is_a_star() -> None:
+    text = SMALL.replace('matching = "words"', 'matching = "substrings"').replace('"row*"', '"2*3"')
+    judged = Bench(load_profile(text, "small.toml"))
+    assert judged.by_rules("is 2*3 more?").signals == ("sport (2*3)",)
+    assert judged.by_rules("football").signals == ()
+
+
+def test_a_table_without_the_profiles_signals_is_refused() -> None:
+    profile = builtin_profile("seed")
+    patterns_missing = SignalTable(signal for signal in profile.signals() if signal.kind is not Kind.REGEX)
+    with pytest.raises(KeyError):
+        TierJudge(profile, patterns_missing)
 
 
 def test_an_unknown_profile_names_the_known_ones() -> None:

@@ -13,6 +13,7 @@ import msgspec
 
 from pointsman.evidence import SignalTable
 from pointsman.tiers.profile import Dimension, Measure, Override, TierProfile, signal_of
+from pointsman.types import Evidence
 
 __all__ = ["Gauge", "Level", "Rule"]
 
@@ -46,7 +47,7 @@ class Gauge:
     )
 
     def __init__(self, profile: TierProfile, dimension: Dimension, table: SignalTable) -> None:
-        """Look up the dimension's signals. Raises ``KeyError`` when the table lacks one."""
+        """Look up the dimension's signals in the table, which holds them all."""
         self.dimension = dimension
         self.counts_tokens = dimension.measure is Measure.TOKENS
         self.mask = table.mask(profile.name, dimension.name)  # 0: measures something else than hits
@@ -66,6 +67,12 @@ class Gauge:
         # Most groups that fire do so by one keyword: those texts are made beforehand.
         one = self.at(1)
         self._alone = {place: one.template % word for place, (_, word) in self._words.items() if one.names}
+
+    def measure(self, evidence: Evidence, tokens: int) -> int:
+        """What the dimension counts in a text; ``tokens`` is the profile's estimate."""
+        if self.mask:
+            return (evidence.hits & self.mask).bit_count()
+        return tokens if self.counts_tokens else evidence.questions
 
     def at(self, measure: int) -> Level:
         """What a measure is worth."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from pointsman.tiers.compiled import Gauge
 from pointsman.tiers.counterfactual import Change, changes
 from pointsman.tiers.decision import TierDecision
 from pointsman.tiers.judge import TierJudge
@@ -36,21 +37,25 @@ class Explanation(msgspec.Struct, frozen=True):
 
 def explain(judge: TierJudge, evidence: Evidence) -> Explanation:
     """Take the rules' decision apart. Up to some ten milliseconds; not for the path of a request."""
+    tokens = judge.tokens(evidence)
     return Explanation(
         decision=judge.by_rules(evidence),
         profile=judge.profile.name,
-        tokens=judge.tokens(evidence),
+        tokens=tokens,
         boundaries=judge.profile.boundaries,
-        contributions=tuple(
-            Contribution(
-                dimension=gauge.dimension.name,
-                measure=measure,
-                keywords=tuple(gauge.keywords(evidence.hits & gauge.mask)),
-                score=level.score,
-                weight=gauge.dimension.weight,
-                contribution=level.contribution,
-            )
-            for gauge, level, measure in judge.measured(evidence)
-        ),
+        contributions=tuple(_contribution(gauge, evidence, tokens) for gauge in judge.gauges),
         changes=changes(judge, evidence),
+    )
+
+
+def _contribution(gauge: Gauge, evidence: Evidence, tokens: int) -> Contribution:
+    measure = gauge.measure(evidence, tokens)
+    level = gauge.at(measure)
+    return Contribution(
+        dimension=gauge.dimension.name,
+        measure=measure,
+        keywords=tuple(gauge.keywords(evidence.hits & gauge.mask)),
+        score=level.score,
+        weight=gauge.dimension.weight,
+        contribution=level.contribution,
     )

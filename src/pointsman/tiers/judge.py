@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from typing import Final
 
 import msgspec
@@ -42,6 +42,8 @@ class TierJudge:
         Raises:
             KeyError: the table lacks a signal of the profile.
         """
+        for signal in profile.signals():
+            table.bit(signal)
         self.profile = profile
         self.gauges = tuple(Gauge(profile, dimension, table) for dimension in profile.dimensions)
         by_name = {gauge.dimension.name: gauge for gauge in self.gauges}
@@ -77,16 +79,6 @@ class TierJudge:
                 total += level.contribution
                 parts.append((gauge, level, measure, found))
         return Scored(total, parts, tokens)
-
-    def measured(self, evidence: Evidence) -> Iterator[tuple[Gauge, Level, int]]:
-        """Every dimension with its level and measure, also where it scores nothing; for explanations."""
-        tokens = self.tokens(evidence)
-        for mask, gauge in self._masked:
-            if mask:
-                measure = (evidence.hits & mask).bit_count()
-            else:
-                measure = tokens if gauge.counts_tokens else evidence.questions
-            yield gauge, gauge.at(measure), measure
 
     def by_rules(self, evidence: Evidence) -> TierDecision:
         """Decide without a model."""

@@ -71,14 +71,29 @@ def _explain(message: str, text: str, source: str) -> ConfigError:
     what, _, at = message.partition(" - at `$")
     path = re.findall(r"\w+|\[\d+\]", at.rstrip("`"))
     unknown = re.search(r"unknown field `(.+?)`", what)
+    if not unknown and path:
+        return ConfigError(f"{what} at {'.'.join(path)}", place=f"{source}:{_line(text, path)}")
     if not unknown:
-        return ConfigError(f"{what} at {'.'.join(path) or 'the top'}", place=f"{source}:{_line(text, path)}")
+        return ConfigError(what, place=f"{source}:{_line_naming(what, text)}")
     key = unknown[1]
     table = next((part for part in reversed(path) if part in _TABLES), "")
     near = get_close_matches(key, [name for type_ in _TABLES[table] for name in type_.__struct_fields__], n=1)
     where = f" in [{table}]" if table else ""
     meant = f'; did you mean "{near[0]}"?' if near else ""
     return ConfigError(f'unknown key "{key}"{where}{meant}', place=f"{source}:{_line(text, [*path, key])}")
+
+
+def _line_naming(what: str, text: str) -> int:
+    """The line a message about the whole profile is about: the last of those that hold what it quotes."""
+    lines = text.splitlines()
+    found = [1]
+    for word in re.findall(r'"([^"]+)"', what):
+        for form in (f'name = "{word}"', f'"{word}"', word):
+            at = next((number for number, line in enumerate(lines, 1) if form in line), 0)
+            if at:
+                found.append(at)
+                break
+    return max(found)
 
 
 def _line(text: str, path: list[str]) -> int:

@@ -1,7 +1,7 @@
 """A tier profile: everything about scoring a prompt that is data.
 
 A dimension measures one thing (tokens, keyword hits, question marks), maps the measure to a score by steps
-or by a ramp, and adds ``weight * score`` to the sum. Boundaries cut the sum into tiers. The code is one;
+or by a curve, and adds ``weight * score`` to the sum. Boundaries cut the sum into tiers. The code is one;
 profiles differ only in these values.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import StrEnum
 from string import Formatter
-from typing import Final
+from typing import Annotated, Final, TypeAlias
 
 import msgspec
 
@@ -31,8 +31,13 @@ __all__ = [
     "signal_of",
 ]
 
-#: What a signal's text may name.
-PLACEHOLDERS: Final = frozenset({"confidence", "count", "keywords", "tokens"})
+#: What the signal of a dimension or an override may name.
+_PLACEHOLDERS: Final = frozenset({"count", "keywords", "tokens"})
+
+_Finite: TypeAlias = Annotated[float, msgspec.Meta(ge=-1e6, le=1e6)]  # keeps sums finite
+_Share: TypeAlias = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
+_Positive: TypeAlias = Annotated[float, msgspec.Meta(gt=0.0, le=1e6)]
+_Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class Measure(StrEnum):
@@ -64,21 +69,21 @@ class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 class Step(_Table, frozen=True, kw_only=True):
     """From ``at`` on (until the next step), the dimension scores ``score``."""
 
-    at: int
-    score: float
+    at: _Count
+    score: _Finite
     signal: str = ""  # overrides the dimension's
-    shown: int = 3  # keywords named in the signal
+    shown: _Count = 3  # keywords named in the signal
 
 
 class Dimension(_Table, frozen=True, kw_only=True):
     """One thing a prompt is scored on."""
 
     name: str
-    weight: float
+    weight: _Finite
     measure: Measure = Measure.HITS
     signal: str = ""  # what is shown when it scores; empty = the dimension never shows
     steps: tuple[Step, ...] = ()
-    curve: tuple[tuple[int, float], ...] = ()  # (measure, score) points, joined along log(measure)
+    curve: tuple[tuple[_Count, _Finite], ...] = ()  # (measure, score) points, joined along log(measure)
     patterns: tuple[str, ...] = ()  # regular expressions, linear-time subset, on lower-cased text
     keywords: dict[str, tuple[str, ...]] = {}  # language -> words; order is the order of display
 
@@ -90,16 +95,11 @@ class Dimension(_Table, frozen=True, kw_only=True):
             raise ValueError(
                 f'the steps or the curve of dimension "{self.name}" must rise, a curve from 1 on'
             )
-        for words in self.keywords.values():
-            for word in words:
-                if not word.strip(" *"):
-                    raise ValueError(f'dimension "{self.name}" has an empty keyword')
-                if "*" in word[1:-1]:
-                    raise ValueError(f'keyword "{word}" of dimension "{self.name}": a star belongs at an end')
         if (self.measure is Measure.HITS) != bool(self.patterns or self.keywords):
             raise ValueError(f'dimension "{self.name}": keywords and patterns belong to measure "hits" alone')
         for signal in (self.signal, *(step.signal for step in self.steps)):
-            _check_placeholders(signal)
+            if len(_placeholders(signal)) > 1:
+                raise ValueError(f'the signal "{signal}" of a dimension may name only one value')
 
 
 class Override(_Table, frozen=True, kw_only=True):
@@ -108,12 +108,12 @@ class Override(_Table, frozen=True, kw_only=True):
     name: str
     tier: Tier
     signal: str
-    confidence: float | None = None  # exactly this
-    least_confidence: float | None = None  # max(sigmoid(score), this)
-    tokens_above: int | None = None
+    confidence: _Share | None = None  # exactly this
+    least_confidence: _Share | None = None  # max(sigmoid(score), this)
+    tokens_above: _Count | None = None
     count_of: tuple[str, ...] = ()  # dimensions whose hits are added up
-    count_from: int = 0
-    unless_long: int | None = None  # with ``needs``: enough on its own when the text has more UTF-16 units
+    count_from: _Count = 0
+    unless_long: _Count | None = None  # with ``needs``: enough on its own when the text has more UTF-16 units
     needs: tuple[str, ...] = ()  # dimensions of which one must have a hit
     shown_of: tuple[str, ...] = ()  # dimensions whose keywords the signal names; the first three
 
@@ -122,13 +122,13 @@ class Override(_Table, frozen=True, kw_only=True):
             raise ValueError(f'override "{self.name}" needs either confidence or least_confidence')
         if self.tokens_above is None and not self.count_of:
             raise ValueError(f'override "{self.name}" needs a condition: tokens_above or count_of')
-        _check_placeholders(self.signal)
+        _placeholders(self.signal)
 
 
 class Confidence(_Table, frozen=True, kw_only=True, tag_field="rule", tag="confidence"):
     """Ask a model when the confidence is below a threshold: the seed's rule."""
 
-    below: float
+    below: _Share
     signal: str = ""
 
     def is_unsure(self, distance: float, confidence: float) -> bool:  # noqa: ARG002
@@ -139,7 +139,7 @@ class Confidence(_Table, frozen=True, kw_only=True, tag_field="rule", tag="confi
 class Margin(_Table, frozen=True, kw_only=True, tag_field="rule", tag="margin"):
     """Ask a model when the score is nearer than ``within`` to a boundary."""
 
-    within: float
+    within: _Positive
     signal: str = ""
 
     def is_unsure(self, distance: float, confidence: float) -> bool:  # noqa: ARG002
@@ -151,9 +151,9 @@ class Verification(_Table, frozen=True, kw_only=True):
     """How a model is asked for the tier, and what holds when it does not answer."""
 
     rubric: str
-    cut: int = 500  # characters of the text shown; source: seed, "How it works"
-    max_tokens: int = 10  # one label; source: the seed's classifier call
-    timeout_ms: int = 500  # source: design page, stage 3
+    cut: _Count = 500  # characters of the text shown; source: seed, "How it works"
+    max_tokens: _Count = 10  # one label; source: the seed's classifier call
+    timeout_ms: _Count = 500  # source: design page, stage 3
     on_failure: Tier | None = None  # None keeps the rules' tier
 
 
@@ -163,24 +163,27 @@ class TierProfile(_Table, frozen=True, kw_only=True):
     name: str
     description: str
     tokens: TokenEstimate
-    script_factors: dict[Script, float] = {}  # the estimate is multiplied by the factor of the text's script
+    script_factors: dict[Script, _Positive] = {}  # factor on the estimate of a text of that script
     matching: Matching
-    boundaries: tuple[float, float, float]  # score from which MEDIUM, COMPLEX, REASONING begin
-    steepness: float  # confidence = 1 / (1 + exp(-steepness * distance to the nearest boundary))
+    boundaries: tuple[_Finite, _Finite, _Finite]  # score from which MEDIUM, COMPLEX, REASONING begin
+    steepness: _Positive  # confidence = 1 / (1 + exp(-steepness * distance to the nearest boundary))
     escalation: Confidence | Margin
     verification: Verification
     dimensions: tuple[Dimension, ...]
     overrides: tuple[Override, ...] = ()
-    without_signals: Tier | None = (
-        None  # instead of a lower tier, and unsure, when no keyword is found at all
-    )
+    without_signals: Tier | None = None  # for a lower tier, and unsure, when no keyword is found
 
     def __post_init__(self) -> None:
         if list(self.boundaries) != sorted(self.boundaries):
-            raise ValueError("boundaries must rise")
+            raise ValueError('"boundaries" must rise')
+        for dimension in self.dimensions:
+            for words in dimension.keywords.values():
+                for word in words:
+                    _check_keyword(word, dimension.name, self.matching)
         names = [dimension.name for dimension in self.dimensions]
         if len(set(names)) != len(names):
-            raise ValueError("two dimensions have the same name")
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ValueError(f'two dimensions are named "{twice}"')
         for override in self.overrides:
             for name in (*override.count_of, *override.needs, *override.shown_of):
                 if name not in names:
@@ -214,8 +217,16 @@ def _written_without_spaces(word: str) -> bool:
     return any("฀" <= c <= "๿" or "぀" <= c <= "鿿" or "가" <= c <= "힣" for c in word)
 
 
-def _check_placeholders(signal: str) -> None:
+def _check_keyword(word: str, dimension: str, matching: Matching) -> None:
+    if not word.strip(" *" if matching is Matching.WORDS else " "):
+        raise ValueError(f'dimension "{dimension}" has an empty keyword')
+    if matching is Matching.WORDS and "*" in word[1:-1]:
+        raise ValueError(f'keyword "{word}" of dimension "{dimension}": a star belongs at an end')
+
+
+def _placeholders(signal: str) -> set[str]:
     named = {name for _, name, _, _ in Formatter().parse(signal) if name is not None}
-    if unknown := named - PLACEHOLDERS:
-        known = ", ".join(sorted(PLACEHOLDERS))
+    if unknown := named - _PLACEHOLDERS:
+        known = ", ".join(sorted(_PLACEHOLDERS))
         raise ValueError(f'signal "{signal}" names "{min(unknown)}"; known are {known}')
+    return named
