@@ -5,7 +5,7 @@ Pure and synchronous. A part that fails abstains: the decision says so and goes 
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from typing import Final, NamedTuple
 
 import msgspec
@@ -153,7 +153,7 @@ class Engine:
     def _choose_chain(self, draft: _Draft, decided: Tier, *, free: bool) -> None:
         turn, policy = draft.turn, self.policy
         raised = free and draft.guidance is not None and draft.guidance.raise_tier
-        tier = _one_up(decided) if raised else decided
+        tier = _next_model_up(decided, policy.ladder) if raised else decided
         if raised:
             draft.reasons.append(Reason("guidance.raise-tier", f"stuck: {tier} instead of {decided}"))
         tokens = turn.size // BYTES_PER_TOKEN
@@ -247,8 +247,10 @@ class Engine:
         return tuple(ids)
 
 
-def _one_up(tier: Tier) -> Tier:
-    return list(Tier)[min(tier.rank + 1, len(Tier) - 1)]
+def _next_model_up(tier: Tier, ladder: Mapping[Tier, str]) -> Tier:
+    """The next tier that another model serves; the highest where there is none."""
+    higher = list(Tier)[tier.rank + 1 :]
+    return next((t for t in higher if t in ladder and ladder[t] != ladder.get(tier)), Tier.REASONING)
 
 
 def _without_rules(tier: Tier, confidence: float, why: str, stage: Stage) -> TierDecision:

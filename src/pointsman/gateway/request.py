@@ -9,6 +9,7 @@ import msgspec
 
 from pointsman.decision import Decision
 from pointsman.gateway import headers
+from pointsman.gateway.additions import additions
 from pointsman.gateway.upstream import Target
 from pointsman.gateway.wire import Body, Wire
 from pointsman.ledger.port import Attempt
@@ -52,7 +53,7 @@ class Request:
         self._headers = headers.upstream(sent)
         self._headers.append(("content-type", "application/json"))
         self._place = body.span("model")
-        self._edits = [wire.addition(body, decision.additions)] if decision.additions else []
+        self._edits = additions(wire, body, decision) if decision.additions else []
 
     def call(self, target: Target) -> Call:
         """Return the request as this model's upstream gets it."""

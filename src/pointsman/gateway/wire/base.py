@@ -9,12 +9,9 @@ from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
-from pointsman.decision import Addition
-from pointsman.errors import MalformedRequest
-from pointsman.gateway.wire.body import Body, Edit
 from pointsman.types import WireFormat
 
-__all__ = ["End", "Ending", "Fault", "Reply", "Usage", "Wire", "append_item", "lenient"]
+__all__ = ["End", "Ending", "Fault", "Reply", "Usage", "Wire", "lenient"]
 
 T = TypeVar("T")
 
@@ -81,12 +78,13 @@ class Wire(Protocol):
         ...
 
     @property
-    def path(self) -> str:
-        """Path of its endpoint below an upstream's ``base_url``."""
+    def items(self) -> str:
+        """Name of the field that holds the conversation."""
         ...
 
-    def addition(self, body: Body, additions: Sequence[Addition]) -> Edit:
-        """Return the edit that puts texts at the end of what the model sees. All before it stays as sent."""
+    @property
+    def path(self) -> str:
+        """Path of its endpoint below an upstream's ``base_url``."""
         ...
 
     def usage(self, answer: bytes) -> Usage:
@@ -135,17 +133,3 @@ def lenient(decode: Callable[[msgspec.Raw], T | None], raw: msgspec.Raw) -> T | 
         return decode(raw)
     except (msgspec.DecodeError, UnicodeError):
         return None
-
-
-def append_item(body: Body, member: str, item: object) -> Edit:
-    """Return the edit that appends one item to a list at the top level.
-
-    Raises:
-        MalformedRequest: the list stands there twice.
-    """
-    span = body.span(member)
-    if span is None:
-        raise MalformedRequest(f'"{member}" is missing', param=member)
-    end = span[1] - 1  # before the bracket
-    is_empty = not body.raw[span[0] + 1 : end].strip()
-    return (end, end), (b"" if is_empty else b",") + msgspec.json.encode(item)

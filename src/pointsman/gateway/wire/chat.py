@@ -7,10 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
-from pointsman.decision import Addition
 from pointsman.gateway.wire import sse
-from pointsman.gateway.wire.base import End, Ending, Fault, Reply, Usage, append_item, lenient
-from pointsman.gateway.wire.body import Body, Edit
+from pointsman.gateway.wire.base import End, Ending, Fault, Reply, Usage, lenient
 from pointsman.gateway.wire.openai_errors import error_object, is_error, status_of
 from pointsman.types import WireFormat
 
@@ -51,11 +49,8 @@ _decode_chunk: Final = msgspec.json.Decoder(_Chunk).decode
 
 class _ChatWire:
     format: Final = WireFormat.CHAT
+    items: Final = "messages"
     path: Final = "/chat/completions"
-
-    def addition(self, body: Body, additions: Sequence[Addition]) -> Edit:
-        text = "\n\n".join(addition.text for addition in additions)
-        return append_item(body, "messages", {"role": "user", "content": text})
 
     def usage(self, answer: bytes) -> Usage:
         return _usage(_decode_answer(answer).usage)

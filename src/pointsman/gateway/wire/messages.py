@@ -7,10 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
-from pointsman.decision import Addition
 from pointsman.gateway.wire import sse
-from pointsman.gateway.wire.base import End, Ending, Fault, Reply, Usage, append_item, lenient
-from pointsman.gateway.wire.body import Body, Edit
+from pointsman.gateway.wire.base import End, Ending, Fault, Reply, Usage, lenient
 from pointsman.types import WireFormat
 
 __all__ = ["MESSAGES"]
@@ -62,11 +60,8 @@ _decode_event: Final = msgspec.json.Decoder(_Event).decode
 
 class _MessagesWire:
     format: Final = WireFormat.MESSAGES
+    items: Final = "messages"
     path: Final = "/messages"
-
-    def addition(self, body: Body, additions: Sequence[Addition]) -> Edit:
-        blocks = [{"type": "text", "text": addition.text} for addition in additions]
-        return append_item(body, "messages", {"role": "user", "content": blocks})
 
     def usage(self, answer: bytes) -> Usage:
         return _usage(_decode_answer(answer).usage, msgspec.Raw())

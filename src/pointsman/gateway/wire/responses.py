@@ -9,10 +9,8 @@ from typing import Any, Final
 
 import msgspec
 
-from pointsman.decision import Addition
 from pointsman.gateway.wire import sse
-from pointsman.gateway.wire.base import End, Ending, Fault, Reply, Usage, append_item, lenient
-from pointsman.gateway.wire.body import Body, Edit
+from pointsman.gateway.wire.base import End, Ending, Fault, Reply, Usage, lenient
 from pointsman.gateway.wire.openai_errors import error_object, is_error, status_of
 from pointsman.types import WireFormat
 
@@ -52,16 +50,8 @@ _decode_event: Final = msgspec.json.Decoder(_Event).decode
 
 class _ResponsesWire:
     format: Final = WireFormat.RESPONSES
+    items: Final = "input"
     path: Final = "/responses"
-
-    def addition(self, body: Body, additions: Sequence[Addition]) -> Edit:
-        text = "\n\n".join(addition.text for addition in additions)
-        span = body.span("input")
-        if span is not None and body.raw[span[0] : span[0] + 1] == b'"':
-            end = span[1] - 1  # before the closing quote: the words stay one string
-            return (end, end), _encode("\n\n" + text)[1:-1]
-        item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
-        return append_item(body, "input", item)
 
     def usage(self, answer: bytes) -> Usage:
         return _usage(_decode_answer(answer))
