@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pointsman.capabilities.cache import LruCache
 from pointsman.capabilities.calibration import Calibration
+from pointsman.capabilities.check import check_registry
 from pointsman.capabilities.commands import Command, Switches, parse_commands
 from pointsman.capabilities.expand import expand
 from pointsman.capabilities.guides import CapabilityMatch, ClassifierExample, TaskClassifierGuide
@@ -36,6 +37,7 @@ __all__ = [
     "ToolMemory",
     "ToolSelector",
     "capability",
+    "check_registry",
     "expand",
     "parse_commands",
 ]

@@ -17,7 +17,18 @@ from pointsman.errors import PointsmanError
 __all__ = ["app", "main"]
 
 #: Modules that register commands, in the order of ``pointsman --help``.
-COMMANDS: Final = ("serve", "explain", "classify", "domains", "watch", "hook", "report")
+COMMANDS: Final = (
+    "serve",
+    "explain",
+    "classify",
+    "domains",
+    "watch",
+    "hook",
+    "report",
+    "select",
+    "capabilities",
+    "run",
+)
 
 
 def _version(value: bool) -> None:

@@ -6,6 +6,7 @@ from pointsman.routing.limits import DEFAULT_LIMITS, Limits, RetryPolicy
 from pointsman.routing.plan import check_plan
 from pointsman.routing.router import Move, decide, router_conditional_edge
 from pointsman.routing.severity import ClassifiedError, ErrorClassification, ErrorSeverity, classify_error
+from pointsman.routing.start import start_turn
 from pointsman.routing.state import END, AgentState, StateManager
 from pointsman.routing.table import TABLE, Situation, diagram
 
@@ -27,4 +28,5 @@ __all__ = [
     "decide",
     "diagram",
     "router_conditional_edge",
+    "start_turn",
 ]

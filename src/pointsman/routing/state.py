@@ -49,8 +49,9 @@ class AgentState(TypedDict, total=False):
     control_current_node: str  # the node the router chose last
     control_outcome: str  # the terminal node that finished the run
 
-    # results of steps by context key
+    # by context key: {"capability": who made it, "value": what}
     capability_context_data: dict[str, Any]
+    session_commands: dict[str, bool]  # commands that stay: {"caps": false}
     # the final text for the person
     response: str
 
@@ -145,6 +146,7 @@ class StateManager:
         return dict(state.get("capability_context_data") or {})
 
     @staticmethod
-    def store_context(state: Mapping[str, Any], key: str, value: Any) -> dict[str, Any]:
+    def store_context(state: Mapping[str, Any], key: str, capability: str, value: Any) -> dict[str, Any]:
         """The update that adds one result; ``value`` must be JSON values."""
-        return {"capability_context_data": {**StateManager.get_context(state), key: value}}
+        entry = {"capability": capability, "value": value}
+        return {"capability_context_data": {**StateManager.get_context(state), key: entry}}

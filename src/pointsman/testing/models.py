@@ -20,6 +20,8 @@ class _Hang(Enum):
 #: In a script: no answer until the caller's time is over.
 HANG: Final = _Hang.HANG
 
+Reply = str | UpstreamError | Literal[_Hang.HANG]
+
 #: What a model of scene ``reply`` says.
 REPLY: Final = "I would call it medium."
 
@@ -33,8 +35,11 @@ class ScriptedModel:
     >>> model = ScriptedModel("SIMPLE", UpstreamError("down"), HANG)
     """
 
-    def __init__(self, *script: str | UpstreamError | Literal[_Hang.HANG]) -> None:
-        """Take the answers: a text to return, an error to raise, or ``HANG``. The last one repeats."""
+    def __init__(self, *script: Reply | Callable[[Prompt], Reply]) -> None:
+        """Take the answers: a text to return, an error to raise, or ``HANG``. The last one repeats.
+
+        A function of the prompt gives any of the three.
+        """
         self._script: Final = script
         self.asked: Final[list[Prompt]] = []
 
@@ -43,7 +48,8 @@ class ScriptedModel:
         self.asked.append(prompt)
         if not self._script:
             raise UpstreamError("the script is empty")
-        answer = self._script[min(len(self.asked), len(self._script)) - 1]
+        entry = self._script[min(len(self.asked), len(self._script)) - 1]
+        answer = entry(prompt) if callable(entry) else entry
         if answer is HANG:
             await asyncio.sleep(timeout)
             raise UpstreamTimeout("the scripted model hangs")

@@ -1,0 +1,73 @@
+"""``pointsman capabilities``: what is registered, and what is wrong with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from pointsman.agent import installed_capabilities, load_capabilities
+from pointsman.capabilities import CapabilityRegistry, check_registry
+from pointsman.cli.output import FAILED, print_json
+
+__all__ = ["register"]
+
+_app: Final = typer.Typer(no_args_is_help=True, help="Capabilities: list and check them.")
+
+CapabilitiesFile = Annotated[
+    Path | None,
+    typer.Option("--capabilities", help="JSON list; default: what installed packages offer."),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add ``capabilities`` to the command line."""
+    app.add_typer(_app, name="capabilities")
+
+
+@_app.command("list")
+def list_them(
+    file: CapabilitiesFile = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of lines.")] = False,
+) -> None:
+    """List the capabilities in registry order, and the registry's version."""
+    registry = _registry(file)
+    rows = [
+        {
+            "name": each.name,
+            "instructions": each.guide.instructions,
+            "examples": len(each.guide.examples),
+            "provides": each.provides,
+            "requires": each.requires,
+            "always_active": each.always_active,
+        }
+        for each in registry.get_all_capabilities()
+    ]
+    if as_json:
+        print_json({"version": registry.version, "capabilities": rows})
+        return
+    width = max((len(str(row["name"])) for row in rows), default=0)
+    for row in rows:
+        mark = "always" if row["always_active"] else f"{row['examples']} examples"
+        typer.echo(f"{str(row['name']).ljust(width)}  {mark.ljust(12)}  {row['instructions']}")
+    typer.echo(f"{len(rows)} capabilities, version {registry.version}")
+
+
+@_app.command("check")
+def check(file: CapabilitiesFile = None) -> None:
+    """Look for what makes selection worse: missing examples, unmet requirements, examples that collide.
+
+    The exit code is 1 when something was found.
+    """
+    registry = _registry(file)
+    findings = check_registry(registry)
+    for finding in findings:
+        typer.echo(finding)
+    if findings:
+        raise typer.Exit(FAILED)
+    typer.echo(f"{len(registry)} capabilities, nothing to say")
+
+
+def _registry(file: Path | None) -> CapabilityRegistry:
+    return CapabilityRegistry(installed_capabilities()) if file is None else load_capabilities(file)

@@ -1,0 +1,113 @@
+"""``pointsman select``: which capabilities each of many tasks needs. JSON lines in, JSON lines out."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import msgspec
+import typer
+
+from pointsman.agent import answer_batches, load_capabilities
+from pointsman.asking import Ask, ask_nobody
+from pointsman.capabilities import (
+    Calibration,
+    LocalJudge,
+    OnFailure,
+    Selection,
+    SelectionPolicy,
+    Selector,
+    Strategy,
+)
+from pointsman.cli.output import FAILED, json_line, read_lines
+from pointsman.errors import ConfigError
+from pointsman.models.encoders import load_encoder
+
+__all__ = ["register"]
+
+
+class Task(msgspec.Struct, frozen=True):
+    """One line of input."""
+
+    task: str
+    id: Any = None
+
+
+_decode: Final = msgspec.json.Decoder(Task).decode
+
+CapabilitiesFile = Annotated[Path, typer.Option("--capabilities", help="JSON list of capabilities.")]
+EncoderName = Annotated[str, typer.Option("--encoder", help="none, static or sentence.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(select)
+
+
+def select(
+    file: Annotated[Path | None, typer.Argument(help="JSON lines; default: standard input.")] = None,
+    *,
+    capabilities: CapabilitiesFile,
+    strategy: Annotated[Strategy, typer.Option(help="Who judges.")] = Strategy.HYBRID,
+    encoder: EncoderName = "none",
+    threshold: Annotated[
+        float | None, typer.Option(help="Probability from which a capability is selected.", min=0, max=1)
+    ] = None,
+    calibration: Annotated[
+        Path | None, typer.Option(help="File written by pointsman fit capabilities.")
+    ] = None,
+    on_failure: Annotated[
+        OnFailure, typer.Option(help="What stands in when a model cannot be asked.")
+    ] = OnFailure.LOCAL,
+) -> None:
+    """Select capabilities: JSON lines {"id", "task"} in, {"id", "selected", "scores", …} out.
+
+    A malformed line gives an error object in its place, and the run goes on; the exit code is then 1.
+    """
+    registry = load_capabilities(capabilities)
+    judge = LocalJudge(registry, load_encoder(encoder), read_calibration(calibration))
+    limit = SelectionPolicy().threshold if threshold is None else threshold
+    policy = SelectionPolicy(strategy=strategy, threshold=limit, on_failure=on_failure)
+    if not asyncio.run(_lines(file, Selector(registry, judge, policy), ask_nobody)):
+        raise typer.Exit(FAILED)
+
+
+def read_calibration(file: Path | None) -> Calibration | None:
+    """Read a calibration file.
+
+    Raises:
+        ConfigError: it cannot be read or is something else.
+    """
+    if file is None:
+        return None
+    try:
+        return Calibration.from_json(msgspec.json.decode(file.read_bytes(), type=dict[str, Any]))
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror or error}", place=str(file)) from error
+    except msgspec.DecodeError as error:
+        raise ConfigError(f"not JSON: {error}", place=str(file)) from error
+
+
+async def _lines(file: Path | None, selector: Selector, ask: Ask) -> bool:
+    """Answer every line; whether all could be read."""
+    good = True
+    for number, raw in read_lines(file):
+        try:
+            task = _decode(raw)
+        except msgspec.DecodeError as error:
+            good = False
+            typer.echo(json_line({"error": {"line": number, "message": str(error)}}))
+            continue
+        selection = await answer_batches(selector.select(task.task), ask)
+        typer.echo(json_line({"id": task.id, **_as_json(selection)}))
+    return good
+
+
+def _as_json(selection: Selection) -> dict[str, object]:
+    return {
+        "selected": selection.selected,
+        "scores": {name: round(score, 4) for name, score in selection.scores.items()},
+        "asked_model": selection.asked_model,
+        "abstained": selection.abstained or None,
+    }

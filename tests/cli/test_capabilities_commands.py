@@ -1,0 +1,151 @@
+"""``pointsman select``, ``capabilities`` and ``run``, as a person runs them."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from pointsman.cli import app
+
+EXAMPLE = str(Path(__file__).parents[2] / "examples" / "assistant.py")
+CAPABILITIES = [
+    {
+        "name": "weather",
+        "instructions": "Activate when user requests weather information",
+        "examples": [
+            {"query": "What's the weather like?", "result": True, "reason": "Direct weather request"},
+            {"query": "Will it rain tomorrow?", "result": True},
+            {"query": "What time is it?", "result": False, "reason": "Time request, not weather"},
+        ],
+        "provides": [],
+        "requires": ["PLACE"],
+        "always_active": False,
+    },
+    {"name": "place", "instructions": "Find a town on the map", "provides": ["PLACE"]},
+    {
+        "name": "mail",
+        "instructions": "Read and send e-mail",
+        "examples": [{"query": "Email Ida", "result": True}],
+    },
+    {"name": "respond", "instructions": "Answer", "always_active": True},
+]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "capabilities.json"
+    path.write_text(json.dumps(CAPABILITIES))
+    return str(path)
+
+
+def run(*arguments: str, lines: str = "") -> Result:
+    return CliRunner().invoke(app, list(arguments), input=lines)
+
+
+TASK = json.dumps({"id": 7, "task": "what is the weather like today"})
+
+
+@pytest.mark.parametrize("encoder", ["none", "static"])
+def test_select_writes_the_contracts_fields(file: str, encoder: str) -> None:
+    result = run("select", "--capabilities", file, "--strategy", "local", "--encoder", encoder, lines=TASK)
+    assert result.exit_code == 0, result.output
+    answer = json.loads(result.stdout)
+    assert list(answer) == ["id", "selected", "scores", "asked_model", "abstained"]
+    assert answer["id"] == 7
+    assert answer["selected"] == ["respond", "weather", "place"]
+    assert list(answer["scores"]) == ["weather", "place", "mail"]
+    assert answer["asked_model"] == []
+    assert answer["abstained"] is None
+
+
+def test_without_a_model_what_is_asked_is_unavailable(file: str) -> None:
+    result = run("select", "--capabilities", file, "--strategy", "llm", lines=TASK)
+    answer = json.loads(result.stdout)
+    assert answer["asked_model"] == ["weather", "place", "mail"]
+    assert answer["abstained"] == "unavailable: no-model"
+    everything = run("select", "--capabilities", file, "--strategy", "llm", "--on-failure", "all", lines=TASK)
+    assert len(json.loads(everything.stdout)["selected"]) == 4
+
+
+def test_the_threshold_decides(file: str) -> None:
+    def selected(threshold: str) -> list[str]:
+        options = ("--capabilities", file, "--strategy", "local", "--threshold", threshold)
+        return list(json.loads(run("select", *options, lines=TASK).stdout)["selected"])
+
+    assert selected("0") == ["respond", "weather", "place", "mail"]
+    assert selected("1") == ["respond"]
+
+
+def test_a_malformed_line_does_not_stop_the_rest(file: str) -> None:
+    result = run("select", "--capabilities", file, "--strategy", "local", lines=f'{{"id": 1}}\n\n{TASK}\n')
+    bad, good = map(json.loads, result.stdout.splitlines())
+    assert bad["error"]["line"] == 1
+    assert good["id"] == 7
+    assert result.exit_code == 1
+
+
+def test_a_calibration_for_another_encoder_is_refused(file: str, tmp_path: Path) -> None:
+    calibration = tmp_path / "calibration.json"
+    calibration.write_text('{"index": "kernel/other", "slope": 1, "rival": 1, "intercept": 1}')
+    result = run("select", "--capabilities", file, "--calibration", str(calibration), lines=TASK)
+    assert 'for the index "kernel/other"' in str(result.exception)
+    for text in ("[]", "nonsense"):
+        calibration.write_text(text)
+        assert run("select", "--capabilities", file, "--calibration", str(calibration), lines=TASK).exit_code
+    assert run(
+        "select", "--capabilities", file, "--calibration", str(tmp_path / "gone"), lines=TASK
+    ).exit_code
+
+
+def test_list_shows_order_and_version(file: str) -> None:
+    listed = run("capabilities", "list", "--capabilities", file)
+    assert listed.stdout.splitlines()[0].startswith("weather  3 examples")
+    assert listed.stdout.splitlines()[-1].startswith("4 capabilities, version ")
+    as_json = json.loads(run("capabilities", "list", "--capabilities", file, "--json").stdout)
+    assert [row["name"] for row in as_json["capabilities"]] == ["weather", "place", "mail", "respond"]
+    assert "0 capabilities" in run("capabilities", "list").stdout  # no installed package offers any here
+
+
+def test_check_names_what_makes_selection_worse(tmp_path: Path) -> None:
+    path = tmp_path / "bad.json"
+    path.write_text(
+        json.dumps(
+            [
+                {
+                    "name": "a",
+                    "instructions": " ",
+                    "examples": [{"query": "x"}, {"query": "X", "result": False}],
+                },
+                {"name": "b", "instructions": "b", "requires": ["MAP"], "examples": [{"query": "x"}]},
+                {"name": "c", "instructions": "c", "always_active": True},
+            ]
+        )
+    )
+    result = run("capabilities", "check", "--capabilities", str(path))
+    assert result.exit_code == 1
+    assert result.stdout.splitlines() == [
+        "a: no instructions; say when it is needed",
+        "a: 1 examples of when it is needed; 5 make scores reliable",
+        "b: 1 examples of when it is needed; 5 make scores reliable",
+        "b: requires MAP, which nothing provides; only the context can hold it",
+        'a: "x" is an example both ways',
+        'a, b: "x" is an example for each of them',
+    ]
+    path.write_text(json.dumps([{"name": "c", "instructions": "c", "always_active": True}]))
+    assert run("capabilities", "check", "--capabilities", str(path)).exit_code == 0
+
+
+def test_run_prints_the_answer_and_reports_the_way() -> None:
+    result = run("run", "What is the weather like in Rome?", "--app", EXAMPLE)
+    assert result.exit_code == 0
+    assert "sunshine" in result.stdout
+    assert "weather: step 2 of 3" in result.stderr
+
+
+def test_run_asks_before_it_sends() -> None:
+    refused = run("run", "Email Ida that I am late", "--app", EXAMPLE, lines="n\nn\n")
+    assert refused.exit_code == 1
+    assert "did not allow send_mail" in refused.stdout
+    sent = run("run", "Email Ida that I am late", "--app", EXAMPLE, "--yes", "--json")
+    assert json.loads(sent.stdout)["capability_context_data"]["send_mail"]["value"] == "sent"
