@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
 
 from pointsman.errors import UpstreamError
 from pointsman.models.port import ChatModel, Prompt
@@ -13,7 +14,7 @@ from pointsman.types import Answer, Need
 
 __all__ = ["Ask", "Questions", "ask_models", "ask_nobody"]
 
-Ask = Callable[[Need], Awaitable[Answer]]
+Ask = Callable[[Need], Coroutine[Any, Any, Answer]]
 
 
 async def ask_nobody(need: Need) -> Answer:  # noqa: ARG001 - the shape of Ask

@@ -57,7 +57,7 @@ def new_ids() -> Callable[[], str]:
 class Runtime:
     """Decides turns: loads a session's memory, runs the engine, keeps memory and decision.
 
-    ``engine`` may be replaced while running; a turn under way keeps the one it began with.
+    The engine may be replaced while running; a turn under way keeps the one it began with.
     """
 
     def __init__(
@@ -119,6 +119,11 @@ class Runtime:
     async def decide(self, turn: Turn) -> Decision:
         """Decide one turn, asking models as configured. Raises what ``steps`` raises."""
         return await drive_async(self.steps(turn), self.ask)
+
+    def replace(self, engine: Engine, questions: Questions) -> None:
+        """Decide by another policy from the next turn on; what was spent today stays spent."""
+        questions.spending = self.questions.spending
+        self.engine, self.questions = engine, questions
 
     def close(self) -> None:
         """Write what waits and close the stores."""

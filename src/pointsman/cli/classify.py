@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import msgspec
 import typer
 
-from pointsman.assembly import build_engine, read_profile
-from pointsman.cli.output import FAILED, json_line, read_lines
+from pointsman.assembly import build_engine, build_policy, read_profile
+from pointsman.cli.output import FAILED, config_file, json_line, needs_extra, read_lines
+from pointsman.config import Config, load
 from pointsman.domains import default_domains
 from pointsman.engine import Decided, Engine, Memory
-from pointsman.errors import CallerError, MalformedRequest
+from pointsman.errors import CallerError, ConfigError, MalformedRequest
 from pointsman.policy import DomainPolicy, Policy
 from pointsman.runtime import drive
 from pointsman.text import turn_from_body, turn_from_text
@@ -47,13 +50,32 @@ def classify(
     file: Annotated[Path | None, typer.Argument(help="JSON lines; default: standard input.")] = None,
     *,
     profile: Annotated[str, typer.Option(help="seed, default, or a profile file.")] = "default",
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Ask the configured model where the rules are unsure.")
+    ] = False,
+    config: Annotated[Path | None, typer.Option(help="Configuration naming the model to ask.")] = None,
 ) -> None:
     """Classify prompts: JSON lines {"id", "text"} or {"id", "messages", "format"} in, one line each out.
 
     A malformed line gives an error object in its place, and the run goes on; the exit code is then 1.
     """
     policy = Policy(profile=read_profile(profile), domains=DomainPolicy(domains=default_domains()))
-    classifier = _Classifier(build_engine(policy), _nobody)
+    if verify:
+        with needs_extra("gateway", "--verify"):
+            from pointsman.gateway.build import build_ask
+        settings = _settings(config)
+        policy = replace(policy, models=settings.models, verify=build_policy(settings).verify)
+        with asyncio.Runner() as loop:
+            ask = build_ask(settings)
+            failed = _classify(file, _Classifier(build_engine(policy), lambda need: loop.run(ask(need))))
+    else:
+        failed = _classify(file, _Classifier(build_engine(policy), _nobody))
+    if failed:
+        raise typer.Exit(FAILED)
+
+
+def _classify(file: Path | None, classifier: _Classifier) -> bool:
+    """Answer every line in order. Returns whether one was malformed."""
     failed = False
     for number, raw in read_lines(file):
         try:
@@ -62,8 +84,7 @@ def classify(
             failed = True
             answer = {"error": {"line": number, "message": str(error)}}
         typer.echo(json_line(answer))
-    if failed:
-        raise typer.Exit(FAILED)
+    return failed
 
 
 class _Classifier:
@@ -87,6 +108,15 @@ class _Classifier:
             if decided.decision.domains:
                 answer["domains"] = decided.decision.domains.to_json()
         return answer
+
+
+def _settings(named: Path | None) -> Config:
+    settings = load(config_file(named))
+    if settings.tiers.verify is None:
+        raise ConfigError(
+            "--verify needs a model to ask", hint='verify = { model = "…" } in [tiers] of pointsman.toml'
+        )
+    return settings
 
 
 def _nobody(need: Need) -> Answer:  # noqa: ARG001 - the shape of a driver's ask

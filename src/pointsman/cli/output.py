@@ -12,9 +12,18 @@ from typing import Final
 import msgspec
 import typer
 
-from pointsman.errors import MissingExtra, PointsmanError
+from pointsman.errors import ConfigError, MissingExtra, PointsmanError
 
-__all__ = ["FAILED", "USAGE", "json_line", "needs_extra", "print_json", "read_lines", "report_error"]
+__all__ = [
+    "FAILED",
+    "USAGE",
+    "config_file",
+    "json_line",
+    "needs_extra",
+    "print_json",
+    "read_lines",
+    "report_error",
+]
 
 FAILED: Final = 1  # done, but some lines or checks failed
 USAGE: Final = 2  # wrong usage or configuration
@@ -38,6 +47,23 @@ def json_line(value: object) -> str:
 def print_json(value: object) -> None:
     """Indented JSON on standard output."""
     typer.echo(msgspec.json.format(_encoder.encode(value), indent=2).decode())
+
+
+def config_file(named: Path | None) -> Path:
+    """Return the configuration to read: the one named, else the one that is found.
+
+    Raises:
+        ConfigError: none is named and none is found.
+    """
+    from pointsman.config import find
+
+    file = named or find()
+    if file is None:
+        raise ConfigError(
+            "there is no pointsman.toml",
+            hint="pointsman config init writes one; pointsman serve --demo needs none",
+        )
+    return file
 
 
 @contextmanager

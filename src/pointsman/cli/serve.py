@@ -11,8 +11,8 @@ from typing import Annotated
 import msgspec
 import typer
 
-from pointsman.cli.output import needs_extra
-from pointsman.config import Config, find, load
+from pointsman.cli.output import config_file, needs_extra
+from pointsman.config import Config, load
 from pointsman.errors import ConfigError
 
 __all__ = ["register"]
@@ -44,7 +44,7 @@ def serve(
         from pointsman.gateway.build import Builder, demo_config
         from pointsman.gateway.serve import Server
     _log_to_stderr(log_level)
-    file = None if demo else _file(config)
+    file = None if demo else config_file(config)
     builder = Builder(lambda: _on_port(load(file) if file else demo_config(), port))
     with closing(builder):
         setup = builder()
@@ -61,16 +61,6 @@ def _log_to_stderr(level: str) -> None:
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("pointsman").setLevel(known[level.upper()])
     logging.getLogger("pointsman.gateway").setLevel(logging.INFO)
-
-
-def _file(named: Path | None) -> Path:
-    file = named or find()
-    if file is None:
-        raise ConfigError(
-            "there is no pointsman.toml",
-            hint="pointsman config init writes one; pointsman serve --demo needs none",
-        )
-    return file
 
 
 def _on_port(config: Config, port: int | None) -> Config:

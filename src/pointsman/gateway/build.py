@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pointsman.assembly import build_engine, build_policy, build_runtime
+from pointsman.asking import Ask, ask_models, ask_nobody
+from pointsman.assembly import build_engine, build_policy, build_questions, build_runtime
 from pointsman.config import Config, GuidanceSpec, TiersSpec
 from pointsman.config.shapes import LedgerSpec, state_file
 from pointsman.gateway.setup import Setup
+from pointsman.gateway.upstream import connect
+from pointsman.models import chat_models
 from pointsman.runtime import Runtime
 from pointsman.types import ModelSpec
 from pointsman.upstreams import DEMO_URL, UpstreamSpec
 
-__all__ = ["Builder", "demo_config"]
+__all__ = ["Builder", "build_ask", "demo_config"]
 
 
 class Builder:
@@ -33,13 +36,23 @@ class Builder:
         if self._runtime is None:
             self._runtime = build_runtime(config)
         else:
-            self._runtime.engine = build_engine(build_policy(config))
+            policy = build_policy(config)
+            self._runtime.replace(build_engine(policy), build_questions(policy))
+        self._runtime.ask = build_ask(config)
         return Setup(self._runtime, config.models, config.upstreams, config.server)
 
     def close(self) -> None:
         """Write what waits and close the stores."""
         if self._runtime is not None:
             self._runtime.close()
+
+
+def build_ask(config: Config) -> Ask:
+    """Return what answers the needs of decisions: the model named for verification, or nobody."""
+    verify = config.tiers.verify
+    if verify is None:
+        return ask_nobody
+    return ask_models(chat_models(config.models, config.upstreams, connect), default=verify.model)
 
 
 def demo_config() -> Config:
