@@ -46,7 +46,7 @@ def test_nothing_at_all() -> None:
 @given(st.integers(0, 60), st.integers(0, 60), st.integers(0, 60), st.integers(0, 60))
 def test_the_interval_holds_the_difference(a: int, b: int, c: int, d: int) -> None:
     effect = compare([*side(Arm.TREATED, min(a, b), b), *side(Arm.WITHHELD, min(c, d), d)])
-    assert -1.0 <= effect.low <= effect.difference <= effect.high <= 1.0
+    assert -1.0 - 1e-9 <= effect.low <= effect.difference <= effect.high <= 1.0 + 1e-9
 
 
 @pytest.mark.parametrize(

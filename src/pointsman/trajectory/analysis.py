@@ -54,8 +54,10 @@ class TrajectoryAnalysis:
     def _detect(self) -> Mapping[str, TrajectoryPattern]:
         if not self.attempt:
             return _NO_PATTERNS
-        found = (detector.detect(self) for detector in self.lens.detectors)
-        return MappingProxyType({pattern.pattern_type: pattern for pattern in found if pattern is not None})
+        found = [detector.detect(self) for detector in self.lens.detectors]
+        if not any(found):
+            return _NO_PATTERNS
+        return MappingProxyType({pattern.pattern_type: pattern for pattern in found if pattern})
 
     @property
     def turn_count(self) -> int:
@@ -155,7 +157,10 @@ _NO_PATTERNS: Final[Mapping[str, TrajectoryPattern]] = MappingProxyType({})
 def _attempt(state: TrajectoryState) -> tuple[Step, ...]:
     if not state.attempt:
         return ()
-    return tuple([step for step in state.steps[-state.attempt :] if not step.is_neutral])
+    steps = state.steps[-state.attempt :]
+    if state.tool_call_count - state.neutral >= len(steps):
+        return steps  # no neutral one among them
+    return tuple([step for step in steps if not step.is_neutral])
 
 
 def _ranked(names: Iterable[str]) -> dict[str, int]:

@@ -36,6 +36,7 @@ VOLATILE_KEYS: Final = frozenset(
 NARRATION_KEYS: Final = frozenset({"description", "explanation", "justification", "reason", "thought"})
 #: Narration is dropped only beside a shell command: elsewhere a description may be the payload itself.
 COMMAND_KEYS: Final = frozenset({"command", "cmd"})
+_DROPPABLE: Final = VOLATILE_KEYS | NARRATION_KEYS
 #: Above this many characters arguments are compared as they are: decoding them costs more than it finds.
 MAX_CANONICAL: Final = 65_536
 
@@ -74,18 +75,18 @@ def canonical_arguments(arguments: str | Mapping[str, object]) -> str:
 def comes_from(arguments: str, result: str) -> bool:
     """True when a string among canonical arguments was in the result before: the call had to wait for it."""
     before = result[:MAX_SOURCE]
-    return bool(before) and any(value in before for value in _STRINGS.findall(arguments, 0, MAX_SOURCE))
+    if not before:
+        return False
+    return any(value in before for value in _STRINGS.findall(arguments, 0, MAX_SOURCE))
 
 
 def _stable(value: object) -> object:
-    if not isinstance(value, Mapping):
+    if not isinstance(value, Mapping) or not (keys := [key for key in value if isinstance(key, str)]):
         return value
-    lowered = {key: key.lower() for key in value if isinstance(key, str)}
-    dropped = VOLATILE_KEYS
-    if not COMMAND_KEYS.isdisjoint(lowered.values()):
-        dropped = VOLATILE_KEYS | NARRATION_KEYS
-    if dropped.isdisjoint(lowered.values()):
-        return value
+    if _DROPPABLE.isdisjoint(map(str.lower, keys)):
+        return value  # nearly always; the rest costs three times as much
+    lowered = {key: key.lower() for key in keys}
+    dropped = VOLATILE_KEYS if COMMAND_KEYS.isdisjoint(lowered.values()) else _DROPPABLE
     return {key: item for key, item in value.items() if lowered.get(key) not in dropped}
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pointsman.trajectory.arguments import canonical_arguments, comes_from, is_polling
-from pointsman.trajectory.failures import MAX_MESSAGE, normalize_error, outcome_of, salient_line
+from pointsman.trajectory.failures import outcome_of, salient_line, signature_of
 from pointsman.trajectory.progress import ProgressIndicator, progress_in
 from pointsman.trajectory.step import Outcome, Step, digest
 from pointsman.types import ToolResult
@@ -93,15 +93,15 @@ def step_of(
     arguments = canonical_arguments(event.params)
     text = event.result.text if event.result else ""
     outcome = outcome_of(text, event.result.is_error) if event.result else Outcome.OK
-    failed = outcome is Outcome.ERROR
+    message = salient_line(text) if outcome is Outcome.ERROR else ""
     return Step(
         tool_name=event.tool_name[:MAX_NAME],
         arguments=digest(arguments),
         result=digest(text) if event.result else "",
         result_length=len(text),
         outcome=outcome,
-        signature=normalize_error(text) if failed else "",
-        message=salient_line(text)[:MAX_MESSAGE] if failed else "",
+        signature=signature_of(message),
+        message=message,
         turn=turn if event.turn is None else event.turn,
         position=event.position,
         batch=event.batch,

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 __all__ = ["DEFAULT_INDICATORS", "ProgressIndicator", "TextIndicator", "progress_in"]
 
 #: Characters read at the end of a result: test runners and builds put their summary last.
-SUMMARY: Final = 600
+SUMMARY: Final = 400
 
 
 class ProgressIndicator(Protocol):
@@ -25,8 +25,8 @@ class ProgressIndicator(Protocol):
         """Stable name, shown in steps."""
         ...
 
-    def shows(self, tool_name: str, result: str, /) -> bool:
-        """True when this successful result is progress."""
+    def shows(self, tool_name: str, end: str, /) -> bool:
+        """True when the end of this successful result (``SUMMARY`` characters) shows progress."""
         ...
 
 
@@ -39,14 +39,12 @@ class TextIndicator:
     pattern: re.Pattern[str]
     unless: re.Pattern[str]
 
-    def shows(self, tool_name: str, result: str, /) -> bool:  # noqa: ARG002 - the protocol's shape
+    def shows(self, tool_name: str, end: str, /) -> bool:  # noqa: ARG002 - the protocol's shape
         """True when the summary matches and nothing in it speaks against."""
-        end = result[-SUMMARY:]
-        return (
-            any(word in end for word in self.words)
-            and self.pattern.search(end) is not None
-            and self.unless.search(end) is None
-        )
+        for word in self.words:
+            if word in end:
+                return self.pattern.search(end) is not None and self.unless.search(end) is None
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +54,7 @@ class PlanIndicator:
     name: str = "plan_step_completed"
     tools: frozenset[str] = frozenset({"todowrite", "todo_write", "update_plan", "taskupdate", "write_todos"})
 
-    def shows(self, tool_name: str, result: str, /) -> bool:  # noqa: ARG002 - the protocol's shape
+    def shows(self, tool_name: str, end: str, /) -> bool:  # noqa: ARG002 - the protocol's shape
         """True for a plan tool."""
         return tool_name.lower() in self.tools
 
@@ -74,7 +72,7 @@ DEFAULT_INDICATORS: Final[tuple[ProgressIndicator, ...]] = (
     ),
     TextIndicator(
         "build_succeeded",
-        ("BUILD SUCCESS", "uild suc", "ompiled suc", "Finished "),
+        ("BUILD SUCC", "uild succ", "piled succ", "Finished "),
         re.compile(
             r"\bBUILD SUCCESS|\bbuild (?:succeeded|successful)|compiled successfully|^Finished ",
             re.IGNORECASE | re.MULTILINE,
@@ -87,7 +85,8 @@ DEFAULT_INDICATORS: Final[tuple[ProgressIndicator, ...]] = (
 
 def progress_in(tool_name: str, result: str, indicators: Sequence[ProgressIndicator]) -> str:
     """Name of the first indicator that a successful result shows, or ""."""
+    end = result[-SUMMARY:]
     for indicator in indicators:
-        if indicator.shows(tool_name, result):
+        if indicator.shows(tool_name, end):
             return indicator.name
     return ""

@@ -28,6 +28,7 @@ class TrajectoryState(msgspec.Struct, frozen=True, gc=False, array_like=True):
     started_at: float = 0.0
     latest_at: float = 0.0
     user_spoke: bool = False  # a person spoke after the last step
+    neutral: int = 0  # number of the latest call that was throttled or declined; 0: none
     recommended: str = ""  # a tool the agent was told to use and has not used
     alternatives: int = 0  # calls of other tools since
 
@@ -61,27 +62,28 @@ def after_step(state: TrajectoryState, step: Step, window: int) -> TrajectorySta
     if state.user_spoke:
         step = msgspec.structs.replace(step, user_boundary=True)
     new = _is_new(state, step)
-    waiting = step.is_neutral or (step.polling and not step.is_error)
+    neutral = step.is_neutral
+    waiting = neutral or (step.polling and not step.is_error)
+    calls = state.tool_call_count + 1
     avoided = bool(state.recommended) and step.tool_name != state.recommended
     return TrajectoryState(
         steps=(*state.steps[1 - window :], step) if window > 1 else (step,),
         turn_count=max(state.turn_count, step.turn),
-        tool_call_count=state.tool_call_count + 1,
+        tool_call_count=calls,
         error_count=state.error_count + step.is_error,
-        consecutive_errors=_streak(state.consecutive_errors, step),
+        consecutive_errors=state.consecutive_errors if neutral else _streak(state.consecutive_errors, step),
         attempt=state.attempt + 1,
         stalled=0 if new else state.stalled + (not waiting),
         progress_at=step.at if new and step.at else state.progress_at,
         started_at=state.started_at or step.at,
         latest_at=max(step.at, state.latest_at),
+        neutral=calls if neutral else state.neutral,
         recommended=state.recommended if avoided else "",
         alternatives=state.alternatives + 1 if avoided else 0,
     )
 
 
 def _streak(length: int, step: Step) -> int:
-    if step.is_neutral:
-        return length
     return length + 1 if step.is_error else 0
 
 
@@ -91,4 +93,5 @@ def _is_new(state: TrajectoryState, step: Step) -> bool:
         return False
     if step.progress:
         return True
-    return not any(step.result == old.result and step.same_call(old) for old in state.steps)
+    result = step.result  # a loop over the window on every call: kept as cheap as Python lets it be
+    return not [old for old in state.steps if old.result == result and old.same_call(step)]

@@ -51,7 +51,11 @@ class ContextDegradationDetector:
         if latest.is_error:
             full = any(phrase in latest.signature.lower() for phrase in OVERFLOW)
             return ContextDegradation(("context_overflow",)) if full else None
-        earlier = [index for index, step in enumerate(steps[:-1]) if step.same_call(latest)]
+        if not trajectory.state.stalled:
+            return None  # the latest call brought something that no earlier one had
+        arguments = latest.arguments  # looked at for every call, so compared before anything else is
+        same = [index for index, step in enumerate(steps[:-1]) if step.arguments == arguments]
+        earlier = [index for index in same if steps[index].same_call(latest)]
         if not earlier or latest.polling:
             return None
         symptoms = []

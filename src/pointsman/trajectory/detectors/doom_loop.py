@@ -49,7 +49,10 @@ class DoomLoopDetector:
         return self._by_name(steps) if self.by == "name" else self._by_result(steps)
 
     def _by_result(self, steps: Sequence[Step]) -> DoomLoop | None:
+        latest = steps[-1].result
         for period in (1, *range(max(2, self.min_cycle_length), self.max_cycle_length + 1)):
+            if period >= len(steps) or steps[-1 - period].result != latest:
+                continue  # the usual case, without a call
             repetitions = _matching(steps, period) // period + 1
             if repetitions >= self.min_repetitions:
                 cycle = steps[-period:]
