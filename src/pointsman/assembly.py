@@ -14,7 +14,7 @@ from pointsman.domains import DomainSet, ModelProfile, default_domains, parse_do
 from pointsman.engine import BYTES_PER_TOKEN, Engine
 from pointsman.errors import ConfigError
 from pointsman.evidence import ReMatcher, Scanner, SignalTable
-from pointsman.guidance import GuidancePolicy, Rung
+from pointsman.guidance import GuidancePolicy
 from pointsman.ledger import Retention, SqliteLedger
 from pointsman.policy import DomainPolicy, Policy, Verify
 from pointsman.runtime import Runtime
@@ -99,16 +99,7 @@ def build_policy(config: Config) -> Policy:
 
 
 def _guidance(config: Config) -> GuidancePolicy | None:
-    spec = config.guidance
-    if spec.mode == "off":
-        return None
-    return GuidancePolicy(
-        mode=Mode(spec.mode),
-        control=spec.control,
-        seed=spec.seed,
-        escalate=tuple(Rung(rung) for rung in spec.escalate),
-        poll_tools=tuple(sorted(spec.poll_tools)),
-    )
+    return None if config.guidance.mode == "off" else config.guidance.policy()
 
 
 def _domains(config: Config) -> DomainPolicy | None:

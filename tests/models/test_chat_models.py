@@ -10,7 +10,8 @@ import pytest
 from gateway.running import Asked, ScriptedUpstream, reply
 from pointsman.errors import ConfigError, UpstreamError, UpstreamTimeout, UpstreamUnavailable
 from pointsman.gateway.upstream import connect
-from pointsman.models import ChatModel, HttpModel, Prompt, chat_models
+from pointsman.models import ChatModel, Prompt
+from pointsman.models.http import HttpModel, chat_models
 from pointsman.testing import HANG, REPLY, Scene, ScriptedModel, chat_model_checks
 from pointsman.types import ModelSpec, WireFormat
 from pointsman.upstreams import DEMO_URL, Secret, UpstreamSpec

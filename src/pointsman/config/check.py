@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
 from pointsman.config.convert import Problem, did_you_mean
 from pointsman.config.places import KeyPath
 from pointsman.config.shapes import File
+from pointsman.domains import parse_domains
+from pointsman.errors import ConfigError
+from pointsman.tiers import BUILTIN_PROFILES, load_profile
 from pointsman.types import Tier, WireFormat
 from pointsman.upstreams import DEMO_URL
 
@@ -19,13 +23,16 @@ __all__ = ["RESERVED", "check", "is_loopback"]
 RESERVED: Final = frozenset({"auto", *(tier.lower() for tier in Tier)})
 
 
-def check(file: File) -> list[Problem]:
+def check(file: File, directory: Path) -> list[Problem]:
     """Return what is wrong with a file whose every key is right by itself."""
     return [
         *_upstreams(file),
         *_models(file),
         *_tiers(file),
-        *_files(file),
+        *_profile(file.tiers.profile, directory),
+        *_guidance(file),
+        *_domains(file),
+        *_capabilities(file),
         *_server(file),
         *_sessions(file),
     ]
@@ -92,19 +99,52 @@ def _verify(file: File) -> Iterator[Problem]:
         )
 
 
-def _files(file: File) -> Iterator[Problem]:
-    named = (
-        (("domains", "file"), file.domains.file),
-        (("domains", "profiles"), file.domains.profiles),
-        (("capabilities", "file"), file.capabilities.file),
-    )
-    for path, target in named:
-        if target is not None and not target.exists():
-            yield Problem(path, f"{target} does not exist")
-    if file.capabilities.enabled and file.capabilities.file is None:
-        yield Problem(
-            ("capabilities", "enabled"), 'capabilities need their registry: "file" in [capabilities]'
+def _profile(name: str, directory: Path) -> Iterator[Problem]:
+    path = ("tiers", "profile")
+    target = directory / name
+    if name in BUILTIN_PROFILES:
+        return
+    if not target.is_file():
+        near = did_you_mean(name, BUILTIN_PROFILES)
+        built_in = ", ".join(BUILTIN_PROFILES)
+        yield Problem(path, f'no tier profile "{name}"{near}', f"built in: {built_in}; or a TOML file")
+        return
+    yield from _refused(path, lambda: load_profile(target.read_text(encoding="utf-8"), str(target)))
+
+
+def _guidance(file: File) -> Iterator[Problem]:
+    yield from _refused(("guidance",), file.guidance.policy)
+
+
+def _domains(file: File) -> Iterator[Problem]:
+    domains, profiles = file.domains.file, file.domains.profiles
+    path = ("domains", "file")
+    if domains is not None and not domains.is_file():
+        yield Problem(path, f"{domains} does not exist")
+    elif domains is not None:
+        yield from _refused(
+            path, lambda: parse_domains(domains.read_text(encoding="utf-8"), place=str(domains))
         )
+    if profiles is not None and not profiles.is_dir():
+        yield Problem(("domains", "profiles"), f"{profiles} is not a directory")
+
+
+def _capabilities(file: File) -> Iterator[Problem]:
+    registry = file.capabilities.file
+    if registry is not None and not registry.is_file():
+        yield Problem(("capabilities", "file"), f"{registry} does not exist")
+    if file.capabilities.enabled and registry is None:
+        yield Problem(("capabilities", "enabled"), 'capabilities need their registry, "file"')
+
+
+def _refused(path: KeyPath, read: Callable[[], object]) -> Iterator[Problem]:
+    """Tell what another part of the program finds wrong with what a key names."""
+    try:
+        read()
+    except ConfigError as error:
+        yield Problem(path, str(error), error.hint)
+    except (OSError, UnicodeError) as error:
+        yield Problem(path, f"cannot read it: {error}")
 
 
 def _server(file: File) -> Iterator[Problem]:

@@ -83,6 +83,6 @@ def _bounds(least: Any, most: Any) -> str:
         case None, None:
             return ""
         case _, None:
-            return f" of at least {least}"
+            return f" of at least {least:g}"
         case _:
-            return f" from {least} to {most}"
+            return f" from {least:g} to {most:g}"

@@ -10,11 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from pointsman.config.check import check
 from pointsman.config.convert import Converter, Problem
 from pointsman.config.places import KeyPath, key_places
 from pointsman.config.shapes import Config, File, Sections
 from pointsman.errors import ConfigError
+from pointsman.tiers import BUILTIN_PROFILES
 
 __all__ = ["FILE_NAME", "Loaded", "examine", "find", "load"]
 
@@ -62,20 +65,24 @@ def examine(file: Path, env: Mapping[str, str] = os.environ) -> Loaded:
         return _unreadable(ConfigError("not UTF-8", place=str(file)))
     except tomllib.TOMLDecodeError as error:
         return _unreadable(_syntax_error(file, text, str(error)))
-    converter = Converter(env, file.resolve().parent)
+    directory = file.resolve().parent
+    converter = Converter(env, directory)
     read = converter.struct(raw, File, ())
     problems = converter.problems
     if read is not None:
-        problems = check(read)
+        problems = check(read, directory)
     if read is None or problems:
         return Loaded(None, _placed(problems, file, text))
-    return Loaded(_linked(read, str(file)), [])
+    return Loaded(_linked(read, file), [])
 
 
-def _linked(read: File, source: str) -> Config:
+def _linked(read: File, file: Path) -> Config:
     sections = {name: getattr(read, name) for name in Sections.__struct_fields__}
+    if read.tiers.profile not in BUILTIN_PROFILES:
+        profile = str(file.resolve().parent / read.tiers.profile)
+        sections["tiers"] = msgspec.structs.replace(read.tiers, profile=profile)
     models = {name: model.spec(name, read.upstreams[model.upstream]) for name, model in read.models.items()}
-    return Config(**sections, models=models, server=read.server.spec(), source=source)
+    return Config(**sections, models=models, server=read.server.spec(), source=str(file))
 
 
 def _unreadable(error: ConfigError) -> Loaded:

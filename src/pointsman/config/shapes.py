@@ -15,6 +15,8 @@ import msgspec
 from msgspec import Meta, field
 
 from pointsman.decision import TextMode
+from pointsman.guidance import GuidancePolicy, Rung
+from pointsman.types import Mode as GuidanceMode
 from pointsman.types import ModelSpec, Tier
 from pointsman.upstreams import Limits, Secret, ServerSpec, UpstreamSpec, hash_key
 
@@ -45,6 +47,10 @@ Mode = Literal["off", "observe", "on"]
 _Share = Annotated[float, Meta(ge=0, le=1)]
 _Price = Annotated[float, Meta(ge=0)]
 _Count = Annotated[int, Meta(ge=1)]
+
+
+#: Where the thresholds of guidance come from is told there.
+_GUIDANCE: Final = GuidancePolicy()
 
 
 def state_file(name: str) -> Path:
@@ -129,7 +135,7 @@ class TiersSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GuidanceSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether a stuck agent is told so."""
+    """Whether a stuck agent is told so, and when it counts as stuck."""
 
     mode: Annotated[
         Mode,
@@ -144,9 +150,45 @@ class GuidanceSpec(msgspec.Struct, frozen=True, kw_only=True):
         tuple[Literal["consult", "raise_tier", "stop"], ...],
         Meta(description="What follows, in order, when a hint did not help."),
     ] = ("consult",)
+    escalate_after: Annotated[_Count, Meta(description="Further calls before the next of these.")] = (
+        _GUIDANCE.escalate_after
+    )
+    error_streak: Annotated[int, Meta(ge=2, description="Speak after this many failed calls in a row.")] = (
+        _GUIDANCE.error_streak
+    )
+    errors_in_window: Annotated[int, Meta(ge=2, description="Speak after this many failed calls …")] = (
+        _GUIDANCE.errors_in_window
+    )
+    error_window: Annotated[int, Meta(ge=2, description="… among this many.")] = _GUIDANCE.error_window
+    loop_repetitions: Annotated[
+        int, Meta(ge=2, description="Speak after this many rounds of calls with equal results.")
+    ] = _GUIDANCE.loop_repetitions
+    repeated_error: Annotated[
+        int, Meta(ge=2, description="Speak after different calls met one error this many times.")
+    ] = _GUIDANCE.repeated_error
+    stall: Annotated[int, Meta(ge=2, description="Speak after this many calls without anything new.")] = (
+        _GUIDANCE.stall
+    )
     poll_tools: Annotated[
         frozenset[str], Meta(description="Tools that are meant to be called again and again.")
     ] = frozenset()
+    log_tool: Annotated[str, Meta(description="Tool of the agent that shows logs; hints may name it.")] = ""
+    planning_tool: Annotated[str, Meta(description="Tool that makes a plan; hints may name it.")] = ""
+    consultation_tool: Annotated[str, Meta(description="Tool that asks an expert; hints may name it.")] = ""
+
+    def policy(self) -> GuidancePolicy:
+        """Return the same in the terms of what decides.
+
+        Raises:
+            ConfigError: values that together could never speak.
+        """
+        values = {name: getattr(self, name) for name in self.__struct_fields__}
+        values |= {
+            "mode": GuidanceMode(self.mode),
+            "escalate": tuple(Rung(rung) for rung in self.escalate),
+            "poll_tools": tuple(sorted(self.poll_tools)),
+        }
+        return GuidancePolicy(**values)
 
 
 class DomainsSpec(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from pointsman.config import Config, GuidanceSpec, TiersSpec
 from pointsman.config.shapes import LedgerSpec, state_file
 from pointsman.gateway.setup import Setup
 from pointsman.gateway.upstream import connect
-from pointsman.models import chat_models
+from pointsman.models.http import chat_models
 from pointsman.runtime import Runtime
 from pointsman.types import ModelSpec
 from pointsman.upstreams import DEMO_URL, UpstreamSpec

@@ -1,8 +1,10 @@
-"""Floor 6: the ChatModel port and its implementations."""
+"""Floor 6: the ChatModel port; its implementations over HTTP are in ``pointsman.models.http``.
+
+They load asyncio and are therefore not imported here: ``import pointsman`` stays light.
+"""
 
 from __future__ import annotations
 
-from pointsman.models.http import HttpModel, chat_models
 from pointsman.models.port import ChatModel, Prompt
 
-__all__ = ["ChatModel", "HttpModel", "Prompt", "chat_models"]
+__all__ = ["ChatModel", "Prompt"]
