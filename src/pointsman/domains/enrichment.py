@@ -21,9 +21,10 @@ __all__ = [
     "NO_SECONDARY",
     "PRIMARY_DISABLED",
     "EnrichmentPlan",
-    "compose",
-    "enrichment_text",
+    "Texts",
     "plan_enrichment",
+    "primary_text",
+    "secondary_text",
 ]
 
 DISABLED: Final = "disabled_in_profile"
@@ -69,19 +70,27 @@ def _skip_secondary(
     return BELOW_THRESHOLD if secondary.confidence < SECONDARY_MIN_SIGNALS else None
 
 
-def enrichment_text(compound: Compound, plan: EnrichmentPlan, domains: DomainSet) -> str:
-    """The text to inject for a decision; often empty."""
-    primary, secondary = compound.domains
-    template = domains[primary].enrichment_template if plan.primary_enrichment else ""
-    brief = domains[secondary].brief_description if plan.secondary_enrichment else ""
-    return compose(primary, template, secondary if plan.secondary_enrichment else "", brief)
+class Texts:
+    """What is injected for each domain of a set, composed once."""
+
+    def __init__(self, domains: DomainSet) -> None:
+        self._primary = {each.name: primary_text(each.name, each.enrichment_template) for each in domains}
+        self._secondary = {each.name: secondary_text(each.name, each.brief_description) for each in domains}
+
+    def compose(self, compound: Compound, plan: EnrichmentPlan) -> str:
+        """The text to inject for a decision; often empty."""
+        first = self._primary[compound.primary.domain] if plan.primary_enrichment else ""
+        if not plan.secondary_enrichment or compound.secondary is None:
+            return first
+        second = self._secondary[compound.secondary.domain]
+        return f"{first}\n{second}" if first else second
 
 
-def compose(primary: str, template: str, secondary: str, brief: str) -> str:
-    """The primary's template in full, and one line for the secondary; whatever is empty is left out."""
-    lines = [f"[BST] Domain: {primary}", template] if template else []
-    if secondary:
-        lines.append(
-            f"[BST] Secondary context: {secondary} — {brief or f'{secondary} context is also relevant.'}"
-        )
-    return "\n".join(lines)
+def primary_text(domain: str, template: str) -> str:
+    """The primary domain's guidance in full; empty without a template."""
+    return f"[BST] Domain: {domain}\n{template}" if template else ""
+
+
+def secondary_text(domain: str, brief: str) -> str:
+    """The secondary domain's one line."""
+    return f"[BST] Secondary context: {domain} — {brief or f'{domain} context is also relevant.'}"

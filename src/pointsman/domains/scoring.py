@@ -47,12 +47,8 @@ def pick_secondary(first: int, second: int) -> bool:
     return second >= SECONDARY_MIN_SIGNALS and second * SECONDARY_MIN_SHARE >= first
 
 
-class _Listener(msgspec.Struct, frozen=True):
-    """One domain's masks over the signal table."""
-
-    domain: str
-    mask: int
-    concepts: tuple[tuple[str, int], ...]  # name and mask of each
+#: A domain, its mask over the signal table, and the name and mask of each of its concepts.
+_Listener = tuple[str, int, tuple[tuple[str, int], ...]]
 
 
 class Scorer:
@@ -63,7 +59,7 @@ class Scorer:
         listeners = [(domain.kind, _listener(domain, table)) for domain in domains]
         self._telling = tuple(each for kind, each in listeners if kind is not DomainClass.NULL)
         self._small_talk = tuple(each for kind, each in listeners if kind is DomainClass.NULL)
-        self._mask = reduce(or_, (each.mask for _, each in listeners), 0)
+        self._mask = reduce(or_, (mask for _, (_, mask, _) in listeners), 0)
         self._silence = Reading(parts=(), raw=Compound(Part(domains.null)))
 
     def read(self, evidence: Evidence) -> Reading:
@@ -85,16 +81,16 @@ class Scorer:
 
 def _listener(domain: Domain, table: SignalTable) -> _Listener:
     concepts = [(c.name, reduce(or_, (table.bit(s) for s in c.signals), 0)) for c in domain.concepts]
-    return _Listener(domain.name, reduce(or_, (mask for _, mask in concepts), 0), tuple(concepts))
+    return domain.name, reduce(or_, (mask for _, mask in concepts), 0), tuple(concepts)
 
 
 def _found(listeners: tuple[_Listener, ...], hits: int) -> list[Part]:
     """The domains that were mentioned, best first; equals stay in the order of the listeners."""
     parts = []
-    for listener in listeners:
-        if hits & listener.mask:
-            names = tuple([name for name, mask in listener.concepts if hits & mask])
-            parts.append(Part(listener.domain, len(names), names))
+    for domain, mask, concepts in listeners:
+        if hits & mask:
+            names = tuple([name for name, own in concepts if hits & own])
+            parts.append(Part(domain, len(names), names))
     if len(parts) > 1:
         parts.sort(key=_confidence, reverse=True)
     return parts

@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from pointsman.domains.data import Concept, Domain, DomainSet
-from pointsman.domains.enrichment import compose, plan_enrichment
+from pointsman.domains.enrichment import plan_enrichment, primary_text, secondary_text
 from pointsman.domains.momentum import remember
 from pointsman.domains.parsing import default_domains
 from pointsman.domains.profiles import disabled_domains
@@ -220,15 +220,14 @@ def build_enrichment_plan(
 
 def generate_enrichment(classification: CompoundClassification, domain_configs: Mapping[str, Any]) -> str:
     """The text to inject for a classification. Skipped enrichment is a matter for the log."""
-    plan = classification.enrichment_plan
-    primary = domain_configs.get(classification.primary_domain, {}) if plan["primary_enrichment"] else {}
-    secondary = (classification.secondary_domain or "") if plan["secondary_enrichment"] else ""
-    return compose(
-        classification.primary_domain,
-        primary.get("enrichment_template", ""),
-        secondary,
-        domain_configs.get(secondary, {}).get("brief_description", ""),
-    )
+    plan, lines = classification.enrichment_plan, []
+    if plan["primary_enrichment"]:
+        config = domain_configs.get(classification.primary_domain, {})
+        lines.append(primary_text(classification.primary_domain, config.get("enrichment_template", "")))
+    if plan["secondary_enrichment"] and classification.secondary_domain:
+        config = domain_configs.get(classification.secondary_domain, {})
+        lines.append(secondary_text(classification.secondary_domain, config.get("brief_description", "")))
+    return "\n".join(filter(None, lines))
 
 
 def load_model_profile(agent: Any, read: Callable[[str], str | None] | None = None) -> dict[str, Any] | None:

@@ -9,7 +9,7 @@ import msgspec
 
 from pointsman.domains import narrate
 from pointsman.domains.data import DomainSet
-from pointsman.domains.enrichment import EnrichmentPlan, enrichment_text, plan_enrichment
+from pointsman.domains.enrichment import EnrichmentPlan, Texts, plan_enrichment
 from pointsman.domains.momentum import remember
 from pointsman.domains.profiles import PERMISSIVE, ModelProfile
 from pointsman.domains.scoring import Scorer
@@ -85,6 +85,7 @@ class DomainTracker:
         """
         self.domains: Final = domains
         self._scorer = Scorer(domains, table)
+        self._texts = Texts(domains)
         self._names = frozenset(domains.domains) | {""}
 
     def decide(
@@ -127,5 +128,5 @@ class DomainTracker:
     def _decision(self, outcome: Outcome, profile: ModelProfile) -> DomainDecision:
         effective = outcome.effective
         plan = plan_enrichment(effective, profile.disabled, passed_over=outcome.passed_over)
-        text = enrichment_text(effective, plan, self.domains)
+        text = self._texts.compose(effective, plan)
         return DomainDecision(outcome.raw, effective, outcome.momentum, outcome.rule, plan, text)
