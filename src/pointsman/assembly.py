@@ -13,11 +13,11 @@ from pointsman.config import Config, SessionsSpec, VerifySpec
 from pointsman.domains import DomainSet, ModelProfile, default_domains, parse_domains, parse_profile
 from pointsman.engine import BYTES_PER_TOKEN, Engine
 from pointsman.errors import ConfigError
-from pointsman.evidence import ReMatcher, Scanner, SignalTable
 from pointsman.guidance import GuidancePolicy
 from pointsman.ledger import Retention, SqliteLedger
 from pointsman.policy import DomainPolicy, Policy, Verify
 from pointsman.runtime import Runtime
+from pointsman.scanning import open_scanner
 from pointsman.sessions import MemorySessions, SessionStore, SqliteSessions, ValkeySessions
 from pointsman.tiers import (
     BUILTIN_PROFILES,
@@ -46,8 +46,7 @@ log = logging.getLogger(__name__)
 
 def build_engine(policy: Policy) -> Engine:
     """Compile a policy with the fastest matching engine that is installed."""
-    table = SignalTable(policy.signals())
-    return Engine(policy, Scanner(table, ReMatcher(table)))
+    return Engine(policy, open_scanner(policy.signals()))
 
 
 def read_profile(name: str) -> TierProfile:

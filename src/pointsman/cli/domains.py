@@ -12,7 +12,7 @@ from pointsman.cli.output import print_json, read_lines
 from pointsman.domains import DomainSet, DomainTracker, default_domains, parse_domains
 from pointsman.errors import PointsmanError
 from pointsman.evaluation.domains import LabelledTurn, Report, evaluate
-from pointsman.evidence import ReMatcher, Scanner, SignalTable
+from pointsman.scanning import open_scanner
 
 __all__ = ["register"]
 
@@ -43,8 +43,8 @@ def evaluate_file(
     unknown = sorted({turn.domain for turn in turns if turn.domain not in known and turn.speaker == "user"})
     if unknown:
         typer.echo(f"pointsman: no such domain: {', '.join(unknown)}; their turns count as wrong", err=True)
-    table = SignalTable(known.signals())
-    reports = evaluate(turns, DomainTracker(known, table), Scanner(table, ReMatcher(table)))
+    scanner = open_scanner(known.signals())
+    reports = evaluate(turns, DomainTracker(known, scanner.table), scanner)
     if as_json:
         print_json(reports)
         return

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from typing import Protocol
 
-from pointsman.evidence.signals import Kind, Signal, SignalTable
+from pointsman.evidence.rendering import oracle_source
+from pointsman.evidence.separation import without_frames
+from pointsman.evidence.signals import SignalTable
 
 __all__ = ["Matcher", "ReMatcher"]
 
@@ -22,20 +24,13 @@ class ReMatcher:
     """One ``re`` search per signal: slow, obvious, the oracle the fast engines are tested against."""
 
     def __init__(self, table: SignalTable) -> None:
-        self._compiled = [(table.bit(s), re.compile(_source(s))) for s in table.signals]
+        self._compiled = [(table.bit(s), re.compile(oracle_source(s))) for s in table.signals]
 
     def match(self, lowered: str, /) -> int:
         """Return the mask of signals that occur in the text."""
+        text = without_frames(lowered).encode("utf-8", "replace").decode()
         hits = 0
         for bit, pattern in self._compiled:
-            if pattern.search(lowered):
+            if pattern.search(text):
                 hits |= bit
         return hits
-
-
-def _source(signal: Signal) -> str:
-    if signal.kind is Kind.REGEX:
-        return signal.pattern
-    before = "" if signal.kind is Kind.SUBSTRING else r"(?<!\w)"
-    after = r"(?!\w)" if signal.kind is Kind.WORD else ""
-    return before + re.escape(signal.pattern) + after

@@ -31,7 +31,8 @@ from pointsman.domains import (
 from pointsman.domains import load_model_profile as load_with
 from pointsman.domains.profiles import disabled_domains
 from pointsman.domains.seed import model_name
-from pointsman.evidence import ReMatcher, Scanner, SignalTable
+from pointsman.evidence import Scanner
+from pointsman.scanning import open_scanner
 
 __all__ = ["EXTRAS_KEY", "FAILURES_KEY", "MEMORY_KEY", "PROFILES", "enrich", "load_model_profile"]
 
@@ -81,8 +82,8 @@ def _enrich(agent: Any, loop_data: Any, profiles: Path) -> None:
 @cache
 def _classifier() -> tuple[Scanner, DomainTracker]:
     domains = default_domains()
-    table = SignalTable(domains.signals())
-    return Scanner(table, ReMatcher(table)), DomainTracker(domains, table)
+    scanner = open_scanner(domains.signals())
+    return scanner, DomainTracker(domains, scanner.table)
 
 
 def _memory(agent: Any) -> DomainMemory:

@@ -1,0 +1,73 @@
+"""The best matching engine that is installed, and what may be kept of its work.
+
+Nothing here touches a disk: whoever may (``pointsman.scanning``) is handed bytes and hands them back.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Protocol
+
+from pointsman.errors import MissingExtra
+from pointsman.evidence.matcher import Matcher, ReMatcher
+from pointsman.evidence.patterns import PatternSet
+
+__all__ = ["Keep", "build_matcher", "engine_names"]
+
+#: Fastest first (docs/decisions/0010).
+_ENGINES = (("hyperscan", "hyperscan"), ("re2", "re2"))
+
+
+class Keep(Protocol):
+    """Where compiled patterns are kept between processes."""
+
+    def get(self, key: str, /) -> bytes | None:
+        """Return what was kept under a key, or None."""
+        ...
+
+    def put(self, key: str, compiled: bytes, /) -> None:
+        """Keep something under a key; failing to is no error."""
+        ...
+
+
+def engine_names() -> tuple[str, ...]:
+    """Names of the engines installed, fastest first."""
+    return tuple(name for name, module in _ENGINES if find_spec(module))
+
+
+def build_matcher(patterns: PatternSet, *, engine: str = "", keep: Keep | None = None) -> Matcher:
+    """Make the patterns ready for an engine.
+
+    Args:
+        patterns: What to look for.
+        engine: "hyperscan" or "re2"; empty for the fastest installed.
+        keep: Where to look for a compiled form, and to leave one. A form of other patterns, of another
+            library or for another processor is not taken up; the patterns are compiled again.
+
+    Raises:
+        LexiconError: the engine does not take one of the patterns; names it.
+        MissingExtra: no engine, or not the one asked for, is installed.
+    """
+    if not patterns.sources:
+        return ReMatcher(patterns.table)  # an engine refuses to look for nothing
+    chosen = engine or next(iter(engine_names()), "")
+    if chosen == "hyperscan" and "hyperscan" in engine_names():
+        return _hyperscan(patterns, keep)
+    if chosen == "re2" and "re2" in engine_names():
+        from pointsman.evidence.re2_matcher import Re2Matcher
+
+        return Re2Matcher(patterns)
+    raise MissingExtra("re2", needed_for=f"matching patterns{f' with {engine}' if engine else ''}")
+
+
+def _hyperscan(patterns: PatternSet, keep: Keep | None) -> Matcher:
+    from pointsman.evidence.hyperscan_matcher import HyperscanMatcher
+
+    key = HyperscanMatcher.cache_key(patterns) if keep else ""
+    kept = keep.get(key) if keep else None
+    matcher = HyperscanMatcher.load(patterns, kept) if kept else None
+    if matcher is None:
+        matcher = HyperscanMatcher.compile(patterns)
+        if keep:
+            keep.put(key, matcher.serialize())
+    return matcher

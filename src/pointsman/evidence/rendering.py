@@ -1,0 +1,131 @@
+"""Trees of patterns as the source text that an engine reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import msgspec
+
+from pointsman.evidence.boundary import without_boundaries
+from pointsman.evidence.chars import (
+    END_FRAME,
+    OUTSIDE_ASCII,
+    START_FRAME,
+    UTF8,
+    WORD,
+    CharSet,
+    complement,
+    is_word,
+    single,
+)
+from pointsman.evidence.pattern import Alt, Chars, Edge, Node, Repeat, Seq, literal, parse
+from pointsman.evidence.signals import Kind, Signal
+
+__all__ = ["engine_source", "oracle_source", "reads_separated", "tree"]
+
+
+class _Dialect(msgspec.Struct, frozen=True):
+    """How an engine writes what engines write differently."""
+
+    char: Callable[[CharSet], str]
+    edges: dict[Edge, str]
+
+
+def tree(signal: Signal) -> Node:
+    """What a signal looks for.
+
+    A word is bounded only where its own edge belongs to a word: "c++" may be followed by anything, and a
+    literal of a script without spaces matches anywhere.
+
+    Raises:
+        LexiconError: the pattern is refused.
+    """
+    if signal.kind is Kind.REGEX:
+        return parse(signal.pattern)
+    before, after = _bounds(signal)
+    return Seq((*before, *literal(signal.pattern).items, *after))
+
+
+def _bounds(signal: Signal) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
+    text = signal.pattern.lower()
+    before = signal.kind is not Kind.SUBSTRING and is_word(text[0])
+    after = signal.kind is Kind.WORD and is_word(text[-1])
+    return (Edge.BOUNDARY,) if before else (), (Edge.BOUNDARY,) if after else ()
+
+
+def reads_separated(signal: Signal) -> bool:
+    """Whether a signal may be looked for in ``separated`` text, where word boundaries are all ASCII.
+
+    True for a word or prefix that begins with a letter and holds no character that ``separated`` sets apart.
+    """
+    if signal.kind not in {Kind.WORD, Kind.PREFIX}:
+        return False
+    text = signal.pattern.lower()
+    return is_word(text[0]) and all(char.isascii() or is_word(char) for char in text)
+
+
+def engine_source(signal: Signal) -> str:
+    """The pattern as Hyperscan and RE2 read it, in UTF-8 mode, over framed text. Raises ``LexiconError``.
+
+    A bound of one ASCII byte compiles 15 times faster than one of every character outside words.
+    """
+    if reads_separated(signal):
+        written = (_OUTSIDE_ASCII if bound else "" for bound in _bounds(signal))
+        return _render(literal(signal.pattern), _ENGINE).join(written)
+    return _render(without_boundaries(tree(signal), signal.pattern), _ENGINE)
+
+
+def oracle_source(signal: Signal) -> str:
+    """The pattern as ``re`` reads it, with look-around for boundaries. Raises ``LexiconError``."""
+    return _render(tree(signal), _ORACLE)
+
+
+def _render(node: Node, dialect: _Dialect) -> str:
+    match node:
+        case Chars(set=chars):
+            return dialect.char(chars)
+        case Seq(items=items):
+            return "".join(_render(item, dialect) for item in items)
+        case Alt(options=options):
+            return f"(?:{'|'.join(_render(option, dialect) for option in options)})"
+        case Repeat(item=item, least=least, most=most):
+            most_written = "" if most is None else most
+            return f"(?:{_render(item, dialect)}){{{least},{most_written}}}"
+        case _:
+            return dialect.edges[node]
+
+
+def _set_writer(code: Callable[[int], str]) -> Callable[[CharSet], str]:
+    def write(first: int) -> str:
+        return chr(first) if chr(first).isascii() and chr(first).isalnum() else code(first)
+
+    @cache
+    def write_set(chars: CharSet) -> str:
+        if len(chars) == 1 and chars[0][0] == chars[0][1]:
+            return write(chars[0][0])
+        negated = chars[-1][1] == 0x10FFFF
+        ranges = complement(chars, UTF8) if negated else chars
+        written = "".join(write(a) if a == b else f"{write(a)}-{write(b)}" for a, b in ranges)
+        return f"[{'^' if negated else ''}{written}]"
+
+    return write_set
+
+
+_engine_set = _set_writer(lambda code: f"\\x{{{code:x}}}")
+_oracle_set = _set_writer(lambda code: f"\\U{code:08x}")
+_word = _oracle_set(WORD)
+
+_OUTSIDE_ASCII = _engine_set(OUTSIDE_ASCII)
+
+_ENGINE = _Dialect(
+    _engine_set, {Edge.START: _engine_set(single(START_FRAME)), Edge.END: _engine_set(single(END_FRAME))}
+)
+_ORACLE = _Dialect(
+    _oracle_set,
+    {
+        Edge.START: "\\A",
+        Edge.END: "\\Z",
+        Edge.BOUNDARY: f"(?:(?<={_word})(?!{_word})|(?<!{_word})(?={_word}))",
+    },
+)

@@ -1,0 +1,82 @@
+"""A scanner over the best engine installed, its compiled patterns kept on disk between starts."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from pointsman.evidence import PatternSet, Scanner, Signal, SignalTable, build_matcher
+
+__all__ = ["CompiledPatterns", "cache_directory", "open_scanner"]
+
+log = logging.getLogger(__name__)
+
+_SUFFIX: Final = ".patterns"
+#: Files kept: some versions of a few lexicons, about 1.5 MB each.
+_KEPT: Final = 16
+_DIGEST: Final = hashlib.sha256().digest_size
+
+
+def open_scanner(signals: Iterable[Signal], *, directory: Path | None = None) -> Scanner:
+    """Build a scanner that listens for the signals.
+
+    Args:
+        signals: What every lexicon in use declares.
+        directory: Where compiled patterns are kept; ``cache_directory()`` when not given.
+
+    Raises:
+        LexiconError: a pattern is refused; names it and why.
+        MissingExtra: no matching engine is installed.
+    """
+    table = SignalTable(signals)
+    keep = CompiledPatterns(directory or cache_directory())
+    return Scanner(table, build_matcher(PatternSet(table), keep=keep))
+
+
+def cache_directory() -> Path:
+    """``$POINTSMAN_CACHE_DIR``, else ``pointsman`` in the user's cache directory (XDG base directories)."""
+    if chosen := os.environ.get("POINTSMAN_CACHE_DIR"):
+        return Path(chosen)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return Path(base or Path.home() / ".cache") / "pointsman"
+
+
+class CompiledPatterns:
+    """Files of compiled patterns, each behind a digest of itself: a torn or altered one is not taken up."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def get(self, key: str) -> bytes | None:
+        """Return what was kept, or None when there is nothing or not all of it."""
+        try:
+            content = self._path(key).read_bytes()
+        except OSError:
+            return None
+        digest, compiled = content[:_DIGEST], content[_DIGEST:]
+        return compiled if hashlib.sha256(compiled).digest() == digest else None
+
+    def put(self, key: str, compiled: bytes) -> None:
+        """Keep it for the next start. A disk that cannot be written costs that start a second, no more."""
+        try:
+            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            handle, name = tempfile.mkstemp(dir=self._directory)
+            with os.fdopen(handle, "wb") as file:
+                file.write(hashlib.sha256(compiled).digest() + compiled)
+            Path(name).replace(self._path(key))  # whole or not at all, whoever else writes
+            self._prune()
+        except OSError as error:
+            log.warning("compiled patterns are not kept in %s: %s", self._directory, error)
+
+    def _path(self, key: str) -> Path:
+        return self._directory / f"{key}{_SUFFIX}"
+
+    def _prune(self) -> None:
+        files = sorted(self._directory.glob(f"*{_SUFFIX}"), key=lambda file: file.stat().st_mtime)
+        for file in files[:-_KEPT]:
+            file.unlink(missing_ok=True)

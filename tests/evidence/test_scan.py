@@ -1,0 +1,111 @@
+"""What one scan says of a text, and how long it is remembered."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pointsman.evidence import PatternSet, ReMatcher, Scanner, Signal, SignalTable
+from pointsman.evidence.separation import framed, separated, without_frames
+from pointsman.types import Script
+
+TABLE = SignalTable([Signal("test", "code", "python"), Signal("test", "simple", "what is")])
+
+
+class CountingMatcher:
+    """Counts the texts it is shown."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def match(self, lowered: str, /) -> int:
+        self.texts.append(lowered)
+        return 0
+
+
+@pytest.mark.parametrize(
+    ("text", "characters", "utf16", "tokens", "questions", "script"),
+    [
+        ("", 0, 0, 0, 0, Script.NONE),
+        ("What is Python?", 15, 15, 3, 1, Script.LATIN),
+        ("¿Qué?", 5, 5, 1, 1, Script.LATIN),
+        ("你好吗??", 5, 5, 2, 2, Script.HAN),
+        ("😀a", 2, 3, 1, 0, Script.LATIN),
+        ("a\ud800", 2, 2, 1, 0, Script.LATIN),
+    ],
+)
+def test_measures(
+    text: str, characters: int, utf16: int, tokens: int, questions: int, script: Script
+) -> None:
+    evidence = Scanner(TABLE, ReMatcher(TABLE)).scan(text)
+    assert evidence.text == text
+    assert (evidence.characters, evidence.utf16_units, evidence.tokens) == (characters, utf16, tokens)
+    assert (evidence.questions, evidence.script) == (questions, script)
+
+
+def test_hits_are_found_without_regard_to_case() -> None:
+    evidence = Scanner(TABLE, ReMatcher(TABLE)).scan("WHAT IS Python")
+    assert [signal.pattern for signal in TABLE.of(evidence.hits)] == ["python", "what is"]
+
+
+def test_a_text_is_examined_once() -> None:
+    matcher = CountingMatcher()
+    scanner = Scanner(TABLE, matcher)
+    first = scanner.scan("Hello")
+    assert scanner.scan("Hel" + "lo") is first
+    assert matcher.texts == ["hello"]
+
+
+def test_what_was_asked_for_lately_outlives_what_was_not() -> None:
+    matcher = CountingMatcher()
+    scanner = Scanner(TABLE, matcher, cache_entries=2)
+    for text in ["a", "b", "a", "c", "a", "d", "a"]:
+        scanner.scan(text)
+    assert matcher.texts == ["a", "b", "c", "d"]  # "a" stayed while others came and went
+    scanner.scan("b")
+    assert matcher.texts[-1] == "b"
+
+
+@given(st.lists(st.integers(0, 30)), st.integers(1, 5), st.integers(100, 400))
+def test_the_cache_is_bounded_by_entries_and_bytes(sizes: list[int], entries: int, limit: int) -> None:
+    scanner = Scanner(TABLE, CountingMatcher(), cache_entries=entries, cache_bytes=limit)
+    for size in sizes:
+        assert scanner.scan("x" * size * 10).characters == size * 10
+        for generation in (scanner._young, scanner._old):
+            assert len(generation) <= entries
+            assert sum(text.__sizeof__() for text in generation) <= limit
+
+
+def test_a_text_larger_than_the_cache_is_scanned_every_time() -> None:
+    matcher = CountingMatcher()
+    scanner = Scanner(TABLE, matcher, cache_bytes=100)
+    for _ in range(2):
+        scanner.scan("x" * 1000)
+    assert len(matcher.texts) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "apart"),
+    [
+        ("plain ascii, only", "plain ascii, only"),
+        ("café d'étude", "café d'étude"),
+        ("用python写", "\x03用\x03python\x03写\x03"),
+        ("“a” b", "\x03“\x03a\x03” \x03b"),
+        ("한국어 문장 하나", "\x03한국어 문장 하나\x03"),  # one run, not three
+    ],
+)
+def test_separated(text: str, apart: str) -> None:
+    parts = [part for part in apart.split("\x03") if part]
+    assert [part for part in separated(text).split("\x03") if part] == parts
+
+
+@given(st.text())
+def test_separating_only_adds_frames(text: str) -> None:
+    clean = without_frames(text)
+    assert separated(clean).replace("\x03", "") == clean
+    assert framed(clean).count(b"\x02") == framed(clean).count(b"\x03") == 1
+
+
+def test_equal_patterns_share_a_source() -> None:
+    assert PatternSet(TABLE).digest != PatternSet(SignalTable([])).digest
+    renamed = SignalTable([Signal("other", "x", "python"), Signal("other", "y", "what is")])
+    assert PatternSet(TABLE).digest == PatternSet(renamed).digest
