@@ -21,6 +21,7 @@ COMMANDS: Final = (
     "serve",
     "explain",
     "classify",
+    "config",
     "domains",
     "watch",
     "hook",

@@ -33,9 +33,9 @@ class Problem:
     hint: str = ""  # the way out
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
+def did_you_mean(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
     """Return ``; did you mean "…"?`` with the nearest known word, or nothing when none is near."""
-    near = difflib.get_close_matches(word, list(known), n=1)  # the library's own cutoff, 0.6
+    near = difflib.get_close_matches(word, list(known), n=1, cutoff=cutoff)  # 0.6 is the library's own
     return f'; did you mean "{near[0]}"?' if near else ""
 
 
@@ -124,9 +124,8 @@ class Converter:
         name = found.group(1)
         if value := self._env.get(name):
             return value
-        raise _Refused(
-            f"environment variable {name} is not set{did_you_mean(name, self._env)}", f"export {name}=…"
-        )
+        near = did_you_mean(name, self._env, cutoff=0.85)  # all names end in _API_KEY
+        raise _Refused(f"environment variable {name} is not set{near}", f"export {name}=…")
 
     def _unknown(self, key: str, known: Iterable[str], path: KeyPath) -> None:
         where = f" in {table(path)}" if path else ""

@@ -31,6 +31,7 @@ class Loaded:
 
     config: Config | None
     errors: Sequence[ConfigError]
+    file: File | None = None  # the configuration table by table, as it is written; None with errors
 
 
 def find(directory: Path | None = None, env: Mapping[str, str] = os.environ) -> Path | None:
@@ -73,7 +74,7 @@ def examine(file: Path, env: Mapping[str, str] = os.environ) -> Loaded:
         problems = check(read, directory)
     if read is None or problems:
         return Loaded(None, _placed(problems, file, text))
-    return Loaded(_linked(read, file), [])
+    return Loaded(_linked(read, file), [], read)
 
 
 def _linked(read: File, file: Path) -> Config:

@@ -47,6 +47,7 @@ class _Scanner:
         self._text = text
         self._at = 0
         self._found: dict[KeyPath, Place] = {}
+        self._implied: dict[KeyPath, Place] = {}  # tables that exist only because of what is in them
 
     def document(self) -> dict[KeyPath, Place]:
         table: KeyPath = ()
@@ -57,7 +58,7 @@ class _Scanner:
             else:
                 self._pair(table)
             self._skip(_BLANK)
-        return self._found
+        return self._implied | self._found
 
     def _header(self) -> KeyPath:
         start = self._at
@@ -140,7 +141,7 @@ class _Scanner:
     def _record(self, path: KeyPath, start: int, value_start: int, value_end: int) -> None:
         line = self._text.count("\n", 0, start) + 1
         for depth in range(1, len(path)):
-            self._found.setdefault(path[:depth], Place(line, value_end, value_end))
+            self._implied.setdefault(path[:depth], Place(line, value_end, value_end))
         self._found.setdefault(path, Place(line, value_start, value_end))
 
 

@@ -1,0 +1,97 @@
+"""``pointsman config``: check, show and write the configuration file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pointsman.cli.output import FAILED, print_json
+from pointsman.config import examine, find
+from pointsman.config.draft import draft, find_local, find_providers
+from pointsman.config.edit import write_file
+from pointsman.config.load import FILE_NAME
+from pointsman.config.show import as_toml, plain
+from pointsman.errors import ConfigError
+
+__all__ = ["ConfigOption", "JsonOption", "config_file", "register"]
+
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option("--config", help="Configuration; default: pointsman.toml here, then the user's."),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    config = typer.Typer(no_args_is_help=True, help="Check, show or write the configuration file.")
+    config.command()(check)
+    config.command()(show)
+    config.command()(init)
+    app.add_typer(config, name="config")
+
+
+def config_file(named: Path | None) -> Path:
+    """Return the configuration file to use.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    if (file := named or find()) is None:
+        raise ConfigError(f"there is no {FILE_NAME}", hint="pointsman config init writes one")
+    return file
+
+
+def check(*, config: ConfigOption = None, as_json: JsonOption = False) -> None:
+    """Say everything that is wrong with the configuration, in order of lines."""
+    file = config_file(config)
+    errors = examine(file).errors
+    if as_json:
+        found = [{"place": error.place, "message": error.message, "hint": error.hint} for error in errors]
+        print_json({"file": str(file), "ok": not errors, "errors": found})
+    for error in errors if not as_json else ():
+        typer.echo(str(error), err=True)
+        if error.hint:
+            typer.echo(f"  hint: {error.hint}", err=True)
+    if errors:
+        raise typer.Exit(FAILED)
+    if not as_json:
+        typer.echo(f"{file}: all is well")
+
+
+def show(*, config: ConfigOption = None, as_json: JsonOption = False) -> None:
+    """Print the configuration as it takes effect, defaults included. Keys are shown by reference."""
+    loaded = examine(config_file(config))
+    if loaded.file is None:
+        raise loaded.errors[0]
+    tables = plain(loaded.file)
+    if as_json:
+        print_json(tables)
+    else:
+        typer.echo(as_toml(tables), nl=False)
+
+
+def init(
+    *,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Where to write it; - for standard output.")
+    ] = Path(FILE_NAME),
+    local: Annotated[
+        bool, typer.Option("--local", help="Also look for model servers on this machine's loopback address.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if there is one.")] = False,
+) -> None:
+    """Write a commented configuration for the keys in the environment."""
+    found = find_providers(os.environ) + (find_local() if local else [])
+    text = draft(found)
+    if str(output) == "-":
+        typer.echo(text, nl=False)
+        return
+    if output.exists() and not force:
+        raise ConfigError(f"{output} exists", hint="--force replaces it; -o names another")
+    write_file(output, text)
+    names = ", ".join(upstream.name for upstream in found) or "the built-in demo; no provider's key was found"
+    typer.echo(f"wrote {output}: {names}\nnext: pointsman config check && pointsman serve")

@@ -1,0 +1,58 @@
+"""A configuration as it takes effect, defaults included, in plain values and as TOML; keys by reference."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from pointsman.config.shapes import File
+from pointsman.upstreams import Secret
+
+__all__ = ["as_toml", "plain"]
+
+
+def plain(file: File) -> dict[str, Any]:
+    """Return the tables of a file as JSON values. What has neither a value nor a default is left out."""
+    built = msgspec.to_builtins(file, enc_hook=_written, order="deterministic")
+    tables: dict[str, Any] = _without_nulls(built)
+    for upstream in tables["upstreams"].values():
+        del upstream["name"]  # the name of its table
+    return tables
+
+
+def as_toml(tables: Mapping[str, Any], *path: str) -> str:
+    """Return plain values as a TOML document."""
+    values = {key: value for key, value in tables.items() if not isinstance(value, dict)}
+    lines = [f"{_key(key)} = {_literal(value)}" for key, value in values.items()]
+    if lines and path:
+        lines.insert(0, f"[{'.'.join(map(_key, path))}]")
+    text = "".join(f"{line}\n" for line in lines)
+    below = [as_toml(value, *path, key) for key, value in tables.items() if isinstance(value, dict)]
+    return "\n".join(part for part in (text, *below) if part)
+
+
+def _written(value: object) -> str:
+    if isinstance(value, Secret):
+        return value.reference
+    if isinstance(value, Path):
+        return str(value)
+    raise TypeError(f"no plain value for a {type(value).__name__}")
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    return value
+
+
+def _key(name: str) -> str:
+    return name if name.replace("-", "").replace("_", "").isalnum() and name.isascii() else json.dumps(name)
+
+
+def _literal(value: object) -> str:
+    # Of the values there are here (text, numbers, true and false, lists) JSON and TOML write the same.
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,120 @@
+"""``pointsman config``: check, show, init."""
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from pointsman.cli import app
+from pointsman.config import examine
+from pointsman.errors import ConfigError
+
+GOOD = """\
+[upstreams.main]
+base_url = "https://llm.example.com/v1"
+key = "${MAIN_API_KEY}"
+[models]
+small = { upstream = "main", id = "s", in = 0.5 }
+"my.model" = { upstream = "main", id = "m", abilities = ["tools"] }
+[server]
+keys = ["${MAIN_API_KEY}"]
+[guidance]
+mode = "on"
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("POINTSMAN_CONFIG", raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "none"))
+    monkeypatch.setenv("MAIN_API_KEY", "canary")
+    (tmp_path / "pointsman.toml").write_text(GOOD)
+    return tmp_path / "pointsman.toml"
+
+
+def run(*args: str) -> Result:
+    return CliRunner().invoke(app, ["config", *args])
+
+
+def test_check_of_a_right_file(file: Path) -> None:
+    result = run("check")
+    assert (result.exit_code, result.output) == (0, f"{file}: all is well\n")
+    assert json.loads(run("check", "--json").stdout) == {"file": str(file), "ok": True, "errors": []}
+
+
+def test_check_tells_every_mistake_with_the_way_out(file: Path) -> None:
+    file.write_text("[guidance]\nmode = 'onn'\n[domain]\nkey = '${NO}'\n")
+    result = run("check")
+    assert result.exit_code == 1
+    assert 'pointsman.toml:2: "mode" in [guidance] must be one of' in result.stderr
+    assert 'pointsman.toml:3: unknown key "domain"; did you mean "domains"?' in result.stderr
+    errors = json.loads(run("check", "--json").stdout)["errors"]
+    assert [error["place"] for error in errors] == [f"{file}:2", f"{file}:3"]
+    file.write_text("[upstreams.a]\nbase_url = 'http://a'\nkey = '${NO_SUCH}'\n")
+    assert "  hint: export NO_SUCH=…" in run("check").stderr
+
+
+def test_without_a_file_the_way_out_is_init(file: Path) -> None:
+    file.unlink()
+    result = run("check")
+    assert isinstance(result.exception, ConfigError)
+    assert result.exception.hint == "pointsman config init writes one"
+
+
+def test_show_prints_what_takes_effect_and_no_key(file: Path) -> None:
+    result = run("show")
+    assert result.exit_code == 0
+    assert "canary" not in result.output
+    shown = tomllib.loads(result.output)
+    assert shown["upstreams"]["main"]["key"] == "${MAIN_API_KEY}"
+    assert shown["models"]["my.model"]["abilities"] == ["tools"]
+    assert shown["guidance"]["mode"] == "on"
+    assert shown["ledger"]["text"] == "off"  # a default
+    assert json.loads(run("show", "--json").stdout) == shown
+
+
+def test_what_show_prints_means_the_same(file: Path) -> None:
+    before = examine(file).config
+    again = file.with_name("again.toml")
+    again.write_text(run("show").output)
+    after = examine(again).config
+    assert before is not None
+    assert after is not None
+    for part in ("upstreams", "models", "tiers", "guidance", "domains", "server", "ledger", "sessions"):
+        assert getattr(before, part) == getattr(after, part)
+
+
+def test_show_of_a_wrong_file_is_its_first_mistake(file: Path) -> None:
+    file.write_text("[guidance]\nmode = 1\n")
+    result = run("show")
+    assert isinstance(result.exception, ConfigError)
+    assert result.exception.place == f"{file}:2"
+
+
+def test_init_writes_a_file_that_passes_check(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "canary")
+    file.unlink()
+    result = run("init")
+    assert result.exit_code == 0
+    assert "wrote pointsman.toml: " in result.output
+    assert "anthropic" in result.output
+    assert run("check").exit_code == 0
+    assert "canary" not in file.read_text()
+
+
+def test_init_replaces_nothing_unasked(file: Path) -> None:
+    result = run("init")
+    assert isinstance(result.exception, ConfigError)
+    assert file.read_text() == GOOD
+    assert run("init", "--force").exit_code == 0
+    assert file.read_text() != GOOD
+
+
+def test_init_to_standard_output(file: Path) -> None:
+    result = run("init", "-o", "-")
+    assert result.exit_code == 0
+    assert "[tiers]" in result.output
+    assert file.read_text() == GOOD
