@@ -12,7 +12,7 @@ from pointsman.agent.application import Application
 from pointsman.agent.nodes import CapabilityNode, Node
 from pointsman.routing import (
     END,
-    ClassifiedError,
+    ErrorClassification,
     ErrorSeverity,
     Limits,
     Move,
@@ -21,7 +21,7 @@ from pointsman.routing import (
     decide,
     start_turn,
 )
-from pointsman.routing.progress import failed, succeeded, waited
+from pointsman.routing.progress import failed, missing, refused, succeeded, waited
 from pointsman.routing.state import TERMINAL
 
 __all__ = ["Agent", "Approve", "Progress", "run_node"]
@@ -106,8 +106,7 @@ class Agent:
     async def _perform(self, name: str, state: Mapping[str, Any]) -> dict[str, Any]:
         node = self._nodes.get(name)
         if node is None:
-            error = ClassifiedError(ErrorSeverity.REPLANNING, f'there is no capability "{name}"')
-            return dict(failed(state, name, error.classification, 0.0))
+            return dict(missing(state, name))
         if isinstance(node, CapabilityNode) and node.capability.needs_approval:
             refusal = await self._refusal(name, state)
             if refusal:
@@ -117,18 +116,12 @@ class Agent:
     async def _refusal(self, name: str, state: Mapping[str, Any]) -> dict[str, Any]:
         """Ask the person; the update of a refusal, or nothing. Their time is not counted."""
         if self._approve is None:
-            error = ClassifiedError(
+            told = ErrorClassification(
                 ErrorSeverity.CRITICAL, f"{name} needs a person's approval and nobody can be asked"
             )
-            return dict(failed(state, name, error.classification, 0.0))
+            return dict(failed(state, name, told, 0.0))
         try:
             agreed = await self._approve(name, StateManager.get_current_step(state) or {})
         except Exception as error:  # noqa: BLE001 - a failing approval is a failure of the step
             return dict(failed(state, name, classify_error(error, {"node": name}), 0.0))
-        return {} if agreed else refused(state, name)
-
-
-def refused(state: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The update of a step a person did not allow: the plan has to do without it."""
-    error = ClassifiedError(ErrorSeverity.REPLANNING, f"the person did not allow {name}")
-    return dict(failed(state, name, error.classification, 0.0))
+        return {} if agreed else dict(refused(state, name))

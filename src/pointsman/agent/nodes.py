@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from pointsman.agent.prompts import NodePrompts
@@ -20,6 +20,7 @@ from pointsman.routing import (
     check_plan,
     classify_error,
 )
+from pointsman.types import Answer, Need
 
 __all__ = [
     "CapabilityNode",
@@ -92,21 +93,20 @@ class ClassificationNode(_Base):
 
     def __init__(self, selector: Selector, ask: Ask) -> None:
         self._selector = selector
-        self._ask = ask
+        self.ask = ask
 
     async def execute(self, state: State) -> dict[str, Any]:
         """Set ``planning_active_capabilities``, and clear the plan made for others."""
-        steps = self._selector.select(**self.question(state))
-        return self.result(await answer_batches(steps, self._ask))
+        return self.result(await answer_batches(self.steps(state), self.ask))
 
-    def question(self, state: State) -> dict[str, Any]:
-        """The arguments of ``Selector.select`` for a state."""
-        return {
-            "task": StateManager.get_current_task(state) or "",
-            "failure": str(state.get("control_reclassification_reason") or ""),
-            "held": held_kinds(state, self._selector.registry),
-            "bypass": bool(state.get("control_capability_bypass")),
-        }
+    def steps(self, state: State) -> Generator[Sequence[Need], Sequence[Answer], Selection]:
+        """The selection for a state, to be driven by whoever asks its questions."""
+        return self._selector.select(
+            StateManager.get_current_task(state) or "",
+            failure=str(state.get("control_reclassification_reason") or ""),
+            held=held_kinds(state, self._selector.registry),
+            bypass=bool(state.get("control_capability_bypass")),
+        )
 
     @staticmethod
     def result(selection: Selection) -> dict[str, Any]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pointsman.routing.severity import ErrorClassification
+from pointsman.routing.severity import ErrorClassification, ErrorSeverity
 from pointsman.routing.state import INFRASTRUCTURE, TERMINAL, AgentState, StateManager
 
-__all__ = ["failed", "succeeded", "waited"]
+__all__ = ["failed", "missing", "refused", "succeeded", "waited"]
 
 
 def succeeded(
@@ -29,6 +29,18 @@ def failed(
     """The update of a node that raised, ``seconds`` after it began."""
     info = {"capability_name": node, "classification": classification.to_state()}
     return {"control_has_error": True, "control_error_info": info, **waited(state, seconds)}
+
+
+def refused(state: Mapping[str, Any], node: str) -> AgentState:
+    """The update of a step a person did not allow: the plan has to do without it."""
+    told = ErrorClassification(ErrorSeverity.REPLANNING, f"the person did not allow {node}")
+    return failed(state, node, told, 0.0)
+
+
+def missing(state: Mapping[str, Any], node: str) -> AgentState:
+    """The update of a step that calls what can be selected but not run."""
+    told = ErrorClassification(ErrorSeverity.REPLANNING, f'there is no capability "{node}"')
+    return failed(state, node, told, 0.0)
 
 
 def waited(state: Mapping[str, Any], seconds: float) -> AgentState:
