@@ -13,8 +13,8 @@ from pointsman.guidance.ladder import Firing, FollowUp, Ladder, follow_up_of, st
 from pointsman.guidance.memory import Arm, GuidanceMemory, arm_of
 from pointsman.guidance.policy import GuidancePolicy, Rung, default_providers
 from pointsman.guidance.providers import GuidanceProviderConfig
-from pointsman.trajectory import TrajectoryAnalysis, TrajectoryBuilder, observe, recommended
-from pointsman.types import Answer, History, Mode, Need, Reason
+from pointsman.trajectory import Conversation, TrajectoryAnalysis, TrajectoryBuilder, observe, recommended
+from pointsman.types import Answer, Mode, Need, Reason
 
 __all__ = ["GuidanceDecision", "Guide", "without_models"]
 
@@ -52,7 +52,7 @@ class Guide:
         self._ladder: Final = Ladder(policy, self.providers)
 
     def turn(
-        self, history: History, memory: GuidanceMemory, *, session: str = ""
+        self, history: Conversation, memory: GuidanceMemory, *, session: str = ""
     ) -> Generator[Need, Answer, tuple[GuidanceDecision, GuidanceMemory]]:
         """Decide for a request, reading only what is new in its history.
 

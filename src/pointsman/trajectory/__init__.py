@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pointsman.trajectory.adapter import TrajectoryMemory, events_of, observe, recommended
+from pointsman.trajectory.adapter import Conversation, TrajectoryMemory, events_of, observe, recommended
 from pointsman.trajectory.analysis import Lens, TrajectoryAnalysis
 from pointsman.trajectory.arguments import canonical_arguments, comes_from, is_polling
 from pointsman.trajectory.builder import TrajectoryAnalysisConfig, TrajectoryBuilder
@@ -50,6 +50,7 @@ __all__ = [
     "WINDOW",
     "ContextDegradation",
     "ContextDegradationDetector",
+    "Conversation",
     "DoomLoop",
     "DoomLoopDetector",
     "Event",

@@ -8,7 +8,7 @@ message to message, which changes the bytes of messages whose meaning is the sam
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -17,9 +17,17 @@ from pointsman.trajectory.analysis import TrajectoryAnalysis
 from pointsman.trajectory.events import Event, ToolInvoked, UserSpoke
 from pointsman.trajectory.state import TrajectoryState, after_recommendation
 from pointsman.trajectory.step import digest
-from pointsman.types import History, Message, Role, ToolCall
+from pointsman.types import Message, Role, ToolCall
 
-__all__ = ["TrajectoryMemory", "events_of", "observe", "recommended"]
+__all__ = ["Conversation", "TrajectoryMemory", "events_of", "observe", "recommended"]
+
+
+class Conversation(Protocol):
+    """Messages in order, each decoded when it is asked for. Every ``types.History`` is one."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> Message: ...
 
 
 class TrajectoryMemory(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -31,7 +39,7 @@ class TrajectoryMemory(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 def observe(
-    history: History, memory: TrajectoryMemory, empty: TrajectoryAnalysis
+    history: Conversation, memory: TrajectoryMemory, empty: TrajectoryAnalysis
 ) -> tuple[TrajectoryAnalysis, TrajectoryMemory]:
     """Bring a session's trajectory up to date with a request.
 
@@ -73,7 +81,7 @@ def events_of(messages: Iterable[Message]) -> Iterator[Event]:
 _NOTHING: Final = Message(Role.SYSTEM)
 
 
-def _last_counted(history: History, memory: TrajectoryMemory) -> Message | None:
+def _last_counted(history: Conversation, memory: TrajectoryMemory) -> Message | None:
     """The last message already counted; None when the history does not continue what was counted."""
     if memory.counted == 0:
         return _NOTHING

@@ -1,0 +1,142 @@
+"""The middleware: decides before each model call, and adds to that call only.
+
+What a session remembers is part of the agent's state, in plain values: a checkpointer keeps it, and a run
+that is resumed or forked carries on from what was said there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, Any, Final, NotRequired
+
+import msgspec
+from langchain.agents.middleware import (
+    AgentMiddleware,
+    AgentState,
+    ModelRequest,
+    ModelResponse,
+    hook_config,
+)
+from langchain.agents.middleware.types import PrivateStateAttr
+from langchain_core.language_models.chat_models import BaseChatModel
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage
+from langgraph.config import get_config
+from langgraph.runtime import Runtime
+
+from pointsman.guidance import GuidanceMemory, GuidancePolicy, Guide, Mode, without_models
+from pointsman.text.append import mark
+from pointsman.types import Message, Role, ToolCall, ToolResult
+
+__all__ = ["GuidanceMiddleware", "GuidanceState", "read_message"]
+
+
+class GuidanceState(AgentState[Any]):
+    """The agent's state, and what guidance keeps in it."""
+
+    pointsman_memory: NotRequired[Annotated[dict[str, Any], PrivateStateAttr]]  # a ``GuidanceMemory``
+    pointsman_addition: NotRequired[Annotated[str, PrivateStateAttr]]  # for the next model call
+    pointsman_raised: NotRequired[Annotated[bool, PrivateStateAttr]]
+
+
+class GuidanceMiddleware(AgentMiddleware[GuidanceState, Any, Any]):
+    """Tells a stuck agent so, once. Model classifiers are not asked here, and abstain."""
+
+    state_schema = GuidanceState
+
+    def __init__(
+        self, policy: GuidancePolicy | None = None, stronger_model: BaseChatModel | None = None
+    ) -> None:
+        super().__init__()
+        self._guide: Final = Guide(policy or GuidancePolicy(mode=Mode.ON))
+        self._stronger_model: Final = stronger_model
+
+    @hook_config(can_jump_to=["end"])
+    def before_model(self, state: GuidanceState, runtime: Runtime[Any]) -> dict[str, Any] | None:  # noqa: ARG002 - the framework's shape
+        """Decide for the call that comes next."""
+        memory = msgspec.convert(state.get("pointsman_memory", {}), GuidanceMemory, str_keys=True)
+        turn = self._guide.turn(_Messages(state["messages"]), memory, session=_thread())
+        decision, memory = without_models(turn)
+        update: dict[str, Any] = {
+            "pointsman_memory": msgspec.to_builtins(memory, str_keys=True),
+            "pointsman_addition": decision.addition,
+            "pointsman_raised": decision.raise_tier,
+        }
+        if decision.stop and decision.firing:
+            said = AIMessage(f"Stopped by Pointsman: still stuck ({decision.firing.reason}).")
+            return {**update, "jump_to": "end", "messages": [said]}
+        return update
+
+    def wrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
+    ) -> ModelResponse[Any]:
+        """Add what was decided to this call."""
+        return handler(self._with_guidance(request))
+
+    async def awrap_model_call(
+        self,
+        request: ModelRequest[Any],
+        handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
+    ) -> ModelResponse[Any]:
+        """Add what was decided to this call."""
+        return await handler(self._with_guidance(request))
+
+    def _with_guidance(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
+        state: dict[str, Any] = {**request.state}
+        if text := state.get("pointsman_addition"):
+            request = request.override(messages=_appended(request.messages, mark("guidance", text)))
+        if state.get("pointsman_raised") and self._stronger_model is not None:
+            request = request.override(model=self._stronger_model)
+        return request
+
+
+def _appended(messages: Sequence[AnyMessage], text: str) -> list[AnyMessage]:
+    """Inside a copy of the last message: strict providers refuse a user's message after a tool's."""
+    if not messages or isinstance(messages[-1], AIMessage):
+        return list(messages)
+    last = messages[-1]
+    content: str | list[Any] = (
+        f"{last.content}\n\n{text}"
+        if isinstance(last.content, str)
+        else [*last.content, {"type": "text", "text": text}]
+    )
+    return [*messages[:-1], last.model_copy(update={"content": content})]
+
+
+def _thread() -> str:
+    """Id of the conversation, which decides its side of the experiment; "" outside a checkpointed run."""
+    try:
+        return str(get_config().get("configurable", {}).get("thread_id", ""))
+    except RuntimeError:  # called outside a graph
+        return ""
+
+
+class _Messages:
+    """LangChain's messages as ours, each converted when it is read."""
+
+    def __init__(self, messages: Sequence[AnyMessage]) -> None:
+        self._messages: Final = messages
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def __getitem__(self, index: int, /) -> Message:
+        return read_message(self._messages[index])
+
+
+def read_message(message: BaseMessage) -> Message:
+    """Read one message. A tool's message without an error status may still say that it failed."""
+    text = str(message.text)
+    if isinstance(message, ToolMessage):
+        failed = True if message.status == "error" else None
+        return Message(Role.TOOL, results=(ToolResult(message.tool_call_id, text, failed),))
+    if isinstance(message, AIMessage):
+        calls = [
+            ToolCall(call["id"] or "", call["name"], msgspec.json.encode(call["args"], enc_hook=str).decode())
+            for call in message.tool_calls
+        ]
+        broken = [
+            ToolCall(call["id"] or "", call["name"] or "", call["args"] or "")
+            for call in message.invalid_tool_calls
+        ]
+        return Message(Role.ASSISTANT, (text,), (*calls, *broken))
+    return Message(Role.USER if isinstance(message, HumanMessage) else Role.SYSTEM, (text,))

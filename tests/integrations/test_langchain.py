@@ -1,0 +1,157 @@
+"""The LangChain middleware, in a real agent with a model that follows a script."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+pytest.importorskip("langchain")
+
+from langchain.agents import create_agent
+from langchain_core.language_models.chat_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+
+from pointsman.errors import MissingExtra
+from pointsman.guidance import GuidancePolicy, Mode, Rung
+from pointsman.integrations.langchain import guidance_middleware
+from pointsman.integrations.langchain.middleware import read_message
+from pointsman.types import Message, Role, ToolCall, ToolResult
+
+
+class Scripted(BaseChatModel):
+    """Calls a tool a number of times, then answers. Keeps what it was shown."""
+
+    calls: int = 5
+    shown: list[list[BaseMessage]]
+
+    @property
+    def _llm_type(self) -> str:
+        return "scripted"
+
+    def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> "Scripted":
+        return self
+
+    def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
+        self.shown.append(messages)
+        number = len(self.shown)
+        call = {"name": "edit", "args": {"n": number}, "id": f"c{number}", "type": "tool_call"}
+        said = AIMessage("", tool_calls=[call]) if number <= self.calls else AIMessage("done")
+        return ChatResult(generations=[ChatGeneration(message=said)])
+
+
+@tool
+def edit(n: int) -> str:
+    """Edit a file."""
+    return "Error: no such file"
+
+
+def go() -> dict[str, Any]:
+    return {"messages": [HumanMessage("go")]}
+
+
+def agent(model: Scripted, policy: GuidancePolicy | None = None, **more: Any) -> Any:
+    stronger = more.pop("stronger_model", None)
+    return create_agent(
+        model, [edit], middleware=[guidance_middleware(policy, stronger_model=stronger)], **more
+    )
+
+
+def hints(model: Scripted) -> list[bool]:
+    return ["pointsman" in str(messages[-1].content) for messages in model.shown]
+
+
+def test_the_model_sees_the_hint_once_and_the_history_never_has_it() -> None:
+    model = Scripted(shown=[])
+    end = agent(model).invoke(go())
+    assert hints(model) == [False, False, False, True, False, False]
+    assert isinstance(model.shown[3][-1], ToolMessage)  # inside the last message, not one of its own
+    assert end["messages"][-1].content == "done"
+    assert not any("pointsman" in str(message.content) for message in end["messages"])
+    assert not any(key.startswith("pointsman") for key in end)  # private state stays private
+
+
+async def invoke_async(model: Scripted) -> None:
+    await agent(model).ainvoke(go())
+
+
+def test_asynchronous_agents_too() -> None:
+    import asyncio
+
+    model = Scripted(shown=[])
+    asyncio.run(invoke_async(model))
+    assert hints(model) == [False, False, False, True, False, False]
+
+
+def test_a_checkpointer_keeps_what_was_said() -> None:
+    model = Scripted(calls=3, shown=[])
+    made = agent(model, checkpointer=InMemorySaver())
+    config = {"configurable": {"thread_id": "t"}}
+    made.invoke(go(), config)
+    model.shown.clear()
+    made.invoke(go(), config)  # the person spoke: a new streak
+    assert hints(model) == [False, False, False, True]
+
+
+def test_the_control_group_is_drawn_by_thread() -> None:
+    policy = GuidancePolicy(mode=Mode.ON, control=0.5)
+    told = set()
+    for thread in range(12):
+        model = Scripted(calls=3, shown=[])
+        config = {"configurable": {"thread_id": f"t{thread}"}}
+        agent(model, policy, checkpointer=InMemorySaver()).invoke(go(), config)
+        told.add(any(hints(model)))
+    assert told == {True, False}
+
+
+def test_a_stronger_model_takes_over() -> None:
+    weak, strong = Scripted(calls=99, shown=[]), Scripted(calls=0, shown=[])
+    policy = GuidancePolicy(mode=Mode.ON, escalate=(Rung.RAISE_TIER,))
+    end = agent(weak, policy, stronger_model=strong).invoke(go())
+    assert (len(weak.shown), len(strong.shown)) == (6, 1)
+    assert end["messages"][-1].content == "done"
+
+
+def test_a_configured_stop_ends_the_run() -> None:
+    model = Scripted(calls=99, shown=[])
+    end = agent(model, GuidancePolicy(mode=Mode.ON, escalate=(Rung.STOP,))).invoke(go())
+    assert len(model.shown) == 6
+    assert end["messages"][-1].content == "Stopped by Pointsman: still stuck (6 consecutive errors)."
+
+
+@pytest.mark.parametrize(
+    ("message", "read"),
+    [
+        (HumanMessage("hi"), Message(Role.USER, ("hi",))),
+        (SystemMessage("be kind"), Message(Role.SYSTEM, ("be kind",))),
+        (
+            ToolMessage("boom", tool_call_id="1", status="error"),
+            Message(Role.TOOL, results=(ToolResult("1", "boom", is_error=True),)),
+        ),
+        (ToolMessage("fine", tool_call_id="1"), Message(Role.TOOL, results=(ToolResult("1", "fine"),))),
+        (
+            AIMessage("", tool_calls=[{"name": "a", "args": {"x": 1}, "id": "1", "type": "tool_call"}]),
+            Message(Role.ASSISTANT, ("",), (ToolCall("1", "a", '{"x":1}'),)),
+        ),
+        (
+            AIMessage(
+                "",
+                invalid_tool_calls=[
+                    {"name": "a", "args": "{", "id": "1", "error": None, "type": "invalid_tool_call"}
+                ],
+            ),
+            Message(Role.ASSISTANT, ("",), (ToolCall("1", "a", "{"),)),
+        ),
+    ],
+)
+def test_messages_are_read(message: BaseMessage, read: Message) -> None:
+    assert read_message(message) == read
+
+
+def test_without_langchain_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "pointsman.integrations.langchain.middleware", None)
+    with pytest.raises(MissingExtra) as raised:
+        guidance_middleware()
+    assert raised.value.hint == "pip install 'pointsman[langchain]'"
