@@ -1,14 +1,13 @@
 # Two commands matter: `make run` and `make test`. Both set up everything they need in .venv.
 VENV := .venv
 PY := $(VENV)/bin/python
-EXTRAS ?= all
 
 .PHONY: run test check lock clean
 run: $(VENV)/.ready
 	$(VENV)/bin/pointsman serve --demo
 
 test: $(VENV)/.ready-dev
-	$(PY) -m pytest
+	$(PY) -m pytest $(ARGS)
 
 check: $(VENV)/.ready-dev
 	$(VENV)/bin/ruff check .

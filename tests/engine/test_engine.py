@@ -5,14 +5,16 @@ from collections.abc import Callable
 import pytest
 
 from pointsman.decision import Decision
+from pointsman.domains import default_domains
 from pointsman.engine import Engine, Memory
 from pointsman.errors import UnknownModel
 from pointsman.evidence import ReMatcher, Scanner, SignalTable
-from pointsman.policy import Policy, Verify
+from pointsman.guidance import GuidancePolicy
+from pointsman.policy import DomainPolicy, Policy, Verify
 from pointsman.runtime import drive
 from pointsman.text import turn_from_body, turn_from_text
 from pointsman.tiers import builtin_profile
-from pointsman.types import Answer, ModelSpec, Need, Stage, Tier, Turn, WireFormat
+from pointsman.types import Answer, Mode, ModelSpec, Need, Stage, Tier, Turn, WireFormat
 
 MODELS = {name: ModelSpec(name, "main", f"{name}-1") for name in ("small", "middle", "large")}
 LADDER = {Tier.SIMPLE: "small", Tier.MEDIUM: "small", Tier.COMPLEX: "middle", Tier.REASONING: "large"}
@@ -110,3 +112,82 @@ def test_a_failing_scan_abstains_and_never_stops_the_request() -> None:
 def test_a_policys_version_is_of_its_content() -> None:
     assert engine().version == engine().version
     assert engine().version != engine(Verify(model="small")).version
+
+
+def guided(monkeypatch: pytest.MonkeyPatch, part: str, method: str) -> Engine:
+    """An engine with every part on, of which one breaks."""
+    policy = Policy(
+        profile=builtin_profile("seed"),
+        models=MODELS,
+        ladder=LADDER,
+        domains=DomainPolicy(domains=default_domains(), mode=Mode.ON),
+        guidance=GuidancePolicy(mode=Mode.ON),
+    )
+    table = SignalTable(policy.signals())
+    built = Engine(policy, Scanner(table, ReMatcher(table)))
+
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("broken for the test")
+
+    monkeypatch.setattr(getattr(built, part), method, fail)
+    return built
+
+
+@pytest.mark.parametrize(
+    ("part", "method", "code"),
+    [
+        ("_guide", "turn", "guidance.failed"),
+        ("_tracker", "decide", "domains.failed"),
+        ("judge", "by_rules", "tiers.failed"),
+        ("scanner", "scan", "evidence.failed"),
+    ],
+)
+def test_a_part_that_fails_abstains_and_the_others_decide(
+    monkeypatch: pytest.MonkeyPatch, part: str, method: str, code: str
+) -> None:
+    decision = decide(turn_from_text("prove it, step by step"), by=guided(monkeypatch, part, method))
+    assert [(reason.code, reason.detail) for reason in decision.abstained] == [
+        (code, "RuntimeError: broken for the test")
+    ]
+    assert decision.chain
+    assert decision.tier
+    assert (decision.domains is None) == (code == "domains.failed")
+    assert (decision.guidance is None) == (code == "guidance.failed")
+
+
+def enriching(engine_: Engine, bodies: list[list[dict[str, str]]]) -> list[int]:
+    """How many texts were added to each request of one session."""
+    memory, added = Memory(), []
+    for messages in bodies:
+        turn = turn_from_body(WireFormat.CHAT, {"messages": messages}, session="s")
+        decided = drive(engine_.decide(turn, memory, "d"), nobody)
+        memory = decided.memory
+        added.append(len(decided.decision.additions))
+    return added
+
+
+def test_enrichment_comes_once_per_user_message_and_again_when_the_same_request_is_sent_again() -> None:
+    policy = Policy(
+        profile=builtin_profile("seed"),
+        models=MODELS,
+        ladder=LADDER,
+        domains=DomainPolicy(domains=default_domains(), mode=Mode.ON),
+    )
+    table = SignalTable(policy.signals())
+    asked = {"role": "user", "content": "investigate Acme Corporation"}
+    worked = [asked, {"role": "assistant", "content": "looking"}, {"role": "tool", "content": "found"}]
+    again = [*worked, {"role": "user", "content": "investigate its owners"}]
+    on = Engine(policy, Scanner(table, ReMatcher(table)))
+    assert enriching(on, [[asked], [asked], worked, again]) == [1, 1, 0, 1]
+
+
+def test_a_tool_loop_stays_with_its_model_and_the_next_message_may_move_up() -> None:
+    built, memory, chosen = engine(), Memory(), []
+    hello = {"role": "user", "content": "hello"}
+    hard = {"role": "user", "content": "prove it formally, step by step"}
+    for messages in ([hello], [hello, {"role": "tool", "content": "prove theorem"}], [hello, hard]):
+        turn = turn_from_body(WireFormat.CHAT, {"messages": messages}, session="s")
+        decided = drive(built.decide(turn, memory, "d"), nobody)
+        memory = decided.memory
+        chosen.append(decided.decision.chain[0])
+    assert chosen == ["small", "small", "large"]
