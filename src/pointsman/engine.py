@@ -64,6 +64,8 @@ class _Draft:
         self.turn = turn
         self.memory = memory
         self.words = _NO_WORDS
+        self.message = turn.message_id  # identity of the user message; the same on every tool iteration
+        self.same_message = False  # this request goes on with the work on the user message before it
         self.evidence = _NO_EVIDENCE
         self.tier: TierDecision | None = None
         self.chain: tuple[str, ...] = ()
@@ -72,16 +74,6 @@ class _Draft:
         self.reasons: list[Reason] = []
         self.additions: list[Addition] = []
         self.abstained: list[Reason] = []
-
-    @property
-    def message_key(self) -> str:
-        """Identity of the user message; the same on every tool iteration."""
-        return self.turn.message_id or self.words.key
-
-    @property
-    def same_message(self) -> bool:
-        """Whether this request goes on with the work on the user message before it."""
-        return bool(self.message_key) and self.message_key == self.memory.message
 
     def abstain(self, part: str, error: Exception) -> None:
         self.abstained.append(Reason(f"{part}.failed", f"{type(error).__name__}: {error}"))
@@ -118,6 +110,8 @@ class Engine:
     def _read(self, draft: _Draft) -> None:
         try:
             draft.words = extract(draft.turn)
+            draft.message = draft.message or draft.words.key
+            draft.same_message = bool(draft.message) and draft.message == draft.memory.message
             draft.evidence = self.scanner.scan(draft.words.text)
         except Exception as error:  # noqa: BLE001 - a text that cannot be read is decided as an empty one
             draft.abstain("evidence", error)
@@ -191,7 +185,7 @@ class Engine:
         before = draft.memory
         try:
             profile = policy.profile(draft.chain[0] if draft.chain else "")
-            decided, kept = tracker.decide(draft.evidence, before.domains, draft.message_key, profile)
+            decided, kept = tracker.decide(draft.evidence, before.domains, draft.message, profile)
         except Exception as error:  # noqa: BLE001 - a request goes on without domains
             draft.abstain("domains", error)
             return
@@ -206,7 +200,7 @@ class Engine:
             draft.additions.append(Addition("domains", decided.enrichment))
 
     def _remembered(self, draft: _Draft) -> Memory:
-        memory, key = draft.memory, draft.message_key
+        memory, key = draft.memory, draft.message
         return msgspec.structs.replace(
             memory,
             model=draft.chain[0] if draft.tier and draft.chain else memory.model,
