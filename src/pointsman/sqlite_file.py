@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,6 +35,8 @@ class SqliteFile:
         self._application: Final = application
         self._migrations: Final = migrations
         self._connection: sqlite3.Connection | None = None  # the writing thread's own
+        self._reader: sqlite3.Connection | None = None  # of whichever thread holds the lock
+        self._lock: Final = threading.Lock()
 
     def writer(self) -> sqlite3.Connection:
         """Return the connection to write with, opened and migrated; transactions are the caller's.
@@ -56,11 +58,17 @@ class SqliteFile:
             self._connection = connection
         return self._connection
 
-    def close(self) -> None:
+    def close_writer(self) -> None:
         """Release the connection to write with; the next ``writer`` opens anew."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+    def close(self) -> None:
+        """Release the file."""
+        self.close_writer()
+        with self._lock:
+            self._close_reader()
 
     def read(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         """Return the rows of a query, over a connection that cannot write.
@@ -69,10 +77,19 @@ class SqliteFile:
             StoreUnavailable: there is no file, or it cannot be read.
         """
         try:
-            with closing(_connect(f"{self.path.resolve().as_uri()}?mode=ro")) as connection:
-                return connection.execute(query, values).fetchall()
+            with self._lock:
+                if self._reader is None:
+                    self._reader = _connect(f"{self.path.resolve().as_uri()}?mode=ro")
+                return self._reader.execute(query, values).fetchall()
         except sqlite3.Error as error:
+            with self._lock:
+                self._close_reader()
             raise StoreUnavailable(f"cannot read the {self._kind} {self.path}: {error}") from error
+
+    def _close_reader(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
         # Must stand before the first table; lets removed rows give their space back.

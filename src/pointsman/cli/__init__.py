@@ -22,6 +22,7 @@ COMMANDS: Final = (
     "explain",
     "classify",
     "config",
+    "decisions",
     "domains",
     "watch",
     "hook",

@@ -135,7 +135,7 @@ class SqliteSessions(MemorySessions):
                 )
                 self._sweep(connection)
         except sqlite3.Error as error:
-            self._file.close()
+            self._file.close_writer()
             raise StoreUnavailable(f"cannot write the session store {self._file.path}: {error}") from error
         return sum(not _is_text(change.session) for change in batch)
 

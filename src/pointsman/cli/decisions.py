@@ -1,0 +1,163 @@
+"""``pointsman decisions``: list, show and export what the ledger holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pointsman.cli.config import ConfigOption, JsonOption
+from pointsman.cli.output import json_line, print_json
+from pointsman.config import find, load
+from pointsman.config.shapes import state_file
+from pointsman.decision import Decision
+from pointsman.errors import PointsmanError, StoreUnavailable
+from pointsman.ledger import Attempt, Outcome, SqliteLedger
+from pointsman.ledger.export import Format, Record, export, record, records
+
+__all__ = ["register"]
+
+LedgerOption = Annotated[
+    Path | None, typer.Option("--ledger", help="Ledger file; default: the one the configuration names.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    decisions = typer.Typer(no_args_is_help=True, help="List, show or export decisions.")
+    decisions.command("list")(list_decisions)
+    decisions.command("show")(show)
+    decisions.command("export")(export_decisions)
+    app.add_typer(decisions, name="decisions")
+
+
+def list_decisions(
+    *,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many, the newest first.")] = 20,
+    session: Annotated[str, typer.Option(help="Only those of one session.")] = "",
+    ledger: LedgerOption = None,
+    config: ConfigOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines.")] = False,
+) -> None:
+    """List decisions, one a line, the newest first."""
+    with _opened(ledger, config) as store:
+        for decision in store.decisions(limit=limit, session=session):
+            typer.echo(json_line(decision) if as_json else _printable(_line(decision)))
+
+
+def show(
+    decision_id: Annotated[str, typer.Argument(metavar="ID", help="Of the decision; the header has it.")],
+    *,
+    ledger: LedgerOption = None,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Explain one decision: what was found, why it went as it did, what was tried, what came of it."""
+    with _opened(ledger, config) as store:
+        decision = store.get(decision_id)
+        if decision is None:
+            raise PointsmanError(f'there is no decision "{decision_id}"', hint="pointsman decisions list")
+        found = record(store, decision)
+    if as_json:
+        print_json(found)
+    else:
+        for line in _explained(found):
+            typer.echo(_printable(line))
+
+
+def export_decisions(
+    *,
+    format: Annotated[Format, typer.Option(help="How to write it.")] = Format.JSONL,  # noqa: A002
+    session: Annotated[str, typer.Option(help="Only decisions of one session.")] = "",
+    limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="At most so many.")] = None,
+    ledger: LedgerOption = None,
+    config: ConfigOption = None,
+) -> None:
+    """Write decisions with their attempts and outcomes to standard output, the oldest first."""
+    with _opened(ledger, config) as store:
+        for piece in export(records(store, session=session, limit=limit), format):
+            typer.echo(piece, nl=False)
+
+
+@contextmanager
+def _opened(ledger: Path | None, config: Path | None) -> Iterator[SqliteLedger]:
+    path = ledger or _configured(config)
+    if not path.exists():
+        raise StoreUnavailable(f"there is no ledger at {path}", hint="--ledger names another file")
+    store = SqliteLedger(path)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def _configured(config: Path | None) -> Path:
+    file = config or find()
+    return load(file).ledger.path if file else state_file("ledger.sqlite")
+
+
+def _printable(line: str) -> str:
+    """Take out what steers a terminal: session ids, models and texts are the caller's."""
+    return "".join(
+        char if char.isprintable() or char in "\n\t" else "\N{REPLACEMENT CHARACTER}" for char in line
+    )
+
+
+def _when(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _line(decision: Decision) -> str:
+    tier = decision.tier
+    judged = (
+        f"{tier.tier:<9} {tier.confidence:.2f} {tier.stage:<8}" if tier else f"{'-':<9} {'-':<4} {'-':<8}"
+    )
+    said = "+" + ",".join(addition.source for addition in decision.additions) if decision.additions else ""
+    mark = "!" if decision.abstained else " "
+    chain = " > ".join(decision.chain)
+    return f"{_when(decision.arrived_at)} {decision.id:<22} {judged}{mark} {chain} {said}".rstrip()
+
+
+def _explained(found: Record) -> Iterator[str]:
+    decision = found.decision
+    yield f"{decision.id}  {_when(decision.arrived_at)} UTC  session {decision.session or '-'}"
+    yield f"asked for {decision.model_asked} over {decision.format}; policy {decision.policy}"
+    if tier := decision.tier:
+        yield f"tier {tier.tier}, decided by {tier.stage}"
+        yield f"  score {tier.score:.3f}, confidence {tier.confidence:.2f}"
+        yield from (f"  {signal}" for signal in tier.signals)
+        yield from (f"  {reason.code}: {reason.detail}" for reason in tier.reasons)
+    yield f"models in order: {', '.join(decision.chain) or '-'}"
+    yield from (f"  {reason.code}: {reason.detail}" for reason in decision.reasons)
+    if domains := decision.domains:
+        yield f"domains {domains.signature} (rule {domains.rule})"
+    if decision.guidance and decision.guidance.firing:
+        yield f"guidance: {decision.guidance.firing.reason} ({decision.guidance.arm})"
+    yield from (f"added by {addition.source}: {addition.text}" for addition in decision.additions)
+    yield from (f"failed open: {reason.code}: {reason.detail}" for reason in decision.abstained)
+    yield f"{decision.characters} characters, about {decision.tokens} tokens"
+    yield f"decided in {decision.elapsed_us:.0f} µs"
+    if found.text is not None:
+        yield f"text: {found.text}"
+    yield from map(_attempt, found.attempts)
+    yield from map(_outcome, found.outcomes)
+
+
+def _attempt(attempt: Attempt) -> str:
+    how = f"status {attempt.status}" if attempt.status else "no answer"
+    cause = f" ({attempt.error})" if attempt.error else ""
+    tokens = (attempt.input_tokens, attempt.output_tokens)
+    used = "" if None in tokens else ", {} tokens in and {} out".format(*tokens)
+    where = f"{attempt.model} at {attempt.upstream}"
+    return f"attempt {attempt.number}: {where}: {how}{cause}, {attempt.total_ms:.0f} ms{used}"
+
+
+def _outcome(outcome: Outcome) -> str:
+    score = "" if outcome.score is None else f" score {outcome.score:g}"
+    label = f" {outcome.label}" if outcome.label else ""
+    comment = f": {outcome.comment}" if outcome.comment else ""
+    return f"outcome ({outcome.source}){score}{label}{comment}"

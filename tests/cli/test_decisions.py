@@ -1,0 +1,104 @@
+"""``pointsman decisions``: list, show, export."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from pointsman.cli import app
+from pointsman.errors import PointsmanError, StoreUnavailable
+from pointsman.ledger import Outcome, PromptText, Retention, SqliteLedger
+from pointsman.testing import a_decision, an_attempt
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    ledger = SqliteLedger(tmp_path / "l.sqlite", text="full", retention=Retention(None, None))
+    ledger.append(a_decision("d1", at=1.0, session="s1"))
+    ledger.append(a_decision("d2", at=2.0, session="s2"))
+    ledger.append(an_attempt("d2"))
+    ledger.append(Outcome(decision="d2", score=1.0, label="solved", comment="thanks"))
+    ledger.append(PromptText(decision="d2", text="the words"))
+    ledger.close()
+    return tmp_path / "l.sqlite"
+
+
+def run(path: Path, *args: str) -> Result:
+    return CliRunner().invoke(app, ["decisions", *args, "--ledger", str(path)])
+
+
+def test_list_is_newest_first(path: Path) -> None:
+    lines = run(path, "list").output.splitlines()
+    assert [line.split()[2] for line in lines] == ["d2", "d1"]
+    assert "COMPLEX   0.90 head    ! large > largest +guidance" in lines[0]
+    assert [line.split()[2] for line in run(path, "list", "-n", "1").output.splitlines()] == ["d2"]
+    assert [line.split()[2] for line in run(path, "list", "--session", "s1").output.splitlines()] == ["d1"]
+
+
+def test_list_as_json_lines(path: Path) -> None:
+    first, second = map(json.loads, run(path, "list", "--json").output.splitlines())
+    assert (first["id"], second["id"]) == ("d2", "d1")
+
+
+def test_show_tells_all_there_is(path: Path) -> None:
+    result = run(path, "show", "d2")
+    assert result.exit_code == 0
+    for part in (
+        "d2  1970-01-01 00:00:02 UTC  session s2",
+        "tier COMPLEX, decided by head",
+        "  code (déjà)",
+        "models in order: large, largest",
+        "added by guidance: Try another tool.",
+        "failed open: domains.failed: unavailable",
+        "text: the words",
+        "attempt 1: large at main: status 200, 40 ms",
+        "outcome (api) score 1 solved: thanks",
+    ):
+        assert part in result.output
+    shown = json.loads(run(path, "show", "d2", "--json").output)
+    assert shown["attempts"][0]["model"] == "large"
+
+
+def test_show_of_an_unknown_decision(path: Path) -> None:
+    result = run(path, "show", "d9")
+    assert isinstance(result.exception, PointsmanError)
+    assert str(result.exception) == 'there is no decision "d9"'
+
+
+def test_export_in_every_format(path: Path) -> None:
+    assert [json.loads(line)["decision"]["id"] for line in run(path, "export").output.splitlines()] == [
+        "d1",
+        "d2",
+    ]
+    assert len(json.loads(run(path, "export", "--format", "json").output)) == 2
+    assert run(path, "export", "--format", "csv", "-n", "1").output.splitlines()[1].startswith("d1,1970-")
+
+
+def test_nothing_kept_steers_the_terminal(path: Path) -> None:
+    ledger = SqliteLedger(path, retention=Retention(None, None))
+    ledger.append(a_decision("evil", at=3.0, session="\x1b]0;owned\x07"))
+    ledger.close()
+    for args in (["show", "evil"], ["list"]):
+        assert "\x1b" not in run(path, *args).output
+    assert "\ufffd]0;owned" in run(path, "show", "evil").output
+
+
+def test_the_ledger_of_the_configuration(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = path.with_name("pointsman.toml")
+    config.write_text(f"[ledger]\npath = '{path.name}'\n")
+    result = CliRunner().invoke(app, ["decisions", "list", "--config", str(config)])
+    assert len(result.output.splitlines()) == 2
+    monkeypatch.chdir(path.parent)
+    monkeypatch.delenv("POINTSMAN_CONFIG", raising=False)
+    assert len(CliRunner().invoke(app, ["decisions", "list"]).output.splitlines()) == 2
+
+
+def test_without_any_configuration_the_default_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(name, str(tmp_path))
+    monkeypatch.delenv("POINTSMAN_CONFIG", raising=False)
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, ["decisions", "list"])
+    assert isinstance(result.exception, StoreUnavailable)
+    assert str(result.exception) == f"there is no ledger at {tmp_path}/pointsman/ledger.sqlite"
