@@ -23,7 +23,7 @@ MAX_CYCLE: Final = 5
 #: Characters of a tool's name in a list of several, so that five still fit.
 MAX_LISTED: Final = 32
 
-_UNQUOTABLE: Final = re.compile(r"[\x00-\x1f\x7f<>`\"{}\[\]]+|\s+")
+_UNQUOTABLE: Final = re.compile(r"[\x00-\x20\x7f-\xa0<>`\"{}\[\]\s]+")
 
 
 def _quote(text: str, limit: int = MAX_QUOTE) -> str:
