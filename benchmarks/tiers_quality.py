@@ -16,7 +16,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from pointsman.evidence import ReMatcher, Scanner, SignalTable
+from pointsman.evidence import PatternSet, Scanner, SignalTable, build_matcher
 from pointsman.tiers import TierJudge, TierProfile, builtin_profile, load_profile
 
 DATA = Path(os.environ.get("POINTSMAN_SHARED", Path(__file__).parents[2] / "shared")) / "data" / "tiers"
@@ -35,7 +35,7 @@ class Profile:
         table = SignalTable(profile.signals())
         self.name = profile.name
         self.judge = TierJudge(profile, table)
-        self.scanner = Scanner(table, ReMatcher(table))
+        self.scanner = Scanner(table, build_matcher(PatternSet(table)))
 
     def score(self, text: str) -> float:
         """The sum the profile ranks by."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pointsman.evidence import ReMatcher, Scanner, SignalTable
+from pointsman.evidence import PatternSet, Scanner, SignalTable, build_matcher
 from pointsman.tiers import TierDecision, TierJudge, TierProfile, builtin_profile
 from pointsman.types import Evidence
 
@@ -22,9 +22,9 @@ class Bench:
     """One profile with its scanner."""
 
     def __init__(self, profile: TierProfile) -> None:
-        table = SignalTable(profile.signals())
-        self.judge = TierJudge(profile, table)
-        self._scanner = Scanner(table, ReMatcher(table))
+        self.table = SignalTable(profile.signals())
+        self.judge = TierJudge(profile, self.table)
+        self._scanner = Scanner(self.table, build_matcher(PatternSet(self.table)))
 
     def scan(self, text: str) -> Evidence:
         return self._scanner.scan(text)
