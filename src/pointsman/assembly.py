@@ -94,6 +94,7 @@ def build_policy(config: Config) -> Policy:
         verify=_verify(config),
         domains=_domains(config),
         guidance=_guidance(config),
+        tools=config.capabilities.tools,
     )
 
 

@@ -11,7 +11,7 @@ from pointsman.guidance import GuidanceDecision
 from pointsman.tiers import TierDecision
 from pointsman.types import Reason, WireFormat
 
-__all__ = ["Addition", "Decision", "TextMode"]
+__all__ = ["Addition", "Decision", "TextMode", "ToolDecision"]
 
 #: What is kept of a person's words: nothing, their hash, themselves without keys and addresses, all.
 TextMode = Literal["off", "hash", "redacted", "full"]
@@ -22,6 +22,14 @@ class Addition(msgspec.Struct, frozen=True, gc=False):
 
     source: str  # "guidance" or "domains"
     text: str
+
+
+class ToolDecision(msgspec.Struct, frozen=True, gc=False):
+    """Which of the tools offered are passed on."""
+
+    offered: int
+    kept: tuple[str, ...]  # names, in the request's order
+    refused: tuple[str, ...] = ()  # tools called although they had not been passed on: they must not run
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,4 +55,4 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     elapsed_us: float = 0.0  # CPU-side time spent deciding, verification excluded
     domains: DomainDecision | None = None
     guidance: GuidanceDecision | None = None
-    capabilities: dict[str, object] | None = None
+    tools: ToolDecision | None = None  # None: all tools offered are passed on

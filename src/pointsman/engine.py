@@ -10,7 +10,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from pointsman.decision import Addition, Decision
+from pointsman.capabilities.tools import ToolMemory, ToolSelector
+from pointsman.decision import Addition, Decision, ToolDecision
 from pointsman.domains import DomainDecision, DomainMemory, DomainTracker
 from pointsman.errors import UnknownModel
 from pointsman.evidence import Scanner
@@ -20,8 +21,9 @@ from pointsman.routing.chain import Requirements
 from pointsman.routing.choice import InUse, choose_models
 from pointsman.routing.stickiness import Load
 from pointsman.text.extract import Extracted, extract
+from pointsman.text.offered import forced_tool, offered_tools
 from pointsman.tiers import TierDecision, TierJudge, asks_to_decide, forced_tier
-from pointsman.types import Answer, Evidence, Mode, Need, Reason, Script, Stage, Tier, Turn
+from pointsman.types import Answer, Evidence, History, Mode, Need, Reason, Script, Stage, Tier, Turn
 
 __all__ = ["Decided", "Engine", "Memory"]
 
@@ -47,6 +49,9 @@ class Memory(msgspec.Struct, frozen=True, omit_defaults=True):
     enriched_at: int = -1  # messages in the history when the current user message was enriched
     domains: DomainMemory = DomainMemory()
     guidance: GuidanceMemory = GuidanceMemory()
+    tools: ToolMemory = ToolMemory()
+    called: tuple[str, ...] = ()  # names of all tools called so far
+    counted: int = 0  # messages searched for them
 
 
 class Decided(NamedTuple):
@@ -71,6 +76,7 @@ class _Draft:
         self.chain: tuple[str, ...] = ()
         self.domains: DomainDecision | None = None
         self.guidance: GuidanceDecision | None = None
+        self.tools: ToolDecision | None = None
         self.reasons: list[Reason] = []
         self.additions: list[Addition] = []
         self.abstained: list[Reason] = []
@@ -91,6 +97,7 @@ class Engine:
         self.judge = TierJudge(policy.profile, scanner.table)
         self._tracker = DomainTracker(policy.domains.domains, scanner.table) if policy.domains else None
         self._guide = Guide(policy.guidance) if policy.guidance else None
+        self._tools = ToolSelector(at_most=policy.tools) if policy.tools else None
 
     def decide(self, turn: Turn, memory: Memory, decision_id: str) -> Generator[Need, Answer, Decided]:
         """Decide one turn.
@@ -105,6 +112,8 @@ class Engine:
         yield from self._choose_model(draft)
         if self.policy.domains and self._tracker:
             self._find_domains(draft, self.policy.domains, self._tracker)
+        if self._tools and len(turn.tools) > (self.policy.tools or 0):
+            self._select_tools(draft, self._tools)
         return Decided(self._decision(draft, decision_id), self._remembered(draft), draft.words)
 
     def _read(self, draft: _Draft) -> None:
@@ -208,6 +217,31 @@ class Engine:
             turns=memory.turns + (bool(key) and not draft.same_message),
         )
 
+    def _select_tools(self, draft: _Draft, selector: ToolSelector) -> None:
+        turn, before = draft.turn, draft.memory
+        try:
+            new = _called_since(turn.history, before.counted)
+            called = tuple(dict.fromkeys((*before.called, *new)))
+            choice = selector.choose(
+                offered_tools(turn.tool_list),
+                draft.words.text,
+                called=called,
+                forced=forced_tool(turn.tool_choice),
+                memory=before.tools,
+            )
+        except Exception as error:  # noqa: BLE001 - a request goes on with all its tools
+            draft.abstain("tools", error)
+            return
+        refused = tuple(name for name in new if before.tools.kept and name not in before.tools.kept)
+        draft.tools = ToolDecision(len(turn.tools), choice.kept, refused)
+        if refused:
+            draft.reasons.append(
+                Reason("tools.refused", f"called without being offered: {', '.join(refused)}")
+            )
+        draft.memory = msgspec.structs.replace(
+            before, tools=choice.memory, called=called, counted=len(turn.history)
+        )
+
     def _decision(self, draft: _Draft, decision_id: str) -> Decision:
         turn, evidence = draft.turn, draft.evidence
         return Decision(
@@ -230,6 +264,7 @@ class Engine:
             script=evidence.script,
             domains=draft.domains,
             guidance=draft.guidance,
+            tools=draft.tools,
         )
 
     def _signal_ids(self, hits: int) -> tuple[str, ...]:
@@ -239,6 +274,12 @@ class Engine:
             ids.append(self._ids[low.bit_length() - 1])
             hits ^= low
         return tuple(ids)
+
+
+def _called_since(history: History, counted: int) -> list[str]:
+    """Names of the tools called since the first ``counted`` messages; in all when the history is shorter."""
+    start = counted if counted <= len(history) else 0
+    return [call.name for index in range(start, len(history)) for call in history[index].calls]
 
 
 def _next_model_up(tier: Tier, ladder: Mapping[Tier, str]) -> Tier:

@@ -55,6 +55,7 @@ class Policy:
     verify: Verify | None = None  # None: no model is ever asked
     domains: DomainPolicy | None = None  # None: domains are off
     guidance: GuidancePolicy | None = None  # None: guidance is off
+    tools: int | None = None  # of a request's tools, pass on so many at most; None: all
 
     def signals(self) -> Iterator[Signal]:
         """Every signal some part of the policy listens for."""

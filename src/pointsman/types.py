@@ -173,6 +173,8 @@ class Turn(msgspec.Struct, frozen=True):
     arrived_at: float = 0.0  # seconds since the epoch; time arrives inside the turn
     message_id: str = ""  # identity of the user message, where the caller knows it
     size: int = 0  # bytes of the request
+    tool_list: msgspec.Raw = msgspec.Raw()  # the tools offered, as sent
+    tool_choice: msgspec.Raw = msgspec.Raw()  # which of them the caller demands, as sent
     abilities: frozenset[str] = frozenset()  # what it needs of a model: "tools", "vision", "structured"
 
 

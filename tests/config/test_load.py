@@ -86,7 +86,7 @@ def test_nobodys_prompt_is_changed_unasked(tmp_path: Path) -> None:
     assert (config.guidance.mode, config.domains.mode) == ("observe", "observe")
     assert config.server.host == "127.0.0.1"
     assert config.ledger.text == "off"
-    assert not config.capabilities.enabled
+    assert config.capabilities.tools is None
     assert config.tiers.verify is None
 
 
@@ -146,8 +146,6 @@ small = { upstream = "main", id = "s" }
         ("[tiers]\nprofile = 'pointsman.toml'", "2: "),
         ("[guidance]\nerror_window = 4", "1: [guidance] errors_in_window cannot exceed error_window"),
         ("[guidance]\nescalate = ['stop', 'stop']", "1: [guidance] escalate takes"),
-        ("[capabilities]\nfile = 'absent.toml'", "absent.toml does not exist"),
-        ("[capabilities]\nenabled = true", '2: capabilities need their registry, "file"'),
         ("[server]\nhost = '0.0.0.0'", "2: 0.0.0.0 can be reached by others, and [server] has no keys"),
         ("[server]\nhost = 'gateway.internal'", "2: gateway.internal can be reached by others"),
         ("[sessions]\nstore = 'valkey'", '2: store "valkey" needs its address'),

@@ -32,7 +32,6 @@ def check(file: File, directory: Path) -> list[Problem]:
         *_profile(file.tiers.profile, directory),
         *_guidance(file),
         *_domains(file),
-        *_capabilities(file),
         *_server(file),
         *_sessions(file),
     ]
@@ -127,14 +126,6 @@ def _domains(file: File) -> Iterator[Problem]:
         )
     if profiles is not None and not profiles.is_dir():
         yield Problem(("domains", "profiles"), f"{profiles} is not a directory")
-
-
-def _capabilities(file: File) -> Iterator[Problem]:
-    registry = file.capabilities.file
-    if registry is not None and not registry.is_file():
-        yield Problem(("capabilities", "file"), f"{registry} does not exist")
-    if file.capabilities.enabled and registry is None:
-        yield Problem(("capabilities", "enabled"), 'capabilities need their registry, "file"')
 
 
 def _refused(path: KeyPath, read: Callable[[], object]) -> Iterator[Problem]:

@@ -205,10 +205,12 @@ class DomainsSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CapabilitiesSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether the capabilities a task needs are selected."""
+    """Whether the tools of a request are reduced to those its task needs."""
 
-    enabled: Annotated[bool, Meta(description="Select capabilities on every request.")] = False
-    file: Annotated[Path | None, Meta(description="The registry of capabilities.")] = None
+    tools: Annotated[
+        _Count | None,
+        Meta(description="Pass on so many tools of a request, and those called or forced; default: all."),
+    ] = None
 
 
 class ServerTable(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,15 +1,16 @@
-"""What a decision adds to a request: marked text at the very end of what the model sees."""
+"""What a decision changes in a request: marked text at the very end, and tools that are not passed on."""
 
 from __future__ import annotations
 
 import logging
 
-from pointsman.decision import Decision
+from pointsman.decision import Decision, ToolDecision
 from pointsman.gateway.wire import Body, Wire
 from pointsman.gateway.wire.body import Edit
 from pointsman.text.append import insertion, mark
+from pointsman.text.offered import only_tools
 
-__all__ = ["additions"]
+__all__ = ["additions", "kept_tools"]
 
 log = logging.getLogger(__name__)
 
@@ -27,3 +28,11 @@ def additions(wire: Wire, body: Body, decision: Decision) -> list[Edit]:
         return []
     at = span[0] + place.at
     return [((at, at), place.data)]
+
+
+def kept_tools(body: Body, decision: ToolDecision) -> list[Edit]:
+    """Return the edit that leaves in a body the tools a decision keeps, each byte for byte."""
+    span = body.span("tools")
+    if span is None or len(decision.kept) == decision.offered:
+        return []
+    return [(span, only_tools(body.raw[slice(*span)], decision.kept))]

@@ -9,7 +9,7 @@ import msgspec
 
 from pointsman.decision import Decision
 from pointsman.gateway import headers
-from pointsman.gateway.additions import additions
+from pointsman.gateway.additions import additions, kept_tools
 from pointsman.gateway.upstream import Target
 from pointsman.gateway.wire import Body, Wire
 from pointsman.ledger.port import Attempt
@@ -54,6 +54,8 @@ class Request:
         self._headers.append(("content-type", "application/json"))
         self._place = body.span("model")
         self._edits = additions(wire, body, decision) if decision.additions else []
+        if decision.tools:
+            self._edits += kept_tools(body, decision.tools)
 
     def call(self, target: Target) -> Call:
         """Return the request as this model's upstream gets it."""

@@ -11,6 +11,7 @@ import msgspec
 from pointsman.errors import MalformedRequest, TooLarge
 from pointsman.text.history import JsonHistory
 from pointsman.text.items import read_texts
+from pointsman.text.offered import tool_names
 from pointsman.types import Role, Turn, WireFormat
 
 __all__ = ["turn_from_body", "turn_from_text"]
@@ -26,6 +27,7 @@ class _Chat(msgspec.Struct, gc=False):
     messages: list[msgspec.Raw]
     model: str = "auto"
     tools: msgspec.Raw = _ABSENT
+    tool_choice: msgspec.Raw = _ABSENT
     functions: msgspec.Raw = _ABSENT  # chat, before tools
 
 
@@ -34,6 +36,7 @@ class _Responses(msgspec.Struct, gc=False):
     model: str = "auto"
     instructions: msgspec.Raw = _ABSENT
     tools: msgspec.Raw = _ABSENT
+    tool_choice: msgspec.Raw = _ABSENT
 
 
 class _Messages(msgspec.Struct, gc=False):
@@ -41,31 +44,12 @@ class _Messages(msgspec.Struct, gc=False):
     model: str = "auto"
     system: msgspec.Raw = _ABSENT
     tools: msgspec.Raw = _ABSENT
-
-
-class _Named(msgspec.Struct, gc=False):
-    name: str = ""
-
-
-class _Tool(msgspec.Struct, gc=False):
-    name: str = ""
-    type: str = ""
-    server_label: str = ""
-    function: _Named | None = None
-    custom: _Named | None = None
-
-    @property
-    def label(self) -> str:
-        """The name a call of this tool will carry; for a provider's own tool, its type."""
-        inner = self.function or self.custom
-        return (inner.name if inner else "") or self.name or self.server_label or self.type
+    tool_choice: msgspec.Raw = _ABSENT
 
 
 _decode_chat: Final = msgspec.json.Decoder(_Chat).decode
 _decode_responses: Final = msgspec.json.Decoder(_Responses).decode
 _decode_messages: Final = msgspec.json.Decoder(_Messages).decode
-_decode_items: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
-_decode_tool: Final = msgspec.json.Decoder(_Tool).decode
 
 
 def turn_from_body(
@@ -86,11 +70,11 @@ def turn_from_body(
     try:
         data = body if isinstance(body, bytes) else msgspec.json.encode(body, enc_hook=str)
         if wire is WireFormat.CHAT:
-            model, system, history, tools = _chat(data)
+            read = _chat(data)
         elif wire is WireFormat.RESPONSES:
-            model, system, history, tools = _responses(data)
+            read = _responses(data)
         else:
-            model, system, history, tools = _messages(data)
+            read = _messages(data)
     except RecursionError:
         raise TooLarge("the request body is nested too deep") from None
     except msgspec.ValidationError as error:
@@ -99,16 +83,22 @@ def turn_from_body(
         raise MalformedRequest(f"{reason} at {place or '`$`'} of the request body", param=field) from None
     except (msgspec.DecodeError, UnicodeError) as error:
         raise MalformedRequest(f"the request body is not valid JSON: {error}") from None
+    parsed, system, history = read
+    tools = tool_names(parsed.tools)
+    if isinstance(parsed, _Chat):
+        tools += tool_names(parsed.functions)
     return Turn(
         format=wire,
         history=history,
         system=system,
         tools=tools,
-        model=model,
+        model=parsed.model,
         session=session,
         arrived_at=arrived_at,
         size=len(data),
         abilities=_abilities(data, tools),
+        tool_list=parsed.tools,
+        tool_choice=parsed.tool_choice,
     )
 
 
@@ -134,14 +124,13 @@ def _missing_field(reason: str) -> str | None:
     return reason.rpartition("missing required field ")[2].strip("`") if "required field" in reason else None
 
 
-_Parts: TypeAlias = tuple[str, str, JsonHistory, tuple[str, ...]]
+_Parts: TypeAlias = tuple[_Chat | _Responses | _Messages, str, JsonHistory]
 
 
 def _chat(data: bytes) -> _Parts:
     body = _decode_chat(data)
     history = JsonHistory(WireFormat.CHAT, body.messages)
-    tools = _tool_names(body.tools) + _tool_names(body.functions)
-    return body.model, _leading_system(history), history, tools
+    return body, _leading_system(history), history
 
 
 def _responses(data: bytes) -> _Parts:
@@ -152,13 +141,13 @@ def _responses(data: bytes) -> _Parts:
         words = [{"role": "user", "content": body.input}] if body.input else []
         history = JsonHistory.of(WireFormat.RESPONSES, words)
     system = "\n\n".join(part for part in (_text(body.instructions), _leading_system(history)) if part)
-    return body.model, system, history, _tool_names(body.tools)
+    return body, system, history
 
 
 def _messages(data: bytes) -> _Parts:
     body = _decode_messages(data)
     history = JsonHistory(WireFormat.MESSAGES, body.messages)
-    return body.model, _text(body.system), history, _tool_names(body.tools)
+    return body, _text(body.system), history
 
 
 def _text(raw: msgspec.Raw) -> str:
@@ -176,16 +165,3 @@ def _leading_system(history: JsonHistory) -> str:
             break
         texts.extend(history[index].texts)
     return "\n\n".join(texts)
-
-
-def _tool_names(raw: msgspec.Raw) -> tuple[str, ...]:
-    """Names of the tools offered; a tool of an unknown shape has none."""
-    if memoryview(raw)[:1].tobytes() != b"[":
-        return ()
-    names: list[str] = []
-    for item in _decode_items(raw):
-        try:
-            names.append(_decode_tool(item).label)
-        except msgspec.ValidationError:
-            continue
-    return tuple(name for name in names if name)

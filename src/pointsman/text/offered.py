@@ -1,0 +1,83 @@
+"""The tools a request offers, in any wire format, read from the bytes they came in."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+import msgspec
+
+__all__ = ["forced_tool", "offered_tools", "only_tools", "tool_names"]
+
+
+class _Inner(msgspec.Struct, gc=False):
+    name: str = ""
+    description: str = ""
+
+
+class _Tool(msgspec.Struct, gc=False):
+    name: str = ""
+    description: str = ""
+    type: str = ""
+    server_label: str = ""
+    function: _Inner | None = None
+    custom: _Inner | None = None
+
+    @property
+    def label(self) -> str:
+        """The name a call of this tool will carry; for a provider's own tool, its type."""
+        inner = self.function or self.custom
+        return (inner.name if inner else "") or self.name or self.server_label or self.type
+
+    @property
+    def text(self) -> str:
+        inner = self.function or self.custom
+        return (inner.description if inner else "") or self.description
+
+
+_NONE: Final = _Tool()
+_decode_items: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_decode_tool: Final = msgspec.json.Decoder(_Tool).decode
+_decode_choice: Final = msgspec.json.Decoder(_Tool | str).decode
+
+
+def tool_names(tools: msgspec.Raw) -> tuple[str, ...]:
+    """Names of the tools offered; a tool of an unknown shape has none."""
+    return tuple(name for item in _items(tools) if (name := _read(item).label))
+
+
+def offered_tools(tools: msgspec.Raw) -> list[tuple[str, str]]:
+    """Name and description of each tool that has a name, in order."""
+    read = (_read(item) for item in _items(tools))
+    return [(tool.label, tool.text) for tool in read if tool.label]
+
+
+def forced_tool(choice: msgspec.Raw) -> str:
+    """The one tool that ``tool_choice`` demands; empty when the model may choose."""
+    if not memoryview(choice):
+        return ""
+    try:
+        demanded: _Tool | str = _decode_choice(choice)
+    except (msgspec.DecodeError, UnicodeError):
+        return ""
+    if isinstance(demanded, str):
+        return ""
+    inner = demanded.function or demanded.custom
+    return inner.name if inner else demanded.name
+
+
+def only_tools(tools: bytes, kept: Collection[str]) -> bytes:
+    """The list without the tools that are not kept, every kept one byte for byte; unknown shapes stay."""
+    items = (item for item in _decode_items(tools) if (name := _read(item).label) in kept or not name)
+    return b"[" + b",".join(bytes(item) for item in items) + b"]"
+
+
+def _items(tools: msgspec.Raw) -> list[msgspec.Raw]:
+    return _decode_items(tools) if memoryview(tools)[:1].tobytes() == b"[" else []
+
+
+def _read(item: msgspec.Raw) -> _Tool:
+    try:
+        return _decode_tool(item)
+    except (msgspec.DecodeError, UnicodeError):
+        return _NONE
