@@ -30,6 +30,8 @@ COMMANDS: Final = (
     "select",
     "capabilities",
     "run",
+    "fit",
+    "eval",
 )
 
 

@@ -18,9 +18,11 @@ from pointsman.config import Config, load
 from pointsman.domains import default_domains
 from pointsman.engine import Decided, Engine, Memory
 from pointsman.errors import CallerError, ConfigError, MalformedRequest
+from pointsman.models.heads import load_scorer
 from pointsman.policy import DomainPolicy, Policy
 from pointsman.runtime import drive
 from pointsman.text import turn_from_body, turn_from_text
+from pointsman.tiers.head import HeadScorer
 from pointsman.types import Answer, Need, Turn, WireFormat
 
 __all__ = ["register"]
@@ -50,6 +52,7 @@ def classify(
     file: Annotated[Path | None, typer.Argument(help="JSON lines; default: standard input.")] = None,
     *,
     profile: Annotated[str, typer.Option(help="seed, default, or a profile file.")] = "default",
+    head: Annotated[Path | None, typer.Option(help="A head made by pointsman fit tiers.")] = None,
     verify: Annotated[
         bool, typer.Option("--verify", help="Ask the configured model where the rules are unsure.")
     ] = False,
@@ -60,6 +63,7 @@ def classify(
     A malformed line gives an error object in its place, and the run goes on; the exit code is then 1.
     """
     policy = Policy(profile=read_profile(profile), domains=DomainPolicy(domains=default_domains()))
+    scorer = load_scorer(head) if head else None
     if verify:
         with needs_extra("gateway", "--verify"):
             from pointsman.gateway.build import build_ask
@@ -67,9 +71,10 @@ def classify(
         policy = replace(policy, models=settings.models, verify=build_policy(settings).verify)
         with asyncio.Runner() as loop:
             ask = build_ask(settings)
-            failed = _classify(file, _Classifier(build_engine(policy), lambda need: loop.run(ask(need))))
+            asking = _Classifier(build_engine(policy), lambda need: loop.run(ask(need)), scorer)
+            failed = _classify(file, asking)
     else:
-        failed = _classify(file, _Classifier(build_engine(policy), _nobody))
+        failed = _classify(file, _Classifier(build_engine(policy), _nobody, scorer))
     if failed:
         raise typer.Exit(FAILED)
 
@@ -90,8 +95,9 @@ def _classify(file: Path | None, classifier: _Classifier) -> bool:
 class _Classifier:
     """Classifies lines one by one, keeping memory for lines that name a session."""
 
-    def __init__(self, engine: Engine, ask: Callable[[Need], Answer]) -> None:
+    def __init__(self, engine: Engine, ask: Callable[[Need], Answer], head: HeadScorer | None) -> None:
         self._engine = engine
+        self._head = head
         self._ask = ask
         self._memories: dict[str, Memory] = {}
 
@@ -103,6 +109,8 @@ class _Classifier:
         decided = drive(self._engine.decide(turn, memory, ""), self._ask)
         elapsed = (time.perf_counter() - began) * 1e6
         answer = _answer(line, decided, elapsed)
+        if self._head:
+            answer["head"] = self._head.score(decided.words.text)
         if line.session:
             self._memories[line.session] = decided.memory
             if decided.decision.domains:

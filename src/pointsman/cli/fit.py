@@ -1,0 +1,88 @@
+"""``pointsman fit``: learn from outcomes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+
+from pointsman.cli.output import needs_extra, print_json
+from pointsman.evaluation.datasets import read_outcomes
+from pointsman.evaluation.features import Features
+
+if TYPE_CHECKING:
+    from pointsman.evaluation.fit import Fit
+
+__all__ = ["register"]
+
+fit = typer.Typer(no_args_is_help=True, help="Learn from your own outcomes.")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command group."""
+    app.add_typer(fit, name="fit")
+
+
+@fit.callback()
+def _group() -> None:
+    """Keep ``tiers`` a command of its own while it is the only one."""
+
+
+@fit.command()
+def tiers(
+    *,
+    data: Annotated[Path, typer.Option(help="JSON lines: prompt, weak, strong; or prompt, scores.")],
+    out: Annotated[Path, typer.Option(help="Where to write the head.")],
+    weak: Annotated[str, typer.Option(help="The weak model, where lines hold scores by model.")] = "",
+    strong: Annotated[str, typer.Option(help="The strong model, where lines hold scores by model.")] = "",
+    features: Annotated[Features, typer.Option(help="What the head reads.")] = Features.AUTO,
+    seed: Annotated[int, typer.Option(help="Of the folds and resamples.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Fit a head that ranks prompts by what the strong model adds, and say whether it beats the rules.
+
+    The head is written either way; without a shown improvement there is no reason to switch it on.
+    """
+    with needs_extra("fit", "pointsman fit"):
+        from pointsman.evaluation.fit import fit_tiers
+        from pointsman.evaluation.show import ranking_table
+
+    outcomes = read_outcomes(data, weak=weak, strong=strong)
+    fitted = fit_tiers(outcomes, features=features, weak_model=weak, strong_model=strong, seed=seed)
+    out.write_bytes(msgspec.json.encode(fitted.head))
+    if as_json:
+        claim = fitted.head.claim
+        print_json(
+            {
+                "head": str(out),
+                "improvement": claim.improves,
+                "claim": claim,
+                "calibration_error": _errors(fitted),
+                "rows": fitted.rows,
+            }
+        )
+        return
+    typer.echo(ranking_table(fitted.rows))
+    typer.echo(_verdict(fitted))
+    errors = _errors(fitted)
+    typer.echo(f"calibration error: weak {errors['weak']:.3f}, strong {errors['strong']:.3f}")
+    typer.echo(f"head written to {out}")
+
+
+def _errors(fitted: Fit) -> dict[str, float]:
+    return {
+        "weak": fitted.head.weak_calibration.error,
+        "strong": fitted.head.strong_calibration.error,
+    }
+
+
+def _verdict(fitted: Fit) -> str:
+    shown = "; ".join(
+        f"{rival} {more:+.3f} ({low:+.3f} .. {high:+.3f})"
+        for rival, (more, low, high) in fitted.head.claim.against.items()
+    )
+    if fitted.improves:
+        return f"improvement: held out, the head ranks better than {shown}"
+    return f"no improvement shown: held out, head minus {shown}; an interval reaches below zero"

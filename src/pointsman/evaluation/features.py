@@ -1,0 +1,16 @@
+"""What a head may read of a prompt. Apart from the fitting itself, which needs the extra ``fit``."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+__all__ = ["Features"]
+
+
+class Features(StrEnum):
+    """What a head reads of a prompt."""
+
+    AUTO = "auto"  # hashed: on the development data an embedding adds nothing (docs/decisions/0060)
+    HASHED = "hashed"
+    STATIC = "static"  # hashed, and a static embedding (extra ``static``)
+    SENTENCE = "sentence"  # hashed, and a sentence model (extra ``sentence``)

@@ -1,0 +1,137 @@
+"""``pointsman fit tiers``: outcomes in, a head out, with what it can and cannot claim."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pointsman.errors import PointsmanError
+from pointsman.evaluation.datasets import Outcome
+from pointsman.evaluation.features import Features
+from pointsman.evaluation.learning import (
+    LENGTH_SLOPE,
+    Corpus,
+    Weights,
+    calibrate,
+    fit_weights,
+    group_offsets,
+    held_out,
+)
+from pointsman.evaluation.metrics import apgr_interval, difference_interval
+from pointsman.evaluation.rankers import baselines
+from pointsman.evaluation.tiers import Row, measure
+from pointsman.models.encoders import load_encoder
+from pointsman.tiers.head import Claim, Dense, Head
+from pointsman.types import Encoder
+
+__all__ = ["Fit", "fit_tiers"]
+
+#: With fewer, five folds leave too little to learn from, and intervals are wider than any improvement.
+LEAST_ROWS: Final = 40
+
+#: What a head has to beat before it may be called an improvement.
+RIVALS: Final = ("length", "seed", "default")
+
+
+#: Where the drift check looks for live prompts outside what was trained on.
+DECILES: Final = tuple(step / 10 for step in range(11))
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A head, and every ranking measured on the same held-out prompts."""
+
+    head: Head
+    rows: tuple[Row, ...]
+
+    @property
+    def improves(self) -> bool:
+        """Whether the held-out interval lies above length and above both rule profiles."""
+        return self.head.claim.improves
+
+
+def fit_tiers(
+    outcomes: Sequence[Outcome],
+    *,
+    features: Features = Features.AUTO,
+    weak_model: str = "",
+    strong_model: str = "",
+    seed: int = 0,
+) -> Fit:
+    """Fit a head and measure it on prompts it has not seen.
+
+    Raises:
+        PointsmanError: too few outcomes, or the strong model is not better on them.
+        MissingExtra: scikit-learn, or the encoder asked for, is not installed.
+    """
+    if len(outcomes) < LEAST_ROWS:
+        raise PointsmanError(
+            f"{len(outcomes)} outcomes are too few to learn from; {LEAST_ROWS} are the least"
+        )
+    encoder = load_encoder(features) if features in {Features.STATIC, Features.SENTENCE} else None
+    corpus = Corpus.of(outcomes, encoder)
+    if corpus.strong.mean() <= corpus.weak.mean():
+        raise PointsmanError(
+            "the strong model is not better than the weak one on this data: nothing to choose",
+            hint="name them the other way round with --weak and --strong, or serve everything with one",
+        )
+    unseen = held_out(corpus, seed=seed)
+    score = unseen.raw[1] - unseen.raw[0]
+    rankings = {**baselines(outcomes), "head": score}
+    weights = fit_weights(corpus, np.arange(len(corpus)))
+    head = Head(
+        rows=len(corpus),
+        weak_model=weak_model,
+        strong_model=strong_model,
+        rarity=_halves(weights.rarity),
+        known=np.packbits(weights.known, bitorder="little").tobytes(),
+        weak=_halves(weights.ngrams[0]),
+        strong=_halves(weights.ngrams[1]),
+        weak_mean=float(weights.means[0]),
+        strong_mean=float(weights.means[1]),
+        log_length=weights.log_length,
+        length_slope=LENGTH_SLOPE,
+        familiarity=unseen.bounds,
+        weak_calibration=calibrate(unseen.raw[0], corpus.weak, seed=seed),
+        strong_calibration=calibrate(unseen.raw[1], corpus.strong, seed=seed),
+        offsets=group_offsets(corpus, unseen, [row.group for row in outcomes]),
+        dense=_dense(weights, encoder, features),
+        claim=_claim(corpus, rankings, seed),
+        lengths=_deciles(corpus.log_length),
+        familiarities=_deciles(unseen.familiarity),
+    )
+    return Fit(head, tuple(measure(outcomes, rankings, seed=seed)))
+
+
+def _claim(corpus: Corpus, rankings: dict[str, NDArray[np.float64]], seed: int) -> Claim:
+    own = apgr_interval(rankings["head"], corpus.weak, corpus.strong, seed=seed)
+    against = {}
+    for rival in RIVALS:
+        more = difference_interval(rankings["head"], rankings[rival], corpus.weak, corpus.strong, seed=seed)
+        against[rival] = (more.value, more.low, more.high)
+    return Claim(
+        rows=len(corpus),
+        apgr=own.value,
+        low=own.low,
+        high=own.high,
+        against=against,
+        improves=all(low > 0 for _, low, _ in against.values()),
+    )
+
+
+def _dense(weights: Weights, encoder: Encoder | None, kind: str) -> Dense | None:
+    if encoder is None or weights.vectors is None:
+        return None
+    return Dense(encoder.name, kind, _halves(weights.vectors[0]), _halves(weights.vectors[1]))
+
+
+def _halves(values: NDArray[np.float64]) -> bytes:
+    return values.astype("<f2").tobytes()
+
+
+def _deciles(values: NDArray[np.float64]) -> tuple[float, ...]:
+    return tuple(float(value) for value in np.quantile(values, DECILES))

@@ -1,0 +1,183 @@
+"""How good a ranking of prompts is when only some of them may have the strong model.
+
+A ranker gives every prompt a score; the strong model serves the highest first. Going from no strong calls
+to only strong calls, quality goes from the weak model's to the strong model's, along a curve:
+
+* ``gap(x)``: share of the difference in quality that is recovered when a share *x* of prompts is served by
+  the strong model. Equal scores are served in random order, so the curve is straight across a tie.
+* **APGR**: the area under that curve; random ranking gives .50.
+* **CPT(p)**: the smallest share of strong calls that recovers *p* of the difference; random gives *p*.
+
+Source: Ong et al., "RouteLLM: Learning to Route LLMs with Preference Data" (2024), section 3.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = [
+    "Curve",
+    "Interval",
+    "apgr_interval",
+    "calibration_error",
+    "difference_interval",
+    "gap_curve",
+]
+
+#: Resamples of a bootstrap: the 2.5 % quantile then has 25 samples beyond it, its own error is about 1/100
+#: of the interval's width.
+RESAMPLES: Final = 1_000
+
+#: Bins of the calibration error, as in Guo et al., "On Calibration of Modern Neural Networks" (2017).
+BINS: Final = 15
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A value and the central 95 % of its bootstrap distribution; NaN where nothing is defined."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """The quality recovered against the share of strong calls; both start at 0 and end at 1."""
+
+    share: Floats
+    gap: Floats
+
+    @property
+    def apgr(self) -> float:
+        """Area under the curve; NaN when the strong model is not better on these prompts."""
+        return float(np.trapezoid(self.gap, self.share))
+
+    def cpt(self, part: float) -> float:
+        """Smallest share of strong calls that recovers ``part`` of the difference in quality."""
+        reached = np.flatnonzero(self.gap >= part)
+        if not len(reached) or reached[0] == 0:
+            return float("nan")
+        after = int(reached[0])
+        before = after - 1
+        rise = self.gap[after] - self.gap[before]
+        step = (part - self.gap[before]) / rise
+        return float(self.share[before] + step * (self.share[after] - self.share[before]))
+
+    def at(self, share: float) -> float:
+        """Part of the difference recovered at a share of strong calls."""
+        return float(np.interp(share, self.share, self.gap))
+
+
+class _Ties:
+    """Prompts in the order they get the strong model, cut where the score changes."""
+
+    def __init__(self, scores: ArrayLike, gains: Floats) -> None:
+        values = np.asarray(scores, dtype=np.float64)
+        if values.shape != gains.shape:
+            raise ValueError(f"{len(values)} scores for {len(gains)} prompts")
+        if np.isnan(values).any():
+            raise ValueError("a score is not a number")
+        self.order = np.argsort(-values, kind="stable")
+        self.gains = gains[self.order]
+        ranked = values[self.order]
+        self.starts = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]])
+
+    def curve(self, weights: Floats | None = None) -> Curve:
+        """The curve; with a weight per prompt (in the original order) when given."""
+        ranked = np.ones(len(self.gains)) if weights is None else weights[self.order]
+        share = _from_zero(np.add.reduceat(ranked, self.starts))
+        gap = _from_zero(np.add.reduceat(ranked * self.gains, self.starts))
+        total = gap[-1] if gap[-1] > 0 else float("nan")
+        return Curve(share / share[-1], gap / total)
+
+
+def gap_curve(scores: ArrayLike, weak: ArrayLike, strong: ArrayLike) -> Curve:
+    """Return the curve of a ranking.
+
+    Args:
+        scores: What to rank by, highest first. Shape ``(n,)``.
+        weak: Quality of the weak model per prompt, 0..1. Shape ``(n,)``.
+        strong: Quality of the strong model per prompt, 0..1. Shape ``(n,)``.
+
+    Raises:
+        ValueError: the shapes differ or a score is not a number.
+    """
+    return _Ties(scores, _gains(weak, strong)).curve()
+
+
+def apgr_interval(
+    scores: ArrayLike, weak: ArrayLike, strong: ArrayLike, *, seed: int = 0, resamples: int = RESAMPLES
+) -> Interval:
+    """APGR with its bootstrap interval over prompts. Shapes and errors as ``gap_curve``."""
+    ties = _Ties(scores, _gains(weak, strong))
+    samples = [ties.curve(weights).apgr for weights in _resamples(len(ties.gains), seed, resamples)]
+    return _interval(ties.curve().apgr, samples)
+
+
+def difference_interval(
+    first: ArrayLike,
+    second: ArrayLike,
+    weak: ArrayLike,
+    strong: ArrayLike,
+    *,
+    seed: int = 0,
+    resamples: int = RESAMPLES,
+) -> Interval:
+    """APGR of ``first`` minus that of ``second``, both measured on the same resampled prompts.
+
+    The prompts that make one ranking look good make the other look good too: the interval of the difference
+    is narrower than the two intervals suggest.
+    """
+    gains = _gains(weak, strong)
+    one, two = _Ties(first, gains), _Ties(second, gains)
+    samples = [
+        one.curve(weights).apgr - two.curve(weights).apgr
+        for weights in _resamples(len(gains), seed, resamples)
+    ]
+    return _interval(one.curve().apgr - two.curve().apgr, samples)
+
+
+def calibration_error(probabilities: ArrayLike, outcomes: ArrayLike, *, bins: int = BINS) -> float:
+    """Expected calibration error: mean distance of prediction and outcome over bins of equal count.
+
+    Bins of equal count, because live predictions crowd together and bins of equal width stay empty.
+    """
+    predicted = np.asarray(probabilities, dtype=np.float64)
+    happened = np.asarray(outcomes, dtype=np.float64)
+    order = np.argsort(predicted, kind="stable")
+    parts = np.array_split(order, min(bins, len(order)))
+    return float(
+        sum(abs(predicted[part].mean() - happened[part].mean()) * len(part) for part in parts) / len(order)
+    )
+
+
+def _from_zero(steps: Floats) -> Floats:
+    sums = np.zeros(len(steps) + 1)
+    np.cumsum(steps, out=sums[1:])
+    return sums
+
+
+def _gains(weak: ArrayLike, strong: ArrayLike) -> Floats:
+    return np.asarray(strong, dtype=np.float64) - np.asarray(weak, dtype=np.float64)
+
+
+def _resamples(count: int, seed: int, resamples: int) -> list[Floats]:
+    generator = np.random.default_rng(seed)
+    drawn = (generator.integers(0, count, count) for _ in range(resamples))
+    return [np.bincount(rows, minlength=count).astype(np.float64) for rows in drawn]
+
+
+def _interval(value: float, samples: list[float]) -> Interval:
+    defined = [sample for sample in samples if not math.isnan(sample)]
+    if not defined:
+        return Interval(value, float("nan"), float("nan"))
+    low, high = np.quantile(defined, [0.025, 0.975])
+    return Interval(value, float(low), float(high))

@@ -1,0 +1,63 @@
+"""What a learned ranking is measured against: each scores prompts, the highest get the strong model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pointsman.assembly import build_engine, read_profile
+from pointsman.engine import Memory
+from pointsman.evaluation.datasets import Outcome
+from pointsman.policy import Policy
+from pointsman.runtime import drive
+from pointsman.text import turn_from_text
+from pointsman.text.extract import persons_words
+from pointsman.types import Answer, Need
+
+__all__ = ["RULES", "baselines", "by_length", "by_rules", "persons_text"]
+
+#: The profiles that are measured beside everything else.
+RULES: Final = ("seed", "default")
+
+Scores = NDArray[np.float64]
+
+
+def persons_text(prompt: str) -> str:
+    """The words that count of a prompt: the same extraction as for a live request."""
+    return persons_words(turn_from_text(prompt))
+
+
+def by_length(rows: Sequence[Outcome]) -> Scores:
+    """Characters of the prompt as sent."""
+    return np.array([len(row.prompt) for row in rows], dtype=np.float64)
+
+
+def by_rules(rows: Sequence[Outcome], profile: str) -> Scores:
+    """The weighted score of a tier profile."""
+    engine = build_engine(Policy(profile=read_profile(profile)))
+
+    def score(prompt: str) -> float:
+        tier = drive(engine.decide(turn_from_text(prompt), Memory(), ""), _nobody).decision.tier
+        return tier.score if tier else 0.0
+
+    return np.array([score(row.prompt) for row in rows])
+
+
+def baselines(rows: Sequence[Outcome]) -> dict[str, Scores]:
+    """Random, length, both rule profiles, and the oracle that knows every outcome beforehand.
+
+    Random gives every prompt the same score: equal scores are served in random order.
+    """
+    return {
+        "random": np.zeros(len(rows)),
+        "length": by_length(rows),
+        **{name: by_rules(rows, name) for name in RULES},
+        "oracle": np.array([row.gain for row in rows]),
+    }
+
+
+def _nobody(need: Need) -> Answer:  # noqa: ARG001 - the shape of a driver's ask
+    return Answer(error="no-model")

@@ -1,0 +1,114 @@
+"""A head learns what there is to learn, says when there is nothing, and knows what it has never seen."""
+
+import msgspec
+import numpy as np
+import pytest
+
+from evaluation.outcomes import HARD, made_up, shuffled
+from pointsman.errors import PointsmanError
+from pointsman.evaluation.datasets import Outcome
+from pointsman.evaluation.fit import Fit, fit_tiers
+from pointsman.evaluation.learning import Corpus, fit_weights
+from pointsman.evaluation.rankers import persons_text
+from pointsman.evaluation.tiers import evaluate_tiers
+from pointsman.tiers.head import HeadScorer, Spoke, read_head
+
+
+@pytest.fixture(scope="module")
+def fitted() -> Fit:
+    return fit_tiers(made_up(500))
+
+
+@pytest.fixture(scope="module")
+def scorer(fitted: Fit) -> HeadScorer:
+    return HeadScorer(fitted.head)
+
+
+def test_a_head_that_learned_something_may_say_so(fitted: Fit) -> None:
+    assert fitted.improves
+    assert set(fitted.head.claim.against) == {"length", "seed", "default"}
+    assert [row.ranker for row in fitted.rows] == ["random", "length", "seed", "default", "oracle", "head"]
+
+
+def test_labels_without_information_are_no_improvement() -> None:
+    assert not any(fit_tiers(shuffled(made_up(200), seed=seed), seed=seed).improves for seed in range(2))
+
+
+def test_a_fresh_set_confirms_it(scorer: HeadScorer) -> None:
+    rows = {row.ranker: row for row in evaluate_tiers(made_up(400, seed=9), scorer)}
+    assert rows["head"].low > rows["length"].high
+    assert rows["random"].apgr == pytest.approx(0.5)
+
+
+def test_probabilities_are_those_of_the_topic(scorer: HeadScorer) -> None:
+    hard = scorer.score("please tell me about the theorem and some lemma of homology with proof")
+    easy = scorer.score("please tell me about the weather and some recipe with football for lunch")
+    assert hard.p_weak < 0.5 < easy.p_weak
+    assert hard.p_strong == pytest.approx(0.92, abs=0.08)
+    assert hard.score > easy.score
+
+
+@pytest.mark.parametrize("text", ["", "x", "?", "Ωμέγα ξύλο θάλασσα", "量子场论的重整化群方程"])
+def test_unknown_words_are_ranked_by_length_alone(scorer: HeadScorer, text: str) -> None:
+    said = scorer.score(text)
+    assert said.spoke is Spoke.LENGTH
+    assert said.familiarity == 0.0
+    slope = scorer.head.length_slope
+    assert said.score == pytest.approx(slope * (np.log(max(len(text), 1)) - scorer.head.log_length))
+
+
+def test_of_two_unknown_prompts_the_longer_gets_the_strong_model(scorer: HeadScorer) -> None:
+    short, long = scorer.score("zzz yyy xxx www"), scorer.score("zzz yyy xxx www vvv uuu ttt sss rrr")
+    assert short.spoke is long.spoke is Spoke.LENGTH
+    assert short.score < long.score
+
+
+def test_a_known_topic_is_the_head_s_own(scorer: HeadScorer) -> None:
+    assert scorer.score("tell me about the integral and the tensor of some manifold").spoke is Spoke.HEAD
+
+
+def test_fitting_repeats_to_the_byte() -> None:
+    rows = made_up(60)
+    assert msgspec.json.encode(fit_tiers(rows).head) == msgspec.json.encode(fit_tiers(rows).head)
+
+
+def test_the_file_holds_no_words_and_is_small(fitted: Fit) -> None:
+    data = msgspec.json.encode(fitted.head)
+    assert len(data) < 2_000_000
+    assert not any(word.encode() in data for word in HARD)
+
+
+def test_the_file_scores_as_the_fit_did(fitted: Fit) -> None:
+    """Live scoring in plain Python and the matrices of the fit are two ways to the same number."""
+    rows = made_up(500)
+    corpus = Corpus.of(rows)
+    everything = np.arange(len(rows))
+    weights = fit_weights(corpus, everything)
+    head = msgspec.structs.replace(
+        read_head(msgspec.json.encode(fitted.head), "head"), familiarity=(-1.0, -0.5)
+    )
+    scorer = HeadScorer(head)
+    weak, strong = weights.evidence(corpus, everything)
+    length = head.length_slope * (corpus.log_length - head.log_length)
+    for index in range(0, 500, 25):
+        said = scorer.score(persons_text(rows[index].prompt)).score
+        assert said == pytest.approx(strong[index] - weak[index] + length[index], abs=2e-3)
+
+
+def test_groups_get_an_offset_only_where_the_caller_names_them(scorer: HeadScorer) -> None:
+    assert set(scorer.head.offsets) == {"easy", "hard"}
+    text = "please tell me tell me what for and when with any"
+    assert scorer.score(text, "hard").p_weak < scorer.score(text).p_weak < scorer.score(text, "easy").p_weak
+    assert scorer.score(text, "unheard of") == scorer.score(text)
+
+
+def test_too_few_outcomes_are_refused() -> None:
+    with pytest.raises(PointsmanError, match="39 outcomes are too few"):
+        fit_tiers(made_up(39))
+
+
+def test_models_the_wrong_way_round_are_refused() -> None:
+    rows = [Outcome(row.prompt, row.strong, row.weak) for row in made_up(60)]
+    with pytest.raises(PointsmanError, match="not better") as caught:
+        fit_tiers(rows)
+    assert "--weak" in caught.value.hint

@@ -1,0 +1,107 @@
+"""Metrics against values worked out by hand, and properties every ranking has."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pointsman.evaluation.metrics import (
+    apgr_interval,
+    calibration_error,
+    difference_interval,
+    gap_curve,
+)
+
+WEAK = [0, 0, 1, 1]
+STRONG = [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("scores", "apgr", "cpt50", "cpt80"),
+    [
+        ([4, 3, 2, 1], 0.75, 0.25, 0.4),  # both failures first: the gap is closed at half the calls
+        ([1, 2, 3, 4], 0.25, 0.75, 0.9),  # both failures last
+        ([7, 7, 7, 7], 0.5, 0.5, 0.8),  # nothing known: random order
+        ([4, 1, 3, 2], 0.5, 0.25, 0.9),  # one first, one last
+    ],
+)
+def test_a_ranking_worked_out_by_hand(scores: list[int], apgr: float, cpt50: float, cpt80: float) -> None:
+    curve = gap_curve(scores, WEAK, STRONG)
+    assert curve.apgr == pytest.approx(apgr)
+    assert curve.cpt(0.5) == pytest.approx(cpt50)
+    assert curve.cpt(0.8) == pytest.approx(cpt80)
+
+
+def test_prompts_the_strong_model_spoils_let_the_oracle_exceed_one() -> None:
+    weak, strong = [0, 0, 1], [1, 1, 0]
+    curve = gap_curve([1, 1, -1], weak, strong)
+    assert curve.gap.max() == pytest.approx(2.0)
+    assert curve.apgr > 1.0
+
+
+@pytest.mark.parametrize("strong", [[0, 0, 1, 1], [0, 0, 0, 1]])
+def test_without_a_better_model_there_is_nothing_to_recover(strong: list[int]) -> None:
+    assert math.isnan(gap_curve([4, 3, 2, 1], WEAK, strong).apgr)
+    assert math.isnan(gap_curve([4, 3, 2, 1], WEAK, strong).cpt(0.5))
+
+
+@pytest.mark.parametrize(("scores", "message"), [([1, 2], "2 scores for 4"), ([1, 2, 3, math.nan], "number")])
+def test_scores_that_do_not_fit_are_refused(scores: list[float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        gap_curve(scores, WEAK, STRONG)
+
+
+outcomes = st.lists(
+    st.tuples(st.integers(-3, 3), st.booleans(), st.booleans()), min_size=2, max_size=40
+).filter(lambda rows: sum(strong - weak for _, weak, strong in rows) > 0)
+
+
+@given(outcomes)
+def test_turning_a_ranking_round_mirrors_its_area(rows: list[tuple[int, bool, bool]]) -> None:
+    scores, weak, strong = (np.array(column, dtype=float) for column in zip(*rows, strict=True))
+    there = gap_curve(scores, weak, strong).apgr
+    back = gap_curve(-scores, weak, strong).apgr
+    assert there + back == pytest.approx(1.0)
+
+
+@given(outcomes)
+def test_only_the_order_of_scores_counts(rows: list[tuple[int, bool, bool]]) -> None:
+    scores, weak, strong = (np.array(column, dtype=float) for column in zip(*rows, strict=True))
+    stretched = gap_curve(np.exp(scores) * 3 + 1, weak, strong)
+    assert stretched.apgr == pytest.approx(gap_curve(scores, weak, strong).apgr)
+
+
+def test_the_interval_of_a_difference_is_narrower_than_the_intervals_suggest() -> None:
+    generator = np.random.default_rng(1)
+    hidden = generator.normal(size=600)
+    weak = (hidden + generator.normal(size=600) < 0).astype(float)
+    strong = np.ones(600)
+    good = hidden + 0.5 * generator.normal(size=600)
+    better = hidden + 0.3 * (good - hidden)
+    one, two = apgr_interval(better, weak, strong), apgr_interval(good, weak, strong)
+    more = difference_interval(better, good, weak, strong)
+    assert more.value == pytest.approx(one.value - two.value)
+    assert 0 < more.low < more.value < more.high
+    assert one.low < two.high, "taken one by one the two could not be told apart"
+    assert difference_interval(good, good, weak, strong).high == 0
+
+
+def test_intervals_repeat_with_the_same_seed() -> None:
+    scores, weak, strong = [3.0, 1.0, 2.0, 0.0] * 10, WEAK * 10, STRONG * 10
+    assert apgr_interval(scores, weak, strong, seed=5) == apgr_interval(scores, weak, strong, seed=5)
+    assert apgr_interval(scores, weak, strong, seed=5) != apgr_interval(scores, weak, strong, seed=6)
+
+
+@pytest.mark.parametrize(
+    ("probabilities", "outcomes", "error"),
+    [
+        ([0.25] * 40, [1, 0, 0, 0] * 10, 0.0),
+        ([0.75] * 40, [1, 0, 0, 0] * 10, 0.5),
+        ([0.0] * 20 + [1.0] * 20, [0] * 20 + [1] * 20, 0.0),
+        ([1.0] * 20 + [0.0] * 20, [0] * 20 + [1] * 20, 1.0),
+    ],
+)
+def test_calibration_error(probabilities: list[float], outcomes: list[int], error: float) -> None:
+    assert calibration_error(probabilities, outcomes, bins=2) == pytest.approx(error)

@@ -1,0 +1,111 @@
+"""The head file: what is refused, and that reading one needs no numerical library."""
+
+import subprocess
+import sys
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pointsman.errors import ConfigError
+from pointsman.tiers.head import Calibration, Claim, Dense, Head, HeadScorer, read_head
+from pointsman.tiers.ngrams import BUCKETS, word_buckets, word_pairs, words
+
+ZEROS = bytes(4 * BUCKETS)
+CALIBRATION = Calibration(0.0, 1.0, 0.0)
+
+
+def blank(**changed: object) -> Head:
+    """A head that learned nothing."""
+    head = Head(
+        rows=1,
+        rarity=b"\x00\x3c" * 2 * BUCKETS,  # 1.0
+        known=b"\xff" * (BUCKETS // 8),
+        weak=ZEROS,
+        strong=ZEROS,
+        weak_mean=0.0,
+        strong_mean=0.0,
+        log_length=3.0,
+        length_slope=0.06,
+        familiarity=(0.2, 0.6),
+        weak_calibration=CALIBRATION,
+        strong_calibration=CALIBRATION,
+        claim=Claim(rows=1, apgr=0.5, low=0.4, high=0.6, against={}, improves=False),
+        lengths=(3.0,),
+        familiarities=(1.0,),
+    )
+    return msgspec.structs.replace(head, **changed)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b'{"format": "other"}',
+        msgspec.json.encode(blank()).replace(b'"version":1', b'"version":2'),
+    ],
+)
+def test_what_is_not_a_head_is_refused_by_name(data: bytes) -> None:
+    with pytest.raises(ConfigError, match=r"^mine\.head: not a head this version can read"):
+        read_head(data, "mine.head")
+
+
+@pytest.mark.parametrize("field", ["rarity", "known", "weak", "strong"])
+def test_a_damaged_array_is_refused(field: str) -> None:
+    with pytest.raises(ConfigError, match="damaged"):
+        HeadScorer(blank(**{field: b"\x00\x00"}))
+
+
+def test_a_head_with_a_vector_needs_its_encoder() -> None:
+    head = blank(dense=Dense("table-1", "static", b"\x00\x00", b"\x00\x00"))
+    with pytest.raises(ConfigError, match='needs the encoder "table-1"'):
+        HeadScorer(head)
+
+
+@given(st.text())
+def test_every_text_has_a_score(text: str) -> None:
+    said = HeadScorer(blank()).score(text)
+    assert 0.0 < said.p_weak < 1.0
+    assert 0.0 <= said.familiarity <= 1.0
+
+
+@given(st.text())
+def test_buckets_stay_in_their_halves(text: str) -> None:
+    hashes = words(text)
+    assert all(0 <= bucket < BUCKETS for bucket in word_buckets(hashes))
+    assert all(BUCKETS <= bucket < 2 * BUCKETS for bucket in word_pairs(hashes))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("Prove it", "prove IT", True),
+        ("add 17 and 25", "add 99 and 10", True),  # digits count by how many there are
+        ("add 17 and 25", "add 170 and 25", False),
+        ("größe", "groesse", False),
+        ("first then", "then first", False),  # order, through pairs
+        ("量子", "子量", False),
+    ],
+)
+def test_which_texts_are_alike(one: str, other: str, same: bool) -> None:
+    def grams(text: str) -> list[int]:
+        hashes = words(text)
+        return word_buckets(hashes) + word_pairs(hashes)
+
+    assert (grams(one) == grams(other)) is same
+
+
+def test_a_hash_is_the_same_everywhere() -> None:
+    assert words("Prove 12 größe 量") == [4193302655, 3091600544, 1540598153, 1354211840]
+
+
+def test_a_head_is_read_without_numerical_libraries() -> None:
+    code = (
+        "import sys; from pointsman.models.heads import load_scorer; import pointsman.cli.classify;"
+        "print([m for m in ('numpy', 'sklearn', 'scipy', 'torch', 'tokenizers') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
