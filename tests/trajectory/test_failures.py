@@ -24,7 +24,8 @@ OK, ERROR, THROTTLED, DECLINED = Outcome.OK, Outcome.ERROR, Outcome.THROTTLED, O
         ("bash: foo: command not found", ERROR),
         ("/bin/sh: 1: foo: not found\n[exit code: 127]", ERROR),
         ("Failed to connect", ERROR),
-        ("Failed: 0, passed: 12", ERROR),  # read as a status line; its exit status would say otherwise
+        ("Failed: 0, passed: 12", OK),
+        ("Failed: 3, passed: 12", ERROR),
         ("0 failed, 12 passed", OK),
         ("Exit code: 1\nWall time: 0.1 seconds\nOutput:\nboom", ERROR),
         ("Exit code: 0\nWall time: 0.1 seconds\nOutput:\nfine", OK),
@@ -37,6 +38,8 @@ OK, ERROR, THROTTLED, DECLINED = Outcome.OK, Outcome.ERROR, Outcome.THROTTLED, O
         ('{"success": true}', OK),
         ('{"output": "boom", "metadata": {"exit_code": 1}}', ERROR),
         ('{"output": "fine", "metadata": {"exit_code": 0}}', OK),
+        ('{"output": "' + "x" * 900 + '", "metadata": {"exit_code": 2}}', ERROR),
+        ('{"output": "' + "x" * 900 + '", "metadata": {"exit_code": 0}}', OK),
         ('[{"error": "in a list of rows"}]', OK),
         ("<tool_use_error>String to replace not found</tool_use_error>", ERROR),
         ("404 Not Found", ERROR),

@@ -115,40 +115,37 @@ class TrajectoryAnalysis:
 
     def with_event(self, event: Event) -> TrajectoryAnalysis:
         """The run after one more event."""
-        return self.with_events((event,))
+        state, result = self._after(self.state, event, self._latest_result)
+        return TrajectoryAnalysis(state, self.lens, result)
 
     def with_events(self, events: Iterable[Event]) -> TrajectoryAnalysis:
         """The run after more events; the detectors look once, after the last."""
         state, result = self.state, self._latest_result
         for event in events:
-            if isinstance(event, ToolInvoked):
-                state = after_step(state, self._step(event, state, result), self.lens.window_size)
-                result = event.result.text if event.result else ""
-            else:
-                state = self._after(state, event)
+            state, result = self._after(state, event, result)
         return self if state is self.state else TrajectoryAnalysis(state, self.lens, result)
 
-    def _step(self, event: ToolInvoked, state: TrajectoryState, before: str) -> Step:
-        return step_of(
-            event,
-            turn=state.turn_count + 1,
-            before=before,
-            indicators=self.lens.indicators,
-            poll_tools=self.lens.poll_tools,
-        )
-
-    def _after(
-        self, state: TrajectoryState, event: Step | UserSpoke | ProgressMade | ToolRecommended
-    ) -> TrajectoryState:
+    def _after(self, state: TrajectoryState, event: Event, result: str) -> tuple[TrajectoryState, str]:
+        """The state after an event, and the text of the latest result."""
+        lens = self.lens
+        if isinstance(event, ToolInvoked):
+            step = step_of(
+                event,
+                turn=state.turn_count + 1,
+                before=result,
+                indicators=lens.indicators,
+                poll_tools=lens.poll_tools,
+            )
+            return after_step(state, step, lens.window_size), event.result.text if event.result else ""
         match event:
             case Step():
-                return after_step(state, event, self.lens.window_size)
+                return after_step(state, event, lens.window_size), ""
             case UserSpoke(at=at):
-                return after_user(state, at)
+                return after_user(state, at), result
             case ProgressMade():
-                return after_progress(state)
+                return after_progress(state), result
             case ToolRecommended(tool_name=tool_name):
-                return after_recommendation(state, tool_name)
+                return after_recommendation(state, tool_name), result
 
 
 _NO_PATTERNS: Final[Mapping[str, TrajectoryPattern]] = MappingProxyType({})

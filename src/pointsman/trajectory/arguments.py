@@ -81,13 +81,16 @@ def comes_from(arguments: str, result: str) -> bool:
 
 
 def _stable(value: object) -> object:
-    if not isinstance(value, Mapping) or not (keys := [key for key in value if isinstance(key, str)]):
+    if not isinstance(value, Mapping):
         return value
-    if _DROPPABLE.isdisjoint(map(str.lower, keys)):
-        return value  # nearly always; the rest costs three times as much
-    lowered = {key: key.lower() for key in keys}
+    try:
+        if _DROPPABLE.isdisjoint(map(str.lower, value)):
+            return value  # nearly always; the rest costs three times as much
+    except TypeError:  # a library user's mapping whose keys are not text
+        return value
+    lowered = {key: key.lower() for key in value}
     dropped = VOLATILE_KEYS if COMMAND_KEYS.isdisjoint(lowered.values()) else _DROPPABLE
-    return {key: item for key, item in value.items() if lowered.get(key) not in dropped}
+    return {key: item for key, item in value.items() if lowered[key] not in dropped}
 
 
 def is_polling(tool_name: str, arguments: str) -> bool:

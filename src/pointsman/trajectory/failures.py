@@ -31,7 +31,7 @@ _OPENS_AS_ERROR: Final = re.compile(
       | (?:[A-Za-z_][\w.]*)?(?:Error|Exception)\s*[:(]
       | traceback\s\(most\srecent\scall\slast\)
       | (?:failed|unable)\sto\s
-      | failed\s*:
+      | failed\s*+:(?!\s*0\b)
       | (?:could|can)\s?not\s|can't\s
       | (?:permission|access)\sdenied
       | (?:command|file|tool|path)\snot\sfound
@@ -54,7 +54,7 @@ _JSON_FAILURE: Final = re.compile(
     re.IGNORECASE | re.VERBOSE | re.DOTALL,
 )
 _EXIT_STATUS: Final = re.compile(
-    r"\b(?:exit(?:ed)?|returned|return|finished)(?:\s(?:with|status|non-zero))*\s?(?:code|status)\W{0,3}(-?\d+)"
+    r"\b(?:exit(?:ed)?|returned|return|finished)(?:\s(?:with|status|non-zero))*[\s_]?(?:code|status)\W{0,3}(-?\d+)"
     r"|\bexited with (-?\d+)\b",
     re.IGNORECASE,
 )

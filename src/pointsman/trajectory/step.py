@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from hashlib import blake2b
+from hashlib import sha256
 
 import msgspec
 
@@ -62,4 +62,4 @@ class Step(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 def digest(text: str) -> str:
     """Sixteen hexadecimal digits that stand for a text: two texts in 2**32 share them by chance."""
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    return sha256(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()[:16]

@@ -46,13 +46,13 @@ class ContextDegradationDetector:
 
     def detect(self, trajectory: TrajectoryAnalysis, /) -> ContextDegradation | None:
         """Return the symptoms that the latest call shows."""
-        steps = trajectory.attempt[-self.window :]
-        latest = steps[-1]
+        latest = trajectory.attempt[-1]
         if latest.is_error:
             full = any(phrase in latest.signature.lower() for phrase in OVERFLOW)
             return ContextDegradation(("context_overflow",)) if full else None
         if not trajectory.state.stalled:
             return None  # the latest call brought something that no earlier one had
+        steps = trajectory.attempt[-self.window :]
         arguments = latest.arguments  # looked at for every call, so compared before anything else is
         same = [index for index, step in enumerate(steps[:-1]) if step.arguments == arguments]
         earlier = [index for index in same if steps[index].same_call(latest)]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
@@ -50,7 +51,7 @@ class DoomLoopDetector:
 
     def _by_result(self, steps: Sequence[Step]) -> DoomLoop | None:
         latest = steps[-1].result
-        for period in (1, *range(max(2, self.min_cycle_length), self.max_cycle_length + 1)):
+        for period in _periods(self.min_cycle_length, self.max_cycle_length):
             if period >= len(steps) or steps[-1 - period].result != latest:
                 continue  # the usual case, without a call
             repetitions = _matching(steps, period) // period + 1
@@ -76,6 +77,11 @@ class DoomLoopDetector:
             if repetitions >= self.min_repetitions:
                 return DoomLoop(period, repetitions, cycle)
         return None
+
+
+@cache
+def _periods(shortest: int, longest: int) -> tuple[int, ...]:
+    return 1, *range(max(2, shortest), longest + 1)
 
 
 def _matching(steps: Sequence[Step], period: int) -> int:
