@@ -4,7 +4,7 @@ from importlib import resources
 
 import pytest
 
-from pointsman.errors import ConfigError
+from pointsman.errors import ConfigError, LexiconError
 from pointsman.evidence import Kind, SignalTable
 from pointsman.tiers import BUILTIN_PROFILES, TierJudge, builtin_profile, load_profile
 from pointsman.types import Tier
@@ -130,6 +130,20 @@ def test_mistakes_name_their_place_and_the_way_out(old: str, new: str, message: 
         load_profile(SMALL.replace(old, new, 1), "small.toml")
     assert message in str(error.value)
     assert str(error.value).startswith("small.toml:")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "reason"),
+    [
+        (r"(a+)\\1", "it uses a back-reference"),
+        ("(?=x)y", "it uses look-around"),
+        ("[", "is never closed"),
+    ],
+)
+def test_patterns_that_are_not_linear_time_are_refused(pattern: str, reason: str) -> None:
+    text = SMALL.replace("keywords.en", f'patterns = ["ok", "{pattern}"]\nkeywords.en')
+    with pytest.raises(LexiconError, match=f"^small.toml:35: small/sport: pattern .* {reason}"):
+        load_profile(text, "small.toml")
 
 
 def test_where_substrings_are_matched_a_star_is_a_star() -> None:

@@ -36,7 +36,7 @@ class Explanation(msgspec.Struct, frozen=True):
 
 
 def explain(judge: TierJudge, evidence: Evidence) -> Explanation:
-    """Take the rules' decision apart. Up to some ten milliseconds; not for the path of a request."""
+    """Take the rules' decision apart. Up to some thirty milliseconds; not for the path of a request."""
     tokens = judge.tokens(evidence)
     return Explanation(
         decision=judge.by_rules(evidence),

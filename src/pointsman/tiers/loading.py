@@ -10,7 +10,8 @@ from typing import Final
 
 import msgspec
 
-from pointsman.errors import ConfigError
+from pointsman.errors import ConfigError, LexiconError
+from pointsman.evidence import Kind, PatternSet, Signal, SignalTable
 from pointsman.tiers.profile import (
     Confidence,
     Dimension,
@@ -55,15 +56,28 @@ def load_profile(text: str, source: str) -> TierProfile:
     """Read a profile from TOML text; ``source`` is the file's name in errors.
 
     Raises:
-        ConfigError: not TOML, an unknown or mistyped key, or values that contradict each other.
+        ConfigError: not TOML, an unknown or mistyped key, values that contradict each other, or a pattern
+            that no linear-time engine takes.
     """
     try:
-        return msgspec.convert(tomllib.loads(text), TierProfile)
+        profile = msgspec.convert(tomllib.loads(text), TierProfile)
     except tomllib.TOMLDecodeError as error:
         line = re.search(r"line (\d+)", str(error))
         raise ConfigError(str(error), place=f"{source}:{line[1]}" if line else source) from None
     except msgspec.ValidationError as error:
         raise _explain(str(error), text, source) from None
+    _check_patterns(profile, text, source)
+    return profile
+
+
+def _check_patterns(profile: TierProfile, text: str, source: str) -> None:
+    for index, dimension in enumerate(profile.dimensions):
+        own = (Signal(profile.name, dimension.name, pattern, Kind.REGEX) for pattern in dimension.patterns)
+        try:
+            PatternSet(SignalTable(own))
+        except LexiconError as error:
+            line = _line(text, ["dimensions", f"[{index}]", "patterns"])
+            raise LexiconError(error.message, place=f"{source}:{line}", hint=error.hint) from None
 
 
 def _explain(message: str, text: str, source: str) -> ConfigError:
