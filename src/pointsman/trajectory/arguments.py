@@ -47,8 +47,8 @@ POLL_TOOLS: Final = frozenset({"bashoutput", "killshell", "taskoutput", "write_s
 
 #: Characters of a result in which the source of an argument is looked for.
 MAX_SOURCE: Final = 20_000
-#: String values of four characters or more: shorter ones are found in any text.
-_STRINGS: Final = re.compile(r'[:\[,]"([^"\\]{4,})"(?!:)')
+#: Characters a string must have to mean anything: shorter ones are found in any text.
+SHORTEST: Final = 4
 
 _WORDS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _SLEEP: Final = re.compile(r"\bsleep\s+\d|\bwatch\s+-")
@@ -74,10 +74,15 @@ def canonical_arguments(arguments: str | Mapping[str, object]) -> str:
 
 def comes_from(arguments: str, result: str) -> bool:
     """True when a string among canonical arguments was in the result before: the call had to wait for it."""
-    before = result[:MAX_SOURCE]
-    if not before:
+    if not result:
         return False
-    return any(value in before for value in _STRINGS.findall(arguments, 0, MAX_SOURCE))
+    before = result[:MAX_SOURCE]
+    pieces = arguments[:MAX_SOURCE].split('"')  # strings stand at odd places; a key is followed by a colon
+    for index in range(1, len(pieces) - 1, 2):
+        value = pieces[index]
+        if len(value) >= SHORTEST and value in before and not pieces[index + 1].startswith(":"):
+            return True
+    return False
 
 
 def _stable(value: object) -> object:

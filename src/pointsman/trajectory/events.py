@@ -100,7 +100,7 @@ def step_of(
         result=digest(text) if event.result else "",
         result_length=len(text),
         outcome=outcome,
-        signature=signature_of(message),
+        signature=signature_of(message) if message else "",
         message=message,
         turn=turn if event.turn is None else event.turn,
         position=event.position,
