@@ -9,9 +9,10 @@ import msgspec
 from pointsman.domains import DomainDecision
 from pointsman.guidance import GuidanceDecision
 from pointsman.tiers import TierDecision
+from pointsman.trajectory.step import Step
 from pointsman.types import Reason, WireFormat
 
-__all__ = ["Addition", "Decision", "TextMode", "ToolDecision"]
+__all__ = ["Addition", "Decision", "TextMode", "ToolDecision", "without_content"]
 
 #: What is kept of a person's words: nothing, their hash, themselves without keys and addresses, all.
 TextMode = Literal["off", "hash", "redacted", "full"]
@@ -49,6 +50,10 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     signals: tuple[str, ...] = ()  # ids of all signals found, in total order: enough to replay
     characters: int = 0
     tokens: int = 0  # estimate over the person's words
+    user_message: int = 0  # which user message of the session this turn belongs to, from 1
+    size: int = 0  # bytes of the request
+    abilities: tuple[str, ...] = ()  # what the request needs of a model
+    steps: tuple[Step, ...] = ()  # tool calls new in this turn, without their content
     utf16_units: int = 0
     questions: int = 0
     script: str = ""
@@ -56,3 +61,21 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     domains: DomainDecision | None = None
     guidance: GuidanceDecision | None = None
     tools: ToolDecision | None = None  # None: all tools offered are passed on
+
+
+def without_content(decision: Decision) -> Decision:
+    """The decision without any text that quotes a request: what may be written down unasked.
+
+    A hint names the error it answers, and an error may hold anything.
+    """
+    guidance = decision.guidance
+    if guidance is None or not guidance.firing:
+        return decision
+    firing = msgspec.structs.replace(guidance.firing, text="")
+    added = tuple(
+        Addition(addition.source, "") if addition.source == "guidance" else addition
+        for addition in decision.additions
+    )
+    return msgspec.structs.replace(
+        decision, additions=added, guidance=msgspec.structs.replace(guidance, firing=firing, addition="")
+    )

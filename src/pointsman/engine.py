@@ -20,9 +20,12 @@ from pointsman.policy import DomainPolicy, Policy
 from pointsman.routing.chain import Requirements
 from pointsman.routing.choice import InUse, choose_models
 from pointsman.routing.stickiness import Load
+from pointsman.text import JsonHistory
 from pointsman.text.extract import Extracted, extract
 from pointsman.text.offered import forced_tool, offered_tools
 from pointsman.tiers import TierDecision, TierJudge, asks_to_decide, forced_tier
+from pointsman.trajectory.state import TrajectoryState
+from pointsman.trajectory.step import Step
 from pointsman.types import Answer, Evidence, History, Mode, Need, Reason, Script, Stage, Tier, Turn
 
 __all__ = ["Decided", "Engine", "Memory"]
@@ -76,6 +79,7 @@ class _Draft:
         self.chain: tuple[str, ...] = ()
         self.domains: DomainDecision | None = None
         self.guidance: GuidanceDecision | None = None
+        self.steps: tuple[Step, ...] = ()
         self.tools: ToolDecision | None = None
         self.reasons: list[Reason] = []
         self.additions: list[Addition] = []
@@ -94,6 +98,7 @@ class Engine:
         self.version = policy.version()
         self.scanner = scanner
         self._ids = tuple(signal.id for signal in scanner.table.signals)
+        self._bits = {signal: 1 << place for place, signal in enumerate(self._ids)}
         self.judge = TierJudge(policy.profile, scanner.table)
         self._tracker = DomainTracker(policy.domains.domains, scanner.table) if policy.domains else None
         self._guide = Guide(policy.guidance) if policy.guidance else None
@@ -107,8 +112,37 @@ class Engine:
         """
         draft = _Draft(turn, memory)
         self._read(draft)
-        if self._guide:
-            yield from self._guide_agent(draft, self._guide)
+        guide = self._guide
+        if guide:
+            steps = guide.turn(turn.history, memory.guidance, session=turn.session)
+            yield from self._guide_agent(draft, steps)
+        return (yield from self._decide_rest(draft, decision_id))
+
+    def again(
+        self, then: Decision, memory: Memory, text: str | None = None
+    ) -> Generator[Need, Answer, Decided]:
+        """Decide a recorded turn again, under this policy.
+
+        Args:
+            then: What was recorded.
+            memory: What this session remembers under this policy.
+            text: The person's words, where they were kept. Without them only the signals found then are
+                known: a signal that this policy adds cannot be found.
+
+        Raises:
+            UnknownModel: the recorded request names a model that this policy does not have.
+        """
+        draft = _Draft(_recorded_turn(then), memory)
+        draft.same_message = draft.message == memory.message
+        draft.evidence = self.scanner.scan(text) if text else self._recorded_evidence(then)
+        guide = self._guide
+        if guide:
+            steps = guide.again(then.steps, memory.guidance, session=then.session)
+            yield from self._guide_agent(draft, steps)
+        return (yield from self._decide_rest(draft, then.id))
+
+    def _decide_rest(self, draft: _Draft, decision_id: str) -> Generator[Need, Answer, Decided]:
+        turn = draft.turn
         yield from self._choose_model(draft)
         if self.policy.domains and self._tracker:
             self._find_domains(draft, self.policy.domains, self._tracker)
@@ -125,14 +159,31 @@ class Engine:
         except Exception as error:  # noqa: BLE001 - a text that cannot be read is decided as an empty one
             draft.abstain("evidence", error)
 
-    def _guide_agent(self, draft: _Draft, guide: Guide) -> Generator[Need, Answer, None]:
-        turn, before = draft.turn, draft.memory
+    def _recorded_evidence(self, then: Decision) -> Evidence:
+        hits = sum(self._bits.get(signal, 0) for signal in then.signals)
+        return Evidence(
+            text="",
+            hits=hits,
+            characters=then.characters,
+            utf16_units=then.utf16_units,
+            tokens=then.tokens,
+            questions=then.questions,
+            script=Script(then.script or Script.NONE),
+        )
+
+    def _guide_agent(
+        self,
+        draft: _Draft,
+        steps: Generator[Need, Answer, tuple[GuidanceDecision, GuidanceMemory]],
+    ) -> Generator[Need, Answer, None]:
+        before = draft.memory
         try:
-            decided, kept = yield from guide.turn(turn.history, before.guidance, session=turn.session)
+            decided, kept = yield from steps
         except Exception as error:  # noqa: BLE001 - a request goes on without guidance
             draft.abstain("guidance", error)
             return
         draft.memory = msgspec.structs.replace(before, guidance=kept)
+        draft.steps = _new_steps(before.guidance.trajectory.state, kept.trajectory.state)
         draft.guidance = decided
         draft.reasons.extend(decided.reasons)
         draft.abstained.extend(decided.abstained)
@@ -258,6 +309,10 @@ class Engine:
             abstained=tuple(draft.abstained),
             signals=self._signal_ids(evidence.hits),
             characters=evidence.characters,
+            user_message=draft.memory.turns + (not draft.same_message),
+            size=turn.size,
+            abilities=tuple(sorted(turn.abilities)),
+            steps=draft.steps,
             tokens=evidence.tokens,
             utf16_units=evidence.utf16_units,
             questions=evidence.questions,
@@ -274,6 +329,26 @@ class Engine:
             ids.append(self._ids[low.bit_length() - 1])
             hits ^= low
         return tuple(ids)
+
+
+def _recorded_turn(then: Decision) -> Turn:
+    return Turn(
+        format=then.format,
+        history=JsonHistory(then.format, ()),
+        model=then.model_asked,
+        session=then.session,
+        arrived_at=then.arrived_at,
+        message_id=str(then.user_message),
+        size=then.size,
+        abilities=frozenset(then.abilities),
+    )
+
+
+def _new_steps(before: TrajectoryState, after: TrajectoryState) -> tuple[Step, ...]:
+    """The tool calls that came since, as far as they are still in the window, without their content."""
+    count = after.tool_call_count - before.tool_call_count
+    new = after.steps[-count:] if count > 0 else ()
+    return tuple(step.without_content() for step in new)
 
 
 def _called_since(history: History, counted: int) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from pointsman.asking import Ask, Questions, ask_nobody
-from pointsman.decision import Decision
+from pointsman.decision import Decision, without_content
 from pointsman.engine import Decided, Engine, Memory
 from pointsman.ledger.port import Ledger, PromptText
 from pointsman.sessions.port import SessionStore
@@ -92,7 +92,7 @@ class Runtime:
         self._keep(turn.session, decided.memory)
         elapsed = (time.perf_counter() - started - waited) * 1e6
         decision = msgspec.structs.replace(decided.decision, elapsed_us=elapsed)
-        self.ledger.append(decision)
+        self.ledger.append(without_content(decision))
         if decided.words.text:
             self.ledger.append(PromptText(decision=decision.id, text=decided.words.text))
         return decision

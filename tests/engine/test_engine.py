@@ -1,6 +1,6 @@
 """The four answers put together, and what happens when one of them fails."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -129,7 +129,11 @@ def guided(monkeypatch: pytest.MonkeyPatch, part: str, method: str) -> Engine:
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("broken for the test")
 
-    monkeypatch.setattr(getattr(built, part), method, fail)
+    def fail_later(*_: object, **__: object) -> Iterator[Need]:
+        fail()
+        yield Need("never", "", "")
+
+    monkeypatch.setattr(getattr(built, part), method, fail_later if part == "_guide" else fail)
     return built
 
 

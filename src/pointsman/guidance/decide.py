@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -13,7 +13,15 @@ from pointsman.guidance.ladder import Firing, FollowUp, Ladder, follow_up_of, st
 from pointsman.guidance.memory import Arm, GuidanceMemory, arm_of
 from pointsman.guidance.policy import GuidancePolicy, Rung, default_providers
 from pointsman.guidance.providers import GuidanceProviderConfig
-from pointsman.trajectory import Conversation, TrajectoryAnalysis, TrajectoryBuilder, observe, recommended
+from pointsman.trajectory import (
+    Conversation,
+    Step,
+    TrajectoryAnalysis,
+    TrajectoryBuilder,
+    UserSpoke,
+    observe,
+    recommended,
+)
 from pointsman.types import Answer, Mode, Need, Reason
 
 __all__ = ["GuidanceDecision", "Guide", "without_models"]
@@ -64,6 +72,16 @@ class Guide:
         memory = msgspec.structs.replace(memory, trajectory=seen)
         return (yield from self.decide(trajectory, memory, session=session))
 
+    def again(
+        self, steps: Iterable[Step], memory: GuidanceMemory, *, session: str = ""
+    ) -> Generator[Need, Answer, tuple[GuidanceDecision, GuidanceMemory]]:
+        """Decide for a recorded turn, from the steps that were new in it."""
+        seen = memory.trajectory
+        trajectory = TrajectoryAnalysis(seen.state, self.empty.lens).with_events(_events(steps))
+        seen = msgspec.structs.replace(seen, state=trajectory.state)
+        memory = msgspec.structs.replace(memory, trajectory=seen)
+        return (yield from self.decide(trajectory, memory, session=session))
+
     def decide(
         self, trajectory: TrajectoryAnalysis, memory: GuidanceMemory, *, session: str = ""
     ) -> Generator[Need, Answer, tuple[GuidanceDecision, GuidanceMemory]]:
@@ -104,6 +122,13 @@ class Guide:
             if not open_needs or len(answers) == MAX_QUESTIONS:
                 return judgement
             answers[open_needs[0]] = yield open_needs[0]
+
+
+def _events(steps: Iterable[Step]) -> Iterator[Step | UserSpoke]:
+    for step in steps:
+        if step.user_boundary:
+            yield UserSpoke(at=step.at)
+        yield step
 
 
 def without_models(

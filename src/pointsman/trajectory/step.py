@@ -41,6 +41,12 @@ class Step(msgspec.Struct, frozen=True, gc=False, array_like=True):
     progress: str = ""  # the progress indicator its result shows, if any
     at: float = 0.0  # seconds since the epoch; 0 when unknown
 
+    def without_content(self) -> Step:
+        """The step with its error as a hash: equal errors stay equal, and none can be read."""
+        if not self.signature and not self.message:
+            return self
+        return msgspec.structs.replace(self, signature=digest(self.signature), message="")
+
     @property
     def is_error(self) -> bool:
         """True when the call failed and the failure is the agent's to solve."""
