@@ -35,6 +35,7 @@ __all__ = [
     "build_questions",
     "build_runtime",
     "default_policy",
+    "open_sessions",
     "read_profile",
 ]
 
@@ -181,13 +182,18 @@ def build_runtime(config: Config) -> Runtime:
     policy = build_policy(config)
     return Runtime(
         build_engine(policy),
-        sessions=_open_sessions(config.sessions),
+        sessions=open_sessions(config.sessions),
         ledger=ledger,
         questions=build_questions(policy),
     )
 
 
-def _open_sessions(spec: SessionsSpec) -> SessionStore:
+def open_sessions(spec: SessionsSpec) -> SessionStore:
+    """Return the session store a configuration names.
+
+    Raises:
+        MissingExtra: its client is not installed.
+    """
     if spec.store == "sqlite":
         return SqliteSessions(spec.path, size=spec.size, ttl=spec.ttl)
     if spec.store == "valkey" and spec.url is not None:

@@ -23,6 +23,8 @@ COMMANDS: Final = (
     "classify",
     "config",
     "decisions",
+    "router",
+    "sessions",
     "domains",
     "watch",
     "hook",

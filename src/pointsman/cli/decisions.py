@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from pointsman.cli.config import ConfigOption, JsonOption
-from pointsman.cli.output import json_line, print_json
+from pointsman.cli.output import json_line, print_json, printable
 from pointsman.config import find, load
 from pointsman.config.shapes import state_file
 from pointsman.decision import Decision
@@ -46,7 +46,7 @@ def list_decisions(
     """List decisions, one a line, the newest first."""
     with _opened(ledger, config) as store:
         for decision in store.decisions(limit=limit, session=session):
-            typer.echo(json_line(decision) if as_json else _printable(_line(decision)))
+            typer.echo(json_line(decision) if as_json else printable(_line(decision)))
 
 
 def show(
@@ -66,7 +66,7 @@ def show(
         print_json(found)
     else:
         for line in _explained(found):
-            typer.echo(_printable(line))
+            typer.echo(printable(line))
 
 
 def export_decisions(
@@ -98,13 +98,6 @@ def _opened(ledger: Path | None, config: Path | None) -> Iterator[SqliteLedger]:
 def _configured(config: Path | None) -> Path:
     file = config or find()
     return load(file).ledger.path if file else state_file("ledger.sqlite")
-
-
-def _printable(line: str) -> str:
-    """Take out what steers a terminal: session ids, models and texts are the caller's."""
-    return "".join(
-        char if char.isprintable() or char in "\n\t" else "\N{REPLACEMENT CHARACTER}" for char in line
-    )
 
 
 def _when(seconds: float) -> str:

@@ -66,6 +66,11 @@ def config_file(named: Path | None) -> Path:
     return file
 
 
+def printable(text: str) -> str:
+    """Take out what steers a terminal: session ids, models and texts are the caller's."""
+    return "".join(char if char.isprintable() or char in "\n\t" else "\ufffd" for char in text)
+
+
 @contextmanager
 def needs_extra(extra: str, needed_for: str) -> Iterator[None]:
     """Turn a failed import of an optional dependency into the name of the extra to install."""

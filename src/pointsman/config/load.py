@@ -19,7 +19,7 @@ from pointsman.config.shapes import Config, File, Sections
 from pointsman.errors import ConfigError
 from pointsman.tiers import BUILTIN_PROFILES
 
-__all__ = ["FILE_NAME", "Loaded", "examine", "find", "load"]
+__all__ = ["FILE_NAME", "Loaded", "examine", "find", "load", "read"]
 
 FILE_NAME: Final = "pointsman.toml"
 _SYNTAX_PLACE: Final = re.compile(r" \((?:at line (\d+), column \d+|at end of document)\)$")
@@ -55,39 +55,48 @@ def load(file: Path, env: Mapping[str, str] = os.environ) -> Config:
     return loaded.config
 
 
-def examine(file: Path, env: Mapping[str, str] = os.environ) -> Loaded:
-    """Read a file and return every mistake in it."""
+def examine(file: Path, env: Mapping[str, str] = os.environ, *, text: str | None = None) -> Loaded:
+    """Read a file, or ``text`` as if it stood in it, and return every mistake in it."""
     try:
-        text = file.read_text(encoding="utf-8")
+        text = read(file) if text is None else text
         raw = tomllib.loads(text)
-    except OSError as error:
-        return _unreadable(ConfigError(f"cannot read {file}: {error.strerror}", hint="pointsman config init"))
-    except UnicodeDecodeError:
-        return _unreadable(ConfigError("not UTF-8", place=str(file)))
+    except ConfigError as error:
+        return Loaded(None, [error])
     except tomllib.TOMLDecodeError as error:
-        return _unreadable(_syntax_error(file, text, str(error)))
+        return Loaded(None, [_syntax_error(file, text or "", str(error))])
     directory = file.resolve().parent
     converter = Converter(env, directory)
-    read = converter.struct(raw, File, ())
+    tables = converter.struct(raw, File, ())
     problems = converter.problems
-    if read is not None:
-        problems = check(read, directory)
-    if read is None or problems:
+    if tables is not None:
+        problems = check(tables, directory)
+    if tables is None or problems:
         return Loaded(None, _placed(problems, file, text))
-    return Loaded(_linked(read, file), [], read)
+    return Loaded(_linked(tables, file), [], tables)
 
 
-def _linked(read: File, file: Path) -> Config:
-    sections = {name: getattr(read, name) for name in Sections.__struct_fields__}
-    if read.tiers.profile not in BUILTIN_PROFILES:
-        profile = str(file.resolve().parent / read.tiers.profile)
-        sections["tiers"] = msgspec.structs.replace(read.tiers, profile=profile)
-    models = {name: model.spec(name, read.upstreams[model.upstream]) for name, model in read.models.items()}
-    return Config(**sections, models=models, server=read.server.spec(), source=str(file))
+def read(file: Path) -> str:
+    """Return the text of a file.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
+    try:
+        return file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot read {file}: {error.strerror}", hint="pointsman config init") from None
+    except UnicodeDecodeError:
+        raise ConfigError("not UTF-8", place=str(file)) from None
 
 
-def _unreadable(error: ConfigError) -> Loaded:
-    return Loaded(None, [error])
+def _linked(tables: File, file: Path) -> Config:
+    sections = {name: getattr(tables, name) for name in Sections.__struct_fields__}
+    if tables.tiers.profile not in BUILTIN_PROFILES:
+        profile = str(file.resolve().parent / tables.tiers.profile)
+        sections["tiers"] = msgspec.structs.replace(tables.tiers, profile=profile)
+    upstreams = tables.upstreams
+    models = {name: model.spec(name, upstreams[model.upstream]) for name, model in tables.models.items()}
+    return Config(**sections, models=models, server=tables.server.spec(), source=str(file))
 
 
 def _syntax_error(file: Path, text: str, message: str) -> ConfigError:

@@ -28,7 +28,7 @@ def as_toml(tables: Mapping[str, Any], *path: str) -> str:
     """Return plain values as a TOML document."""
     values = {key: value for key, value in tables.items() if not isinstance(value, dict)}
     lines = [f"{_key(key)} = {_literal(value)}" for key, value in values.items()]
-    if lines and path:
+    if path and (lines or not tables):
         lines.insert(0, f"[{'.'.join(map(_key, path))}]")
     text = "".join(f"{line}\n" for line in lines)
     below = [as_toml(value, *path, key) for key, value in tables.items() if isinstance(value, dict)]

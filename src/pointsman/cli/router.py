@@ -1,0 +1,75 @@
+"""``pointsman router``: the seed's command; which model serves what, another classifier, a doctor."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from pointsman.cli.config import ConfigOption, JsonOption, config_file
+from pointsman.cli.output import FAILED, print_json
+from pointsman.config import load
+from pointsman.operating import choose_classifier, describe_check, describe_routing, diagnose
+from pointsman.types import Tier
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    router = typer.Typer(no_args_is_help=True, help="Show the routing, choose the classifier, find faults.")
+    router.command()(show)
+    router.command()(classifier)
+    router.command()(doctor)
+    app.add_typer(router, name="router")
+
+
+def show(*, config: ConfigOption = None, as_json: JsonOption = False) -> None:
+    """Show which model serves which tier, and how the tier is decided."""
+    loaded = load(config_file(config))
+    if not as_json:
+        typer.echo(describe_routing(loaded))
+        return
+    tiers = loaded.tiers
+    print_json(
+        {
+            "profile": tiers.profile,
+            "tiers": {tier: loaded.models.get(tiers.models.get(tier, "")) for tier in Tier},
+            "verify": tiers.verify,
+            "guidance": loaded.guidance.mode,
+            "domains": loaded.domains.mode,
+        }
+    )
+
+
+def classifier(
+    model: Annotated[str, typer.Argument(help="A configured model's name, or its id.")],
+    *,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Choose the model that is asked when the rules are unsure. A gateway that runs takes it up by itself."""
+    file = config_file(config)
+    name = choose_classifier(file, model)
+    if as_json:
+        print_json({"file": str(file), "classifier": name})
+    else:
+        typer.echo(f'classifier is now "{name}", in {file}')
+
+
+def doctor(
+    *,
+    config: ConfigOption = None,
+    offline: Annotated[bool, typer.Option("--offline", help="Do not ask the upstreams.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Look at the configuration, the engine, the stores and the upstreams, and say what is wrong."""
+    checks = []
+    for check in diagnose(config, ask_upstreams=not offline):
+        checks.append(check)
+        if not as_json:
+            typer.echo(describe_check(check))
+    if as_json:
+        print_json([check._asdict() for check in checks])
+    if not all(check.ok for check in checks):
+        raise typer.Exit(FAILED)

@@ -1,0 +1,84 @@
+"""``pointsman sessions``: what is remembered of conversations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from pointsman.assembly import open_sessions
+from pointsman.cli.config import ConfigOption, JsonOption, config_file
+from pointsman.cli.output import json_line, print_json, printable
+from pointsman.config import load
+from pointsman.errors import PointsmanError, StoreUnavailable
+from pointsman.sessions import SessionStore, SqliteSessions
+
+__all__ = ["register"]
+
+SessionArgument = Annotated[str, typer.Argument(metavar="SESSION", help="Its id.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    sessions = typer.Typer(no_args_is_help=True, help="List, show or forget what sessions remember.")
+    sessions.command("list")(list_sessions)
+    sessions.command()(show)
+    sessions.command()(forget)
+    app.add_typer(sessions, name="sessions")
+
+
+def list_sessions(
+    *,
+    config: ConfigOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines.")] = False,
+) -> None:
+    """List sessions, one a line, the one used last first."""
+    with _opened(config) as store:
+        for session, put_at in sorted(store.sessions(), key=lambda entry: entry[1], reverse=True):
+            if as_json:
+                typer.echo(json_line({"session": session, "used_at": put_at}))
+            else:
+                typer.echo(f"{datetime.fromtimestamp(put_at, UTC):%Y-%m-%d %H:%M:%S} {printable(session)}")
+
+
+def show(session: SessionArgument, *, config: ConfigOption = None) -> None:
+    """Print what is remembered of a session, as JSON."""
+    with _opened(config) as store:
+        memory = store.get(session)
+    if memory is None:
+        raise _unknown(session)
+    print_json(msgspec.Raw(memory))
+
+
+def forget(session: SessionArgument, *, config: ConfigOption = None, as_json: JsonOption = False) -> None:
+    """Forget a session. A gateway that runs on a file of sessions keeps its own copy until it restarts."""
+    with _opened(config) as store:
+        if not store.forget(session):
+            raise _unknown(session)
+    if as_json:
+        print_json({"session": session, "forgotten": True})
+    else:
+        typer.echo(f"forgot {printable(session)}")
+
+
+@contextmanager
+def _opened(config: Path | None) -> Iterator[SessionStore]:
+    spec = load(config_file(config)).sessions
+    if spec.store == "memory":
+        raise StoreUnavailable(
+            "sessions are kept in the memory of the gateway that runs",
+            hint='store = "sqlite" in [sessions] keeps them in a file',
+        )
+    with closing(open_sessions(spec)) as store:
+        if isinstance(store, SqliteSessions) and store.fault:
+            raise StoreUnavailable(store.fault)
+        yield store
+
+
+def _unknown(session: str) -> PointsmanError:
+    return PointsmanError(f'nothing is known of session "{session}"', hint="pointsman sessions list")
