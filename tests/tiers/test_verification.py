@@ -56,7 +56,7 @@ def test_failure_modes_of_the_seed(answer: Answer, tier: Tier, stage: Stage, rea
 
 @pytest.mark.parametrize("answer", [Answer(error="no-key"), Answer(error="timeout"), Answer("perhaps")])
 def test_a_failed_verification_keeps_the_rules_tier_by_default(answer: Answer) -> None:
-    text = "Write something about the sea for her"
+    text = "Write something about the sea for her and me"
     ruled = bench("default").by_rules(text)
     assert (ruled.tier, ruled.needs_verification) == (Tier.SIMPLE, True)
     decision = decided("default", text, answer)

@@ -170,7 +170,7 @@ medium    = "{cheapest}"
 complex   = "{dearest}"
 reasoning = "{dearest}"
 # Ask a cheap model when the rules are unsure, for at most this share of requests:
-# verify  = {{ model = "{cheapest}", margin = 0.05, share = 0.15, timeout_ms = 500 }}
+# verify  = {{ model = "{cheapest}", margin = 0.04, share = 0.15, timeout_ms = 500 }}
 
 # Tell an agent that loops or keeps failing, once, at the end of its context.
 [guidance]

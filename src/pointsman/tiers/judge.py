@@ -124,7 +124,7 @@ class TierJudge:
         distance = min(abs(total - low), abs(total - middle), abs(total - high))
         confidence = self._sigmoid(distance)
         escalation = self.profile.escalation
-        unsure = escalation.is_unsure(distance, confidence)
+        unsure = escalation.is_unsure(confidence)
         reasons: tuple[Reason, ...] = self._reasons[rank]
         floor = self.profile.without_signals
         if floor and rank < floor.rank and not hits & self._any_hit:

@@ -131,20 +131,20 @@ class Confidence(_Table, frozen=True, kw_only=True, tag_field="rule", tag="confi
     below: _Share
     signal: str = ""
 
-    def is_unsure(self, distance: float, confidence: float) -> bool:  # noqa: ARG002
+    def is_unsure(self, confidence: float) -> bool:
         """Whether to ask a model."""
         return confidence < self.below
 
 
 class Margin(_Table, frozen=True, kw_only=True, tag_field="rule", tag="margin"):
-    """Ask a model when the score is nearer than ``within`` to a boundary."""
+    """Ask a model when the chance to be on the right side of a boundary is nearer than ``within`` to even."""
 
     within: _Positive
     signal: str = ""
 
-    def is_unsure(self, distance: float, confidence: float) -> bool:  # noqa: ARG002
+    def is_unsure(self, confidence: float) -> bool:
         """Whether to ask a model."""
-        return distance < self.within
+        return confidence < 0.5 + self.within
 
 
 class Verification(_Table, frozen=True, kw_only=True):
