@@ -137,7 +137,8 @@ class Engine:
         draft.evidence = self.scanner.scan(text) if text else self._recorded_evidence(then)
         guide = self._guide
         if guide:
-            steps = guide.again(then.steps, memory.guidance, session=then.session)
+            thread = then.guidance.thread if then.guidance else 0
+            steps = guide.again(then.steps, memory.guidance, session=then.session, thread=thread)
             yield from self._guide_agent(draft, steps)
         return (yield from self._decide_rest(draft, then.id))
 
@@ -183,7 +184,10 @@ class Engine:
             draft.abstain("guidance", error)
             return
         draft.memory = msgspec.structs.replace(before, guidance=kept)
-        draft.steps = _new_steps(before.guidance.trajectory.state, kept.trajectory.state)
+        opening = kept.latest
+        draft.steps = _new_steps(
+            before.guidance.thread(opening).trajectory.state, kept.thread(opening).trajectory.state
+        )
         draft.guidance = decided
         draft.reasons.extend(decided.reasons)
         draft.abstained.extend(decided.abstained)

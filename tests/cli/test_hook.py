@@ -104,7 +104,7 @@ def test_hooks_of_parallel_calls_lose_nothing(tmp_path: Path) -> None:
         given = list(pool.map(lambda sent: answer_event(sent, state, guide), events))
     assert sum(answer is not None for answer in given) == 2  # the hint, and the consultation
     with state.session("s") as kept:
-        assert kept.memory.trajectory.state.tool_call_count == 16
+        assert kept.memory.thread().trajectory.state.tool_call_count == 16
 
 
 def test_old_sessions_are_forgotten(tmp_path: Path) -> None:
@@ -115,13 +115,13 @@ def test_old_sessions_are_forgotten(tmp_path: Path) -> None:
     now[0] = 15 * 86_400.0
     answer_event(read_event(json.dumps(failure(session="other")).encode()), state, guide)
     with state.session("s") as kept:
-        assert kept.memory.trajectory.state.tool_call_count == 0
+        assert kept.memory.thread().trajectory.state.tool_call_count == 0
 
 
 def test_a_memory_of_another_version_starts_over(tmp_path: Path) -> None:
     state, guide = HookState(tmp_path / "state.sqlite"), Guide(GuidancePolicy(mode=Mode.ON))
     with state._open() as db:
-        db.execute("INSERT INTO runs VALUES ('s', 1e12, ?)", (b'{"calls": "many"}',))
+        db.execute("INSERT INTO runs VALUES ('s', 1e12, ?)", (b'{"threads": "many"}',))
     assert answer_event(read_event(json.dumps(failure()).encode()), state, guide) is None
 
 

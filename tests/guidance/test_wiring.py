@@ -124,13 +124,59 @@ def test_forged_marks_are_nobodys(wire: WireFormat) -> None:
 
 
 @FORMATS
-def test_another_agent_under_the_same_session(wire: WireFormat) -> None:
-    """A subagent interleaves its own history; neither borrows the other's streak."""
-    first, second = (
-        list(requests(wire, 2)),
-        [[say(wire, "title?")], [say(wire, "title?"), *call(wire, 9, "no")]],
-    )
-    assert said(wire, [first[1], second[0], first[2], second[1]]) == [""] * 4
+def test_agents_side_by_side_under_one_session(wire: WireFormat) -> None:
+    """Each has its own streak: none borrows another's, and each is told once."""
+    main = list(requests(wire, 5))
+    sub = [[say(wire, "look into the tests"), *history[1:]] for history in main]
+    texts = said(wire, [history for pair in zip(main, sub, strict=True) for history in pair])
+    assert [bool(text) for text in texts] == [False] * 6 + [True, True] + [False] * 4
+
+
+@FORMATS
+def test_a_request_beside_the_conversation_forgets_nothing(wire: WireFormat) -> None:
+    histories = list(requests(wire, 5))
+    title = [say(wire, "go")]  # the same first words, and no call: a request for a title
+    texts = said(wire, [*histories[:4], title, histories[4], title, histories[5]])
+    assert [bool(text) for text in texts] == [False, False, False, True, False, False, False, False]
+
+
+def test_reminders_that_come_and_go_do_not_start_a_new_conversation() -> None:
+    reminder = {"type": "text", "text": "<system-reminder>the list is empty</system-reminder>"}
+    texts = []
+    memory = GuidanceMemory()
+    for history in requests(MESSAGES, 5):
+        history[0] = {"role": "user", "content": [{"type": "text", "text": "go"}]}
+        latest = history[-1]["content"]
+        history[-1] = {**history[-1], "content": [*latest, reminder]}
+        decision, memory = without_models(GUIDE.turn(JsonHistory.of(MESSAGES, history), memory, session="s"))
+        texts.append(decision.addition)
+    assert [bool(text) for text in texts] == [False, False, False, True, False, False]
+    assert len(memory.threads) == 1
+
+
+def test_conversations_of_a_session_are_bounded() -> None:
+    memory = GuidanceMemory()
+    for number in range(20):
+        history = [say(CHAT, f"task {number}"), *call(CHAT, number, "no")]
+        _, memory = without_models(GUIDE.turn(JsonHistory.of(CHAT, history), memory, session="s"))
+    assert len(memory.threads) == 4
+
+
+def test_recorded_turns_of_two_conversations_are_decided_alike_again() -> None:
+    main = list(requests(CHAT, 5))
+    sub = [[say(CHAT, "look into the tests"), *history[1:]] for history in main]
+    memory, replayed, recorded, again = GuidanceMemory(), GuidanceMemory(), [], []
+    for history in (history for pair in zip(main, sub, strict=True) for history in pair):
+        before = memory
+        decision, memory = without_models(GUIDE.turn(JsonHistory.of(CHAT, history), memory, session="s"))
+        seen = memory.thread(memory.latest).trajectory.state
+        new = seen.tool_call_count - before.thread(memory.latest).trajectory.state.tool_call_count
+        steps = seen.steps[len(seen.steps) - new :]
+        second, replayed = without_models(GUIDE.again(steps, replayed, session="s", thread=decision.thread))
+        recorded.append((decision.thread, decision.addition))
+        again.append((second.thread, second.addition))
+    assert recorded == again
+    assert {thread for thread, _ in recorded} == {1, 2}
 
 
 ITEMS = st.recursive(

@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pointsman.trajectory import TrajectoryAnalysis, TrajectoryAnalysisConfig, TrajectoryMemory, observe
+from pointsman.trajectory import (
+    TrajectoryAnalysis,
+    TrajectoryAnalysisConfig,
+    TrajectoryMemory,
+    observe,
+    opening_of,
+)
 from pointsman.types import Message, Role, ToolCall, ToolResult
 from runs import run
 
@@ -173,3 +179,21 @@ def test_configured_poll_tools_are_exempt() -> None:
     config = TrajectoryAnalysisConfig(poll_tools=frozenset({"refresh"}))
     assert not run("refresh()x " * 5, config).patterns()
     assert run("refresh()x " * 5).has_pattern("doom_loop")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [
+        ([user("a")], [user("a"), *turns(2), user("b")], True),  # it goes on
+        ([user("a")], [user("b")], False),
+        ([Message(Role.SYSTEM, ("x",)), user("a")], [Message(Role.SYSTEM, ("y",)), user("a")], True),
+        ([Message(Role.USER, ("<system-reminder>1</system-reminder>", "a"))], [user("a")], True),
+        ([user("a"), user("b")], [user("a")], False),
+        ([], [], True),
+        ([user("x" * 1_000 + "a")], [user("y" * 1_000 + "a" * 500)], False),
+    ],
+)
+def test_a_conversation_is_named_by_how_it_opened(
+    first: list[Message], second: list[Message], same: bool
+) -> None:
+    assert (opening_of(Counted(first)) == opening_of(Counted(second))) is same

@@ -47,19 +47,16 @@ class Fired(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     def allows(self, config: GuidanceProviderConfig, turn: int) -> bool:
         """True when the provider's limits let it speak in this turn."""
-        if turn == self.turn:
-            return self.in_turn < config.max_per_turn and _total_allows(self, config)
+        same_turn = turn == self.turn
+        if same_turn and self.in_turn >= config.max_per_turn:
+            return False
         return may_fire(
-            self.turn if self.total else None,
+            None if same_turn or not self.total else self.turn,  # a cooldown skips the turns after this one
             self.total,
             turn,
             cooldown_turns=config.cooldown_turns,
             max_fires=config.max_fires_per_session,
         )
-
-
-def _total_allows(fired: Fired, config: GuidanceProviderConfig) -> bool:
-    return config.max_fires_per_session is None or fired.total < config.max_fires_per_session
 
 
 class Candidate(msgspec.Struct, frozen=True, gc=False):

@@ -18,8 +18,10 @@ from pointsman.trajectory import (
     Step,
     TrajectoryAnalysis,
     TrajectoryBuilder,
+    TrajectoryMemory,
     UserSpoke,
     observe,
+    opening_of,
     recommended,
 )
 from pointsman.types import Answer, Mode, Need, Reason
@@ -41,6 +43,7 @@ class GuidanceDecision(msgspec.Struct, frozen=True, kw_only=True):
     stop: bool = False
     follow_up: FollowUp | None = None
     abstained: tuple[Reason, ...] = ()
+    thread: int = 0  # number of the conversation within the session, from 1
 
     @property
     def reasons(self) -> tuple[Reason, ...]:
@@ -68,50 +71,70 @@ class Guide:
         """
         if self.policy.mode is Mode.OFF:
             return GuidanceDecision(mode=Mode.OFF, arm=memory.arm or Arm.TREATED), memory
-        trajectory, seen = observe(history, memory.trajectory, self.empty)
-        memory = msgspec.structs.replace(memory, trajectory=seen)
-        return (yield from self.decide(trajectory, memory, session=session))
+        opening = opening_of(history)
+        thread = memory.thread(opening)
+        trajectory, seen = observe(history, thread.trajectory, self.empty)
+        if thread.calls and not trajectory.tool_call_count:
+            # A request beside the conversation, such as one for its title.
+            return GuidanceDecision(mode=self.policy.mode, arm=memory.arm or Arm.TREATED), memory
+        return (yield from self._decide(trajectory, seen, memory, opening=opening, session=session))
 
     def again(
-        self, steps: Iterable[Step], memory: GuidanceMemory, *, session: str = ""
+        self, steps: Iterable[Step], memory: GuidanceMemory, *, session: str = "", thread: int = 0
     ) -> Generator[Need, Answer, tuple[GuidanceDecision, GuidanceMemory]]:
-        """Decide for a recorded turn, from the steps that were new in it."""
-        seen = memory.trajectory
-        trajectory = TrajectoryAnalysis(seen.state, self.empty.lens).with_events(_events(steps))
-        seen = msgspec.structs.replace(seen, state=trajectory.state)
-        memory = msgspec.structs.replace(memory, trajectory=seen)
-        return (yield from self.decide(trajectory, memory, session=session))
+        """Decide for a recorded turn, from the steps new in it and the number of its conversation."""
+        opening = f"#{thread}"
+        before = memory.thread(opening).trajectory.state
+        trajectory = TrajectoryAnalysis(before, self.empty.lens).with_events(_events(steps))
+        seen = TrajectoryMemory(trajectory.state)
+        return (yield from self._decide(trajectory, seen, memory, opening=opening, session=session))
 
     def decide(
         self, trajectory: TrajectoryAnalysis, memory: GuidanceMemory, *, session: str = ""
     ) -> Generator[Need, Answer, tuple[GuidanceDecision, GuidanceMemory]]:
         """Decide for a moment of a run: ``turn``, for people who build the trajectory themselves."""
+        seen = TrajectoryMemory(trajectory.state)
+        return (yield from self._decide(trajectory, seen, memory, opening="", session=session))
+
+    def _decide(
+        self,
+        trajectory: TrajectoryAnalysis,
+        seen: TrajectoryMemory,
+        memory: GuidanceMemory,
+        *,
+        opening: str,
+        session: str,
+    ) -> Generator[Need, Answer, tuple[GuidanceDecision, GuidanceMemory]]:
         policy = self.policy
         arm = memory.arm or arm_of(session, seed=policy.seed, control=policy.control)
-        memory = msgspec.structs.replace(still_valid(memory, trajectory), arm=arm)
         acts = policy.mode is Mode.ON and arm is Arm.TREATED
-        if trajectory.tool_call_count == memory.calls:  # nothing has happened since the last decision
-            return GuidanceDecision(mode=policy.mode, arm=arm, raise_tier=acts and memory.raised), memory
-        follow_up, memory = follow_up_of(memory, trajectory)
+        thread = still_valid(memory.thread(opening), trajectory)
+        thread = msgspec.structs.replace(thread, trajectory=seen)
+        if trajectory.tool_call_count == thread.calls:  # nothing has happened since the last decision
+            decision = GuidanceDecision(
+                mode=policy.mode, arm=arm, raise_tier=acts and thread.raised, thread=thread.number
+            )
+            return decision, memory.having(opening, thread, arm)
+        follow_up, thread = follow_up_of(thread, trajectory)
         judgement = yield from self._judged(trajectory)
-        step = self._ladder.step(judgement, GuidanceContext(None, trajectory), memory, acts=acts)
-        firing, memory = step.firing, step.memory
+        step = self._ladder.step(judgement, GuidanceContext(None, trajectory), thread, acts=acts)
+        firing, thread = step.firing, step.thread
         addition = firing.text if firing and acts else ""
         if addition and step.recommends:
-            memory = msgspec.structs.replace(
-                memory, trajectory=recommended(memory.trajectory, step.recommends)
-            )
+            told = recommended(thread.trajectory, step.recommends)
+            thread = msgspec.structs.replace(thread, trajectory=told)
         decision = GuidanceDecision(
             mode=policy.mode,
             arm=arm,
             firing=firing,
             addition=addition,
-            raise_tier=acts and memory.raised,
+            raise_tier=acts and thread.raised,
             stop=acts and firing is not None and firing.rung is Rung.STOP,
             follow_up=follow_up,
             abstained=judgement.abstained + step.abstained,
+            thread=thread.number,
         )
-        return decision, memory
+        return decision, memory.having(opening, thread, arm)
 
     def _judged(self, trajectory: TrajectoryAnalysis) -> Generator[Need, Answer, Judgement]:
         """Ask all classifiers; again with each answer that one of them was missing."""

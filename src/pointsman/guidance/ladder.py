@@ -14,7 +14,7 @@ import msgspec
 from pointsman.guidance.collect import Candidate, Fired, Judgement, worded
 from pointsman.guidance.context import GuidanceContext
 from pointsman.guidance.effect import streak_continues
-from pointsman.guidance.memory import Episode, GuidanceMemory, Spoken
+from pointsman.guidance.memory import Episode, Spoken, Thread
 from pointsman.guidance.policy import GuidancePolicy, Rung
 from pointsman.guidance.providers import (
     ConsultationPromptProvider,
@@ -34,7 +34,7 @@ QUIET: Final = 2
 class Firing(msgspec.Struct, frozen=True, gc=False):
     """One intervention, given or withheld."""
 
-    number: int  # within the session, from 1
+    number: int  # within the conversation, from 1
     step: int  # index of the latest call, from 0
     rung: Rung
     provider: str
@@ -56,7 +56,7 @@ class FollowUp(msgspec.Struct, frozen=True, gc=False):
 class LadderStep(NamedTuple):
     """What one decision does to the ladder."""
 
-    memory: GuidanceMemory
+    thread: Thread
     firing: Firing | None = None
     recommends: str = ""  # a tool that the text tells the agent to use
     abstained: tuple[Reason, ...] = ()
@@ -70,32 +70,30 @@ class _Choice(NamedTuple):
     provider: str
 
 
-def still_valid(memory: GuidanceMemory, trajectory: TrajectoryAnalysis) -> GuidanceMemory:
+def still_valid(thread: Thread, trajectory: TrajectoryAnalysis) -> Thread:
     """Drop what ended since the last decision: by a person's word, or with another history."""
     calls = trajectory.tool_call_count
-    shorter = calls < memory.calls  # rewound, compacted, or another conversation
-    spoke = trajectory.state.attempt <= calls - memory.calls
+    shorter = calls < thread.calls  # rewound, compacted, or another conversation
+    spoke = trajectory.state.attempt <= calls - thread.calls
     if not shorter and not spoke:
-        return memory
+        return thread
     return msgspec.structs.replace(
-        memory, calls=0 if shorter else memory.calls, episode=None, spoken=None, raised=False
+        thread, calls=0 if shorter else thread.calls, episode=None, spoken=None, raised=False
     )
 
 
-def follow_up_of(
-    memory: GuidanceMemory, trajectory: TrajectoryAnalysis
-) -> tuple[FollowUp | None, GuidanceMemory]:
+def follow_up_of(thread: Thread, trajectory: TrajectoryAnalysis) -> tuple[FollowUp | None, Thread]:
     """See what the first telling call after an intervention showed."""
-    spoken, steps = memory.spoken, trajectory.state.steps
+    spoken, steps = thread.spoken, trajectory.state.steps
     if spoken is None:
-        return None, memory
+        return None, thread
     first_new = max(0, len(steps) - (trajectory.tool_call_count - spoken.call))
     for index in range(first_new, len(steps)):
         if not steps[index].is_neutral:
             continued = streak_continues(steps[:index], steps[index])
             follow_up = FollowUp(spoken.number, spoken.classifier, continued)
-            return follow_up, msgspec.structs.replace(memory, spoken=None)
-    return None, memory
+            return follow_up, msgspec.structs.replace(thread, spoken=None)
+    return None, thread
 
 
 class Ladder:
@@ -108,18 +106,18 @@ class Ladder:
         self._consultation: Final = ConsultationPromptProvider(consultation_tool=policy.consultation_tool)
 
     def step(
-        self, judgement: Judgement, context: GuidanceContext, memory: GuidanceMemory, *, acts: bool
+        self, judgement: Judgement, context: GuidanceContext, thread: Thread, *, acts: bool
     ) -> LadderStep:
         """Stay, climb or step down. ``acts``: what is decided is also delivered."""
         calls = context.trajectory.tool_call_count
         if not judgement.candidates:
-            quiet = _calmer(memory.episode, calls - memory.calls)
-            return LadderStep(msgspec.structs.replace(memory, calls=calls, episode=quiet))
-        rung = self._next_rung(memory.episode, calls)
+            quiet = _calmer(thread.episode, calls - thread.calls)
+            return LadderStep(msgspec.structs.replace(thread, calls=calls, episode=quiet))
+        rung = self._next_rung(thread.episode, calls)
         if rung is None:
-            troubled = memory.episode and msgspec.structs.replace(memory.episode, quiet=0)
-            return LadderStep(msgspec.structs.replace(memory, calls=calls, episode=troubled))
-        return self._climb(rung, judgement, context, memory, acts=acts)
+            troubled = thread.episode and msgspec.structs.replace(thread.episode, quiet=0)
+            return LadderStep(msgspec.structs.replace(thread, calls=calls, episode=troubled))
+        return self._climb(rung, judgement, context, thread, acts=acts)
 
     def _next_rung(self, episode: Episode | None, calls: int) -> int | None:
         if episode is None:
@@ -133,18 +131,18 @@ class Ladder:
         number: int,
         judgement: Judgement,
         context: GuidanceContext,
-        memory: GuidanceMemory,
+        thread: Thread,
         *,
         acts: bool,
     ) -> LadderStep:
         rung, calls, turn = self._rungs[number], context.trajectory.tool_call_count, context.turn_count
-        choices, abstained = self._choices(rung, judgement.candidates, context, memory)
+        choices, abstained = self._choices(rung, judgement.candidates, context, thread)
         if not choices:  # every provider is at its limit, or failed
-            return LadderStep(msgspec.structs.replace(memory, calls=calls), abstained=abstained)
+            return LadderStep(msgspec.structs.replace(thread, calls=calls), abstained=abstained)
         candidate, injection, provider = min(choices, key=lambda choice: choice.injection.priority)
         text_less = rung in {Rung.RAISE_TIER, Rung.STOP}
         firing = Firing(
-            number=memory.firings + 1,
+            number=thread.firings + 1,
             step=calls - 1,
             rung=rung,
             provider=provider,
@@ -154,26 +152,26 @@ class Ladder:
             delivered=acts,
             text="" if text_less else injection.content,
         )
-        fired = memory.fired.get(candidate.index, Fired()).again(turn)
-        remembered = msgspec.structs.replace(
-            memory,
+        fired = thread.fired.get(candidate.index, Fired()).again(turn)
+        after = msgspec.structs.replace(
+            thread,
             calls=calls,
             firings=firing.number,
-            fired={**memory.fired, candidate.index: fired},
-            episode=Episode(memory.episode.started if memory.episode else calls, calls, number),
+            fired={**thread.fired, candidate.index: fired},
+            episode=Episode(calls, number),
             spoken=Spoken(firing.number, calls, firing.classifier),
-            raised=memory.raised or rung is Rung.RAISE_TIER,
+            raised=thread.raised or rung is Rung.RAISE_TIER,
         )
-        return LadderStep(remembered, firing, "" if text_less else injection.recommends, abstained)
+        return LadderStep(after, firing, "" if text_less else injection.recommends, abstained)
 
     def _choices(
-        self, rung: Rung, candidates: Sequence[Candidate], context: GuidanceContext, memory: GuidanceMemory
+        self, rung: Rung, candidates: Sequence[Candidate], context: GuidanceContext, thread: Thread
     ) -> tuple[list[_Choice], tuple[Reason, ...]]:
         """Who may speak on this rung, and who would but failed."""
         choices, failed = [], []
         for candidate in candidates:
             config = self._providers[candidate.index]
-            if not memory.fired.get(candidate.index, Fired()).allows(config, context.turn_count):
+            if not thread.fired.get(candidate.index, Fired()).allows(config, context.turn_count):
                 continue
             provider: GuidanceProvider = config.provider if rung is Rung.HINT else self._consultation
             injection = worded(provider, context)

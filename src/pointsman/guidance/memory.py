@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from enum import StrEnum
 from hashlib import blake2b
+from typing import Final
 
 import msgspec
 
 from pointsman.guidance.collect import Fired
 from pointsman.trajectory import TrajectoryMemory
 
-__all__ = ["Arm", "Episode", "GuidanceMemory", "Spoken", "arm_of"]
+__all__ = ["Arm", "Episode", "GuidanceMemory", "Spoken", "Thread", "arm_of"]
+
+#: Conversations remembered under one session: an agent and subagents beside it. A thread is up to 8 kB.
+MAX_THREADS: Final = 4
 
 
 class Arm(StrEnum):
@@ -23,7 +27,6 @@ class Arm(StrEnum):
 class Episode(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """One stretch of being stuck. Calls are counted from the start of the run."""
 
-    started: int  # call at which trouble was first seen
     spoke: int  # call at which the ladder was last climbed
     rung: int = 0  # of the ladder, from 0
     quiet: int = 0  # calls without trouble since
@@ -37,17 +40,44 @@ class Spoken(msgspec.Struct, frozen=True, gc=False, array_like=True):
     classifier: str
 
 
-class GuidanceMemory(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Everything a session keeps for guidance."""
+class Thread(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is kept of one conversation."""
 
+    number: int = 0  # within the session, from 1
     trajectory: TrajectoryMemory = TrajectoryMemory()
-    arm: Arm | None = None  # None until the session's first decision
     calls: int = 0  # calls seen at the latest decision
     firings: int = 0
     fired: dict[int, Fired] = {}  # by place of the provider in the configuration
     episode: Episode | None = None
     spoken: Spoken | None = None
     raised: bool = False  # the tier is raised until a person speaks
+
+
+class GuidanceMemory(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Everything a session keeps for guidance.
+
+    Agents send more than one conversation under one session: subagents, requests for a title. Each has its
+    own streaks, so each is remembered by how it opened.
+    """
+
+    arm: Arm | None = None  # None until the session's first decision
+    threads: dict[str, Thread] = {}  # by opening, the latest last
+    opened: int = 0  # conversations so far
+
+    @property
+    def latest(self) -> str:
+        """Opening of the conversation that was brought up to date last."""
+        return next(reversed(self.threads), "")
+
+    def thread(self, opening: str = "") -> Thread:
+        """What is kept of a conversation; nothing yet for a new one."""
+        return self.threads.get(opening) or Thread(number=self.opened + 1)
+
+    def having(self, opening: str, thread: Thread, arm: Arm) -> GuidanceMemory:
+        """The same with one conversation brought up to date; the one unused longest makes room."""
+        others = [item for item in self.threads.items() if item[0] != opening]
+        threads = dict([*others[1 - MAX_THREADS :], (opening, thread)])
+        return GuidanceMemory(arm, threads, max(self.opened, thread.number))
 
 
 def arm_of(session: str, *, seed: int, control: float) -> Arm:

@@ -31,7 +31,6 @@ from pointsman.trajectory import (
     ToolInvoked,
     ToolResult,
     TrajectoryAnalysis,
-    TrajectoryMemory,
     UserSpoke,
 )
 
@@ -88,9 +87,9 @@ def answer_event(event: HookEvent, state: HookState, guide: Guide) -> dict[str, 
     if happened is None:
         return None
     with state.session(event.run) as kept:
-        trajectory = TrajectoryAnalysis(kept.memory.trajectory.state, guide.empty.lens).with_event(happened)
-        memory = msgspec.structs.replace(kept.memory, trajectory=TrajectoryMemory(trajectory.state))
-        decision, kept.memory = without_models(guide.decide(trajectory, memory, session=event.run))
+        before = kept.memory.thread().trajectory.state
+        trajectory = TrajectoryAnalysis(before, guide.empty.lens).with_event(happened)
+        decision, kept.memory = without_models(guide.decide(trajectory, kept.memory, session=event.run))
         kept.followed = _followed(event.run, decision)
     return _answer(event.hook_event_name, decision)
 

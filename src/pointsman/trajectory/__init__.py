@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from pointsman.trajectory.adapter import Conversation, TrajectoryMemory, events_of, observe, recommended
+from pointsman.trajectory.adapter import (
+    Conversation,
+    TrajectoryMemory,
+    events_of,
+    observe,
+    opening_of,
+    recommended,
+)
 from pointsman.trajectory.analysis import Lens, TrajectoryAnalysis
 from pointsman.trajectory.arguments import canonical_arguments, comes_from, is_polling
 from pointsman.trajectory.builder import TrajectoryAnalysisConfig, TrajectoryBuilder
@@ -86,6 +93,7 @@ __all__ = [
     "is_polling",
     "normalize_error",
     "observe",
+    "opening_of",
     "outcome_of",
     "recommended",
     "sequence_similarity",

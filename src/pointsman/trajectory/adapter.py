@@ -19,7 +19,10 @@ from pointsman.trajectory.state import TrajectoryState, after_recommendation
 from pointsman.trajectory.step import digest
 from pointsman.types import Message, Role, ToolCall
 
-__all__ = ["Conversation", "TrajectoryMemory", "events_of", "observe", "recommended"]
+__all__ = ["Conversation", "TrajectoryMemory", "events_of", "observe", "opening_of", "recommended"]
+
+#: Characters of each opening message that name a conversation.
+OPENING: Final = 500
 
 
 class Conversation(Protocol):
@@ -95,17 +98,40 @@ def _result_text(message: Message) -> str:
     return message.results[-1].text if message.results else ""
 
 
+def opening_of(history: Conversation) -> str:
+    """How a conversation began: a name for it that stays, by the person's words before the first answer.
+
+    Of each message the end is enough, and the rest may be a megabyte of pasted files.
+    """
+    words: list[str] = []
+    for index in range(len(history)):
+        message = history[index]
+        if message.role is Role.ASSISTANT:
+            break
+        if message.role is Role.USER and not message.results:
+            words.append(_latest_words(message)[-OPENING:])
+    return digest("\0".join(words))
+
+
+def _latest_words(message: Message) -> str:
+    """A person's own words in the last block that has any; agents put theirs before and around them."""
+    for text in reversed(message.texts):
+        if words := unwrap(text).text.strip():
+            return words
+    return ""
+
+
 def _fingerprint(message: Message) -> str:
-    """What stays the same about a message when a client resends it."""
+    """What stays the same about a message when a client resends it; reminders beside it come and go."""
     ids = [call.id for call in message.calls] + [result.call_id for result in message.results]
-    return digest("\0".join([message.role, *(ids or message.texts)]))
+    return digest("\0".join(ids or [message.role, _latest_words(message)]))
 
 
 def _is_persons(message: Message) -> bool:
     """True when a person speaks: words of a user message that no agent wrapped, and not beside results."""
     if message.role is not Role.USER or message.results:
         return False
-    return message.images > 0 or any(unwrap(text).text.strip() for text in message.texts)
+    return message.images > 0 or bool(_latest_words(message))
 
 
 class _Reader:
