@@ -24,6 +24,7 @@ from pointsman.capabilities.calibration import (
     pairs,
 )
 from pointsman.capabilities.index import MAX_ROWS, training_rows
+from pointsman.capabilities.judge import clauses
 from pointsman.errors import ConfigError
 from pointsman.models.encoders import load_encoder
 from support_capabilities import REGISTRY
@@ -180,3 +181,24 @@ def test_guides_teach_what_serves_a_task_and_what_nothing_serves(judge: LocalJud
     assert any(each.weight < 1 for each in observations)  # seen as though its capability were absent
     negative = [each for each in REGISTRY.get_all_capabilities()[0].guide.examples if not each.result]
     assert len(negative) == 1
+
+
+@pytest.mark.parametrize(
+    ("task", "expected"),
+    [
+        ("What time is it?", []),
+        ("bread and butter", []),
+        ("send a mail to Anna and tell me the time", ["send a mail to Anna", "tell me the time"]),
+        ("Is it raining? What time is it?", ["Is it raining", "What time is it?"]),
+        ("My card is lost. What do I do?", []),
+        ("a b c; d e f; g h i; j k l; m n o", ["a b c", "d e f", "g h i", "j k l"]),
+        ("rock and roll music from the sixties and seventies", []),
+    ],
+)
+def test_a_task_is_split_where_it_joins_requests(task: str, expected: list[str]) -> None:
+    assert clauses(task) == expected
+
+
+def test_two_requests_in_one_task_find_both(judge: LocalJudge) -> None:
+    probabilities = judge.probabilities("send an email to Anna and tell me what time it is")
+    assert sorted(probabilities, key=probabilities.__getitem__)[-2:] in (["clock", "mail"], ["mail", "clock"])

@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 from zlib import crc32
@@ -21,6 +22,7 @@ __all__ = ["Frequencies", "Vector", "counts"]
 Vector = dict[int, float]
 
 _PIECES: Final = (3, 4)
+_PIECE_SEED: Final = 1  # "the" as a word and "the" as a piece of one are different features
 #: Features are numbers below this. 200 capabilities with ten examples have some 100,000, so one in ten
 #: collides.
 _FEATURES: Final = 1 << 20
@@ -34,15 +36,18 @@ def counts(text: str) -> tuple[Counter[int], Counter[int]]:
     words = "".join([char if char.isalnum() else " " for char in letters]).split()
     pairs = [f"{first} {second}" for first, second in pairwise(words)]
     whole = Counter([crc32(token.encode()) % _FEATURES for token in (*words, *pairs)])
-    pieces = Counter([crc32(f"#{piece}".encode()) % _FEATURES for word in words for piece in _pieces(word)])
+    pieces = Counter([piece for word in words for piece in _pieces(word)])
     return whole, pieces
 
 
-def _pieces(word: str) -> Iterator[str]:
+@lru_cache(maxsize=8_192)  # the words of a language repeat; 4 MB when full
+def _pieces(word: str) -> tuple[int, ...]:
     padded = f" {word} "
-    for size in _PIECES:
-        for start in range(max(len(padded) - size, 0) + 1):
-            yield padded[start : start + size]
+    return tuple(
+        crc32(padded[start : start + size].encode(), _PIECE_SEED) % _FEATURES
+        for size in _PIECES
+        for start in range(max(len(padded) - size, 0) + 1)
+    )
 
 
 class Frequencies:

@@ -1,0 +1,49 @@
+"""``pointsman fit capabilities``: calibrate selection on tasks that people labelled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from pointsman.agent import load_capabilities
+from pointsman.cli.output import print_json, read_lines
+from pointsman.cli.select import CapabilitiesFile, EncoderName
+from pointsman.evaluation.capabilities import CalibrationReport, fit_capabilities, read_tasks
+from pointsman.models.encoders import load_encoder
+
+__all__ = ["capabilities"]
+
+
+def capabilities(
+    *,
+    data: Annotated[Path, typer.Option(help='JSON lines: {"task", "capabilities": [name, …]}.')],
+    capabilities: CapabilitiesFile,
+    out: Annotated[Path, typer.Option(help="Where to write the calibration.")],
+    encoder: EncoderName = "none",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Calibrate the selection of capabilities, and report on tasks the fit has not seen.
+
+    Use the result with pointsman select --calibration and the same --encoder.
+    """
+    registry = load_capabilities(capabilities)
+    tasks = read_tasks(read_lines(data), str(data))
+    fitted = fit_capabilities(registry, tasks, encoder=load_encoder(encoder))
+    out.write_bytes(msgspec.json.format(msgspec.json.encode(fitted.calibration.to_json()), indent=2))
+    if as_json:
+        print_json({"calibration": str(out), "before": fitted.before, "after": fitted.after})
+        return
+    typer.echo(f"{'':24}{'exact':>8}{'recall':>8}{'rejected':>10}{'error':>8}")
+    typer.echo(_line("guides' own", fitted.before))
+    typer.echo(_line("fitted, unseen tasks", fitted.after))
+    typer.echo(f"{fitted.after.tasks} tasks; calibration written to {out}")
+
+
+def _line(name: str, report: CalibrationReport) -> str:
+    shares = [report.exact, report.recall, report.rejected, report.error]
+    cells = ["–" if share is None else f"{share:.3f}" for share in shares]
+    widths = (8, 8, 10, 8)
+    return name.ljust(24) + "".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
