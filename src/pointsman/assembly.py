@@ -177,7 +177,7 @@ def build_runtime(config: Config) -> Runtime:
         spec.path,
         queue=spec.queue,
         text=spec.text,
-        retention=Retention(keep_days=spec.keep_days, max_mb=spec.max_mb),
+        retention=Retention(keep_days=spec.keep_days or None, max_mb=spec.max_mb or None),
     )
     policy = build_policy(config)
     return Runtime(

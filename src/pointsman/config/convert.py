@@ -17,7 +17,7 @@ from pointsman.config.places import KeyPath
 from pointsman.config.shapes import HASHED
 from pointsman.upstreams import Secret
 
-__all__ = ["Converter", "Problem", "did_you_mean", "table"]
+__all__ = ["Converter", "Problem", "did_you_mean", "given", "table"]
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -76,7 +76,7 @@ class Converter:
         return of(**values, **({"name": name} if "name" in of.__struct_fields__ else {}))
 
     def _value(self, raw: object, of: Any, path: KeyPath) -> object:
-        kind = _given(of)
+        kind = given(of)
         if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
             return self.struct(raw, kind, path)
         if get_origin(kind) is dict:
@@ -138,12 +138,12 @@ class _Refused(Exception):
     """A value of the right type that cannot be used: a message and a hint."""
 
 
-def _given(of: Any) -> Any:
+def given(of: Any) -> Any:
     """Return the type a value has when it is given: without documentation, and without None."""
     if hasattr(of, "__metadata__"):
-        return _given(get_args(of)[0])
+        return given(get_args(of)[0])
     if type(None) in get_args(of):
-        return _given(next(kind for kind in get_args(of) if kind is not type(None)))
+        return given(next(kind for kind in get_args(of) if kind is not type(None)))
     return of
 
 
@@ -158,4 +158,4 @@ def _wrong_value(raw: object, of: Any, path: KeyPath) -> str:
 
 
 def _example(of: Any) -> str:
-    return '"…"' if _given(of) is str else "…"
+    return '"…"' if given(of) is str else "…"

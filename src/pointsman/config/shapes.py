@@ -281,10 +281,12 @@ class LedgerSpec(msgspec.Struct, frozen=True, kw_only=True):
     queue: Annotated[
         _Count, Meta(description="Entries that may wait to be written; beyond it they are lost and counted.")
     ] = 10_000  # a stalled disk for ten seconds at 1,000 requests a second
-    keep_days: Annotated[_Count | None, Meta(description="Entries older than this are removed.")] = 30
-    max_mb: Annotated[_Count | None, Meta(description="Beyond this size the oldest entries are removed.")] = (
-        1_024
-    )
+    keep_days: Annotated[
+        int, Meta(ge=0, description="Entries older than this are removed; 0 removes none for their age.")
+    ] = 30
+    max_mb: Annotated[
+        int, Meta(ge=0, description="Beyond this size the oldest entries are removed; 0 sets no bound.")
+    ] = 1_024
 
 
 class SessionsSpec(msgspec.Struct, frozen=True, kw_only=True):
