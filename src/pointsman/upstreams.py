@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Annotated, Final, Literal, NamedTuple, NoReturn, Protocol
+from typing import Annotated, Final, Literal, NamedTuple, NoReturn, Protocol, TypeAlias
 
 import msgspec
 from msgspec import Meta
@@ -15,6 +15,7 @@ __all__ = [
     "DEMO_URL",
     "Call",
     "Exchange",
+    "Headers",
     "Limits",
     "Secret",
     "ServerSpec",
@@ -24,6 +25,9 @@ __all__ = [
     "credentials",
     "hash_key",
 ]
+
+#: Names in lower case. Bytes from end to end: the gateway passes them on and reads few.
+Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
 
 #: The ``base_url`` of the built-in demo upstream, which answers inside the process.
 DEMO_URL: Final = "demo:"
@@ -126,8 +130,8 @@ class ServerSpec(msgspec.Struct, frozen=True):
 class Call(NamedTuple):
     """One request to an upstream."""
 
-    path: str  # below its base_url, with the query
-    headers: Sequence[tuple[str, str]]
+    path: bytes  # below its base_url, with the query
+    headers: Headers
     body: bytes
 
 
@@ -140,19 +144,19 @@ class Exchange(Protocol):
         ...
 
     @property
-    def headers(self) -> Sequence[tuple[str, str]]:
-        """The headers, names in lower case."""
+    def headers(self) -> Headers:
+        """The headers."""
         ...
 
     async def read(self) -> bytes:
         """Return the whole body. Raises ``UpstreamError`` when it does not come to its end."""
         ...
 
-    async def next(self) -> bytes | None:
-        """Return what has arrived since; None at the end. Raises ``UpstreamError`` when it breaks off."""
+    async def next(self) -> bytes:
+        """Return what has arrived since; empty at the end. Raises ``UpstreamError`` when it breaks off."""
         ...
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Let go of the connection; an unfinished answer is cut off, so that the upstream stops working."""
         ...
 
@@ -170,11 +174,15 @@ class UpstreamClient(Protocol):
         """
         ...
 
+    def close(self) -> None:
+        """Close the connections that are kept; one in use closes after its answer."""
+        ...
 
-def credentials(spec: UpstreamSpec, wire: WireFormat) -> list[tuple[str, str]]:
+
+def credentials(spec: UpstreamSpec, wire: WireFormat) -> list[tuple[bytes, bytes]]:
     """Return the headers that prove to an upstream who we are."""
     if spec.key is None:
         return []
-    secret = spec.key.reveal()
+    secret = spec.key.reveal().encode()
     scheme = spec.auth or ("x-api-key" if wire is WireFormat.MESSAGES else "bearer")
-    return [("authorization", f"Bearer {secret}") if scheme == "bearer" else ("x-api-key", secret)]
+    return [(b"authorization", b"Bearer " + secret) if scheme == "bearer" else (b"x-api-key", secret)]

@@ -9,7 +9,7 @@ HEAVY = (
     "asyncio",
     "aiohttp",
     "httpx",
-    "pyreqwest",
+    "httptools",
     "starlette",
     "uvicorn",
     "numpy",

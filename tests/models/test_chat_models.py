@@ -2,20 +2,21 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterator
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from typing import Any, TypeVar
 
 import pytest
 
 from gateway.running import Asked, ScriptedUpstream, reply
 from pointsman.errors import ConfigError, UpstreamError, UpstreamTimeout, UpstreamUnavailable
-from pointsman.gateway.upstream import connect
+from pointsman.gateway.upstream import Connections
 from pointsman.models import ChatModel, Prompt
 from pointsman.models.http import HttpModel, chat_models
 from pointsman.testing import HANG, REPLY, Scene, ScriptedModel, chat_model_checks
 from pointsman.types import ModelSpec, WireFormat
 from pointsman.upstreams import DEMO_URL, Secret, UpstreamSpec
 
+Result = TypeVar("Result")
 KEY = "sk-canary"
 BODIES = {
     WireFormat.CHAT: lambda text: {"choices": [{"message": {"role": "assistant", "content": text}}]},
@@ -30,6 +31,21 @@ SCRIPTS: dict[Scene, tuple[Any, ...]] = {
     "hang": (HANG,),
     "break": (UpstreamError("broke off"),),
 }
+
+
+CONNECTIONS = Connections()
+
+
+def run(asking: Coroutine[Any, Any, Result]) -> Result:
+    """Run to the end and leave no connection open: each run has a loop of its own."""
+
+    async def closing() -> Result:
+        try:
+            return await asking
+        finally:
+            CONNECTIONS.close()
+
+    return asyncio.run(closing())
 
 
 class Provider:
@@ -66,7 +82,7 @@ class Provider:
     def model(self, scene: Scene = "reply") -> HttpModel:
         self.scene = scene
         spec = UpstreamSpec("up", self.url + "/v1", key=Secret(KEY), formats=frozenset({self.wire}))
-        return HttpModel(ModelSpec("small", "up", "small-1"), spec, connect(spec))
+        return HttpModel(ModelSpec("small", "up", "small-1"), spec, CONNECTIONS(spec))
 
 
 @pytest.fixture(params=BODIES, scope="module")
@@ -92,17 +108,17 @@ Check = Callable[[Callable[[Scene], ChatModel]], Awaitable[None]]
 
 @CHECKS
 def test_contract_over_http(check: Check, provider: Provider) -> None:
-    asyncio.run(check(provider.model))
+    run(check(provider.model))
 
 
 @CHECKS
 def test_contract_scripted(check: Check) -> None:
-    asyncio.run(check(lambda scene: ScriptedModel(*SCRIPTS[scene])))
+    run(check(lambda scene: ScriptedModel(*SCRIPTS[scene])))
 
 
 def ask(model: ChatModel, *labels: str, timeout: float = 30) -> str:
     prompt = Prompt(system="Which tier?", text="What is 2+2?", max_tokens=7, labels=labels)
-    return asyncio.run(model.complete(prompt, timeout=timeout))
+    return run(model.complete(prompt, timeout=timeout))
 
 
 def test_what_goes_on_the_wire(provider: Provider) -> None:
@@ -170,7 +186,7 @@ def test_a_reasoning_model_is_asked_plainly_from_the_second_time_on() -> None:
     upstream = ScriptedUpstream(picky)
     with upstream.running() as url:
         spec = UpstreamSpec("up", url, formats=frozenset({WireFormat.CHAT}))
-        model = HttpModel(ModelSpec("o", "up", "o"), spec, connect(spec))
+        model = HttpModel(ModelSpec("o", "up", "o"), spec, CONNECTIONS(spec))
         assert [ask(model), ask(model)] == ["yes", "yes"]
     bodies = [json.loads(asked.body) for asked in upstream.asked]
     assert ["temperature" in body for body in bodies] == [True, False, False]
@@ -197,19 +213,19 @@ def test_an_endless_reply_is_cut_off() -> None:
     with ScriptedUpstream(endless).running() as url:
         spec = UpstreamSpec("up", url)
         with pytest.raises(UpstreamError, match="more than a reply"):
-            ask(HttpModel(ModelSpec("m", "up", "m"), spec, connect(spec)))
+            ask(HttpModel(ModelSpec("m", "up", "m"), spec, CONNECTIONS(spec)))
 
 
 def test_an_upstream_that_is_not_there() -> None:
     spec = UpstreamSpec("up", "http://127.0.0.1:9/v1", key=Secret(KEY))
     with pytest.raises(UpstreamUnavailable) as failed:
-        ask(HttpModel(ModelSpec("m", "up", "m"), spec, connect(spec)))
+        ask(HttpModel(ModelSpec("m", "up", "m"), spec, CONNECTIONS(spec)))
     assert "canary" not in str(failed.value)
 
 
 def test_the_built_in_demo_can_be_asked() -> None:
     spec = UpstreamSpec("demo", DEMO_URL)
-    assert ask(HttpModel(ModelSpec("m", "demo", "m"), spec, connect(spec)))
+    assert ask(HttpModel(ModelSpec("m", "demo", "m"), spec, CONNECTIONS(spec)))
 
 
 def test_models_of_one_upstream_share_its_client_and_those_nobody_can_ask_are_left_out() -> None:
@@ -217,7 +233,7 @@ def test_models_of_one_upstream_share_its_client_and_those_nobody_can_ask_are_le
 
     def counting(spec: UpstreamSpec) -> Any:
         made.append(spec.name)
-        return connect(spec)
+        return CONNECTIONS(spec)
 
     upstreams = {
         "both": UpstreamSpec("both", DEMO_URL),
@@ -227,7 +243,7 @@ def test_models_of_one_upstream_share_its_client_and_those_nobody_can_ask_are_le
     assert set(chat_models(models, upstreams, counting)) == {"both-1", "both-2"}
     assert made == ["both"]
     with pytest.raises(ConfigError, match="speaks neither chat nor messages"):
-        HttpModel(models["responses-1"], upstreams["responses"], connect(upstreams["responses"]))
+        HttpModel(models["responses-1"], upstreams["responses"], CONNECTIONS(upstreams["responses"]))
 
 
 def test_a_script_is_played_in_order_and_its_last_answer_repeats() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -67,10 +68,11 @@ def classify(
     if verify:
         with needs_extra("gateway", "--verify"):
             from pointsman.gateway.build import build_ask
+            from pointsman.gateway.upstream import Connections
         settings = _settings(config)
         policy = replace(policy, models=settings.models, verify=build_policy(settings).verify)
-        with asyncio.Runner() as loop:
-            ask = build_ask(settings)
+        with asyncio.Runner() as loop, closing(Connections()) as connections:
+            ask = build_ask(settings, connections)
             asking = _Classifier(build_engine(policy), lambda need: loop.run(ask(need)), scorer)
             failed = _classify(file, asking)
     else:

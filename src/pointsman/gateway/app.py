@@ -12,7 +12,7 @@ import msgspec
 
 from pointsman.decision import Decision
 from pointsman.errors import CallerError, MalformedRequest, TooLarge, WrongContentType
-from pointsman.gateway import headers, upstream
+from pointsman.gateway import headers
 from pointsman.gateway.auth import authorise
 from pointsman.gateway.metrics import Metrics
 from pointsman.gateway.pages import OPEN_PATHS, Pages
@@ -20,8 +20,8 @@ from pointsman.gateway.relay import Headers, Send, relay, send_body
 from pointsman.gateway.request import Request
 from pointsman.gateway.session_id import fingerprint, named_session
 from pointsman.gateway.setup import Setup
-from pointsman.gateway.upstream import Connect, Target
-from pointsman.gateway.wire import WIRES, Body, Fault, Usage, Wire
+from pointsman.gateway.upstream import Target, targets
+from pointsman.gateway.wire import WIRES, Body, Fault, Wire
 from pointsman.ledger.port import Attempt
 from pointsman.text import turn_from_body
 from pointsman.types import Turn, WireFormat
@@ -35,19 +35,19 @@ Receive: TypeAlias = Any
 
 #: Both spellings of each endpoint: some clients add the version to their base URL, some to their path.
 _ENDPOINTS: Final[Mapping[bytes, Wire]] = {
-    prefix + wire.path.encode(): wire for wire in WIRES.values() for prefix in (b"", b"/v1")
+    prefix + wire.path: wire for wire in WIRES.values() for prefix in (b"", b"/v1")
 }
+_STATUS_CLASS: Final = ("0xx", "1xx", "2xx", "3xx", "4xx", "5xx")
 _REQUEST_ID: Final = 128  # characters of a caller's request id that are kept
 
 
 class Gateway:
     """Serves one ``Setup`` at a time; after ``replace``, requests under way finish with the one they had."""
 
-    def __init__(self, setup: Setup, *, connect: Connect = upstream.connect) -> None:
+    def __init__(self, setup: Setup) -> None:
         self.metrics = Metrics()
         self.setup = setup
-        self._connect = connect
-        self.targets: Mapping[str, Target] = upstream.targets(setup.models, setup.upstreams, connect, {})
+        self.targets: Mapping[str, Target] = targets(setup.models, setup.upstreams, setup.connections, {})
         self.active = 0  # requests under way
         self.metrics.gauge("requests_in_progress", "Requests under way.", lambda: self.active)
         self.metrics.gauge(
@@ -58,8 +58,9 @@ class Gateway:
     def replace(self, setup: Setup) -> None:
         """Serve another setup from the next request on."""
         known = {target.upstream.spec.name: target.upstream for target in self.targets.values()}
-        self.targets = upstream.targets(setup.models, setup.upstreams, self._connect, known)
+        self.targets = targets(setup.models, setup.upstreams, setup.connections, known)
         self.setup = setup
+        setup.connections.keep_only(setup.upstreams.values())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -83,11 +84,7 @@ class Gateway:
     def record(self, attempt: Attempt) -> None:
         """Write an attempt down (``request.Context``)."""
         self.setup.runtime.ledger.append(attempt)
-        seconds = None if attempt.first_byte_ms is None else attempt.first_byte_ms / 1e3
-        self.metrics.attempt(attempt.upstream, attempt.model, attempt.error or "ok", seconds)
-        self.metrics.tokens(
-            attempt.model, Usage(attempt.input_tokens, attempt.cached_tokens, attempt.output_tokens)
-        )
+        self.metrics.attempt(attempt)
 
     async def _agent(self, wire: Wire, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one of the three endpoints, for as long as the caller is there."""
@@ -105,7 +102,7 @@ class Gateway:
         except asyncio.CancelledError:
             if watch is None or not watch.done():
                 raise  # the server is going down, not the caller
-            self.metrics.disconnects.inc()
+            self.metrics.count("disconnects")
         finally:
             self.active -= 1
             if watch is not None:
@@ -139,7 +136,7 @@ class Gateway:
             turn = msgspec.structs.replace(turn, session=fingerprint(turn))
         decision = await self.setup.runtime.decide(turn)
         self.metrics.decision(decision)
-        targets = self._speaking(wire.format, decision)
+        speaking = self._speaking(wire.format, decision)
         request = Request(wire, body, decision, scope["headers"], named, scope["query_string"], self)
         spent = time.perf_counter() - arrived
         self.metrics.overhead.observe(spent)
@@ -148,8 +145,8 @@ class Gateway:
         def own(target: Target | None) -> Headers:
             return _own_headers(decision, target, request.attempts, spent, named, turn if debug else None)
 
-        status = await relay(request, targets, own, send)
-        self.metrics.request(wire.format, status)
+        status = await relay(request, speaking, own, send)
+        self.metrics.count("requests", wire.format, _STATUS_CLASS[status // 100])
 
     def _speaking(self, wire: WireFormat, decision: Decision) -> list[Target]:
         """Return the models of a decision's chain that understand the caller's format.
@@ -175,7 +172,7 @@ class Gateway:
         if error.status == TooLarge.status:
             sent.append((b"connection", b"close"))  # the rest of the body is not read
         await send_body(send, error.status, sent, wire.error(fault))
-        self.metrics.request(wire.format, error.status)
+        self.metrics.count("requests", wire.format, _STATUS_CLASS[error.status // 100])
 
 
 async def _watch(receive: Receive, task: asyncio.Task[Any] | None) -> None:

@@ -19,7 +19,7 @@ from pointsman.gateway.retry import backoff, is_ours, is_worth_retrying, retry_a
 from pointsman.gateway.upstream import Target, Upstream
 from pointsman.gateway.wire import Fault, Usage, sse
 from pointsman.ledger.port import Attempt
-from pointsman.upstreams import Exchange
+from pointsman.upstreams import Exchange, Headers
 
 __all__ = ["Answer", "Failure", "Try", "first_answer"]
 
@@ -49,7 +49,7 @@ class Try:
 
     def over(self, status: int, error: str = "", usage: Usage | None = None) -> None:
         """Write the attempt down."""
-        model, upstream = self.target
+        model, upstream, _ = self.target
         spent = usage or Usage()
         self.request.context.record(
             Attempt(
@@ -87,7 +87,7 @@ class Failure(msgspec.Struct, frozen=True):
     kind: str  # "timeout", "connect", "cut", "status", "malformed", "breaker"
     upstream: Upstream | None = None
     status: int = 0  # as the upstream answered; 0 when it did not
-    headers: Sequence[tuple[str, str]] = ()
+    headers: Headers = ()
     body: bytes = b""
     retry: bool = True  # the same request may succeed later
     fall_back: bool = True  # another model may serve it
@@ -147,10 +147,10 @@ async def _try(request: Request, target: Target) -> Answer | Failure:
         result = _broken(attempt, error, exchange.status)
     except BaseException:
         attempt.over(exchange.status, "disconnect")
-        await exchange.close()
+        exchange.close()
         raise
     if isinstance(result, Failure) or not result.is_stream:
-        await exchange.close()
+        exchange.close()
     return result
 
 
@@ -175,7 +175,7 @@ async def _read(attempt: Try, exchange: Exchange) -> Answer | Failure:
 
 def _is_stream(exchange: Exchange) -> bool:
     return any(
-        name == "content-type" and value.startswith("text/event-stream") for name, value in exchange.headers
+        name == b"content-type" and value.startswith(b"text/event-stream") for name, value in exchange.headers
     )
 
 
@@ -184,7 +184,7 @@ async def _first_event(attempt: Try, exchange: Exchange) -> Answer | Failure:
     block, pending = b"", b""
     while True:
         chunk = await exchange.next()
-        if chunk is None:
+        if not chunk:
             raise UpstreamError("the upstream ended the stream before its first event")
         more, pending = sse.whole(pending, chunk)
         block += more
@@ -234,7 +234,7 @@ def _refused(attempt: Try, exchange: Exchange, body: bytes) -> Failure:
         status,
         exchange.headers,
         body,
-        retry=passing and dict(exchange.headers).get("x-should-retry") != "false",
+        retry=passing and dict(exchange.headers).get(b"x-should-retry") != b"false",
         fall_back=passing or ours or status < 400,
         wait=retry_after(exchange.headers),
     )

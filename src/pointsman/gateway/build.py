@@ -9,7 +9,7 @@ from pointsman.assembly import build_engine, build_policy, build_questions, buil
 from pointsman.config import Config, GuidanceSpec, TiersSpec
 from pointsman.config.shapes import LedgerSpec, state_file
 from pointsman.gateway.setup import Setup
-from pointsman.gateway.upstream import connect
+from pointsman.gateway.upstream import Connections
 from pointsman.models.http import chat_models
 from pointsman.runtime import Runtime
 from pointsman.types import ModelSpec
@@ -25,6 +25,7 @@ class Builder:
         """Take the way to read the configuration."""
         self._load = load
         self._runtime: Runtime | None = None
+        self._connections = Connections()
 
     def __call__(self) -> Setup:
         """Read the configuration and return what to serve.
@@ -38,8 +39,8 @@ class Builder:
         else:
             policy = build_policy(config)
             self._runtime.replace(build_engine(policy), build_questions(policy))
-        self._runtime.ask = build_ask(config)
-        return Setup(self._runtime, config.models, config.upstreams, config.server)
+        self._runtime.ask = build_ask(config, self._connections)
+        return Setup(self._runtime, config.models, config.upstreams, config.server, self._connections)
 
     def close(self) -> None:
         """Write what waits and close the stores."""
@@ -47,12 +48,12 @@ class Builder:
             self._runtime.close()
 
 
-def build_ask(config: Config) -> Ask:
+def build_ask(config: Config, connections: Connections) -> Ask:
     """Return what answers the needs of decisions: the model named for verification, or nobody."""
     verify = config.tiers.verify
     if verify is None:
         return ask_nobody
-    return ask_models(chat_models(config.models, config.upstreams, connect), default=verify.model)
+    return ask_models(chat_models(config.models, config.upstreams, connections), default=verify.model)
 
 
 def demo_config() -> Config:

@@ -1,107 +1,317 @@
-"""An upstream on the network, behind the one-method seam."""
+"""An HTTP/1.1 client for upstreams: httptools parses, asyncio carries, this keeps connections and time.
+
+It does what a gateway needs and nothing else: POST, keep-alive, TLS, streamed answers. Why not a library:
+docs/decisions/0070, with the figures of two.
+"""
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import NoReturn
+import asyncio
+import ssl
+from collections import deque
+from typing import Final, cast
+from urllib.parse import urlsplit
 
-from pyreqwest.client import Client, ClientBuilder
-from pyreqwest.exceptions import (
-    ConnectError,
-    ConnectTimeoutError,
-    PyreqwestError,
-    RequestTimeoutError,
-)
-from pyreqwest.http import Url
-from pyreqwest.request import StreamRequest
-from pyreqwest.response import Response
+import httptools
 
-from pointsman.errors import UpstreamError, UpstreamTimeout, UpstreamUnavailable
-from pointsman.upstreams import Call, Exchange, UpstreamSpec
+from pointsman.errors import ConfigError, UpstreamError, UpstreamTimeout, UpstreamUnavailable
+from pointsman.upstreams import Call, Exchange, Headers, UpstreamSpec
 
 __all__ = ["HttpClient"]
 
+#: Bytes waiting for a slow caller before the upstream is told to wait too: what uvicorn holds for a socket.
+_HIGH_WATER: Final = 64 << 10
+#: Seconds a connection may lie idle before it is not trusted any more; common servers close after 60 or 75.
+_IDLE: Final = 50.0
+#: Timeouts are looked at together, four times per shortest one and at least twice a second.
+_SWEEPS: Final = 4
+_SWEEP_EVERY: Final = 0.5
+
 
 class HttpClient:
-    """An upstream on the network, with a pool of connections of its own.
+    """One upstream on the network, with connections of its own.
 
-    Redirects are not followed: upstream addresses come from the configuration alone.
+    Redirects are not followed and no proxy is used: the configuration alone says where requests go.
     """
 
     def __init__(self, spec: UpstreamSpec) -> None:
-        times = spec.timeouts
-        self._base = spec.base_url.rstrip("/")
-        self._urls: dict[str, Url] = {}
-        self._client: Client = (
-            ClientBuilder()
-            .connect_timeout(timedelta(seconds=times.connect))
-            .read_timeout(timedelta(seconds=times.first_byte))
-            .timeout(timedelta(seconds=times.total))
-            .follow_redirects(False)  # noqa: FBT003 - the library's names
-            .referer(False)  # noqa: FBT003
-            .gzip(False)  # noqa: FBT003 - bytes pass as they are
-            .brotli(False)  # noqa: FBT003
-            .zstd(False)  # noqa: FBT003
-            .deflate(False)  # noqa: FBT003
-            .http1_lower_case_headers()
-            .build()
-        )
+        """Prepare to connect; nothing is sent yet.
+
+        Raises:
+            ConfigError: the address is not an HTTP address.
+        """
+        url = urlsplit(spec.base_url)
+        if url.scheme not in {"http", "https"} or not url.hostname:
+            raise ConfigError(f'upstream "{spec.name}": base_url must begin with http:// or https://')
+        self._host = url.hostname
+        self._tls = ssl.create_default_context() if url.scheme == "https" else None
+        self._port = url.port or (443 if self._tls else 80)
+        self._base = url.path.rstrip("/").encode()
+        self._host_line = b" HTTP/1.1\r\nhost: " + url.netloc.rpartition("@")[2].encode("idna") + b"\r\n"
+        self._times = spec.timeouts
+        self._idle: deque[_Connection] = deque()
+        self._active: set[_Answer] = set()
+        self._sweep: asyncio.TimerHandle | None = None
+        self._closed = False
 
     async def send(self, call: Call) -> Exchange:
         """See ``UpstreamClient``."""
-        request = (
-            self._client.post(self._url(call.path))
-            .headers(call.headers)
-            .body_bytes(call.body)
-            .build_streamed()
-        )
+        request = self._encode(call)
+        connection = self._kept()
+        if connection is not None:
+            answer = self._begin(connection, request)
+            try:
+                return await self._head(answer)
+            except _Stale:  # closed by the upstream while it lay idle: nobody has seen the request
+                pass
+        return await self._head(self._begin(await self._connect(), request))
+
+    def close(self) -> None:
+        """See ``UpstreamClient``."""
+        self._closed = True
+        while self._idle:
+            self._idle.pop().transport.close()
+
+    def _encode(self, call: Call) -> bytes:
+        parts = [b"POST ", self._base, call.path, self._host_line]
+        for name, value in call.headers:
+            parts += (name, b": ", value, b"\r\n")
+        parts += (b"content-length: %d\r\n\r\n" % len(call.body), call.body)
+        return b"".join(parts)
+
+    def _kept(self) -> _Connection | None:
+        """Return the connection used last, if one can still be trusted."""
+        loop = asyncio.get_running_loop()
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.loop is not loop or connection.transport.is_closing():
+                continue  # whoever asks from one loop after another gets no connection of the last
+            if loop.time() - connection.idle_since < _IDLE:
+                return connection
+            connection.transport.close()
+        return None
+
+    async def _connect(self) -> _Connection:
+        loop = asyncio.get_running_loop()
         try:
-            response = await request.__aenter__()
-        except PyreqwestError as error:
-            _raise(error)
-        return _HttpExchange(request, response)
+            async with asyncio.timeout(self._times.connect):
+                _, connection = await loop.create_connection(
+                    lambda: _Connection(self, loop), self._host, self._port, ssl=self._tls
+                )
+        except TimeoutError:
+            raise UpstreamUnavailable("the upstream did not accept a connection in time") from None
+        except OSError:  # its text names the address
+            raise UpstreamUnavailable("the upstream cannot be reached") from None
+        return connection
 
-    def _url(self, path: str) -> Url | str:
-        """Parse the few addresses there are once; one with a query is the caller's and not kept."""
-        if "?" in path:
-            return self._base + path
-        url = self._urls.get(path)
-        if url is None:
-            url = self._urls[path] = Url(self._base + path)
-        return url
+    def _begin(self, connection: _Connection, request: bytes) -> _Answer:
+        answer = connection.begin(request)
+        self._active.add(answer)
+        if self._sweep is None:
+            self._plan_sweep(connection.loop)
+        return answer
+
+    async def _head(self, answer: _Answer) -> _Answer:
+        try:
+            while not answer.status:
+                await answer.wait()
+        except BaseException:
+            answer.close()
+            raise
+        return answer
+
+    def release(self, connection: _Connection, *, reusable: bool) -> None:
+        """Take a connection back when its answer is whole."""
+        if reusable and not self._closed and not connection.transport.is_closing():
+            connection.idle_since = connection.loop.time()
+            self._idle.append(connection)
+        else:
+            connection.transport.close()
+
+    def forget(self, answer: _Answer) -> None:
+        """Stop timing an answer."""
+        self._active.discard(answer)
+
+    def _plan_sweep(self, loop: asyncio.AbstractEventLoop) -> None:
+        shortest = min(self._times.first_byte, self._times.total)
+        self._sweep = loop.call_later(min(shortest / _SWEEPS, _SWEEP_EVERY), self._sweep_now, loop)
+
+    def _sweep_now(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Fail what is overdue. One timer for all requests, because a timer for each costs each."""
+        now = loop.time()
+        for answer in tuple(self._active):
+            if now - answer.heard > self._times.first_byte or now - answer.started > self._times.total:
+                answer.fail(UpstreamTimeout("the upstream did not answer in time"))
+        self._sweep = None
+        if self._active:
+            self._plan_sweep(loop)
 
 
-class _HttpExchange:
-    __slots__ = ("_body", "_request", "_response", "headers", "status")
+class _Stale(UpstreamError):
+    """A kept connection was closed before any of an answer came."""
 
-    def __init__(self, request: StreamRequest, response: Response) -> None:
-        self._request = request
-        self._response = response
-        self._body = response.body_reader
-        self.status = response.status
-        self.headers = tuple(response.headers.items())
+
+class _Answer:
+    """An ``Exchange``: what the parser of a connection has found so far."""
+
+    __slots__ = ("_chunks", "_client", "_connection", "_error", "_loop", "_paused", "_size", "_waiter",
+                 "done", "headers", "heard", "started", "status")  # fmt: skip
+
+    def __init__(self, client: HttpClient, connection: _Connection, loop: asyncio.AbstractEventLoop) -> None:
+        self._client = client
+        self._connection: _Connection | None = connection
+        self._loop = loop
+        self._chunks: list[bytes] = []
+        self._size = 0
+        self._paused = False
+        self._error: UpstreamError | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self.status = 0
+        self.headers: Headers = ()
+        self.started = self.heard = loop.time()
+        self.done = False
+
+    async def wait(self) -> None:
+        """Wait until something has happened."""
+        if self._error is not None:
+            raise self._error
+        self._waiter = self._loop.create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+        if self._error is not None:
+            raise self._error
+
+    async def next(self) -> bytes:
+        while not self._chunks:
+            if self.done:
+                return b""
+            await self.wait()
+        chunks = self._chunks
+        self._chunks, self._size = [], 0
+        if self._paused and self._connection is not None:
+            self._paused = False
+            self._connection.transport.resume_reading()
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     async def read(self) -> bytes:
+        first = await self.next()
+        if self.done and not self._chunks:
+            return first
+        parts = [first]
+        while part := await self.next():
+            parts.append(part)
+        return b"".join(parts)
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.answer = None
+            self._connection.transport.abort()
+            self._connection = None
+            self._client.forget(self)
+
+    def take(self, data: bytes) -> None:
+        """Keep a part of the body (from the parser)."""
+        self._chunks.append(data)
+        self._size += len(data)
+        if self._size > _HIGH_WATER and not self._paused and self._connection is not None:
+            self._paused = True
+            self._connection.transport.pause_reading()
+
+    def finish(self) -> None:
+        """The answer is whole (from the parser)."""
+        self.done = True
+        if self._paused and self._connection is not None:
+            self._connection.transport.resume_reading()
+        self._connection = None
+        self._client.forget(self)
+        self.wake()
+
+    def fail(self, error: UpstreamError) -> None:
+        """The answer will not become whole."""
+        self._error = error
+        self.close()
+        self.wake()
+
+    def wake(self) -> None:
+        """Let whoever waits look again."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+class _Connection(asyncio.Protocol):
+    """One connection. Its methods are called by the transport and by the parser."""
+
+    __slots__ = ("_client", "_headers", "_parser", "_was_used", "answer", "idle_since", "loop", "transport")
+
+    transport: asyncio.Transport
+
+    def __init__(self, client: HttpClient, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.answer: _Answer | None = None
+        self.idle_since = 0.0
+        self._client = client
+        self._parser = httptools.HttpResponseParser(self)
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._was_used = False
+
+    def begin(self, request: bytes) -> _Answer:
+        """Send a request; the answer fills as it arrives."""
+        self.answer = _Answer(self._client, self, self.loop)
+        self.transport.write(request)
+        return self.answer
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's is one without inheriting from it
+
+    def data_received(self, data: bytes) -> None:
+        answer = self.answer
+        if answer is None:
+            self.transport.close()  # nobody asked
+            return
+        answer.heard = self.loop.time()
         try:
-            return bytes(await self._response.bytes())
-        except PyreqwestError as error:
-            _raise(error)
+            self._parser.feed_data(data)
+        except httptools.HttpParserError:
+            answer.fail(UpstreamError("the upstream did not answer in HTTP"))
+            return
+        answer.wake()
 
-    async def next(self) -> bytes | None:
-        try:
-            chunk = await self._body.read_chunk()
-        except PyreqwestError as error:
-            _raise(error)
-        return None if chunk is None else bytes(chunk)
+    def connection_lost(self, exc: Exception | None) -> None:
+        answer = self.answer
+        if answer is None:
+            return
+        if exc is None and answer.status and not _says_where_it_ends(answer.headers):
+            answer.finish()  # such an answer ends with its connection
+        elif self._was_used and not answer.status:
+            answer.fail(_Stale("the connection had been closed"))
+        else:
+            answer.fail(UpstreamError("the connection to the upstream broke off"))
 
-    async def close(self) -> None:
-        await self._request.__aexit__(None, None, None)
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        headers, self._headers = self._headers, []
+        status = self._parser.get_status_code()
+        if self.answer is not None and status >= 200:  # before that, only a word that it is at work
+            self.answer.headers = headers
+            self.answer.status = status
+
+    def on_body(self, data: bytes) -> None:
+        if self.answer is not None:
+            self.answer.take(data)
+
+    def on_message_complete(self) -> None:
+        answer = self.answer
+        if answer is None or not answer.status:
+            return
+        self.answer = None
+        self._was_used = True
+        self._client.release(self, reusable=self._parser.should_keep_alive())
+        answer.finish()
 
 
-def _raise(error: PyreqwestError) -> NoReturn:
-    """Raise the error in our words: the library's name the address, which may hold a secret."""
-    if isinstance(error, (ConnectError, ConnectTimeoutError)):
-        raise UpstreamUnavailable("the upstream cannot be reached") from None
-    if isinstance(error, RequestTimeoutError):
-        raise UpstreamTimeout("the upstream did not answer in time") from None
-    raise UpstreamError("the connection to the upstream broke off") from None
+def _says_where_it_ends(headers: Headers) -> bool:
+    return any(name in {b"content-length", b"transfer-encoding"} for name, _ in headers)

@@ -7,15 +7,15 @@ without a key.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 import msgspec
 
 from pointsman.gateway.wire import WIRES, Body, Fault, Reply, Wire
 from pointsman.text import turn_from_body
-from pointsman.types import Role, Turn
-from pointsman.upstreams import Call, Exchange
+from pointsman.types import Role, Turn, WireFormat
+from pointsman.upstreams import Call, Exchange, Headers
 
 __all__ = ["LABEL", "DemoClient"]
 
@@ -24,8 +24,13 @@ LABEL: Final = "[Pointsman demo upstream: no model was called]"
 
 _BY_PATH: Final = {wire.path: wire for wire in WIRES.values()}
 _ECHO: Final = 200  # characters of the person's words that are repeated
-_JSON: Final = (("content-type", "application/json"),)
-_EVENTS: Final = (("content-type", "text/event-stream"),)
+_JSON: Final = ((b"content-type", b"application/json"),)
+_EVENTS: Final = ((b"content-type", b"text/event-stream"),)
+
+
+_NOT_FOUND: Final = WIRES[WireFormat.CHAT].error(
+    Fault(404, "the demo upstream has no such path", "not_found")
+)
 
 
 class DemoClient:
@@ -33,21 +38,24 @@ class DemoClient:
 
     async def send(self, call: Call) -> Exchange:
         """Answer at once."""
-        path = call.path.partition("?")[0]
+        path = call.path.partition(b"?")[0]
         wire = _BY_PATH.get(path)
         if wire is None:
-            return _Answered(404, _JSON, (_not_found(path),))
+            return _Answered(404, _JSON, (_NOT_FOUND,))
         body = Body(call.body)
         reply = answer(wire, body)
         if body.is_true("stream"):
             return _Answered(200, _EVENTS, wire.answer_events(reply))
         return _Answered(200, _JSON, (wire.answer(reply),))
 
+    def close(self) -> None:
+        """There is nothing to close."""
+
 
 class _Answered:
     """An answer that is already there."""
 
-    def __init__(self, status: int, headers: tuple[tuple[str, str], ...], parts: Any) -> None:
+    def __init__(self, status: int, headers: Headers, parts: Iterable[bytes]) -> None:
         self.status = status
         self.headers = headers
         self._parts: Iterator[bytes] = iter(parts)
@@ -55,10 +63,10 @@ class _Answered:
     async def read(self) -> bytes:
         return b"".join(self._parts)
 
-    async def next(self) -> bytes | None:
-        return next(self._parts, None)
+    async def next(self) -> bytes:
+        return next(self._parts, b"")
 
-    async def close(self) -> None:
+    def close(self) -> None:
         self._parts = iter(())
 
 
@@ -112,8 +120,3 @@ def _wanted_tool(body: Body, turn: Turn) -> str:
     if named:
         return named
     return turn.tools[0] if choice.type in {"any", "required"} else ""
-
-
-def _not_found(path: str) -> bytes:
-    wire = next(iter(WIRES.values()))
-    return wire.error(Fault(404, f"the demo upstream has no {path}", "not_found"))

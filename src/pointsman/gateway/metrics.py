@@ -1,16 +1,40 @@
-"""What ``/metrics`` shows. Children are looked up by label once and kept: 0.5 µs an increment."""
+"""What ``/metrics`` shows.
+
+Counted in plain numbers, and put into Prometheus' shape when somebody looks: an increment costs 0.1 µs, a
+cached child of a ``prometheus_client`` counter 0.6, and every request makes seven.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from itertools import accumulate
+from typing import Final, NamedTuple
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from pointsman.decision import Decision
-from pointsman.gateway.wire import Usage
+from pointsman.ledger.port import Attempt
 
 __all__ = ["Metrics"]
+
+
+class _Counter(NamedTuple):
+    help: str
+    labels: tuple[str, ...]
+
+
+_COUNTERS: Final = {
+    "requests": _Counter("Requests answered.", ("format", "status")),
+    "decisions": _Counter("Decisions.", ("tier", "stage")),
+    "abstained": _Counter("Parts of decisions that failed open.", ("reason",)),
+    "attempts": _Counter("Tries of an upstream.", ("upstream", "model", "result")),
+    "tokens": _Counter("Tokens as upstreams reported them.", ("model", "kind")),
+    "disconnects": _Counter("Requests whose caller went away.", ()),
+    "reloads": _Counter("Configurations read again.", ("result",)),
+}
 
 #: Seconds. A decision takes tens of microseconds; one that asked a model, up to its timeout.
 _OVERHEAD: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.01, 0.05, 0.25, 1.0)
@@ -18,75 +42,89 @@ _OVERHEAD: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.01, 0.05, 0.25, 1.
 _FIRST_BYTE: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 
 
-class Metrics:
-    """Counters of one gateway. Labels come from the configuration only, so their number is bounded."""
+class _Histogram:
+    __slots__ = ("bounds", "counts", "sum")
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.sum = 0.0
+
+    def observe(self, value: float) -> None:
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.sum += value
+
+    def buckets(self) -> list[tuple[str, float]]:
+        ends = [*map(str, self.bounds), "+Inf"]
+        return list(zip(ends, map(float, accumulate(self.counts)), strict=True))
+
+
+class Metrics(Collector):
+    """Counts of one gateway. Labels come from the configuration alone, so their number is bounded."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        self._requests = self._counter("requests", "Requests answered.", "format", "status")
-        self._decisions = self._counter("decisions", "Decisions by tier and stage.", "tier", "stage")
-        self._abstained = self._counter("abstained", "Parts of decisions that failed open.", "reason")
-        self._attempts = self._counter("attempts", "Tries of an upstream.", "upstream", "model", "result")
-        self._tokens = self._counter("tokens", "Tokens as upstreams reported them.", "model", "kind")
-        self.disconnects = self._counter("disconnects", "Requests whose caller went away.")
-        self.reloads = self._counter("reloads", "Configurations read again.", "result")
-        self.overhead = Histogram(
-            "pointsman_overhead_seconds",
-            "From arrival of a request to its first attempt.",
-            registry=self.registry,
-            buckets=_OVERHEAD,
-        )
-        self._first_byte = Histogram(
-            "pointsman_first_byte_seconds",
-            "From an attempt to the first byte of its answer.",
-            ("upstream",),
-            registry=self.registry,
-            buckets=_FIRST_BYTE,
-        )
-        self._children: dict[tuple[str, ...], Callable[[float], None]] = {}
+        self.overhead = _Histogram(_OVERHEAD)
+        self._first_byte: dict[str, _Histogram] = {}
+        self._counts: dict[tuple[str, ...], float] = {("disconnects",): 0}
+        self._gauges: dict[str, tuple[str, Callable[[], float]]] = {}
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+
+    def count(self, *key: str, by: float = 1) -> None:
+        """Add to a counter: its name, then its labels."""
+        self._counts[key] = self._counts.get(key, 0) + by
 
     def gauge(self, name: str, help_text: str, read: Callable[[], float]) -> None:
         """Add a gauge that is read when somebody looks."""
-        Gauge(f"pointsman_{name}", help_text, registry=self.registry).set_function(read)
-
-    def request(self, wire: str, status: int) -> None:
-        """Count a request answered."""
-        self._add(1, self._requests, "requests", wire, f"{status // 100}xx")
+        self._gauges[name] = help_text, read
 
     def decision(self, decision: Decision) -> None:
         """Count a decision."""
         tier = decision.tier
-        self._add(
-            1, self._decisions, "decisions", tier.tier if tier else "none", tier.stage if tier else "none"
-        )
+        self.count("decisions", tier.tier if tier else "none", tier.stage if tier else "none")
         for reason in decision.abstained:
-            self._add(1, self._abstained, "abstained", reason.code)
+            self.count("abstained", reason.code)
 
-    def attempt(self, upstream: str, model: str, result: str, first_byte: float | None) -> None:
-        """Count an attempt; ``result`` is "ok" or a class of failure."""
-        self._add(1, self._attempts, "attempts", upstream, model, result)
-        if first_byte is not None:
-            self._add(first_byte, self._first_byte, "first_byte", upstream)
-
-    def tokens(self, model: str, usage: Usage) -> None:
-        """Count the tokens of an answer."""
-        if usage.input:
-            self._add(usage.input, self._tokens, "tokens", model, "input")
-        if usage.cached:
-            self._add(usage.cached, self._tokens, "tokens", model, "cached")
-        if usage.output:
-            self._add(usage.output, self._tokens, "tokens", model, "output")
+    def attempt(self, attempt: Attempt) -> None:
+        """Count an attempt."""
+        model = attempt.model
+        self.count("attempts", attempt.upstream, model, attempt.error or "ok")
+        if attempt.first_byte_ms is not None:
+            first_byte = self._first_byte.get(attempt.upstream)
+            if first_byte is None:
+                first_byte = self._first_byte[attempt.upstream] = _Histogram(_FIRST_BYTE)
+            first_byte.observe(attempt.first_byte_ms / 1e3)
+        if attempt.input_tokens:
+            self.count("tokens", model, "input", by=attempt.input_tokens)
+        if attempt.cached_tokens:
+            self.count("tokens", model, "cached", by=attempt.cached_tokens)
+        if attempt.output_tokens:
+            self.count("tokens", model, "output", by=attempt.output_tokens)
 
     def page(self) -> bytes:
         """Return the page for Prometheus."""
-        return generate_latest(self.registry)
+        return generate_latest(self._registry)
 
-    def _counter(self, name: str, help_text: str, *labels: str) -> Counter:
-        return Counter(f"pointsman_{name}", help_text, labels, registry=self.registry)
-
-    def _add(self, amount: float, metric: Counter | Histogram, *key: str) -> None:
-        add = self._children.get(key)
-        if add is None:
-            child = metric.labels(*key[1:])
-            add = self._children[key] = child.inc if isinstance(child, Counter) else child.observe
-        add(amount)
+    def collect(self) -> Iterator[Metric]:
+        """Yield everything in Prometheus' shape (``prometheus_client.registry.Collector``)."""
+        for name, (text, labels) in _COUNTERS.items():
+            family = CounterMetricFamily(f"pointsman_{name}", text, labels=labels)
+            for key, value in list(self._counts.items()):
+                if key[0] == name:
+                    family.add_metric(key[1:], value)
+            yield family
+        for name, (text, read) in self._gauges.items():
+            yield GaugeMetricFamily(f"pointsman_{name}", text, value=read())
+        overhead = HistogramMetricFamily(
+            "pointsman_overhead_seconds", "From arrival of a request to its first attempt."
+        )
+        overhead.add_metric((), self.overhead.buckets(), self.overhead.sum)
+        yield overhead
+        first = HistogramMetricFamily(
+            "pointsman_first_byte_seconds",
+            "From an attempt to the first byte of its answer.",
+            labels=("upstream",),
+        )
+        for upstream, histogram in list(self._first_byte.items()):
+            first.add_metric((upstream,), histogram.buckets(), histogram.sum)
+        yield first

@@ -65,7 +65,9 @@ class Pages:
         self.app = Starlette(routes=routes, exception_handlers={404: self._missing, 405: self._missing})
 
     async def _root(self, _: Request) -> Response:
-        return _json({"name": "pointsman", "endpoints": sorted(f"/v1{wire.path}" for wire in WIRES.values())})
+        return _json(
+            {"name": "pointsman", "endpoints": sorted(f"/v1{wire.path.decode()}" for wire in WIRES.values())}
+        )
 
     async def _live(self, _: Request) -> Response:
         return _json({"status": "ok"})

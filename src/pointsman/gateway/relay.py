@@ -73,7 +73,7 @@ async def _stream(request: Request, answer: Answer, send: Send) -> None:
                 last.append(block)
                 await send({"type": "http.response.body", "body": block, "more_body": True})
             chunk = await receive()
-            if chunk is None:
+            if not chunk:
                 break
             block, pending = sse.whole(pending, chunk)
             if len(pending) > _LONGEST_EVENT:
@@ -85,7 +85,7 @@ async def _stream(request: Request, answer: Answer, send: Send) -> None:
         attempt.over(exchange.status, "disconnect")
         raise
     finally:
-        await exchange.close()
+        exchange.close()
     await _end(request, answer, [answer.first, *last], pending, error, send)
 
 
@@ -128,7 +128,7 @@ async def _fail(request: Request, failure: Failure, sent: Headers, send: Send) -
     return status
 
 
-def _their_words(wire: Wire, failure: Failure, secret: str) -> bytes:
+def _their_words(wire: Wire, failure: Failure, secret: bytes) -> bytes:
     """Return the upstream's own error when it has the format's shape; it explains better than we can."""
-    body = failure.body.replace(secret.encode(), b"***") if secret else failure.body
+    body = failure.body.replace(secret, b"***") if secret else failure.body
     return body if wire.is_error(body) else b""

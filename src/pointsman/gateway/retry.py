@@ -5,8 +5,9 @@ from __future__ import annotations
 import email.utils
 import random
 import time
-from collections.abc import Sequence
 from typing import Final
+
+from pointsman.upstreams import Headers
 
 __all__ = ["backoff", "is_ours", "is_worth_retrying", "retry_after"]
 
@@ -39,19 +40,19 @@ def backoff(tries: int) -> float:
     return pause * random.uniform(0.5, 1.0)
 
 
-def retry_after(headers: Sequence[tuple[str, str]]) -> float | None:
+def retry_after(headers: Headers) -> float | None:
     """Return the seconds an upstream asks to wait; None when it does not say.
 
     ``retry-after-ms`` is OpenAI's; ``retry-after`` holds seconds or a date (RFC 9110, section 10.2.3).
     """
     asked = dict(headers)
     try:
-        if milliseconds := asked.get("retry-after-ms"):
+        if milliseconds := asked.get(b"retry-after-ms"):
             return max(float(milliseconds) / 1000, 0.0)
-        value = asked.get("retry-after")
-        if value is None:
+        value = asked.get(b"retry-after", b"").decode("latin-1").strip()
+        if not value:
             return None
-        if value.strip().replace(".", "", 1).isdigit():
+        if value.replace(".", "", 1).isdigit():
             return float(value)
         return max(email.utils.parsedate_to_datetime(value).timestamp() - time.time(), 0.0)
     except (ValueError, OverflowError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -100,6 +101,11 @@ class Server(uvicorn.Server):
             if watching is not None:
                 watching.cancel()
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Let open answers finish, then close what is kept open towards upstreams."""
+        await super().shutdown(sockets)
+        self._gateway.setup.connections.close()
+
     async def _keep_current(self) -> None:
         hung_up = asyncio.Event()
         if hasattr(signal, "SIGHUP"):
@@ -123,12 +129,12 @@ class Server(uvicorn.Server):
             check_bind(setup.server)
         except PointsmanError as error:
             log.error("the configuration is wrong, the old one stays: %s", error.message)  # noqa: TRY400
-            self._gateway.metrics.reloads.labels("failed").inc()
+            self._gateway.metrics.count("reloads", "failed")
             return False
         if (setup.server.host, setup.server.port) != (self.config.host, self.config.port):
             log.warning("host and port take effect at the next start")
         self._gateway.replace(setup)
-        self._gateway.metrics.reloads.labels("done").inc()
+        self._gateway.metrics.count("reloads", "done")
         log.info("configuration read again")
         return True
 

@@ -54,15 +54,12 @@ def named_session(headers: Mapping[bytes, bytes], body: Body) -> str:
 def fingerprint(turn: Turn) -> str:
     """Return a session for a turn that names none: its tools, system text and first user message.
 
-    All three come again with every request of a conversation; cache markers, which move, are left out by
-    the history's digest.
+    All three come again with every request of a conversation. Only texts count: cache markers move.
     """
-    history = turn.history
-    first = next((i for i in range(len(history)) if history[i].role is Role.USER), len(history) - 1)
-    start = hashlib.blake2b("\x00".join((turn.system, *turn.tools)).encode("utf-8", "surrogatepass"))
-    start.update(history.digest(first + 1))
-    return "f-" + start.hexdigest()[:24]
+    first = next((message.texts for message in turn.history if message.role is Role.USER), ())
+    start = "\x00".join((turn.system, *turn.tools, *first)).encode("utf-8", "surrogatepass")
+    return "f-" + hashlib.blake2b(start, digest_size=12).hexdigest()
 
 
 def _digest(value: bytes) -> str:
-    return "s-" + hashlib.blake2b(value).hexdigest()[:24]
+    return "s-" + hashlib.blake2b(value, digest_size=12).hexdigest()

@@ -8,6 +8,7 @@ from typing import Protocol
 import msgspec
 
 from pointsman.decision import Decision
+from pointsman.gateway.upstream import Connections
 from pointsman.ledger.port import Ledger
 from pointsman.types import ModelSpec, Turn
 from pointsman.upstreams import ServerSpec, UpstreamSpec
@@ -42,4 +43,5 @@ class Setup(msgspec.Struct, frozen=True):
     models: Mapping[str, ModelSpec]
     upstreams: Mapping[str, UpstreamSpec]
     server: ServerSpec = ServerSpec()
+    connections: Connections = msgspec.field(default_factory=Connections)
     command: RouterCommand | None = None  # None: "/router" is a message like any other

@@ -1,24 +1,42 @@
-"""An upstream while serving: its client and its breaker."""
+"""An upstream while serving: its client, its breaker, and the headers that prove who we are."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
+
+import msgspec
 
 from pointsman.gateway.breaker import Breaker
 from pointsman.gateway.client import HttpClient
 from pointsman.gateway.demo import DemoClient
-from pointsman.types import ModelSpec
-from pointsman.upstreams import DEMO_URL, UpstreamClient, UpstreamSpec
+from pointsman.types import ModelSpec, WireFormat
+from pointsman.upstreams import DEMO_URL, UpstreamClient, UpstreamSpec, credentials
 
-__all__ = ["Connect", "Target", "Upstream", "connect", "targets"]
-
-Connect = Callable[[UpstreamSpec], UpstreamClient]
+__all__ = ["Connections", "Target", "Upstream", "targets"]
 
 
-def connect(spec: UpstreamSpec) -> UpstreamClient:
-    """Return the client for an upstream."""
-    return DemoClient() if spec.base_url == DEMO_URL else HttpClient(spec)
+class Connections:
+    """One client for each upstream, shared by callers' requests and questions of our own."""
+
+    def __init__(self) -> None:
+        self._clients: dict[UpstreamSpec, UpstreamClient] = {}
+
+    def __call__(self, spec: UpstreamSpec) -> UpstreamClient:
+        """Return the client of an upstream."""
+        client = self._clients.get(spec)
+        if client is None:
+            client = self._clients[spec] = DemoClient() if spec.base_url == DEMO_URL else HttpClient(spec)
+        return client
+
+    def keep_only(self, specs: Collection[UpstreamSpec]) -> None:
+        """Close the clients of upstreams that are configured no more, or otherwise."""
+        for spec in self._clients.keys() - set(specs):
+            self._clients.pop(spec).close()
+
+    def close(self) -> None:
+        """Close all clients."""
+        self.keep_only(())
 
 
 class Upstream:
@@ -28,7 +46,11 @@ class Upstream:
         self.spec = spec
         self.client = client
         self.breaker = Breaker()
-        self.secret = spec.key.reveal() if spec.key else ""
+        self.secret = spec.key.reveal().encode() if spec.key else b""
+        #: The headers that every request of a format carries.
+        self.headers = {
+            wire: [(b"content-type", b"application/json"), *credentials(spec, wire)] for wire in WireFormat
+        }
 
 
 class Target(NamedTuple):
@@ -36,12 +58,13 @@ class Target(NamedTuple):
 
     model: ModelSpec
     upstream: Upstream
+    id: bytes  # what the upstream calls it, as JSON
 
 
 def targets(
     models: Mapping[str, ModelSpec],
     specs: Mapping[str, UpstreamSpec],
-    connect: Connect,
+    connect: Callable[[UpstreamSpec], UpstreamClient],
     known: Mapping[str, Upstream],
 ) -> dict[str, Target]:
     """Return every model with its upstream; an upstream that did not change keeps connections and breaker."""
@@ -49,4 +72,7 @@ def targets(
         name: known[name] if name in known and known[name].spec == spec else Upstream(spec, connect(spec))
         for name, spec in specs.items()
     }
-    return {name: Target(model, upstreams[model.upstream]) for name, model in models.items()}
+    return {
+        name: Target(model, upstreams[model.upstream], msgspec.json.encode(model.id))
+        for name, model in models.items()
+    }

@@ -18,8 +18,8 @@ Body = Mapping[str, object]
 class Dialect(NamedTuple):
     """One request format. ``read`` raises ``msgspec.MsgspecError`` for what is not a reply."""
 
-    path: str
-    headers: tuple[tuple[str, str], ...]
+    path: bytes
+    headers: tuple[tuple[bytes, bytes], ...]
     write: Callable[[str, Prompt], Body]
     write_plain: Callable[[str, Prompt], Body]  # without what some reasoning models refuse
     read: Callable[[bytes], str]
@@ -88,8 +88,8 @@ def _read_messages(body: bytes) -> str:
 
 #: In order of preference, for an upstream that speaks several.
 DIALECTS: Final = {
-    WireFormat.CHAT: Dialect("/chat/completions", (), _chat, _chat_plain, _read_chat),
+    WireFormat.CHAT: Dialect(b"/chat/completions", (), _chat, _chat_plain, _read_chat),
     WireFormat.MESSAGES: Dialect(
-        "/messages", (("anthropic-version", "2023-06-01"),), _messages, _messages_plain, _read_messages
+        b"/messages", ((b"anthropic-version", b"2023-06-01"),), _messages, _messages_plain, _read_messages
     ),
 }

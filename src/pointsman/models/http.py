@@ -37,7 +37,7 @@ class HttpModel:
         wire = _wire(spec, upstream)
         self._dialect: Final[Dialect] = DIALECTS[wire]
         self._headers: Final = [
-            ("content-type", "application/json"),
+            (b"content-type", b"application/json"),
             *self._dialect.headers,
             *credentials(upstream, wire),
         ]
@@ -68,7 +68,7 @@ class HttpModel:
         try:
             return exchange.status, await _whole(exchange)
         finally:
-            await exchange.close()
+            exchange.close()
 
     def _check(self, status: int) -> None:
         name = f'model "{self._spec.name}"'
@@ -123,7 +123,7 @@ def _wire(spec: ModelSpec, upstream: UpstreamSpec) -> WireFormat:
 async def _whole(exchange: Exchange) -> bytes:
     parts: list[bytes] = []
     size = 0
-    while (part := await exchange.next()) is not None:
+    while part := await exchange.next():
         size += len(part)
         if size > MAX_REPLY:
             raise UpstreamError("the upstream sent more than a reply")

@@ -83,7 +83,7 @@ class Wire(Protocol):
         ...
 
     @property
-    def path(self) -> str:
+    def path(self) -> bytes:
         """Path of its endpoint below an upstream's ``base_url``."""
         ...
 

@@ -50,7 +50,7 @@ _decode_chunk: Final = msgspec.json.Decoder(_Chunk).decode
 class _ChatWire:
     format: Final = WireFormat.CHAT
     items: Final = "messages"
-    path: Final = "/chat/completions"
+    path: Final = b"/chat/completions"
 
     def usage(self, answer: bytes) -> Usage:
         return _usage(_decode_answer(answer).usage)

@@ -61,7 +61,7 @@ _decode_event: Final = msgspec.json.Decoder(_Event).decode
 class _MessagesWire:
     format: Final = WireFormat.MESSAGES
     items: Final = "messages"
-    path: Final = "/messages"
+    path: Final = b"/messages"
 
     def usage(self, answer: bytes) -> Usage:
         return _usage(_decode_answer(answer).usage, msgspec.Raw())

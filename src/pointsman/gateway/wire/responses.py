@@ -51,7 +51,7 @@ _decode_event: Final = msgspec.json.Decoder(_Event).decode
 class _ResponsesWire:
     format: Final = WireFormat.RESPONSES
     items: Final = "input"
-    path: Final = "/responses"
+    path: Final = b"/responses"
 
     def usage(self, answer: bytes) -> Usage:
         return _usage(_decode_answer(answer))
