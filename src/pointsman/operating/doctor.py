@@ -135,7 +135,8 @@ def _status(spec: UpstreamSpec) -> int:
     url = urlsplit(spec.base_url)
     connect = HTTPSConnection if url.scheme == "https" else HTTPConnection
     wire = WireFormat.CHAT if WireFormat.CHAT in spec.formats else WireFormat.MESSAGES
-    headers = {"anthropic-version": "2023-06-01", **dict(credentials(spec, wire))}
+    proof = {name.decode(): value.decode() for name, value in credentials(spec, wire)}
+    headers = {"anthropic-version": "2023-06-01", **proof}
     with closing(connect(url.hostname or "", url.port, timeout=PATIENCE)) as connection:
         connection.request("GET", f"{url.path.rstrip('/')}/models", headers=headers)
         return int(connection.getresponse().status)
