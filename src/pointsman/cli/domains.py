@@ -12,6 +12,7 @@ from pointsman.cli.output import print_json, read_lines
 from pointsman.domains import DomainSet, DomainTracker, default_domains, parse_domains
 from pointsman.errors import PointsmanError
 from pointsman.evaluation.domains import LabelledTurn, Report, evaluate
+from pointsman.models.encoders import load_encoder
 from pointsman.scanning import open_scanner
 
 __all__ = ["register"]
@@ -32,6 +33,9 @@ def register(app: typer.Typer) -> None:
 def evaluate_file(
     file: Annotated[Path, typer.Argument(help="Labelled turns, JSON lines; may be gzipped.")],
     domains: DomainsFile = None,
+    encoder: Annotated[
+        str, typer.Option(help="Compares turns without signals with examples: none, static, sentence.")
+    ] = "none",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Compare no memory, the seed's momentum as given, carry-on-null and the default on labelled dialogues.
@@ -44,7 +48,7 @@ def evaluate_file(
     if unknown:
         typer.echo(f"pointsman: no such domain: {', '.join(unknown)}; their turns count as wrong", err=True)
     scanner = open_scanner(known.signals())
-    reports = evaluate(turns, DomainTracker(known, scanner.table), scanner)
+    reports = evaluate(turns, DomainTracker(known, scanner.table, load_encoder(encoder)), scanner)
     if as_json:
         print_json(reports)
         return

@@ -25,7 +25,7 @@ from pointsman.domains.seed import (
     score_all_domains,
 )
 from pointsman.domains.tracker import DomainDecision, DomainTracker
-from pointsman.domains.values import Compound, DomainClass, DomainMemory, Part
+from pointsman.domains.values import Compound, DomainClass, DomainMemory, Part, Source
 
 __all__ = [
     "COMPOUND_KEY",
@@ -47,6 +47,7 @@ __all__ = [
     "EnrichmentPlan",
     "ModelProfile",
     "Part",
+    "Source",
     "apply_compound_momentum",
     "build_enrichment_plan",
     "default_domains",

@@ -10,12 +10,13 @@ import msgspec
 from pointsman.domains import narrate
 from pointsman.domains.data import DomainSet
 from pointsman.domains.enrichment import EnrichmentPlan, Texts, plan_enrichment
+from pointsman.domains.examples import ExampleMatcher
 from pointsman.domains.momentum import remember
 from pointsman.domains.profiles import PERMISSIVE, ModelProfile
-from pointsman.domains.scoring import Scorer
+from pointsman.domains.scoring import Reading, Scorer
 from pointsman.domains.values import Compound, DomainMemory, Outcome, Part
 from pointsman.evidence import SignalTable
-from pointsman.types import Evidence
+from pointsman.types import Encoder, Evidence
 
 __all__ = ["DomainDecision", "DomainTracker"]
 
@@ -76,15 +77,17 @@ def _part(part: Part) -> dict[str, Any]:
 class DomainTracker:
     """Decides the domains of a session's turns, one user message after the other."""
 
-    def __init__(self, domains: DomainSet, table: SignalTable) -> None:
+    def __init__(self, domains: DomainSet, table: SignalTable, encoder: Encoder | None = None) -> None:
         """Prepare for one domain set.
 
         Args:
             domains: the domains to tell apart.
             table: the signal table that scans the texts; must hold ``domains.signals()``.
+            encoder: compares messages without signals with the domains' examples; None: nothing does.
         """
         self.domains: Final = domains
         self._scorer = Scorer(domains, table)
+        self._examples = ExampleMatcher(domains, encoder) if encoder else None
         self._texts = Texts(domains)
         self._names = frozenset(domains.domains) | {""}
 
@@ -110,12 +113,18 @@ class DomainTracker:
         before = memory if self._knows(memory) else DomainMemory()
         if before.outcome and user_message_key and before.key == user_message_key:
             return self._decision(before.outcome, profile), before
-        outcome, after = remember(self._scorer.read(evidence), before, self.domains, user_message_key)
+        outcome, after = remember(self._read(evidence, before), before, self.domains, user_message_key)
         decision = self._decision(outcome, profile)
         if _log.isEnabledFor(logging.INFO):
             for line in narrate.lines(before, outcome, decision.enrichment_plan, profile):
                 _log.info("%s", line)
         return decision, after
+
+    def _read(self, evidence: Evidence, memory: DomainMemory) -> Reading:
+        reading = self._scorer.read(evidence)
+        if self._examples is None or reading.raw.primary.signals:
+            return reading
+        return self._examples.read(evidence.text, carrying=bool(memory.pair.primary)) or reading
 
     def _knows(self, memory: DomainMemory) -> bool:
         """False for a memory of domains that have since been taken out of the domain file."""
