@@ -11,7 +11,7 @@ from pointsman.domains import (
     parse_domains,
 )
 from pointsman.errors import LexiconError
-from pointsman.evidence import ReMatcher, Scanner, SignalTable
+from pointsman.evidence import PatternSet, ReMatcher, Scanner, SignalTable, build_matcher
 
 MINIMAL = """
 extends = "none"
@@ -59,8 +59,24 @@ def test_what_a_signal_matches(text: str, concepts: list[str]) -> None:
     assert found(parse_domains(MINIMAL), text) == concepts
 
 
-def test_spaces_in_a_phrase_are_any_spaces() -> None:
-    assert found(default_domains(), "look\n  into the matter") == ["investigation/investigate"]
+TEXTS = """
+investigate Oracle Corporation's credit risk
+ls -la /home/user/
+run `cat notes.md` and grep -r api src/
+Fix it!  The API times out; TypeError: no attribute
+change the timeout setting in config.yaml
+drwxr-xr-x 2 root root 4096 reports
+Write me a small python function, please
+CAFÉ crash-free, debug... e-mail
+""".strip().splitlines()
+
+
+def test_the_engines_read_the_same_domains() -> None:
+    """The fast engine against one ``re`` search per pattern."""
+    table = SignalTable(default_domains().signals())
+    fast, oracle = Scanner(table, build_matcher(PatternSet(table))), Scanner(table, ReMatcher(table))
+    for text in TEXTS:
+        assert fast.scan(text).hits == oracle.scan(text).hits, text
 
 
 def test_phrases_in_other_scripts() -> None:
@@ -143,6 +159,12 @@ IN_CONCEPT = 'my.toml:4: concept "x" of domain "law": '
         (CONCEPT + "x = ['']", IN_CONCEPT + "an empty phrase"),
         (CONCEPT + "x = '*'", IN_CONCEPT + "an empty phrase"),
         (CONCEPT + "x = {regex='a', substring='b'}", IN_CONCEPT + 'either "regex" or "substring"'),
+        (
+            CONCEPT + "x = {regex='a(?=b)'}",
+            IN_CONCEPT + "domains/law: pattern 'a(?=b)' cannot be used: it uses look-around",
+        ),
+        (CONCEPT + r"x = {regex='(a)\1'}", IN_CONCEPT),
+        (CONCEPT + "x = {regex='a*'}", IN_CONCEPT),
     ],
 )
 def test_mistakes_are_named_with_their_place(text: str, message: str) -> None:

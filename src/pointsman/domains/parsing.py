@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import resources
 from typing import Annotated, Final, Literal
@@ -15,7 +15,7 @@ import msgspec
 from pointsman.domains.data import CUE_GROUP, LEXICON, Concept, Domain, DomainSet
 from pointsman.domains.values import DomainClass
 from pointsman.errors import LexiconError
-from pointsman.evidence import Kind, Signal
+from pointsman.evidence import Kind, PatternSet, Signal, SignalTable
 
 __all__ = ["default_domains", "parse_domains"]
 
@@ -125,13 +125,17 @@ class _Reader:
     def _concept(self, domain: str, name: str, value: object) -> Concept:
         try:
             items = msgspec.convert(value if isinstance(value, list) else [value], _Items)
-            return Concept(name, tuple(_signal(domain, item) for item in items))
+            return Concept(name, _signals(domain, items))
         except ValueError as error:
-            raise LexiconError(
-                f'concept "{name}" of domain "{domain}": {error}',
-                place=self._at(name),
-                hint='write a phrase, { regex = "…" }, { substring = "…" }, or a list of these',
-            ) from error
+            reason, hint = (
+                str(error),
+                'write a phrase, { regex = "…" }, { substring = "…" }, or a list of these',
+            )
+        except LexiconError as error:
+            reason, hint = error.message, error.hint
+        raise LexiconError(
+            f'concept "{name}" of domain "{domain}": {reason}', place=self._at(name), hint=hint
+        )
 
     def _check_keys(self, table: Mapping[str, object], kind: str, where: str) -> None:
         for key in table:
@@ -147,27 +151,36 @@ class _Reader:
         return f"{self._place}:{self._text.count(chr(10), 0, found.start()) + 1}" if found else self._place
 
 
-def _signal(domain: str, item: str | _Pattern) -> Signal:
-    """A phrase is a mention of its words; with ``*`` at its end, of words that begin like the last one."""
-    if isinstance(item, _Pattern):
-        if bool(item.regex) == bool(item.substring):
-            raise ValueError('either "regex" or "substring", and not empty')
-        if item.regex:
-            return Signal(LEXICON, domain, item.regex, Kind.REGEX)
-        return Signal(LEXICON, domain, item.substring.lower(), Kind.SUBSTRING)
-    phrase, prefix = item.removesuffix("*").strip().lower(), item.endswith("*")
-    if not phrase:
-        raise ValueError("an empty phrase")
-    if phrase.isascii():
-        return Signal(LEXICON, domain, _mention(phrase, prefix=prefix), Kind.REGEX)
-    return Signal(LEXICON, domain, phrase, Kind.PREFIX if prefix else Kind.WORD)
+def _signals(domain: str, items: Iterable[str | _Pattern]) -> tuple[Signal, ...]:
+    """One signal for all single words of a concept, and one for each of its phrases and patterns."""
+    mentions, signals = [], []
+    for item in items:
+        word = item.removesuffix("*").strip().lower() if isinstance(item, str) else ""
+        if isinstance(item, _Pattern):
+            signals.append(_pattern(domain, item))
+        elif not word:
+            raise ValueError("an empty phrase")
+        elif word.isascii() and " " not in word:
+            mentions.append(re.escape(word) + ("[a-z]*" if item.endswith("*") else ""))
+        else:
+            signals.append(Signal(LEXICON, domain, word, Kind.PREFIX if item.endswith("*") else Kind.WORD))
+    if mentions:
+        signals.append(Signal(LEXICON, domain, _BEFORE + f"(?:{'|'.join(mentions)})" + _AFTER, Kind.REGEX))
+    return tuple(signals)
 
 
-def _mention(phrase: str, *, prefix: bool) -> str:
-    """A regular expression for whole words that are not part of a path, a file name or a package name.
+#: What stands around a word that is mentioned, not part of a path, a file name or a package name:
+#: ``cat debug.log`` asks for no debugging, and ``pip install python-dotenv`` for no Python. One expression
+#: for all words of a concept: one for each would take four times as long to compile (docs/decisions/0040).
+_BEFORE: Final = r"(?:^|[^\w./\\-])"
+_AFTER: Final = r"(?:$|[^\w/\\.-]|[.-](?:$|\W))"
 
-    ``cat debug.log`` asks for no debugging, and ``pip install python-dotenv`` for no Python.
-    """
-    words = r"\s+".join(map(re.escape, phrase.split()))
-    ending = "[a-z]*" if prefix else ""
-    return rf"(?:^|[^\w./\\-]){words}{ending}(?:$|[^\w/\\.-]|[.-](?:$|\W))"
+
+def _pattern(domain: str, item: _Pattern) -> Signal:
+    if bool(item.regex) == bool(item.substring):
+        raise ValueError('either "regex" or "substring", and not empty')
+    if item.regex:
+        signal = Signal(LEXICON, domain, item.regex, Kind.REGEX)
+        PatternSet(SignalTable([signal]))  # refuses what is not linear-time
+        return signal
+    return Signal(LEXICON, domain, item.substring.lower(), Kind.SUBSTRING)
