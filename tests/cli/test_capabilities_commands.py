@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from pointsman.cli import app
+from pointsman.upstreams import DEMO_URL
 
 EXAMPLE = str(Path(__file__).parents[2] / "examples" / "assistant.py")
 CAPABILITIES = [
@@ -149,3 +150,38 @@ def test_run_asks_before_it_sends() -> None:
     assert "did not allow send_mail" in refused.stdout
     sent = run("run", "Email Ida that I am late", "--app", EXAMPLE, "--yes", "--json")
     assert json.loads(sent.stdout)["capability_context_data"]["send_mail"]["value"] == "sent"
+
+
+def test_a_configured_model_is_asked(file: str, tmp_path: Path) -> None:
+    config = tmp_path / "pointsman.toml"
+    config.write_text(
+        f'[upstreams.demo]\nbase_url = "{DEMO_URL}"\n[models.small]\nupstream = "demo"\nid = "small"\n'
+    )
+    options = ("--capabilities", file, "--strategy", "llm", "--config", str(config))
+    result = run("select", *options, "--model", "small", lines=TASK)
+    assert result.exit_code == 0, result.exception
+    answer = json.loads(result.stdout)
+    # The demo upstream answers, but not what was asked for: that is no judgement.
+    assert answer["abstained"] == "unavailable: the answer is neither JSON nor yes or no"
+    assert 'no model "large"' in str(run("select", *options, "--model", "large", lines=TASK).exception)
+
+
+def test_fit_capabilities_writes_what_select_reads(file: str, tmp_path: Path) -> None:
+    tasks = tmp_path / "tasks.jsonl"
+    rows = [
+        {"task": f"is it raining in {town}", "capabilities": ["weather"]} for town in ("Rome", "Oslo", "Lima")
+    ]
+    rows += [{"task": f"write to {name}", "capabilities": ["mail"]} for name in ("Ida", "Ben", "Eva")]
+    rows += [{"task": f"paint the {thing}"} for thing in ("wall", "door", "roof")]
+    tasks.write_text("\n".join(map(json.dumps, rows)))
+    out = tmp_path / "calibration.json"
+    options = ("--capabilities", file, "--data", str(tasks), "--out", str(out))
+    table = run("fit", "capabilities", *options)
+    assert table.exit_code == 0, table.output
+    assert "9 tasks; calibration written to" in table.stdout
+    report = json.loads(run("fit", "capabilities", *options, "--json").stdout)
+    assert report["after"]["tasks"] == 9
+    selected = run(
+        "select", "--capabilities", file, "--strategy", "local", "--calibration", str(out), lines=TASK
+    )
+    assert "weather" in json.loads(selected.stdout)["selected"]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
+from pointsman.cli.fit_capabilities import capabilities
 from pointsman.cli.output import needs_extra, print_json
 from pointsman.evaluation.datasets import read_outcomes
 from pointsman.evaluation.features import Features
@@ -25,9 +26,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(fit, name="fit")
 
 
-@fit.callback()
-def _group() -> None:
-    """Keep ``tiers`` a command of its own while it is the only one."""
+fit.command()(capabilities)
 
 
 @fit.command()

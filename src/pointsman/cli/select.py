@@ -10,7 +10,7 @@ import msgspec
 import typer
 
 from pointsman.agent import answer_batches, load_capabilities
-from pointsman.asking import Ask, ask_nobody
+from pointsman.asking import Ask, ask_models, ask_nobody
 from pointsman.capabilities import (
     Calibration,
     LocalJudge,
@@ -20,9 +20,12 @@ from pointsman.capabilities import (
     Selector,
     Strategy,
 )
-from pointsman.cli.output import FAILED, json_line, read_lines
+from pointsman.cli.config import ConfigOption, config_file
+from pointsman.cli.output import FAILED, json_line, needs_extra, read_lines
+from pointsman.config.load import load
 from pointsman.errors import ConfigError
 from pointsman.models.encoders import load_encoder
+from pointsman.models.http import chat_models
 
 __all__ = ["register"]
 
@@ -60,6 +63,8 @@ def select(
     on_failure: Annotated[
         OnFailure, typer.Option(help="What stands in when a model cannot be asked.")
     ] = OnFailure.LOCAL,
+    model: Annotated[str, typer.Option(help="Configured model that judges what is unsure.")] = "",
+    config: ConfigOption = None,
 ) -> None:
     """Select capabilities: JSON lines {"id", "task"} in, {"id", "selected", "scores", …} out.
 
@@ -69,7 +74,8 @@ def select(
     judge = LocalJudge(registry, load_encoder(encoder), read_calibration(calibration))
     limit = SelectionPolicy().threshold if threshold is None else threshold
     policy = SelectionPolicy(strategy=strategy, threshold=limit, on_failure=on_failure)
-    if not asyncio.run(_lines(file, Selector(registry, judge, policy), ask_nobody)):
+    ask = _ask(model, config) if model else ask_nobody
+    if not asyncio.run(_lines(file, Selector(registry, judge, policy), ask)):
         raise typer.Exit(FAILED)
 
 
@@ -87,6 +93,16 @@ def read_calibration(file: Path | None) -> Calibration | None:
         raise ConfigError(f"cannot be read: {error.strerror or error}", place=str(file)) from error
     except msgspec.DecodeError as error:
         raise ConfigError(f"not JSON: {error}", place=str(file)) from error
+
+
+def _ask(model: str, config: Path | None) -> Ask:
+    """What asks the configured model."""
+    with needs_extra("gateway", needed_for="asking a model"):
+        from pointsman.gateway.upstream import Connections
+    loaded = load(config_file(config))
+    if model not in loaded.models:
+        raise ConfigError(f'no model "{model}"', hint=f"configured: {', '.join(loaded.models) or 'none'}")
+    return ask_models(chat_models(loaded.models, loaded.upstreams, Connections()), default=model)
 
 
 async def _lines(file: Path | None, selector: Selector, ask: Ask) -> bool:
