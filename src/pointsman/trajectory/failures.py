@@ -1,8 +1,8 @@
 """Did a call fail, is it the agent's to solve, and which failure is it?
 
 Only the Messages format says whether a tool failed. Elsewhere the text must tell, and a text that merely
-talks about errors (a log, a source file) must not: only how a result begins, and an exit status at either
-end, count.
+talks about errors (a log, a source file) must not: only how a result begins, how test runners and builds
+end, and an exit status at either end, count.
 """
 
 from __future__ import annotations
@@ -58,6 +58,25 @@ _EXIT_STATUS: Final = re.compile(
     r"|\bexited with (-?\d+)\b",
     re.IGNORECASE,
 )
+#: What programs say in one breath when the system refuses them: the whole of a short result.
+_SYSTEM_ERROR: Final = re.compile(
+    r"""\s*[\w.+/-]{1,80}:\s[^\n]{0,200}?(?:
+        no\ssuch\sfile\sor\sdirectory | permission\sdenied | operation\snot\spermitted | is\sa\sdirectory
+      | not\sa\sdirectory | command\snot\sfound | connection\srefused | cannot\saccess | can't\sopen
+      | (?:invalid|unrecognized|unknown)\s(?:option|argument|command)
+    )""",
+    re.IGNORECASE | re.VERBOSE,
+)
+#: How test runners and builds end when they failed; some agents pass on the output and keep the exit status.
+_ENDS_AS_ERROR: Final = re.compile(
+    r"^=+\s.*\b[1-9]\d*\s(?:failed|errors?)\b.*=+\s*\Z"  # pytest
+    r"|^FAILED\s\((?:failures|errors)=|^Test Suites:\s[1-9]\d*\sfailed"  # unittest, jest
+    r"|\bBUILD\sFAIL(?:URE|ED)\b|^npm\s(?:ERR!|error\s)|^make(?:\[\d+\])?:\s\*\*\*\s"
+    r"|^error: could not compile|^test result: FAILED",  # cargo
+    re.MULTILINE,
+)
+#: One of these is in every match; the pattern costs ten times these searches together.
+_END_WORDS: Final = ("failed", "error", "FAIL", "ERR!", "***")
 _THROTTLED: Final = re.compile(
     r"\brate.?limit|\btoo many requests|\b429\b|\bquota (?:exceeded|exhausted)|\boverloaded|\bthrottl"
     r"|\bretry.after\b|\b(?:server|service|model) is (?:busy|temporarily unavailable)|\bresource_exhausted"
@@ -101,7 +120,12 @@ def _looks_failed(text: str) -> bool:
         return True
     if head.lstrip().startswith("{") and _JSON_FAILURE.match(head):
         return True
-    edges = head if len(text) <= EDGE else f"{head}\n{text[-EDGE:]}"
+    if len(text) <= EDGE and _SYSTEM_ERROR.match(head):
+        return True
+    end = text[-EDGE:]
+    if any(word in end for word in _END_WORDS) and _ENDS_AS_ERROR.search(end):
+        return True
+    edges = head if len(text) <= EDGE else f"{head}\n{end}"
     if "code" not in edges and "status" not in edges and "exited" not in edges:
         return False  # the pattern costs ten times these three searches
     return any(int(first or second) != 0 for first, second in _EXIT_STATUS.findall(edges))

@@ -1,0 +1,304 @@
+"""Real agents get stuck behind the gateway, and are told so once.
+
+An upstream that follows a script makes each agent run a failing command five times, and then lets it finish.
+Checked for each agent: the hint is in the body of the request after the third failure and in no other; that
+body is otherwise the agent's own, byte for byte; and the agent finishes.
+
+    npm install --prefix /tmp/agents @anthropic-ai/claude-code @openai/codex opencode-ai
+    python scripts/stuck_agents.py /tmp/agents/node_modules/.bin
+
+Agents that are not there are left out. Everything stays on this machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from pointsman.gateway.wire import WIRES, Reply
+from pointsman.text import turn_from_body
+from pointsman.types import WireFormat
+
+FAILURES = 5
+HINT_AFTER = 3  # the default policy's streak of errors
+MARK = b"pointsman source="
+MODEL = re.compile(rb'"model"\s*:\s*"[^"]*"')
+DONE = "All done, nothing left to do."
+
+
+def shell_call(tools: tuple[str, ...], number: int) -> tuple[str, dict[str, Any]] | None:
+    """A failing command for whichever shell tool the agent offers."""
+    command = f"cat missing-{number}.txt"
+    arguments: dict[str, dict[str, Any]] = {
+        "Bash": {"command": command, "description": "Read a file"},  # Claude Code
+        "bash": {"command": command, "description": "Read a file"},  # opencode
+        "exec_command": {"cmd": command},  # Codex
+        "shell_command": {"command": command},
+        "shell": {"command": ["bash", "-lc", command]},
+    }
+    return next(((name, arguments[name]) for name in arguments if name in tools), None)
+
+
+class Upstream:
+    """Speaks all three formats by a script, and keeps the bodies it got."""
+
+    def __init__(self) -> None:
+        self.bodies: list[tuple[WireFormat, bytes]] = []
+
+    async def answer(self, request: Request) -> Response:
+        """Call the shell until it has failed often enough, then say that all is done."""
+        body = await request.body()
+        wire = next(wire for wire in WIRES.values() if request.url.path.endswith(wire.path))
+        turn = turn_from_body(wire.format, body)
+        failed = sum(len(message.results) for message in turn.history)
+        call = shell_call(turn.tools, failed) if failed < FAILURES else None
+        if turn.tools:
+            self.bodies.append((wire.format, body))
+        reply = Reply(
+            id=os.urandom(8).hex(),
+            model=turn.model,
+            text="" if call else DONE,
+            tool=call[0] if call else "",
+            arguments=call[1] if call else {},
+            input_tokens=10,
+            output_tokens=10,
+            created=int(time.time()),
+            wants_usage=b"include_usage" in body,
+        )
+        if json.loads(body).get("stream"):
+            return StreamingResponse(wire.answer_events(reply), media_type="text/event-stream")
+        return Response(wire.answer(reply), media_type="application/json")
+
+    def app(self) -> Starlette:
+        """The routes of the three formats."""
+        paths = [Route(f"/v1{wire.path}", self.answer, methods=["POST"]) for wire in WIRES.values()]
+        models = Route("/v1/models", lambda _: JSONResponse({"object": "list", "data": []}))
+        return Starlette(routes=[*paths, models])
+
+
+class Tap:
+    """Stands between an agent and the gateway, and keeps what the agent sends."""
+
+    def __init__(self, target: int) -> None:
+        self._target = target
+        self._sent: list[bytearray] = []
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listening.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            agent, _ = self._listening.accept()
+            gateway = socket.create_connection(("127.0.0.1", self._target))
+            self._sent.append(bytearray())
+            for source, sink, kept in ((agent, gateway, self._sent[-1]), (gateway, agent, None)):
+                threading.Thread(target=pump, args=(source, sink, kept), daemon=True).start()
+
+    def bodies(self) -> list[bytes]:
+        """What the agent sent, on all its connections."""
+        return [body for sent in self._sent for body in bodies_in(bytes(sent))]
+
+
+def pump(source: socket.socket, sink: socket.socket, kept: bytearray | None) -> None:
+    try:
+        while data := source.recv(65_536):
+            if kept is not None:
+                kept += data
+            sink.sendall(data)
+    except OSError:
+        pass  # one side went away; the other is told below
+    finally:
+        for end in (source, sink):
+            end.close()
+
+
+def bodies_in(stream: bytes) -> Iterator[bytes]:
+    """The bodies of HTTP/1.1 requests sent one after another on one connection."""
+    while b"\r\n\r\n" in stream:
+        head, _, rest = stream.partition(b"\r\n\r\n")
+        length = re.search(rb"(?i)\r\ncontent-length:\s*(\d+)", head)
+        if re.search(rb"(?i)\r\ntransfer-encoding:\s*chunked", head):
+            body, stream = unchunked(rest)
+        else:
+            size = int(length[1]) if length else 0
+            body, stream = rest[:size], rest[size:]
+        if body:
+            yield body
+
+
+def unchunked(rest: bytes) -> tuple[bytes, bytes]:
+    parts = []
+    while rest:
+        size, _, rest = rest.partition(b"\r\n")
+        length = int(size.split(b";")[0], 16)
+        parts.append(rest[:length])
+        rest = rest[length + 2 :]
+        if length == 0:
+            break
+    return b"".join(parts), rest
+
+
+@contextmanager
+def serving(app: Starlette) -> Iterator[int]:
+    listening = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    try:
+        yield listening.getsockname()[1]
+    finally:
+        server.should_exit = True
+        thread.join(10)
+
+
+@contextmanager
+def gateway(upstream: int, directory: Path) -> Iterator[int]:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    (directory / "pointsman.toml").write_text(
+        f"""
+[server]
+port = {port}
+
+[upstreams.script]
+base_url = "http://127.0.0.1:{upstream}/v1"
+formats = ["chat", "responses", "messages"]
+
+[models]
+one = {{ upstream = "script", id = "scripted" }}
+
+[tiers]
+simple = "one"
+medium = "one"
+complex = "one"
+reasoning = "one"
+
+[guidance]
+mode = "on"
+control = 0.0
+
+[ledger]
+path = "{directory}/ledger.sqlite"
+""",
+        encoding="utf-8",
+    )
+    command = [sys.executable, "-m", "pointsman", "serve", "--config", str(directory / "pointsman.toml")]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    try:
+        for _ in range(300):
+            try:
+                socket.create_connection(("127.0.0.1", port), 0.1).close()
+                break
+            except OSError:
+                time.sleep(0.1)
+        yield port
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def agents(binaries: Path, base: str, home: Path) -> Iterator[tuple[str, list[str]]]:
+    """Name and command line of each agent, configured for the gateway only."""
+    task = "Read the file and tell me what is in it."
+    yield "claude", [str(binaries / "claude"), "-p", task, "--model", "auto", "--allowedTools", "Bash"]
+    provider = f'{{name="p", base_url="{base}/v1", wire_api="responses", env_key="OPENAI_API_KEY"}}'
+    codex = ["exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "-m", "auto"]
+    settings = ["-c", 'model_provider="p"', "-c", f"model_providers.p={provider}"]
+    yield "codex", [str(binaries / "codex"), *codex, *settings, task]
+    options = {"baseURL": f"{base}/v1", "apiKey": "none"}
+    models = {"auto": {"name": "auto", "tool_call": True, "limit": {"context": 128_000, "output": 8_000}}}
+    provider_of_opencode = {"npm": "@ai-sdk/openai-compatible", "options": options, "models": models}
+    (home / "opencode.json").write_text(
+        json.dumps({"provider": {"p": provider_of_opencode}, "permission": {"bash": "allow"}}),
+        encoding="utf-8",
+    )
+    yield "opencode", [str(binaries / "opencode"), "run", "--model", "p/auto", task]
+
+
+def check(upstream: list[tuple[WireFormat, bytes]], sent: list[bytes], answer: str) -> list[str]:
+    """What is wrong with a run; nothing, if it went as it should."""
+    wrong = [] if DONE in answer else [f"the agent did not finish: {answer[-300:]!r}"]
+    seen = {}
+    for wire, body in upstream:
+        failures = sum(len(message.results) for message in turn_from_body(wire, body).history)
+        seen[failures] = seen.get(failures, 0) + body.count(MARK)
+    if sum(seen.values()) != 1 or seen.get(HINT_AFTER) != 1:
+        wrong.append(f"hints by number of failures: {seen}")
+    for _, body in upstream:
+        if MARK in body and not any(is_own_with_insertion(body, own) for own in sent):
+            wrong.append("the body with the hint is not the agent's own with one insertion")
+    return wrong
+
+
+def is_own_with_insertion(body: bytes, own: bytes) -> bool:
+    """True when a body is another one with a single piece put in, the model's name apart."""
+    body, own = MODEL.sub(b"", body, 1), MODEL.sub(b"", own, 1)
+    same = next((n for n, (ours, its) in enumerate(zip(body, own, strict=False)) if ours != its), len(own))
+    rest = own[same:]
+    return len(body) > len(own) and body.endswith(rest) and MARK in body[same : len(body) - len(rest)]
+
+
+def main() -> int:
+    binaries = Path(sys.argv[1])
+    failed = 0
+    with tempfile.TemporaryDirectory() as temporary:
+        for name in ("claude", "codex", "opencode"):
+            if not (binaries / name).exists():
+                print(f"{name:10} not installed")
+                continue
+            home = Path(temporary) / name
+            home.mkdir()
+            wrong = run(name, binaries, home)
+            print(
+                f"{name:10} {'; '.join(wrong) or 'told once, after the third failure, nothing else changed'}"
+            )
+            failed += bool(wrong)
+    return failed
+
+
+def run(name: str, binaries: Path, home: Path) -> list[str]:
+    script = Upstream()
+    with serving(script.app()) as upstream, gateway(upstream, home) as port:
+        tap = Tap(port)
+        base = f"http://127.0.0.1:{tap.port}"
+        command = dict(agents(binaries, base, home))[name]
+        environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(home),
+            "ANTHROPIC_BASE_URL": base,
+            "ANTHROPIC_API_KEY": "none",
+            "OPENAI_API_KEY": "none",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        }
+        done = subprocess.run(
+            command,
+            cwd=home,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        return check(script.bodies, tap.bodies(), done.stdout + done.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
