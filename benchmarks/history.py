@@ -1,0 +1,87 @@
+"""A resent history with one new message: what deciding costs beside one hash of the same bytes.
+
+    .venv/bin/python benchmarks/history.py
+
+Baseline, in the same run and interleaved: SHA-256 of the body. Every part is on: tiers, domains, guidance.
+Reading the body into a turn is listed apart. CPU medians; on a busy machine trust the ratios.
+"""
+
+import hashlib
+import json
+import statistics
+import time
+from collections.abc import Callable
+from functools import partial
+
+from pointsman.assembly import build_engine, default_policy
+from pointsman.engine import Engine, Memory
+from pointsman.runtime import drive
+from pointsman.text import turn_from_body
+from pointsman.types import Answer, Turn, WireFormat
+
+ROUNDS = 60
+
+
+def history(kilobytes: int) -> list[dict[str, object]]:
+    """Tool calls and their results, about 400 bytes a message."""
+    messages: list[dict[str, object]] = [
+        {"role": "user", "content": "find out why the nightly build is slow"}
+    ]
+    size, n = 0, 0
+    while size < kilobytes * 1000:
+        call = {"id": f"c{n}", "type": "function", "function": {"name": "read", "arguments": f'{{"n": {n}}}'}}
+        text = " ".join(f"line {n * 7919 % 1009} took {i * n % 977} ms;" for i in range(26))
+        messages += [
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": f"c{n}", "content": text},
+        ]
+        size += len(text) + 200
+        n += 1
+    return messages
+
+
+def body_of(messages: list[dict[str, object]]) -> bytes:
+    return json.dumps({"model": "auto", "messages": messages}).encode()
+
+
+def read(body: bytes) -> Turn:
+    return turn_from_body(WireFormat.CHAT, body, session="s")
+
+
+def decide(engine: Engine, turn: Turn, memory: Memory) -> Memory:
+    return drive(engine.decide(turn, memory, "d"), lambda _: Answer(error="no-model")).memory
+
+
+def cpu_us(run: Callable[[], object]) -> float:
+    started = time.process_time_ns()
+    run()
+    return (time.process_time_ns() - started) / 1e3
+
+
+def main() -> None:
+    engine = build_engine(default_policy())
+    print(f"{'history':>10} {'hash':>9} {'read':>9} {'decide':>9} {'decide/hash':>12}   (µs of CPU)")
+    for kilobytes in (4, 40, 400):
+        messages = history(kilobytes)
+        memory = decide(engine, read(body_of(messages[:-2])), Memory())
+        size, hashed, taken, decided = measure(engine, messages, memory)
+        print(f"{size:>8.0f}kB {hashed:>9.1f} {taken:>9.1f} {decided:>9.1f} {decided / hashed:>12.2f}")
+
+
+def measure(
+    engine: Engine, messages: list[dict[str, object]], memory: Memory
+) -> tuple[float, float, float, float]:
+    """Size in kB, and the medians of hash, read and decide in µs."""
+    hashed, taken, decided = [], [], []
+    body = b""
+    for n in range(ROUNDS):
+        new = {"role": "user", "content": f"and what about step {n}? investigate it"}
+        body = body_of([*messages, new])
+        hashed.append(cpu_us(partial(hashlib.sha256, body)))
+        taken.append(cpu_us(partial(read, body)))
+        decided.append(cpu_us(partial(decide, engine, read(body), memory)))
+    return len(body) / 1e3, *(statistics.median(times) for times in (hashed, taken, decided))
+
+
+if __name__ == "__main__":
+    main()
