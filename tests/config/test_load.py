@@ -1,6 +1,7 @@
 # ruff: noqa: E501 - a table of cases reads better unwrapped
 """From a file to a ``Config``, and every mistake in it named with its line and the way out."""
 
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -216,6 +217,15 @@ def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
     config = read(tmp_path, "[ledger]\npath = 'kept/ledger.sqlite'\n[sessions]\npath = '/var/s.sqlite'")
     assert config.ledger.path == tmp_path / "kept" / "ledger.sqlite"
     assert config.sessions.path == Path("/var/s.sqlite")
+
+
+def test_a_profile_of_ones_own_is_found_beside_the_file(tmp_path: Path) -> None:
+    own = resources.files("pointsman.tiers") / "profiles" / "seed.toml"
+    (tmp_path / "own.toml").write_text(own.read_text("utf-8"), "utf-8")
+    assert read(tmp_path, "[tiers]\nprofile = 'own.toml'").tiers.profile == str(tmp_path / "own.toml")
+    (tmp_path / "own.toml").write_bytes(b"# caf\xe9")
+    with pytest.raises(ConfigError, match="cannot read it"):
+        read(tmp_path, "[tiers]\nprofile = 'own.toml'")
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:

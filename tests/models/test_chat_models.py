@@ -216,6 +216,14 @@ def test_an_endless_reply_is_cut_off() -> None:
             ask(HttpModel(ModelSpec("m", "up", "m"), spec, CONNECTIONS(spec)))
 
 
+@pytest.mark.parametrize("body", [b"<html>", b"{}", b"", b'{"choices": [], "content": []}'])
+def test_an_answer_of_another_shape_is_no_reply(provider: Provider, body: bytes) -> None:
+    with ScriptedUpstream(lambda _, send: reply(send, 200, body)).running() as url:
+        spec = UpstreamSpec("up", url, formats=frozenset({provider.wire}))
+        with pytest.raises(UpstreamError, match='model "m" '):
+            ask(HttpModel(ModelSpec("m", "up", "m"), spec, CONNECTIONS(spec)))
+
+
 def test_an_upstream_that_is_not_there() -> None:
     spec = UpstreamSpec("up", "http://127.0.0.1:9/v1", key=Secret(KEY))
     with pytest.raises(UpstreamUnavailable) as failed:

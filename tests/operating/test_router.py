@@ -49,9 +49,8 @@ def test_the_seeds_command_takes_a_models_id(file: Path) -> None:
     assert (verify.model, verify.share) == ("small", 0.15)
     assert "# the cheap one" in file.read_text()
     assert file.read_text().startswith("[upstreams.main]  # where it all goes\n")
-    assert "classifier small: within 0.05 of a boundary, at most 15% of requests, 500 ms" in describe_routing(
-        load(file)
-    )
+    limits = f"margin {verify.margin}, at most 15% of requests, 500 ms"
+    assert f"classifier small: {limits}" in describe_routing(load(file))
 
 
 def test_a_classifier_that_was_chosen_can_be_changed_and_keeps_its_limits(file: Path) -> None:

@@ -31,7 +31,7 @@ def describe_routing(config: Config) -> str:
     if verify := tiers.verify:
         money = "" if verify.money_per_day is None else f", {verify.money_per_day:g} a day"
         lines.append(
-            f"classifier {verify.model}: within {verify.margin:g} of a boundary, "
+            f"classifier {verify.model}: margin {verify.margin:g}, "
             f"at most {verify.share:.0%} of requests{money}, {verify.timeout_ms} ms"
         )
     else:
