@@ -5,7 +5,8 @@ Source: seed "Compound BST Classification", steps 1 and 2; docs/decisions/0041 f
 
 from __future__ import annotations
 
-from functools import reduce
+from collections.abc import Callable
+from functools import lru_cache, reduce
 from operator import attrgetter, or_
 from typing import Final
 
@@ -26,7 +27,7 @@ SECONDARY_MIN_SIGNALS: Final = 1
 SECONDARY_MIN_SHARE: Final = 3
 
 
-class Reading(msgspec.Struct, frozen=True):
+class Reading(msgspec.Struct, frozen=True, gc=False):
     """One message, read without memory."""
 
     parts: tuple[Part, ...]  # every task or operational domain found, best first
@@ -47,8 +48,9 @@ def pick_secondary(first: int, second: int) -> bool:
     return second >= SECONDARY_MIN_SIGNALS and second * SECONDARY_MIN_SHARE >= first
 
 
-#: A domain, its mask over the signal table, and the name and mask of each of its concepts.
-_Listener = tuple[str, int, tuple[tuple[str, int], ...]]
+#: Parts kept by each domain, of about 1 kB: the same few concepts are found again and again, and putting a part
+#: together takes three times as long as looking it up.
+_KEPT_PARTS: Final = 256
 
 
 class Scorer:
@@ -59,7 +61,7 @@ class Scorer:
         listeners = [(domain.kind, _listener(domain, table)) for domain in domains]
         self._telling = tuple(each for kind, each in listeners if kind is not DomainClass.NULL)
         self._small_talk = tuple(each for kind, each in listeners if kind is DomainClass.NULL)
-        self._mask = reduce(or_, (mask for _, (_, mask, _) in listeners), 0)
+        self._mask = reduce(or_, (mask for _, (mask, _) in listeners), 0)
         self._silence = Reading(parts=(), raw=Compound(Part(domains.null)))
 
     def read(self, evidence: Evidence) -> Reading:
@@ -79,18 +81,27 @@ class Scorer:
         return Reading(tuple(parts), Compound(first), cue, passed_over=True)
 
 
+#: A domain's mask over the signal table, and what to make of its hits.
+_Listener = tuple[int, Callable[[int], Part]]
+
+
 def _listener(domain: Domain, table: SignalTable) -> _Listener:
     concepts = [(c.name, reduce(or_, (table.bit(s) for s in c.signals), 0)) for c in domain.concepts]
-    return domain.name, reduce(or_, (mask for _, mask in concepts), 0), tuple(concepts)
+
+    @lru_cache(_KEPT_PARTS)
+    def part(hits: int) -> Part:
+        names = tuple(name for name, mask in concepts if hits & mask)
+        return Part(domain.name, len(names), names)
+
+    return reduce(or_, (mask for _, mask in concepts), 0), part
 
 
 def _found(listeners: tuple[_Listener, ...], hits: int) -> list[Part]:
     """The domains that were mentioned, best first; equals stay in the order of the listeners."""
     parts = []
-    for domain, mask, concepts in listeners:
-        if hits & mask:
-            names = tuple([name for name, own in concepts if hits & own])
-            parts.append(Part(domain, len(names), names))
+    for mask, part in listeners:
+        if own := hits & mask:
+            parts.append(part(own))
     if len(parts) > 1:
         parts.sort(key=_confidence, reverse=True)
     return parts

@@ -23,7 +23,7 @@ __all__ = ["DomainDecision", "DomainTracker"]
 _log: Final = logging.getLogger("pointsman.domains")
 
 
-class DomainDecision(msgspec.Struct, frozen=True):
+class DomainDecision(msgspec.Struct, frozen=True, gc=False):
     """What one turn's domains are, what memory did, and what the model is told."""
 
     raw: Compound  # this message alone

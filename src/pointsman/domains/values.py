@@ -41,7 +41,7 @@ class Part(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     source: Source = Source.SIGNALS
 
 
-class Compound(msgspec.Struct, frozen=True, omit_defaults=True):
+class Compound(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A primary domain and at most one more."""
 
     primary: Part
@@ -64,7 +64,7 @@ class Compound(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.primary.carried or (self.secondary is not None and self.secondary.carried)
 
 
-class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
+class Outcome(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What one user message was found to be, and what memory made of it."""
 
     raw: Compound  # this message alone
@@ -92,7 +92,7 @@ class Pair(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         return "+".join(sorted((self.primary, self.secondary))) if self.secondary else self.primary
 
 
-class DomainMemory(msgspec.Struct, frozen=True, omit_defaults=True):
+class DomainMemory(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What one session remembers about its domains. A few hundred bytes as JSON."""
 
     pair: Pair = Pair()
