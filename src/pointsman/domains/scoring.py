@@ -48,8 +48,8 @@ def pick_secondary(first: int, second: int) -> bool:
     return second >= SECONDARY_MIN_SIGNALS and second * SECONDARY_MIN_SHARE >= first
 
 
-#: Parts kept by each domain, of about 1 kB: the same few concepts are found again and again, and putting a part
-#: together takes three times as long as looking it up.
+#: Parts kept by each domain, about 1 kB each: the same few concepts are found again and again, and putting a
+#: part together takes three times as long as looking it up.
 _KEPT_PARTS: Final = 256
 
 
