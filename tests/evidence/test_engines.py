@@ -244,7 +244,7 @@ def test_a_missing_engine_is_named() -> None:
     assert "pip install" in caught.value.hint
 
 
-LETTERS = "ab é\u0301яم用ー한ไ’«.-_1 \n\r\u2028\u3000\u0085\0\x02\x03\ud800😀ＡIÅ"
+LETTERS = "ab é\u0301яم用ー한ไ’«.-_1 \n\r\u2028\u3000\u0085\0\x02\x03\x1d\x1e\x1f\xa0\ud800😀ＡIÅ"
 TEXTS = st.text(st.sampled_from(LETTERS), max_size=14)
 LITERALS = st.text(st.sampled_from("ab éя用’.-_1 "), min_size=1, max_size=4).filter(str.strip)
 ATOMS = st.sampled_from(["a", "b", "é", "用", "_", "-", "’", ".", "[ab]", "[^a]", r"\s", r"\w", r"\W", r"\d"])

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pointsman.evidence import PatternSet, ReMatcher, Scanner, Signal, SignalTable
-from pointsman.evidence.separation import framed, separated, without_frames
+from pointsman.evidence.separation import framed, separated, without_marks
 from pointsman.types import Script
 
 TABLE = SignalTable([Signal("test", "code", "python"), Signal("test", "simple", "what is")])
@@ -88,21 +88,22 @@ def test_a_text_larger_than_the_cache_is_scanned_every_time() -> None:
     [
         ("plain ascii, only", "plain ascii, only"),
         ("café d'étude", "café d'étude"),
-        ("用python写", "\x03用\x03python\x03写\x03"),
-        ("“a” b", "\x03“\x03a\x03” \x03b"),
-        ("한국어 문장 하나", "\x03한국어 문장 하나\x03"),  # one run, not three
+        ("用python写", "|用|python|写|"),
+        ("“a” b", "|“|a|”| b"),
+        ("한국어 문장", "|한국어| |문장|"),
+        ("a\u00a0b\u2028用\u3000", "a\x1eb\x1d|用|\x1e"),
     ],
 )
 def test_separated(text: str, apart: str) -> None:
-    parts = [part for part in apart.split("\x03") if part]
-    assert [part for part in separated(text).split("\x03") if part] == parts
+    assert separated(text).replace("\x1f", "|") == apart
 
 
 @given(st.text())
-def test_separating_only_adds_frames(text: str) -> None:
-    clean = without_frames(text)
-    assert separated(clean).replace("\x03", "") == clean
-    assert framed(clean).count(b"\x02") == framed(clean).count(b"\x03") == 1
+def test_separating_only_adds_marks(text: str) -> None:
+    clean = without_marks(text)
+    apart = separated(clean)
+    assert [char for char in apart if char.isprintable()] == [char for char in clean if char.isprintable()]
+    assert framed(apart).count(b"\x02") == framed(apart).count(b"\x03") == 1
 
 
 def test_equal_patterns_share_a_source() -> None:

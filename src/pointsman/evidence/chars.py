@@ -6,16 +6,23 @@ on whose regular expressions are installed.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 __all__ = [
+    "APART",
+    "ASCII",
+    "BLANK_IMAGE",
     "DIGIT",
     "DOT",
     "END_FRAME",
     "EVERYTHING",
+    "LINE_IMAGE",
+    "MARKS",
     "OUTSIDE",
-    "OUTSIDE_ASCII",
+    "SEPARATOR",
     "SPACE",
     "START_FRAME",
     "UTF8",
@@ -36,12 +43,16 @@ _LAST: Final = 0x10FFFF
 #: Every character that UTF-8 can carry: surrogates are none.
 UTF8: Final[CharSet] = ((0, 0xD7FF), (0xE000, _LAST))
 
-#: Stand before and after every scanned text (their names in ASCII: start of text, end of text), so that a
-#: pattern asks for a character where it would have to ask for an end. No pattern can name them.
+#: Control characters that mark up every scanned text (``separation``): before and after it, around its runs
+#: that belong to no word, and in place of white space beyond ASCII. No pattern can name them.
 START_FRAME: Final = "\x02"
 END_FRAME: Final = "\x03"
-#: Every character but the frames: what a set in a pattern is taken from.
-EVERYTHING: Final[CharSet] = ((0, 1), (4, 0xD7FF), (0xE000, _LAST))
+LINE_IMAGE: Final = "\x1d"
+BLANK_IMAGE: Final = "\x1e"
+SEPARATOR: Final = "\x1f"
+MARKS: Final = START_FRAME + END_FRAME + LINE_IMAGE + BLANK_IMAGE + SEPARATOR
+#: Every other character: what a set in a pattern is taken from.
+EVERYTHING: Final[CharSet] = ((0, 1), (4, 0x1C), (0x20, 0xD7FF), (0xE000, _LAST))
 
 
 def charset(ranges: Iterable[tuple[int, int]]) -> CharSet:
@@ -60,6 +71,7 @@ def single(char: str) -> CharSet:
     return ((ord(char), ord(char)),)
 
 
+@lru_cache(maxsize=4096)  # a lexicon asks the same of the same few hundred letters
 def intersect(one: CharSet, other: CharSet) -> CharSet:
     """Characters in both."""
     both = ((max(a, c), min(b, d)) for a, b in one for c, d in other)
@@ -77,30 +89,43 @@ def complement(chars: CharSet, universe: CharSet = EVERYTHING) -> CharSet:
     return intersect(tuple(gap for gap in gaps if gap[0] <= gap[1]), universe)
 
 
-#: Where capital letters are; every other character is its own lower case.
-_CASED: Final[CharSet] = (
+#: Where capital letters are (Unicode character database, DerivedCoreProperties: Uppercase).
+_CASED: Final = (
     (0x41, 0x5A),
     (0xC0, 0x556),
-    (0x10A0, 0x10FF),
+    (0x10A0, 0x10CD),
     (0x13A0, 0x13F5),
     (0x1C90, 0x1CBF),
-    (0x1E00, 0x24CF),
-    (0x2C00, 0x2CFF),
+    (0x1E00, 0x1FFF),
+    (0x2126, 0x2183),
+    (0x24B6, 0x24CF),
+    (0x2C00, 0x2CF2),
     (0xA640, 0xA7FF),
     (0xFF21, 0xFF3A),
-    (0x10400, 0x1E943),
+    (0x10400, 0x104D3),
+    (0x10570, 0x10595),
+    (0x10C80, 0x10CB2),
+    (0x118A0, 0x118BF),
+    (0x16E40, 0x16E5F),
+    (0x1E900, 0x1E921),
 )
+_LOWER: Final = {
+    code: ord(low)
+    for first, last in _CASED
+    for code in range(first, last + 1)
+    if len(low := chr(code).lower()) == 1 and ord(low) != code
+}
+_CAPITALS: Final = sorted(_LOWER)
 
 
 def lowered(chars: CharSet) -> CharSet:
     """The set with the lower case of each of its letters added: what it matches in a lower-cased text."""
     lower = [
-        (ord(low), ord(low))
-        for first, last in intersect(chars, _CASED)
-        for code in range(first, last + 1)
-        if len(low := chr(code).lower()) == 1 and ord(low) != code
+        (_LOWER[code], _LOWER[code])
+        for first, last in chars
+        for code in _CAPITALS[bisect_left(_CAPITALS, first) : bisect_right(_CAPITALS, last)]
     ]
-    return charset([*chars, *lower])
+    return charset([*chars, *lower]) if lower else chars
 
 
 #: ``\d``. The seed's patterns write ``[0-9]``; other scripts' digits are no step numbers.
@@ -166,9 +191,13 @@ WORD: Final[CharSet] = (
 )
 
 
-#: What stands beside a word: any other character, and the frames.
+ASCII: Final[CharSet] = ((0, 0x7F),)
+
+#: What stands beside a word: any other character, marks included.
 OUTSIDE: Final[CharSet] = complement(WORD, UTF8)
-OUTSIDE_ASCII: Final[CharSet] = tuple((a, min(b, 0x7F)) for a, b in OUTSIDE if a <= 0x7F)
+
+#: What is neither ASCII, nor part of a word, nor white space: Han, curly quotes, full-width forms, emoji.
+APART: Final[CharSet] = complement(charset([*ASCII, *WORD, *SPACE]), UTF8)
 
 
 def is_word(char: str) -> bool:

@@ -6,7 +6,7 @@ import re
 from typing import Protocol
 
 from pointsman.evidence.rendering import oracle_source
-from pointsman.evidence.separation import without_frames
+from pointsman.evidence.separation import without_marks
 from pointsman.evidence.signals import SignalTable
 
 __all__ = ["Matcher", "ReMatcher"]
@@ -28,7 +28,7 @@ class ReMatcher:
 
     def match(self, lowered: str, /) -> int:
         """Return the mask of signals that occur in the text."""
-        text = without_frames(lowered).encode("utf-8", "replace").decode()
+        text = without_marks(lowered).encode("utf-8", "replace").decode()
         hits = 0
         for bit, pattern in self._compiled:
             if pattern.search(text):

@@ -15,10 +15,9 @@ from pointsman.errors import LexiconError
 from pointsman.evidence.chars import (
     DIGIT,
     DOT,
-    END_FRAME,
     EVERYTHING,
+    MARKS,
     SPACE,
-    START_FRAME,
     WORD,
     CharSet,
     charset,
@@ -80,6 +79,8 @@ _CLASSES: Final = {
     "w": WORD,
     "W": complement(WORD),
 }
+_MARKS: Final = frozenset(MARKS)
+_MARKED: Final = "holds a control character that marks up texts (STX, ETX, GS, RS or US)"
 _CONTROLS: Final = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", "0": "\0"}
 _HEX: Final = {"x": 2, "u": 4, "U": 8}
 _EDGES: Final = {"b": Edge.BOUNDARY, "A": Edge.START, "Z": Edge.END, "z": Edge.END}
@@ -98,10 +99,12 @@ def literal(text: str) -> Seq:
     """The tree of a text that stands for itself, lower-cased.
 
     Raises:
-        LexiconError: it holds one of the two control characters that frame every text.
+        LexiconError: it holds one of the control characters that mark up every text.
     """
-    if START_FRAME in text or END_FRAME in text:
-        raise LexiconError(f"pattern {text!r} cannot be used: it holds a control character (STX or ETX)")
+    if not _MARKS.isdisjoint(text):
+        raise LexiconError(
+            f"pattern {text!r} cannot be used: it holds a control character (STX, ETX, GS, RS or US)"
+        )
     return Seq(tuple(Chars(single(char)) for char in text.lower()))
 
 
@@ -255,7 +258,7 @@ class _Parser:
         try:
             return literal(char)
         except LexiconError:
-            self.refuse("it holds a control character (STX or ETX)")
+            self.refuse(f"it {_MARKED}")
 
     def _group(self) -> Node:
         start = self._at
@@ -307,7 +310,7 @@ class _Parser:
             first = False
             ranges += self._set_member(start)
         self._at += 1
-        chars = lowered(charset(ranges))
+        chars = charset(ranges)
         chars = complement(chars) if negated else intersect(chars, EVERYTHING)
         if not chars:
             self.refuse(f"the set at {start} has no characters")
@@ -317,18 +320,15 @@ class _Parser:
         if self._peek("[:"):
             self.refuse(f"it uses a POSIX class at {self._at}", hint=r"write \w, \d, \s or ranges")
         low = self._set_char(start)
-        if (
-            len(low) != 1
-            or low[0][0] != low[0][1]
-            or not self._peek("-")
-            or self._pattern[self._at + 1 :][:1] == "]"
-        ):
-            return low
+        if not _is_single(low):
+            return low  # a class such as \w, which holds both cases
+        if not self._peek("-") or self._peek("-]"):
+            return lowered(low)
         self._at += 1
         high = self._set_char(start)
-        if len(high) != 1 or high[0][0] != high[0][1] or high[0][0] < low[0][0]:
+        if not _is_single(high) or high < low:
             self.refuse(f"bad range in the set at {start}")
-        return ((low[0][0], high[0][0]),)
+        return lowered(((low[0][0], high[0][0]),))
 
     def _set_char(self, start: int) -> CharSet:
         if self._at >= len(self._pattern):

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from pointsman.errors import LexiconError
-from pointsman.evidence.rendering import engine_source, reads_separated
-from pointsman.evidence.separation import framed, separated, without_frames
+from pointsman.evidence.rendering import engine_source
+from pointsman.evidence.separation import framed, separated, without_marks
 from pointsman.evidence.signals import Signal, SignalTable
 
 __all__ = ["PatternSet"]
@@ -48,8 +48,8 @@ class PatternSet:
 
         One pass; a second one over the text as it is where setting words apart changed it.
         """
-        lowered = without_frames(lowered)
-        apart = separated(lowered)
+        lowered = without_marks(lowered)
+        apart = lowered if lowered.isascii() else separated(lowered)
         hits = self._hits(find(framed(apart)))
         if apart is lowered:
             return hits
@@ -72,6 +72,6 @@ def _source(signal: Signal) -> tuple[str, bool]:
     if not signal.pattern.strip():
         raise LexiconError(f"{signal.lexicon}/{signal.group}: a pattern is empty")
     try:
-        return engine_source(signal), reads_separated(signal)
+        return engine_source(signal)
     except LexiconError as error:
         raise LexiconError(f"{signal.lexicon}/{signal.group}: {error.message}", hint=error.hint) from None

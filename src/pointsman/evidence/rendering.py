@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import lru_cache
 
 import msgspec
 
 from pointsman.evidence.boundary import without_boundaries
 from pointsman.evidence.chars import (
     END_FRAME,
-    OUTSIDE_ASCII,
     START_FRAME,
     UTF8,
     WORD,
@@ -20,9 +19,10 @@ from pointsman.evidence.chars import (
     single,
 )
 from pointsman.evidence.pattern import Alt, Chars, Edge, Node, Repeat, Seq, literal, parse
+from pointsman.evidence.separation import for_separated
 from pointsman.evidence.signals import Kind, Signal
 
-__all__ = ["engine_source", "oracle_source", "reads_separated", "tree"]
+__all__ = ["engine_source", "oracle_source", "tree"]
 
 
 class _Dialect(msgspec.Struct, frozen=True):
@@ -43,37 +43,21 @@ def tree(signal: Signal) -> Node:
     """
     if signal.kind is Kind.REGEX:
         return parse(signal.pattern)
-    before, after = _bounds(signal)
-    return Seq((*before, *literal(signal.pattern).items, *after))
-
-
-def _bounds(signal: Signal) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
     text = signal.pattern.lower()
-    before = signal.kind is not Kind.SUBSTRING and is_word(text[0])
-    after = signal.kind is Kind.WORD and is_word(text[-1])
-    return (Edge.BOUNDARY,) if before else (), (Edge.BOUNDARY,) if after else ()
+    before = (Edge.BOUNDARY,) if signal.kind is not Kind.SUBSTRING and is_word(text[0]) else ()
+    after = (Edge.BOUNDARY,) if signal.kind is Kind.WORD and is_word(text[-1]) else ()
+    return Seq((*before, *literal(text).items, *after))
 
 
-def reads_separated(signal: Signal) -> bool:
-    """Whether a signal may be looked for in ``separated`` text, where word boundaries are all ASCII.
+def engine_source(signal: Signal) -> tuple[str, bool]:
+    """The pattern as Hyperscan and RE2 read it, in UTF-8 mode, and whether over ``separated`` text.
 
-    True for a word or prefix that begins with a letter and holds no character that ``separated`` sets apart.
+    Raises:
+        LexiconError: the pattern is refused.
     """
-    if signal.kind not in {Kind.WORD, Kind.PREFIX}:
-        return False
-    text = signal.pattern.lower()
-    return is_word(text[0]) and all(char.isascii() or is_word(char) for char in text)
-
-
-def engine_source(signal: Signal) -> str:
-    """The pattern as Hyperscan and RE2 read it, in UTF-8 mode, over framed text. Raises ``LexiconError``.
-
-    A bound of one ASCII byte compiles 15 times faster than one of every character outside words.
-    """
-    if reads_separated(signal):
-        written = (_OUTSIDE_ASCII if bound else "" for bound in _bounds(signal))
-        return _render(literal(signal.pattern), _ENGINE).join(written)
-    return _render(without_boundaries(tree(signal), signal.pattern), _ENGINE)
+    node = without_boundaries(tree(signal), signal.pattern)
+    apart = for_separated(node)
+    return _render(apart or node, _ENGINE), apart is not None
 
 
 def oracle_source(signal: Signal) -> str:
@@ -100,7 +84,7 @@ def _set_writer(code: Callable[[int], str]) -> Callable[[CharSet], str]:
     def write(first: int) -> str:
         return chr(first) if chr(first).isascii() and chr(first).isalnum() else code(first)
 
-    @cache
+    @lru_cache(maxsize=4096)
     def write_set(chars: CharSet) -> str:
         if len(chars) == 1 and chars[0][0] == chars[0][1]:
             return write(chars[0][0])
@@ -115,8 +99,6 @@ def _set_writer(code: Callable[[int], str]) -> Callable[[CharSet], str]:
 _engine_set = _set_writer(lambda code: f"\\x{{{code:x}}}")
 _oracle_set = _set_writer(lambda code: f"\\U{code:08x}")
 _word = _oracle_set(WORD)
-
-_OUTSIDE_ASCII = _engine_set(OUTSIDE_ASCII)
 
 _ENGINE = _Dialect(
     _engine_set, {Edge.START: _engine_set(single(START_FRAME)), Edge.END: _engine_set(single(END_FRAME))}
