@@ -36,6 +36,11 @@ from pointsman.gateway.wire import WIRES, Reply
 from pointsman.text import turn_from_body
 from pointsman.types import WireFormat
 
+PATHS = {
+    "/v1/chat/completions": WireFormat.CHAT,
+    "/v1/responses": WireFormat.RESPONSES,
+    "/v1/messages": WireFormat.MESSAGES,
+}
 FAILURES = 5
 HINT_AFTER = 3  # the default policy's streak of errors
 MARK = b"pointsman source="
@@ -65,7 +70,7 @@ class Upstream:
     async def answer(self, request: Request) -> Response:
         """Call the shell until it has failed often enough, then say that all is done."""
         body = await request.body()
-        wire = next(wire for wire in WIRES.values() if request.url.path.endswith(wire.path))
+        wire = WIRES[PATHS[request.url.path]]
         turn = turn_from_body(wire.format, body)
         failed = sum(len(message.results) for message in turn.history)
         call = shell_call(turn.tools, failed) if failed < FAILURES else None
@@ -88,7 +93,7 @@ class Upstream:
 
     def app(self) -> Starlette:
         """The routes of the three formats."""
-        paths = [Route(f"/v1{wire.path}", self.answer, methods=["POST"]) for wire in WIRES.values()]
+        paths = [Route(path, self.answer, methods=["POST"]) for path in PATHS]
         models = Route("/v1/models", lambda _: JSONResponse({"object": "list", "data": []}))
         return Starlette(routes=[*paths, models])
 
