@@ -100,18 +100,18 @@ def build_policy(config: Config) -> Policy:
 
 
 def _guidance(config: Config) -> GuidancePolicy | None:
-    return None if config.guidance.mode == "off" else config.guidance.policy()
+    return None if config.guidance.mode is Mode.OFF else config.guidance.policy()
 
 
 def _domains(config: Config) -> DomainPolicy | None:
     spec = config.domains
-    if spec.mode == "off":
+    if spec.mode is Mode.OFF:
         return None
     domains = default_domains()
     if spec.file is not None:
         domains = parse_domains(spec.file.read_text(encoding="utf-8"), place=str(spec.file))
     profiles = _profiles(config, domains) if spec.profiles else {}
-    return DomainPolicy(domains=domains, mode=Mode(spec.mode), profiles=profiles)
+    return DomainPolicy(domains=domains, mode=spec.mode, profiles=profiles)
 
 
 def _profiles(config: Config, domains: DomainSet) -> dict[str, ModelProfile]:

@@ -112,7 +112,7 @@ small = { upstream = "main", id = "s" }
         ("tiers = 3", "1: [tiers] must be a table"),
         ("[models]\nsmall = 'gpt'", "2: [models.small] must be a table"),
         ("models = 1", "1: [models] must be a table"),
-        ("[guidance]\nmode = 'onn'", '2: "mode" in [guidance] must be one of "observe", "off", "on", not "onn"; did you mean "on"?'),
+        ("[guidance]\nmode = 'onn'", '2: "mode" in [guidance] must be one of "off", "observe", "on", not "onn"; did you mean "on"?'),
         ("[guidance]\ncontrol = 10", '2: "control" in [guidance] must be a number from 0 to 1, not 10'),
         ("[server]\nport = '80'", '2: "port" in [server] must be a whole number from 0 to 65535, not "80"'),
         ("[server]\nlimits = { body_bytes = 0 }", '2: "body_bytes" in [server.limits] must be a whole number of at least 1, not 0'),

@@ -16,8 +16,7 @@ from msgspec import Meta, field
 
 from pointsman.decision import TextMode
 from pointsman.guidance import GuidancePolicy, Rung
-from pointsman.types import Mode as GuidanceMode
-from pointsman.types import ModelSpec, Tier
+from pointsman.types import Mode, ModelSpec, Tier
 from pointsman.upstreams import Limits, Secret, ServerSpec, UpstreamSpec, hash_key
 
 __all__ = [
@@ -28,7 +27,6 @@ __all__ = [
     "File",
     "GuidanceSpec",
     "LedgerSpec",
-    "Mode",
     "ModelTable",
     "Sections",
     "ServerTable",
@@ -42,7 +40,6 @@ __all__ = [
 #: How a key is written whose hash alone is known.
 HASHED: Final = "sha256:"
 
-Mode = Literal["off", "observe", "on"]
 
 _Share = Annotated[float, Meta(ge=0, le=1)]
 _Price = Annotated[float, Meta(ge=0)]
@@ -140,7 +137,7 @@ class GuidanceSpec(msgspec.Struct, frozen=True, kw_only=True):
     mode: Annotated[
         Mode,
         Meta(description="`observe` decides and records but adds nothing to a prompt; `on` adds the hint."),
-    ] = "observe"
+    ] = Mode.OBSERVE
     control: Annotated[
         _Share,
         Meta(description="Share of sessions in which a due hint is withheld, to learn whether hints help."),
@@ -184,7 +181,6 @@ class GuidanceSpec(msgspec.Struct, frozen=True, kw_only=True):
         """
         values = {name: getattr(self, name) for name in self.__struct_fields__}
         values |= {
-            "mode": GuidanceMode(self.mode),
             "escalate": tuple(Rung(rung) for rung in self.escalate),
             "poll_tools": tuple(sorted(self.poll_tools)),
         }
@@ -197,7 +193,7 @@ class DomainsSpec(msgspec.Struct, frozen=True, kw_only=True):
     mode: Annotated[
         Mode,
         Meta(description="`observe` decides and records but adds nothing to a prompt; `on` adds the text."),
-    ] = "observe"
+    ] = Mode.OBSERVE
     file: Annotated[Path | None, Meta(description="Domains of your own; default: the eleven built in.")] = (
         None
     )

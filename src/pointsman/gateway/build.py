@@ -12,7 +12,7 @@ from pointsman.gateway.setup import Setup
 from pointsman.gateway.upstream import Connections
 from pointsman.models.http import chat_models
 from pointsman.runtime import Runtime
-from pointsman.types import ModelSpec
+from pointsman.types import Mode, ModelSpec
 from pointsman.upstreams import DEMO_URL, UpstreamSpec
 
 __all__ = ["Builder", "build_ask", "demo_config"]
@@ -68,6 +68,6 @@ def demo_config() -> Config:
         tiers=TiersSpec(
             simple="demo-small", medium="demo-small", complex="demo-large", reasoning="demo-large"
         ),
-        guidance=GuidanceSpec(mode="on"),
+        guidance=GuidanceSpec(mode=Mode.ON),
         ledger=LedgerSpec(path=state_file("demo.sqlite")),
     )
