@@ -49,6 +49,9 @@ class HttpClient:
         self._base = url.path.rstrip("/").encode()
         self._host_line = b" HTTP/1.1\r\nhost: " + url.netloc.rpartition("@")[2].encode("idna") + b"\r\n"
         self._times = spec.timeouts
+        self._sweep_every = min(
+            spec.timeouts.first_byte / _SWEEPS, spec.timeouts.total / _SWEEPS, _SWEEP_EVERY
+        )
         self._idle: deque[_Connection] = deque()
         self._active: set[_Answer] = set()
         self._sweep: asyncio.TimerHandle | None = None
@@ -69,6 +72,9 @@ class HttpClient:
     def close(self) -> None:
         """See ``UpstreamClient``."""
         self._closed = True
+        if self._sweep is not None:
+            self._sweep.cancel()
+            self._sweep = None
         while self._idle:
             self._idle.pop().transport.close()
 
@@ -113,8 +119,7 @@ class HttpClient:
 
     async def _head(self, answer: _Answer) -> _Answer:
         try:
-            while not answer.status:
-                await answer.wait()
+            await answer.head()
         except BaseException:
             answer.close()
             raise
@@ -133,14 +138,14 @@ class HttpClient:
         self._active.discard(answer)
 
     def _plan_sweep(self, loop: asyncio.AbstractEventLoop) -> None:
-        shortest = min(self._times.first_byte, self._times.total)
-        self._sweep = loop.call_later(min(shortest / _SWEEPS, _SWEEP_EVERY), self._sweep_now, loop)
+        self._sweep = loop.call_later(self._sweep_every, self._sweep_now, loop)
 
     def _sweep_now(self, loop: asyncio.AbstractEventLoop) -> None:
         """Fail what is overdue. One timer for all requests, because a timer for each costs each."""
-        now = loop.time()
         for answer in tuple(self._active):
-            if now - answer.heard > self._times.first_byte or now - answer.started > self._times.total:
+            answer.age += self._sweep_every
+            answer.silence += self._sweep_every
+            if answer.silence > self._times.first_byte or answer.age > self._times.total:
                 answer.fail(UpstreamTimeout("the upstream did not answer in time"))
         self._sweep = None
         if self._active:
@@ -154,42 +159,42 @@ class _Stale(UpstreamError):
 class _Answer:
     """An ``Exchange``: what the parser of a connection has found so far."""
 
-    __slots__ = ("_chunks", "_client", "_connection", "_error", "_loop", "_paused", "_size", "_waiter",
-                 "done", "headers", "heard", "started", "status")  # fmt: skip
+    __slots__ = ("_client", "_connection", "_error", "_loop", "_paused", "_waiter", "age", "chunks", "done",
+                 "headers", "silence", "size", "status")  # fmt: skip
 
     def __init__(self, client: HttpClient, connection: _Connection, loop: asyncio.AbstractEventLoop) -> None:
         self._client = client
         self._connection: _Connection | None = connection
         self._loop = loop
-        self._chunks: list[bytes] = []
-        self._size = 0
+        self.chunks: list[bytes] = []  # of the body, not yet asked for
+        self.size = 0  # bytes in them
         self._paused = False
         self._error: UpstreamError | None = None
         self._waiter: asyncio.Future[None] | None = None
         self.status = 0
         self.headers: Headers = ()
-        self.started = self.heard = loop.time()
+        self.age = 0.0  # seconds, as the sweep counts them
+        self.silence = 0.0  # seconds since something came
         self.done = False
 
-    async def wait(self) -> None:
-        """Wait until something has happened."""
-        if self._error is not None:
-            raise self._error
-        self._waiter = self._loop.create_future()
-        try:
+    async def head(self) -> None:
+        """Wait until status and headers are there."""
+        while not self.status:
+            if self._error is not None:
+                raise self._error
+            self._waiter = self._loop.create_future()
             await self._waiter
-        finally:
-            self._waiter = None
-        if self._error is not None:
-            raise self._error
 
     async def next(self) -> bytes:
-        while not self._chunks:
+        while not self.chunks:
             if self.done:
                 return b""
-            await self.wait()
-        chunks = self._chunks
-        self._chunks, self._size = [], 0
+            if self._error is not None:
+                raise self._error
+            self._waiter = self._loop.create_future()
+            await self._waiter
+        chunks = self.chunks
+        self.chunks, self.size = [], 0
         if self._paused and self._connection is not None:
             self._paused = False
             self._connection.transport.resume_reading()
@@ -197,7 +202,7 @@ class _Answer:
 
     async def read(self) -> bytes:
         first = await self.next()
-        if self.done and not self._chunks:
+        if self.done and not self.chunks:
             return first
         parts = [first]
         while part := await self.next():
@@ -211,11 +216,9 @@ class _Answer:
             self._connection = None
             self._client.forget(self)
 
-    def take(self, data: bytes) -> None:
-        """Keep a part of the body (from the parser)."""
-        self._chunks.append(data)
-        self._size += len(data)
-        if self._size > _HIGH_WATER and not self._paused and self._connection is not None:
+    def hold_back(self) -> None:
+        """Let the upstream wait until what has come is asked for."""
+        if not self._paused and self._connection is not None:
             self._paused = True
             self._connection.transport.pause_reading()
 
@@ -236,8 +239,9 @@ class _Answer:
 
     def wake(self) -> None:
         """Let whoever waits look again."""
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and not waiter.done():  # done: whoever waited was cancelled
+            waiter.set_result(None)
 
 
 class _Connection(asyncio.Protocol):
@@ -270,7 +274,7 @@ class _Connection(asyncio.Protocol):
         if answer is None:
             self.transport.close()  # nobody asked
             return
-        answer.heard = self.loop.time()
+        answer.silence = 0.0
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError:
@@ -300,8 +304,12 @@ class _Connection(asyncio.Protocol):
             self.answer.status = status
 
     def on_body(self, data: bytes) -> None:
-        if self.answer is not None:
-            self.answer.take(data)
+        answer = self.answer
+        if answer is not None:
+            answer.chunks.append(data)
+            answer.size += len(data)
+            if answer.size > _HIGH_WATER:
+                answer.hold_back()
 
     def on_message_complete(self) -> None:
         answer = self.answer

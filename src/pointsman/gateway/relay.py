@@ -66,16 +66,16 @@ async def _stream(request: Request, answer: Answer, send: Send) -> None:
     last: deque[bytes] = deque(maxlen=_KEPT)
     block, pending = answer.first, answer.pending
     error: UpstreamError | None = None
-    receive = exchange.next
+    keep, receive, split = last.append, exchange.next, sse.whole
     try:
         while True:
             if block:
-                last.append(block)
+                keep(block)
                 await send({"type": "http.response.body", "body": block, "more_body": True})
             chunk = await receive()
             if not chunk:
                 break
-            block, pending = sse.whole(pending, chunk)
+            block, pending = split(pending, chunk)
             if len(pending) > _LONGEST_EVENT:
                 error = UpstreamError("the upstream sent an event of unreasonable length")
                 break
