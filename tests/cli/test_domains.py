@@ -78,3 +78,40 @@ def test_an_empty_file_has_nothing_to_report(tmp_path: Path) -> None:
     result = evaluate(tmp_path / "empty.jsonl")
     assert result.exit_code == 0
     assert "0 user turns" in result.stdout
+
+
+def check(*args: str) -> Result:
+    return CliRunner().invoke(app, ["domains", "check", *args])
+
+
+def test_the_built_in_domains_are_checked_by_default() -> None:
+    result = check()
+    assert result.exit_code == 0
+    assert result.stdout == "11 domains, 0 findings\n"
+
+
+def test_a_phrase_that_cannot_match_fails_the_check(tmp_path: Path) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text(
+        'extends = "none"\n[domains.law]\nclass = "task"\n'
+        'signals = {c = "court  fee", d = ["judge", "judge"]}'
+    )
+    result = check(str(own))
+    assert result.exit_code == 1
+    assert result.stdout.splitlines() == [
+        'error: law/c: "court  fee": cannot match',
+        'warning: law/d: "judge": is there twice',
+        "2 domains, 2 findings",
+    ]
+    assert [finding["severity"] for finding in json.loads(check(str(own), "--json").stdout)] == [
+        "error",
+        "warning",
+    ]
+
+
+def test_a_pattern_that_is_not_linear_time_is_refused_with_its_line(tmp_path: Path) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text('[domains.law]\nclass = "task"\n[domains.law.signals]\nc = { regex = "a(?=b)" }')
+    error = check(str(own)).exception
+    assert isinstance(error, PointsmanError)
+    assert str(error).startswith(f'{own}:4: concept "c" of domain "law": ')

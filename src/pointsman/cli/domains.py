@@ -8,8 +8,9 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
-from pointsman.cli.output import print_json, read_lines
+from pointsman.cli.output import FAILED, print_json, read_lines
 from pointsman.domains import DomainSet, DomainTracker, default_domains, parse_domains
+from pointsman.domains.lint import Severity, check_domains
 from pointsman.errors import PointsmanError
 from pointsman.evaluation.domains import LabelledTurn, Report, evaluate
 from pointsman.models.encoders import load_encoder
@@ -54,6 +55,30 @@ def evaluate_file(
         return
     for line in table_lines(reports):
         typer.echo(line)
+
+
+@_app.command("check")
+def check_file(
+    file: Annotated[
+        Path | None, typer.Argument(help="Domain file (TOML); default: the built-in domains.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of lines.")] = False,
+) -> None:
+    """Look for phrases that cannot match, count twice, or count for two domains.
+
+    Exit code 1 when a phrase cannot match; warnings are for you to judge.
+    """
+    known = load_domains(file)
+    findings = check_domains(known, open_scanner(known.signals()))
+    if as_json:
+        print_json(findings)
+    else:
+        for finding in findings:
+            where = f"{finding.domain}/{finding.concept}"
+            typer.echo(f'{finding.severity}: {where}: "{finding.phrase}": {finding.message}')
+        typer.echo(f"{len(known.domains)} domains, {len(findings)} findings")
+    if any(finding.severity is Severity.ERROR for finding in findings):
+        raise typer.Exit(FAILED)
 
 
 def load_domains(file: Path | None) -> DomainSet:

@@ -29,6 +29,7 @@ class Concept(msgspec.Struct, frozen=True):
 
     name: str
     signals: tuple[Signal, ...]
+    phrases: tuple[str, ...] = ()  # as the file has them; what the signals stand for, patterns left out
 
 
 class Domain(msgspec.Struct, frozen=True):

@@ -125,7 +125,9 @@ class _Reader:
     def _concept(self, domain: str, name: str, value: object) -> Concept:
         try:
             items = msgspec.convert(value if isinstance(value, list) else [value], _Items)
-            return Concept(name, _signals(domain, items))
+            return Concept(
+                name, _signals(domain, items), tuple(item for item in items if isinstance(item, str))
+            )
         except ValueError as error:
             reason, hint = (
                 str(error),
