@@ -9,11 +9,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from pointsman import sqlite_file
 from pointsman.decision import Decision
 from pointsman.errors import StoreUnavailable
 from pointsman.ledger import Outcome, PromptText, Retention, SqliteLedger, schema, sqlite
 from pointsman.ledger.port import MAX_TEXT
 from pointsman.testing import a_decision, an_attempt
+from waiting import until
 
 DAY = 86_400.0
 
@@ -122,7 +124,7 @@ def test_what_has_no_json_is_lost_and_counted_and_its_neighbours_are_kept(path: 
 
 
 def test_a_locked_file_is_waited_for(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite, "BUSY", 0.01)
+    monkeypatch.setattr(sqlite_file, "BUSY", 0.01)
     ledger = SqliteLedger(path)
     ledger.append(a_decision("d"))
     ledger.flush()
@@ -131,8 +133,7 @@ def test_a_locked_file_is_waited_for(path: Path, monkeypatch: pytest.MonkeyPatch
     with closing(raw(path)) as other:
         other.execute("BEGIN EXCLUSIVE")
         ledger.append(a_decision("e"))
-        assert not ledger._writer.flush(timeout=0.2)
-        assert "locked" in ledger.fault
+        until(lambda: "locked" in ledger.fault)
         assert ledger.waiting == 1
         other.execute("ROLLBACK")
     ledger.flush()
@@ -141,17 +142,21 @@ def test_a_locked_file_is_waited_for(path: Path, monkeypatch: pytest.MonkeyPatch
     ledger.close()
 
 
-def test_a_full_disk_loses_nothing_once_there_is_room(path: Path) -> None:
+def test_a_full_disk_loses_nothing_once_there_is_room(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    connect = sqlite_file._connect
+
+    def connect_without_room(uri: str) -> sqlite3.Connection:
+        connection = connect(uri)
+        connection.execute("PRAGMA max_page_count = 1")  # SQLite's own "database or disk is full"
+        return connection
+
+    monkeypatch.setattr(sqlite_file, "_connect", connect_without_room)
     ledger = SqliteLedger(path)
-    ledger.append(a_decision("d"))
-    ledger.flush()
-    assert ledger._connection is not None
-    [pages] = ledger._connection.execute("PRAGMA page_count").fetchone()
-    ledger._connection.execute(f"PRAGMA max_page_count = {pages}")  # SQLite's own "database or disk is full"
     for number in range(300):
         ledger.append(a_decision(f"d{number}"))
-    while not ledger.fault:
-        ledger._writer.flush(timeout=0.01)
+    until(lambda: "full" in ledger.fault)
+    assert (ledger.lost, ledger.waiting) == (0, 300)
+    monkeypatch.undo()
     ledger.flush()
     assert (ledger.lost, ledger.fault) == (0, "")
     assert ledger.get("d299") is not None
@@ -195,15 +200,15 @@ def test_a_file_of_another_program_is_left_alone(path: Path) -> None:
     ledger = SqliteLedger(path)
     ledger.append(a_decision("d"))
     ledger.close()
-    assert (ledger.lost, ledger.fault) == (1, "the file is a database of another program")
+    assert (ledger.lost, ledger.fault) == (1, f"{path} is not a ledger but a database of another program")
     with closing(raw(path)) as other:
         assert other.execute("SELECT name FROM sqlite_master").fetchall() == [("theirs",)]
 
 
 def test_a_ledger_of_a_newer_version_is_left_alone(path: Path) -> None:
+    fill(opened(path), [a_decision("d")])
     with closing(raw(path)) as newer:
-        schema.prepare(newer)
-        newer.execute(f"PRAGMA user_version = {schema.VERSION + 1}")
+        newer.execute(f"PRAGMA user_version = {len(schema.MIGRATIONS) + 1}")
     ledger = SqliteLedger(path)
     ledger.append(a_decision("d"))
     ledger.close()
@@ -212,18 +217,16 @@ def test_a_ledger_of_a_newer_version_is_left_alone(path: Path) -> None:
 
 
 def test_an_older_ledger_is_migrated_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with closing(raw(path)) as old:
-        schema.prepare(old)
-    step = ("ALTER TABLE decisions ADD COLUMN later TEXT",)
-    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, step))
-    monkeypatch.setattr(schema, "VERSION", schema.VERSION + 1)
+    fill(opened(path), [a_decision("d")])
+    migrations = (*schema.MIGRATIONS, ("ALTER TABLE decisions ADD COLUMN later TEXT",))
+    monkeypatch.setattr(sqlite, "MIGRATIONS", migrations)
     for _ in range(2):
         ledger = SqliteLedger(path)
         ledger.append(a_decision("d"))
         ledger.close()
         assert ledger.lost == 0
     with closing(raw(path)) as current:
-        assert current.execute("PRAGMA user_version").fetchone() == (schema.VERSION,)
+        assert current.execute("PRAGMA user_version").fetchone() == (len(migrations),)
 
 
 def fill(ledger: SqliteLedger, decisions: list[Decision]) -> None:

@@ -8,7 +8,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,12 +20,10 @@ from pointsman.errors import StoreUnavailable
 from pointsman.ledger.port import MAX_TEXT, Attempt, Entry, Outcome, PromptText
 from pointsman.ledger.redact import LONGEST, kept_text
 from pointsman.ledger.retention import Retention
-from pointsman.ledger.schema import prepare
+from pointsman.ledger.schema import APPLICATION, MIGRATIONS
+from pointsman.sqlite_file import SqliteFile
 
 __all__ = ["SqliteLedger"]
-
-#: Seconds to wait for another process that writes; the thread waits, no request does.
-BUSY: Final = 5.0
 
 #: Seconds between two looks at the bounds of size and age.
 SWEEP: Final = 600.0
@@ -83,12 +81,11 @@ class SqliteLedger:
         retention: Retention = Retention(),  # noqa: B008 - a frozen value
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.path: Final = path
+        self._file: Final = SqliteFile(path, kind="ledger", application=APPLICATION, migrations=MIGRATIONS)
         self._mode: Final[TextMode] = text
         self._retention: Final = retention
         self._clock: Final = clock
         self._swept_at = -math.inf
-        self._connection: sqlite3.Connection | None = None  # the writer thread's own
         self._writer: Final = BatchWriter[Entry](self._write, size=queue, name="ledger")
 
     @property
@@ -158,17 +155,13 @@ class SqliteLedger:
     def close(self) -> None:
         """Write what waits and release the file; what cannot be written is counted as lost."""
         self._writer.close()
-        self._disconnect()
+        self._file.close()
 
     def _read(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         self._writer.flush()
-        if not self.path.exists() and not self.fault:
-            return []
-        try:
-            with closing(_connect(f"{self.path.resolve().as_uri()}?mode=ro")) as connection:
-                return connection.execute(query, values).fetchall()
-        except sqlite3.Error as error:
-            raise StoreUnavailable(f"cannot read the ledger {self.path}: {error}") from error
+        if not self._file.path.exists() and not self.fault:
+            return []  # nothing was ever appended
+        return self._file.read(query, *values)
 
     def _write(self, batch: Sequence[Entry]) -> int:
         rows: defaultdict[str, list[tuple[object, ...]]] = defaultdict(list)
@@ -176,15 +169,15 @@ class SqliteLedger:
             with suppress(TypeError, ValueError, RecursionError):  # counted below: there is no row of it
                 rows[_INSERT[type(entry)]].append(self._row(entry))
         try:
-            connection = self._connect()
+            connection = self._file.writer()
             self._sweep(connection)
             connection.execute("BEGIN IMMEDIATE")
             with connection:
                 for statement, values in rows.items():
                     connection.executemany(statement, values)
         except sqlite3.Error as error:
-            self._disconnect()
-            raise StoreUnavailable(f"cannot write the ledger {self.path}: {error}") from error
+            self._file.close_writer()
+            raise StoreUnavailable(f"cannot write the ledger {self._file.path}: {error}") from error
         return len(batch) - sum(map(len, rows.values()))
 
     def _row(self, entry: Entry) -> tuple[object, ...]:
@@ -203,21 +196,3 @@ class SqliteLedger:
         if now - self._swept_at >= SWEEP:
             self._retention.apply(connection, now)
             self._swept_at = now
-
-    def _connect(self) -> sqlite3.Connection:
-        if self._connection is None:
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self.path.touch(mode=0o600)  # it may hold people's words; SQLite's side files take its mode
-            self._connection = _connect(self.path.resolve().as_uri())
-            prepare(self._connection)
-        return self._connection
-
-    def _disconnect(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-
-
-def _connect(uri: str) -> sqlite3.Connection:
-    # One thread writes, another closes; transactions begin where the code says so.
-    return sqlite3.connect(uri, uri=True, timeout=BUSY, isolation_level=None, check_same_thread=False)
