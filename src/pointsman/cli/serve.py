@@ -45,7 +45,7 @@ def serve(
         from pointsman.gateway.serve import Server
     _log_to_stderr(log_level)
     file = None if demo else config_file(config)
-    builder = Builder(lambda: _on_port(load(file) if file else demo_config(), port))
+    builder = Builder(lambda: _on_port(load(file) if file else demo_config(), port), file)
     with closing(builder):
         setup = builder()
         server = Server(Gateway(setup), builder if file else None, file)

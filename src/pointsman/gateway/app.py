@@ -15,6 +15,7 @@ from pointsman.errors import CallerError, MalformedRequest, TooLarge, WrongConte
 from pointsman.gateway import headers
 from pointsman.gateway.auth import authorise
 from pointsman.gateway.metrics import Metrics
+from pointsman.gateway.ourselves import answer_command, last_word, send_words
 from pointsman.gateway.pages import OPEN_PATHS, Pages
 from pointsman.gateway.relay import Headers, Send, relay, send_body
 from pointsman.gateway.request import Request
@@ -133,6 +134,10 @@ class Gateway:
         )
         if not turn.session:
             turn = msgspec.structs.replace(turn, session=fingerprint(turn))
+        if answered := answer_command(turn, self.setup.command):
+            status = await send_words(wire, body, turn, answered, [], send)
+            self.metrics.count("requests", wire.format, _STATUS_CLASS[status // 100])
+            return
         decision = await self.setup.runtime.decide(turn)
         self.metrics.decision(decision)
         speaking = self._speaking(wire.format, decision)
@@ -144,7 +149,10 @@ class Gateway:
         def own(target: Target | None) -> Headers:
             return _own_headers(decision, target, request.attempts, spent, named, turn if debug else None)
 
-        status = await relay(request, speaking, own, send)
+        if stopped := last_word(decision):
+            status = await send_words(wire, body, turn, stopped, own(None), send)
+        else:
+            status = await relay(request, speaking, own, send)
         self.metrics.count("requests", wire.format, _STATUS_CLASS[status // 100])
 
     def _speaking(self, wire: WireFormat, decision: Decision) -> list[Target]:
@@ -260,6 +268,13 @@ def _own_headers(
     return own
 
 
+def _guided(decision: Decision) -> str:
+    guidance = decision.guidance
+    if guidance is None or guidance.firing is None:
+        return ""
+    return f"{guidance.firing.classifier}; {guidance.arm}; {guidance.firing.rung}"
+
+
 def _debug_headers(decision: Decision, turn: Turn) -> Headers:
     tier = decision.tier
     shown = {
@@ -267,6 +282,9 @@ def _debug_headers(decision: Decision, turn: Turn) -> Headers:
         "policy": decision.policy,
         "chain": " ".join(decision.chain),
         "decide-us": f"{decision.elapsed_us:.0f}",
+        "domains": decision.domains.signature if decision.domains else "",
+        "domains-rule": decision.domains.rule if decision.domains else "",
+        "guidance": _guided(decision),
         "reasons": "; ".join(reason.code for reason in decision.reasons),
         "abstained": "; ".join(reason.code for reason in decision.abstained),
     }

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 
 from pointsman.asking import Ask, ask_models, ask_nobody
 from pointsman.assembly import build_engine, build_policy, build_questions, build_runtime
 from pointsman.config import Config, GuidanceSpec, TiersSpec
 from pointsman.config.shapes import LedgerSpec, state_file
+from pointsman.errors import ConfigError
 from pointsman.gateway.setup import Setup
 from pointsman.gateway.upstream import Connections
 from pointsman.models.http import chat_models
+from pointsman.operating.router import answer_in_band
 from pointsman.runtime import Runtime
 from pointsman.types import Mode, ModelSpec
 from pointsman.upstreams import DEMO_URL, UpstreamSpec
@@ -21,9 +25,10 @@ __all__ = ["Builder", "build_ask", "demo_config"]
 class Builder:
     """Builds setups around one runtime: sessions and ledger stay open while policies come and go."""
 
-    def __init__(self, load: Callable[[], Config]) -> None:
-        """Take the way to read the configuration."""
+    def __init__(self, load: Callable[[], Config], file: Path | None = None) -> None:
+        """Take the way to read the configuration, and the file it is in, which commands may change."""
         self._load = load
+        self._file = file
         self._runtime: Runtime | None = None
         self._connections = Connections()
 
@@ -40,7 +45,10 @@ class Builder:
             policy = build_policy(config)
             self._runtime.replace(build_engine(policy), build_questions(policy))
         self._runtime.ask = build_ask(config, self._connections)
-        return Setup(self._runtime, config.models, config.upstreams, config.server, self._connections)
+        command = partial(_answer_command, config, self._file) if config.server.router_command else None
+        return Setup(
+            self._runtime, config.models, config.upstreams, config.server, self._connections, command
+        )
 
     def close(self) -> None:
         """Write what waits and close the stores."""
@@ -54,6 +62,14 @@ def build_ask(config: Config, connections: Connections) -> Ask:
     if verify is None:
         return ask_nobody
     return ask_models(chat_models(config.models, config.upstreams, connections), default=verify.model)
+
+
+def _answer_command(config: Config, file: Path | None, text: str) -> str:
+    """Answer ``/router`` in words, also when what it asks for is wrong."""
+    try:
+        return answer_in_band(text, config, file)
+    except ConfigError as error:
+        return f"{error.message}; {error.hint}" if error.hint else error.message
 
 
 def demo_config() -> Config:

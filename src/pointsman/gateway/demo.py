@@ -14,6 +14,7 @@ import msgspec
 
 from pointsman.gateway.wire import WIRES, Body, Fault, Reply, Wire
 from pointsman.text import turn_from_body
+from pointsman.text.extract import persons_words
 from pointsman.types import Role, Turn, WireFormat
 from pointsman.upstreams import Call, Exchange, Headers
 
@@ -91,7 +92,7 @@ def _text(turn: Turn) -> str:
     last = turn.history[-1] if len(turn.history) else None
     if last and last.role is Role.TOOL and last.results:
         return f"{LABEL} The tool answered: {last.results[-1].text[:_ECHO]}"
-    words = next((message.texts[-1] for message in reversed(list(turn.history)) if message.texts), "")
+    words = persons_words(turn)
     return f"{LABEL} Model {turn.model} would have answered: {words[:_ECHO]}"
 
 
