@@ -15,6 +15,7 @@ from pointsman.engine import BYTES_PER_TOKEN, Engine
 from pointsman.errors import ConfigError
 from pointsman.guidance import GuidancePolicy
 from pointsman.ledger import Retention, SqliteLedger
+from pointsman.models.encoders import load_encoder
 from pointsman.policy import DomainPolicy, Policy, Verify
 from pointsman.runtime import Runtime
 from pointsman.scanning import open_scanner
@@ -46,8 +47,13 @@ log = logging.getLogger(__name__)
 
 
 def build_engine(policy: Policy) -> Engine:
-    """Compile a policy with the fastest matching engine that is installed."""
-    return Engine(policy, open_scanner(policy.signals()))
+    """Compile a policy with the fastest matching engine that is installed.
+
+    Raises:
+        MissingExtra: the policy names an encoder whose extra is not installed.
+    """
+    encoder = load_encoder(policy.domains.examples) if policy.domains else None
+    return Engine(policy, open_scanner(policy.signals()), encoder)
 
 
 def read_profile(name: str) -> TierProfile:
@@ -111,7 +117,7 @@ def _domains(config: Config) -> DomainPolicy | None:
     if spec.file is not None:
         domains = parse_domains(spec.file.read_text(encoding="utf-8"), place=str(spec.file))
     profiles = _profiles(config, domains) if spec.profiles else {}
-    return DomainPolicy(domains=domains, mode=spec.mode, profiles=profiles)
+    return DomainPolicy(domains=domains, mode=spec.mode, examples=spec.examples, profiles=profiles)
 
 
 def _profiles(config: Config, domains: DomainSet) -> dict[str, ModelProfile]:

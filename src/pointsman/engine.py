@@ -26,7 +26,7 @@ from pointsman.text.offered import forced_tool, offered_tools
 from pointsman.tiers import TierDecision, TierJudge, asks_to_decide, forced_tier
 from pointsman.trajectory.state import TrajectoryState
 from pointsman.trajectory.step import Step
-from pointsman.types import Answer, Evidence, History, Mode, Need, Reason, Script, Stage, Tier, Turn
+from pointsman.types import Answer, Encoder, Evidence, History, Mode, Need, Reason, Script, Stage, Tier, Turn
 
 __all__ = ["Decided", "Engine", "Memory"]
 
@@ -92,15 +92,23 @@ class _Draft:
 class Engine:
     """A policy made ready to decide. Holds no state between turns; safe to share."""
 
-    def __init__(self, policy: Policy, scanner: Scanner) -> None:
-        """Compile the policy for the signal table of ``scanner``, which must hold all its signals."""
+    def __init__(self, policy: Policy, scanner: Scanner, encoder: Encoder | None = None) -> None:
+        """Compile the policy.
+
+        Args:
+            policy: what decides.
+            scanner: its signal table must hold all signals of the policy.
+            encoder: the one that ``policy.domains.examples`` names.
+        """
         self.policy = policy
         self.version = policy.version()
         self.scanner = scanner
         self._ids = tuple(signal.id for signal in scanner.table.signals)
         self._bits = {signal: 1 << place for place, signal in enumerate(self._ids)}
         self.judge = TierJudge(policy.profile, scanner.table)
-        self._tracker = DomainTracker(policy.domains.domains, scanner.table) if policy.domains else None
+        self._tracker = (
+            DomainTracker(policy.domains.domains, scanner.table, encoder) if policy.domains else None
+        )
         self._guide = Guide(policy.guidance) if policy.guidance else None
         self._tools = ToolSelector(at_most=policy.tools) if policy.tools else None
 

@@ -38,6 +38,7 @@ class DomainPolicy:
 
     domains: DomainSet
     mode: Mode = Mode.OBSERVE
+    examples: str = "none"  # name of the encoder that compares messages with the domains' examples
     profiles: Mapping[str, ModelProfile] = field(default_factory=dict)  # by configured model name
 
     def profile(self, model: str) -> ModelProfile:

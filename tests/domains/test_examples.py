@@ -84,13 +84,16 @@ def test_what_is_near_enough_where_memory_has_nothing(message: str, domain: str)
     assert decision.effective.primary.domain == domain
 
 
-def test_what_an_example_decided_is_labelled() -> None:
-    (decision,) = converse("play rock by that singer", encoder=WordEncoder())
+def test_what_an_example_decided_is_labelled(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", logger="pointsman.domains"):
+        (decision,) = converse("play rock by that singer", encoder=WordEncoder())
     part = decision.raw.primary
     assert part.source is Source.EXAMPLES
     assert part.signals == ("like: play rock by this singer",)
     assert part.confidence == 1
     assert decision.rule == "R2b"
+    assert decision.to_json()["raw"] == {"primary": "music", "secondary": None, "source": "examples"}
+    assert caplog.messages[0].startswith("[BST] music (1 example) | sig=music | momentum=1 |")
 
 
 def test_signals_speak_first_and_small_talk_is_not_asked_about() -> None:

@@ -198,6 +198,13 @@ class DomainsSpec(msgspec.Struct, frozen=True, kw_only=True):
         None
     )
     profiles: Annotated[Path | None, Meta(description="Directory of per-model enrichment profiles.")] = None
+    examples: Annotated[
+        Literal["none", "static", "sentence"],
+        Meta(
+            description="Local encoder that compares messages without signals with the domains' examples; "
+            "needs the extra of its name."
+        ),
+    ] = "none"
 
 
 class CapabilitiesSpec(msgspec.Struct, frozen=True, kw_only=True):

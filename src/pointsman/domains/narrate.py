@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pointsman.domains.enrichment import DISABLED, EnrichmentPlan
 from pointsman.domains.profiles import ModelProfile
-from pointsman.domains.values import DomainMemory, Outcome, Part
+from pointsman.domains.values import DomainMemory, Outcome, Part, Source
 
 __all__ = ["lines"]
 
@@ -40,7 +40,8 @@ def lines(
 
 def _part(part: Part) -> str:
     carried = ", carried" if part.carried else ""
-    return f"{part.domain} ({_signals(part.confidence)}{carried})"
+    found = "1 example" if part.source is Source.EXAMPLES else _signals(part.confidence)
+    return f"{part.domain} ({found}{carried})"
 
 
 def _signals(count: int) -> str:

@@ -14,7 +14,7 @@ from pointsman.domains.examples import ExampleMatcher
 from pointsman.domains.momentum import remember
 from pointsman.domains.profiles import PERMISSIVE, ModelProfile
 from pointsman.domains.scoring import Reading, Scorer
-from pointsman.domains.values import Compound, DomainMemory, Outcome, Part
+from pointsman.domains.values import Compound, DomainMemory, Outcome, Part, Source
 from pointsman.evidence import SignalTable
 from pointsman.types import Encoder, Evidence
 
@@ -39,10 +39,15 @@ class DomainDecision(msgspec.Struct, frozen=True, gc=False):
         return self.effective.signature
 
     def to_json(self) -> dict[str, object]:
-        """The shape of ``pointsman classify``: domains by name, raw beside effective."""
+        """The shape of ``pointsman classify``: domains by name, raw beside effective.
+
+        What an example utterance decided has a key more in ``raw``: ``source``.
+        """
         raw, effective = self.raw.domains, self.effective.domains
+        source = self.raw.primary.source
+        label = {} if source is Source.SIGNALS else {"source": str(source)}
         return {
-            "raw": {"primary": raw[0], "secondary": raw[1] or None},
+            "raw": {"primary": raw[0], "secondary": raw[1] or None, **label},
             "effective": {
                 "primary": effective[0],
                 "secondary": effective[1] or None,
