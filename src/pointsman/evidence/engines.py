@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import Protocol
 
 from pointsman.errors import MissingExtra
-from pointsman.evidence.matcher import Matcher, ReMatcher
+from pointsman.evidence.matcher import Engine
 from pointsman.evidence.patterns import PatternSet
 
 __all__ = ["Keep", "build_matcher", "engine_names"]
@@ -35,7 +35,7 @@ def engine_names() -> tuple[str, ...]:
     return tuple(name for name, module in _ENGINES if find_spec(module))
 
 
-def build_matcher(patterns: PatternSet, *, engine: str = "", keep: Keep | None = None) -> Matcher:
+def build_matcher(patterns: PatternSet, *, engine: str = "", keep: Keep | None = None) -> Engine:
     """Make the patterns ready for an engine.
 
     Args:
@@ -49,7 +49,7 @@ def build_matcher(patterns: PatternSet, *, engine: str = "", keep: Keep | None =
         MissingExtra: no engine, or not the one asked for, is installed.
     """
     if not patterns.sources:
-        return ReMatcher(patterns.table)  # an engine refuses to look for nothing
+        return _Nothing()
     chosen = engine or next(iter(engine_names()), "")
     if chosen == "hyperscan" and "hyperscan" in engine_names():
         return _hyperscan(patterns, keep)
@@ -60,7 +60,17 @@ def build_matcher(patterns: PatternSet, *, engine: str = "", keep: Keep | None =
     raise MissingExtra("re2", needed_for=f"matching patterns{f' with {engine}' if engine else ''}")
 
 
-def _hyperscan(patterns: PatternSet, keep: Keep | None) -> Matcher:
+class _Nothing:
+    """Looks for nothing, which the libraries refuse to do."""
+
+    def match(self, lowered: str) -> int:  # noqa: ARG002
+        return 0
+
+    def find(self, data: bytes) -> tuple[int, ...]:  # noqa: ARG002
+        return ()
+
+
+def _hyperscan(patterns: PatternSet, keep: Keep | None) -> Engine:
     from pointsman.evidence.hyperscan_matcher import HyperscanMatcher
 
     key = HyperscanMatcher.cache_key(patterns) if keep else ""

@@ -17,7 +17,7 @@ _FLAGS: Final = hyperscan.HS_FLAG_SINGLEMATCH | hyperscan.HS_FLAG_UTF8
 
 
 class HyperscanMatcher:
-    """A ``Matcher``. May be shared between threads."""
+    """An ``Engine``. May be shared between threads."""
 
     def __init__(self, patterns: PatternSet, database: hyperscan.Database) -> None:
         self._patterns = patterns
@@ -63,9 +63,10 @@ class HyperscanMatcher:
 
     def match(self, lowered: str) -> int:
         """Return the mask of signals that occur in a lower-cased text."""
-        return self._patterns.match(lowered, self._find)
+        return self._patterns.match(lowered, self.find)
 
-    def _find(self, data: bytes) -> list[int]:
+    def find(self, data: bytes) -> list[int]:
+        """Return which sources occur in framed text."""
         found: list[int] = []
         try:
             scratch = self._scratches.pop()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Protocol
 
 from pointsman.evidence.rendering import oracle_source
 from pointsman.evidence.separation import without_marks
 from pointsman.evidence.signals import SignalTable
 
-__all__ = ["Matcher", "ReMatcher"]
+__all__ = ["Engine", "Matcher", "ReMatcher"]
 
 
 class Matcher(Protocol):
@@ -17,6 +18,14 @@ class Matcher(Protocol):
 
     def match(self, lowered: str, /) -> int:
         """Return the mask of signals that occur in a lower-cased text, in time linear in its length."""
+        ...
+
+
+class Engine(Matcher, Protocol):
+    """A matcher that compiles a ``PatternSet``."""
+
+    def find(self, data: bytes, /) -> Sequence[int]:
+        """Return which sources occur in framed text: matching alone, without what is done to the text."""
         ...
 
 

@@ -69,8 +69,6 @@ class PatternSet:
 
 
 def _source(signal: Signal) -> tuple[str, bool]:
-    if not signal.pattern.strip():
-        raise LexiconError(f"{signal.lexicon}/{signal.group}: a pattern is empty")
     try:
         return engine_source(signal)
     except LexiconError as error:

@@ -16,7 +16,7 @@ _MAX_MEMORY: Final = 256 << 20  # bytes
 
 
 class Re2Matcher:
-    """A ``Matcher``. May be shared between threads."""
+    """An ``Engine``. May be shared between threads."""
 
     def __init__(self, patterns: PatternSet) -> None:
         """Compile the patterns.
@@ -38,7 +38,8 @@ class Re2Matcher:
 
     def match(self, lowered: str) -> int:
         """Return the mask of signals that occur in a lower-cased text."""
-        return self._patterns.match(lowered, self._find)
+        return self._patterns.match(lowered, self.find)
 
-    def _find(self, data: bytes) -> list[int]:
+    def find(self, data: bytes) -> list[int]:
+        """Return which sources occur in framed text."""
         return self._set.Match(data) or []

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 import msgspec
 
+from pointsman.errors import LexiconError
 from pointsman.evidence.boundary import without_boundaries
 from pointsman.evidence.chars import (
     END_FRAME,
@@ -39,8 +40,10 @@ def tree(signal: Signal) -> Node:
     literal of a script without spaces matches anywhere.
 
     Raises:
-        LexiconError: the pattern is refused.
+        LexiconError: the pattern is empty, or refused.
     """
+    if not signal.pattern.strip():
+        raise LexiconError("a pattern is empty")
     if signal.kind is Kind.REGEX:
         return parse(signal.pattern)
     text = signal.pattern.lower()
