@@ -42,7 +42,7 @@ class SelectionPolicy:
     #: 76 of the 81 points of in-scope accuracy that the static encoder has and rejects 84 % of out-of-scope
     #: tasks (docs/decisions/0052).
     threshold: float = 0.2
-    #: Probabilities between these are unsure. Their share against accuracy: docs/decisions/0052.
+    #: Probabilities between these are unsure. Their share against accuracy: docs/decisions/0055.
     unsure: tuple[float, float] = (0.1, 0.6)
     #: Capabilities asked about per task under ``hybrid``, the likeliest first: one round at the usual
     #: concurrency.

@@ -48,8 +48,9 @@ class ToolSelector:
 
         Args:
             encoder: a local embedding model, or None for n-grams alone.
-            at_most: tools chosen for a task; called and forced ones come on top. On MetaTool's 199 tools the
-                right one is among the 16 likeliest by description in nine of ten queries (decision 0052).
+            at_most: tools chosen for a task; called and forced ones come on top. Of MetaTool's 199 tools,
+                many of them near twins, the right one is among the 16 likeliest by description in 82 % of
+                queries with the static encoder and 73 % without.
             judges: indexes kept, one per distinct set of tools; agents rarely change theirs.
         """
         self._encoder = encoder
