@@ -54,6 +54,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     size: int = 0  # bytes of the request
     abilities: tuple[str, ...] = ()  # what the request needs of a model
     steps: tuple[Step, ...] = ()  # tool calls new in this turn, without their content
+    person_spoke: bool = False  # a person has spoken since the last tool call
     utf16_units: int = 0
     questions: int = 0
     script: str = ""

@@ -80,6 +80,7 @@ class _Draft:
         self.domains: DomainDecision | None = None
         self.guidance: GuidanceDecision | None = None
         self.steps: tuple[Step, ...] = ()
+        self.person_spoke = False
         self.tools: ToolDecision | None = None
         self.reasons: list[Reason] = []
         self.additions: list[Addition] = []
@@ -146,7 +147,13 @@ class Engine:
         guide = self._guide
         if guide:
             thread = then.guidance.thread if then.guidance else 0
-            steps = guide.again(then.steps, memory.guidance, session=then.session, thread=thread)
+            steps = guide.again(
+                then.steps,
+                memory.guidance,
+                session=then.session,
+                thread=thread,
+                person_spoke=then.person_spoke,
+            )
             yield from self._guide_agent(draft, steps)
         return (yield from self._decide_rest(draft, then.id))
 
@@ -193,9 +200,9 @@ class Engine:
             return
         draft.memory = msgspec.structs.replace(before, guidance=kept)
         opening = kept.latest
-        draft.steps = _new_steps(
-            before.guidance.thread(opening).trajectory.state, kept.thread(opening).trajectory.state
-        )
+        now = kept.thread(opening).trajectory.state
+        draft.steps = _new_steps(before.guidance.thread(opening).trajectory.state, now)
+        draft.person_spoke = now.user_spoke and kept is not before.guidance
         draft.guidance = decided
         draft.reasons.extend(decided.reasons)
         draft.abstained.extend(decided.abstained)
@@ -325,6 +332,7 @@ class Engine:
             size=turn.size,
             abilities=tuple(sorted(turn.abilities)),
             steps=draft.steps,
+            person_spoke=draft.person_spoke,
             tokens=evidence.tokens,
             utf16_units=evidence.utf16_units,
             questions=evidence.questions,

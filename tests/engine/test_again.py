@@ -89,6 +89,22 @@ def test_a_stuck_session_is_decided_again_alike() -> None:
         ]
 
 
+def test_a_person_who_speaks_into_a_loop_ends_it_again() -> None:
+    first = stuck(2)[-2]
+    call = {"id": "c9", "type": "function", "function": {"name": "bash", "arguments": '{"c": "make"}'}}
+    failed = [
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c9", "content": "Error: no rule to make target sk-canary"},
+    ]
+    kept = live(ENGINE, [first, [*first, *failed, {"role": "user", "content": "try another way"}]])
+    assert not any(then.guidance and then.guidance.firing for then, _ in kept)
+    assert kept[-1][0].person_spoke
+    for with_text in (True, False):
+        assert [outcome(d) for d in replayed(ENGINE, kept, with_text=with_text)] == [
+            outcome(then) for then, _ in kept
+        ]
+
+
 def test_what_is_kept_quotes_no_tool() -> None:
     kept = json.dumps([msgspec.to_builtins(then) for then, _ in live(ENGINE, stuck(5))])
     assert "sk-canary" not in kept

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from pointsman.ledger import MemoryLedger, Outcome, PromptText
-from pointsman.ledger.export import COLUMNS, Format, export, records
+from pointsman.ledger.export import COLUMNS, Format, export
 from pointsman.testing import a_decision, an_attempt
 
 
@@ -25,7 +25,7 @@ def ledger() -> MemoryLedger:
 
 
 def text(ledger: MemoryLedger, form: Format, **kwargs: object) -> str:
-    return "".join(export(records(ledger, **kwargs), form))
+    return "".join(export(ledger.records(**kwargs), form))
 
 
 def test_lines_of_json(ledger: MemoryLedger) -> None:

@@ -34,6 +34,7 @@ COMMANDS: Final = (
     "run",
     "fit",
     "eval",
+    "replay",
 )
 
 

@@ -16,10 +16,10 @@ from pointsman.config import find, load
 from pointsman.config.shapes import state_file
 from pointsman.decision import Decision
 from pointsman.errors import PointsmanError, StoreUnavailable
-from pointsman.ledger import Attempt, Outcome, SqliteLedger
-from pointsman.ledger.export import Format, Record, export, record, records
+from pointsman.ledger import Attempt, Outcome, Record, SqliteLedger
+from pointsman.ledger.export import Format, export, record
 
-__all__ = ["register"]
+__all__ = ["LedgerOption", "opened", "register"]
 
 LedgerOption = Annotated[
     Path | None, typer.Option("--ledger", help="Ledger file; default: the one the configuration names.")
@@ -44,7 +44,7 @@ def list_decisions(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines.")] = False,
 ) -> None:
     """List decisions, one a line, the newest first."""
-    with _opened(ledger, config) as store:
+    with opened(ledger, config) as store:
         for decision in store.decisions(limit=limit, session=session):
             typer.echo(json_line(decision) if as_json else printable(_line(decision)))
 
@@ -57,7 +57,7 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Explain one decision: what was found, why it went as it did, what was tried, what came of it."""
-    with _opened(ledger, config) as store:
+    with opened(ledger, config) as store:
         decision = store.get(decision_id)
         if decision is None:
             raise PointsmanError(f'there is no decision "{decision_id}"', hint="pointsman decisions list")
@@ -78,13 +78,18 @@ def export_decisions(
     config: ConfigOption = None,
 ) -> None:
     """Write decisions with their attempts and outcomes to standard output, the oldest first."""
-    with _opened(ledger, config) as store:
-        for piece in export(records(store, session=session, limit=limit), format):
+    with opened(ledger, config) as store:
+        for piece in export(store.records(session=session, limit=limit), format):
             typer.echo(piece, nl=False)
 
 
 @contextmanager
-def _opened(ledger: Path | None, config: Path | None) -> Iterator[SqliteLedger]:
+def opened(ledger: Path | None, config: Path | None) -> Iterator[SqliteLedger]:
+    """Open the ledger named, else the configured one, and close it after use.
+
+    Raises:
+        StoreUnavailable: there is no such file.
+    """
     path = ledger or _configured(config)
     if not path.exists():
         raise StoreUnavailable(f"there is no ledger at {path}", hint="--ledger names another file")

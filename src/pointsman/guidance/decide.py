@@ -80,12 +80,26 @@ class Guide:
         return (yield from self._decide(trajectory, seen, memory, opening=opening, session=session))
 
     def again(
-        self, steps: Iterable[Step], memory: GuidanceMemory, *, session: str = "", thread: int = 0
+        self,
+        steps: Iterable[Step],
+        memory: GuidanceMemory,
+        *,
+        session: str = "",
+        thread: int = 0,
+        person_spoke: bool = False,
     ) -> Generator[Need, Answer, tuple[GuidanceDecision, GuidanceMemory]]:
-        """Decide for a recorded turn, from the steps new in it and the number of its conversation."""
+        """Decide for a recorded turn.
+
+        Args:
+            steps: What the agent did since the turn before.
+            memory: What this session remembers.
+            session: Its id.
+            thread: Number of the conversation within the session.
+            person_spoke: Whether a person has spoken since the last of the steps.
+        """
         opening = f"#{thread}"
         before = memory.thread(opening).trajectory.state
-        trajectory = TrajectoryAnalysis(before, self.empty.lens).with_events(_events(steps))
+        trajectory = TrajectoryAnalysis(before, self.empty.lens).with_events(_events(steps, person_spoke))
         seen = TrajectoryMemory(trajectory.state)
         return (yield from self._decide(trajectory, seen, memory, opening=opening, session=session))
 
@@ -147,11 +161,13 @@ class Guide:
             answers[open_needs[0]] = yield open_needs[0]
 
 
-def _events(steps: Iterable[Step]) -> Iterator[Step | UserSpoke]:
+def _events(steps: Iterable[Step], person_spoke: bool) -> Iterator[Step | UserSpoke]:
     for step in steps:
         if step.user_boundary:
             yield UserSpoke(at=step.at)
         yield step
+    if person_spoke:
+        yield UserSpoke()
 
 
 def without_models(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pointsman.ledger.memory import MemoryLedger
-from pointsman.ledger.port import Attempt, Entry, Ledger, Outcome, PromptText
+from pointsman.ledger.port import Attempt, Entry, Ledger, Outcome, PromptText, Record
 from pointsman.ledger.retention import Retention
 from pointsman.ledger.sqlite import SqliteLedger
 
@@ -14,6 +14,7 @@ __all__ = [
     "MemoryLedger",
     "Outcome",
     "PromptText",
+    "Record",
     "Retention",
     "SqliteLedger",
 ]

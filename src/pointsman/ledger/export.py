@@ -12,9 +12,9 @@ from typing import Final
 import msgspec
 
 from pointsman.decision import Decision
-from pointsman.ledger.port import Attempt, Ledger, Outcome
+from pointsman.ledger.port import Ledger, Record
 
-__all__ = ["Format", "Record", "export", "record", "records"]
+__all__ = ["Format", "export", "record"]
 
 
 class Format(StrEnum):
@@ -23,15 +23,6 @@ class Format(StrEnum):
     JSONL = "jsonl"  # one record a line
     JSON = "json"  # one array
     CSV = "csv"  # one flat row a decision
-
-
-class Record(msgspec.Struct, frozen=True):
-    """One decision and all that belongs to it."""
-
-    decision: Decision
-    attempts: tuple[Attempt, ...]
-    outcomes: tuple[Outcome, ...]
-    text: str | None
 
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -50,12 +41,6 @@ def record(ledger: Ledger, decision: Decision) -> Record:
     """Return a decision with what belongs to it."""
     wanted = decision.id
     return Record(decision, ledger.attempts(wanted), ledger.outcomes(wanted), ledger.text(wanted))
-
-
-def records(ledger: Ledger, *, session: str = "", limit: int | None = None) -> Iterator[Record]:
-    """Yield every decision, or those of one session, oldest first, with what belongs to it."""
-    decisions = ledger.decisions(limit=limit, session=session, newest_first=False)
-    return (record(ledger, decision) for decision in decisions)
 
 
 def export(found: Iterable[Record], format: Format) -> Iterator[str]:  # noqa: A002 - what it is

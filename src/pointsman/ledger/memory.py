@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Final
 
 from pointsman.decision import Decision, TextMode
-from pointsman.ledger.port import Attempt, Entry, Outcome, PromptText
+from pointsman.ledger.port import Attempt, Entry, Outcome, PromptText, Record
 from pointsman.ledger.redact import kept_text
 
 __all__ = ["MemoryLedger"]
@@ -79,6 +79,17 @@ class MemoryLedger:
         if newest_first:
             chosen.reverse()
         return islice(iter(chosen), limit)
+
+    def records(self, *, limit: int | None = None, session: str = "") -> Iterator[Record]:
+        """Yield decisions with all that belongs to them, the oldest first; of one session when named."""
+        for decision in self.decisions(limit=limit, session=session, newest_first=False):
+            wanted = decision.id
+            yield Record(decision, self.attempts(wanted), self.outcomes(wanted), self.text(wanted))
+
+    def count(self) -> int:
+        """Return how many decisions there are."""
+        with self._lock:
+            return sum(record.decision is not None for record in self._records.values())
 
     def flush(self) -> None:
         """Do nothing: what was appended is kept."""

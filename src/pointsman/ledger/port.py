@@ -9,7 +9,7 @@ import msgspec
 
 from pointsman.decision import Decision
 
-__all__ = ["MAX_TEXT", "Attempt", "Entry", "Ledger", "Outcome", "PromptText"]
+__all__ = ["MAX_TEXT", "Attempt", "Entry", "Ledger", "Outcome", "PromptText", "Record"]
 
 #: Characters of a prompt that are kept at most. A person's words are shorter in all but pasted files, and
 #: a full queue of ten thousand such texts still fits into memory.
@@ -54,6 +54,15 @@ class PromptText(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 Entry = Decision | Attempt | Outcome | PromptText
 
 
+class Record(msgspec.Struct, frozen=True):
+    """One decision and all that belongs to it."""
+
+    decision: Decision
+    attempts: tuple[Attempt, ...]
+    outcomes: tuple[Outcome, ...]
+    text: str | None
+
+
 class Ledger(Protocol):
     """Append never blocks and never raises: what cannot be kept is counted in ``lost``.
 
@@ -90,6 +99,14 @@ class Ledger(Protocol):
         self, *, limit: int | None = 100, session: str = "", newest_first: bool = True
     ) -> Iterator[Decision]:
         """Yield decisions by time of arrival; of one session when named; all when ``limit`` is None."""
+        ...
+
+    def records(self, *, limit: int | None = None, session: str = "") -> Iterator[Record]:
+        """Yield decisions with all that belongs to them, the oldest first; of one session when named."""
+        ...
+
+    def count(self) -> int:
+        """Return how many decisions there are."""
         ...
 
     def flush(self) -> None:

@@ -7,17 +7,18 @@ import sqlite3
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from pointsman.background import BatchWriter
 from pointsman.decision import Decision, TextMode
 from pointsman.errors import StoreUnavailable
-from pointsman.ledger.port import MAX_TEXT, Attempt, Entry, Outcome, PromptText
+from pointsman.ledger.port import MAX_TEXT, Attempt, Entry, Outcome, PromptText, Record
 from pointsman.ledger.redact import LONGEST, kept_text
 from pointsman.ledger.retention import Retention
 from pointsman.ledger.schema import APPLICATION, MIGRATIONS
@@ -59,6 +60,19 @@ _PAGES: Final = {
     for newest_first in (True, False)
     for one in (True, False)
 }
+
+
+#: What belongs to several decisions at once, which come as a JSON array of ids.
+_ATTEMPTS_OF: Final = (
+    "SELECT decision, body FROM attempts WHERE decision IN (SELECT value FROM json_each(?)) "
+    "ORDER BY decision, number, rowid"
+)
+_OUTCOMES_OF: Final = (
+    "SELECT decision, body FROM outcomes WHERE decision IN (SELECT value FROM json_each(?)) ORDER BY rowid"
+)
+_TEXTS_OF: Final = "SELECT decision, text FROM texts WHERE decision IN (SELECT value FROM json_each(?))"
+
+Row = TypeVar("Row")
 
 
 class SqliteLedger:
@@ -148,6 +162,17 @@ class SqliteLedger:
             _, *beyond = page[-1]
             left -= len(page)
 
+    def records(self, *, limit: int | None = None, session: str = "") -> Iterator[Record]:
+        """Yield decisions with all that belongs to them, the oldest first; of one session when named."""
+        found = self.decisions(limit=limit, session=session, newest_first=False)
+        while page := list(islice(found, PAGE)):
+            yield from self._completed(page)
+
+    def count(self) -> int:
+        """Return how many decisions there are."""
+        rows = self._read("SELECT count(*) FROM decisions")
+        return int(rows[0][0]) if rows else 0
+
     def flush(self) -> None:
         """Write everything queued."""
         self._writer.flush()
@@ -156,6 +181,15 @@ class SqliteLedger:
         """Write what waits and release the file; what cannot be written is counted as lost."""
         self._writer.close()
         self._file.close()
+
+    def _completed(self, page: Sequence[Decision]) -> Iterator[Record]:
+        ids = _encode([decision.id for decision in page]).decode()
+        attempts = _grouped(self._read(_ATTEMPTS_OF, ids), _attempt)
+        outcomes = _grouped(self._read(_OUTCOMES_OF, ids), _outcome)
+        texts = dict(self._read(_TEXTS_OF, ids))
+        for decision in page:
+            wanted = decision.id
+            yield Record(decision, tuple(attempts[wanted]), tuple(outcomes[wanted]), texts.get(wanted))
 
     def _read(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         self._writer.flush()
@@ -196,3 +230,13 @@ class SqliteLedger:
         if now - self._swept_at >= SWEEP:
             self._retention.apply(connection, now)
             self._swept_at = now
+
+
+def _grouped(
+    rows: Iterable[tuple[str, bytes]], decode: Callable[[bytes], Row]
+) -> defaultdict[str, list[Row]]:
+    """What was read for several decisions, by decision."""
+    found: defaultdict[str, list[Row]] = defaultdict(list)
+    for decision, body in rows:
+        found[decision].append(decode(body))
+    return found

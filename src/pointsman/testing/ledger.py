@@ -65,6 +65,7 @@ def ledger_checks() -> Iterator[Callable[[Ledger], None]]:
     yield _decisions_come_by_time
     yield _decisions_of_one_session
     yield _many_decisions_come_once_each
+    yield _records_hold_what_belongs_together
     yield _a_decision_said_twice_is_the_last_one
     yield _text_is_kept_only_when_asked_for
     yield _what_cannot_be_kept_is_counted
@@ -76,6 +77,8 @@ def _nothing_is_there_at_first(ledger: Ledger) -> None:
     assert (ledger.attempts("d"), ledger.outcomes("d")) == ((), ())
     assert ledger.text("d") is None
     assert list(ledger.decisions()) == []
+    assert list(ledger.records()) == []
+    assert ledger.count() == 0
     assert ledger.lost == 0
 
 
@@ -122,6 +125,25 @@ def _many_decisions_come_once_each(ledger: Ledger) -> None:
     assert [d.id for d in ledger.decisions(limit=None, newest_first=False)] == ids
     assert [d.id for d in ledger.decisions(limit=None)] == ids[::-1]
     assert [d.id for d in ledger.decisions(limit=700)] == ids[:-701:-1]
+
+
+def _records_hold_what_belongs_together(ledger: Ledger) -> None:
+    ids = [f"d{number:03}" for number in range(611)]
+    for number, decision_id in enumerate(ids):
+        ledger.append(Outcome(decision=decision_id, label="first"))
+        ledger.append(a_decision(decision_id, at=float(number), session=f"s{number % 2}"))
+        ledger.append(an_attempt(decision_id, 2))
+        ledger.append(an_attempt(decision_id, 1))
+        ledger.append(Outcome(decision=decision_id, label="last"))
+    found = list(ledger.records())
+    assert [record.decision.id for record in found] == ids
+    for record in found:
+        wanted = record.decision.id
+        assert record.attempts == ledger.attempts(wanted)
+        assert record.outcomes == ledger.outcomes(wanted)
+        assert record.text is None
+    assert [record.decision.id for record in ledger.records(limit=2, session="s1")] == ["d001", "d003"]
+    assert ledger.count() == len(ids)
 
 
 def _a_decision_said_twice_is_the_last_one(ledger: Ledger) -> None:

@@ -1,0 +1,124 @@
+"""``pointsman replay``: what another policy would have decided on recorded traffic."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from pointsman.assembly import build_engine, build_policy, default_policy
+from pointsman.cli.config import JsonOption
+from pointsman.cli.decisions import opened
+from pointsman.cli.output import json_line
+from pointsman.config import load
+from pointsman.engine import Engine
+from pointsman.errors import ConfigError, PointsmanError
+from pointsman.evaluation.replay import Replay, Replayed
+from pointsman.evaluation.replay_file import ReplayFile
+from pointsman.evaluation.replay_summary import Summary
+from pointsman.ledger import Record
+from pointsman.policy import Policy
+from pointsman.tiers import load_profile
+
+__all__ = ["read_policy", "register"]
+
+#: Turns between two updates of the progress bar: about ten a second.
+STEP: Final = 500
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(replay)
+
+
+def replay(
+    ledger: Annotated[Path, typer.Argument(help="Ledger (SQLite file).")],
+    *,
+    policy: Annotated[Path, typer.Option(help="The other policy: a pointsman.toml, or a tier profile.")],
+    out: Annotated[Path | None, typer.Option(help="Write one JSON line per decision to this file.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted --out file.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Decide recorded turns again under another policy, the oldest first, and say what changes.
+
+    Nothing is asked of a model. Without --out, --json prints one line per decision and the summary last.
+    """
+    if resume and out is None:
+        raise PointsmanError("--resume goes on with a file", hint="name it with --out FILE")
+    engine = build_engine(read_policy(policy))
+    summary = Summary(engine.version)
+    with opened(ledger, None) as store:
+        records = _watched(store.records(), store.count())
+        for line in _turns(engine, records, out, resume=resume):
+            summary.add(line)
+            if out is None and (as_json or line.changed):
+                typer.echo(json_line(line) if as_json else _readable(line))
+    if as_json:
+        typer.echo(json_line({"summary": summary.to_json()}))
+        return
+    typer.echo("\n".join(summary.lines()))
+
+
+def read_policy(file: Path) -> Policy:
+    """Return the policy of a configuration, or the default one with the tier profile in a file.
+
+    Raises:
+        ConfigError: the file cannot be read, or is wrong.
+    """
+    try:
+        text = file.read_text(encoding="utf-8")
+        keys = set(tomllib.loads(text))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read {file}: {getattr(error, 'strerror', None) or error}") from error
+    except tomllib.TOMLDecodeError:
+        keys = set()  # whichever it is, its reader says where the mistake is
+    if keys & {"name", "dimensions"}:
+        base = default_policy()
+        return Policy(profile=load_profile(text, str(file)), domains=base.domains, guidance=base.guidance)
+    return build_policy(load(file, _AnyKey()))
+
+
+class _AnyKey(Mapping[str, str]):
+    """The environment, in which no key is missing: a replay sends nothing anywhere."""
+
+    def __getitem__(self, name: str) -> str:
+        return os.environ.get(name, "unused")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(os.environ)
+
+    def __len__(self) -> int:
+        return len(os.environ)
+
+
+def _turns(
+    engine: Engine, records: Iterable[Record], out: Path | None, *, resume: bool
+) -> Iterator[Replayed]:
+    replay = Replay(engine)
+    return ReplayFile(out).write(replay, records, resume=resume) if out else replay.turns(records)
+
+
+def _watched(records: Iterable[Record], count: int) -> Iterator[Record]:
+    """Pass records on, showing on a terminal how far they have come."""
+    hidden = not sys.stderr.isatty()
+    with typer.progressbar(
+        length=count, label="replaying", file=sys.stderr, hidden=hidden, show_pos=True, update_min_steps=STEP
+    ) as bar:
+        for record in records:
+            yield record
+            bar.update(1)
+
+
+def _readable(line: Replayed) -> str:
+    """One changed decision for a person."""
+    parts = [
+        f"{part} {getattr(line.then, part) or '-'} -> {getattr(line.now, part) or '-'}"
+        for part in line.changed
+    ]
+    why = f"  ({'; '.join(line.why)})" if line.why else ""
+    return f"{line.id}  {', '.join(parts)}{why}"

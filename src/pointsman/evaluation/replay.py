@@ -1,0 +1,244 @@
+"""What another policy would have decided on recorded traffic: turn by turn, and why it differs.
+
+Deterministic: the same ledger and policy give the same values on every machine. Nothing is asked of a model;
+a turn whose tier a model verified then is answered with the tier recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+
+import msgspec
+
+from pointsman.decision import Decision
+from pointsman.engine import Engine, Memory
+from pointsman.errors import UnknownModel
+from pointsman.evaluation.usage import PRICED, Usage, answered, cost, usage
+from pointsman.ledger import Attempt, Record
+from pointsman.policy import Policy
+from pointsman.runtime import drive
+from pointsman.types import Answer, Need, Stage, Tier
+
+__all__ = ["Cache", "Replay", "Replayed", "SessionState", "Side", "Source"]
+
+
+class Source(StrEnum):
+    """What a turn was decided again from."""
+
+    WORDS = "words"  # the person's words, kept whole
+    ALTERED = "altered words"  # kept cut or redacted
+    SIGNALS = "signals"  # no words kept: what this policy adds cannot be found
+    NOTHING = "nothing"  # not decided again, see ``refused``
+
+
+class Cache(StrEnum):
+    """What happens to the share of the input that was read from the provider's cache."""
+
+    AS_RECORDED = "as recorded"  # the same model as then, and before it the same as then
+    KEPT = "kept"  # the session stays with its model
+    LOST = "lost"  # the session changes its model where it did not, or to another
+    NONE = ""  # nothing was cached, or no usage is recorded
+
+
+class Side(msgspec.Struct, frozen=True):
+    """What one policy said about a turn."""
+
+    tier: Tier | None = None
+    model: str | None = None  # first of the chain
+    domains: str | None = None  # signature
+    rule: str | None = None  # of the domains' memory
+    guidance: str | None = None  # the classifier that fired
+    cost: float | None = None  # of the answer; None where usage or price is lacking
+
+
+class Replayed(msgspec.Struct, frozen=True):
+    """One turn under both policies."""
+
+    id: str
+    session: str
+    arrived_at: float  # seconds since the epoch
+    source: Source
+    then: Side
+    now: Side
+    changed: tuple[str, ...] = ()  # of "tier", "model", "domains", "guidance"
+    why: tuple[str, ...] = ()
+    gained: tuple[str, ...] = ()  # signals found only now, where something changed
+    lost: tuple[str, ...] = ()  # signals found only then, where something changed
+    unknown: int = 0  # signals found then that this policy does not have
+    cache: Cache = Cache.NONE
+    asks: str = ""  # how this policy's question was answered: "record", "no-model"; empty: it asks nothing
+    refused: str = ""  # why the turn could not be decided again
+
+
+class SessionState(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a replay carries from turn to turn of one session."""
+
+    memory: Memory = Memory()  # under the new policy
+    then: str = ""  # model that answered the turn before
+    now: str = ""  # model that would have
+
+
+class Replay:
+    """Decides recorded turns again, in the order they are given. ``sessions`` is all its state."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.sessions: dict[str, SessionState] = {}
+        self._known = frozenset(signal.id for signal in engine.scanner.table.signals)
+
+    def turns(self, records: Iterable[Record]) -> Iterator[Replayed]:
+        """Decide all records, the oldest first."""
+        return map(self.turn, records)
+
+    def turn(self, record: Record) -> Replayed:
+        """Decide one record, the next of its session."""
+        then = record.decision
+        before = self.sessions.get(then.session, SessionState()) if then.session else SessionState()
+        text, source = _words(record)
+        ask = _FromRecord(then)
+        try:
+            decided = drive(self.engine.again(then, before.memory, text), ask)
+        except UnknownModel as error:
+            return _refused(then, record.attempts, self.engine.policy, str(error))
+        now = decided.decision
+        served = _served(then, record.attempts)
+        would = served if now.chain[:1] == then.chain[:1] else "".join(now.chain[:1])
+        if then.session:
+            self.sessions[then.session] = SessionState(decided.memory, served, would)
+        used = usage(answered(record.attempts))
+        cache, paid, pays = _costs(used, self.engine.policy, before, served, would)
+        line = Replayed(
+            id=then.id,
+            session=then.session,
+            arrived_at=then.arrived_at,
+            source=source,
+            then=_side(then, paid),
+            now=_side(now, pays),
+            unknown=sum(signal not in self._known for signal in then.signals),
+            cache=cache,
+            asks=ask.answered,
+        )
+        return _explained(line, then, now)
+
+
+class _FromRecord:
+    """Answers a decision's questions from what was recorded, and remembers how."""
+
+    def __init__(self, then: Decision) -> None:
+        self._tier = then.tier
+        self.answered = ""
+
+    def __call__(self, need: Need) -> Answer:
+        if need.kind == "verify_tier" and self._tier and self._tier.stage is Stage.VERIFIED:
+            self.answered = "record"
+            return Answer(self._tier.tier)
+        self.answered = self.answered or "no-model"
+        return Answer(error="no-model")
+
+
+def _words(record: Record) -> tuple[str | None, Source]:
+    text = record.text
+    if not text or text.startswith("sha256:"):
+        return None, Source.SIGNALS
+    whole = len(text) == record.decision.characters
+    return text, Source.WORDS if whole else Source.ALTERED
+
+
+def _served(then: Decision, attempts: Iterable[Attempt]) -> str:
+    """The model that answered; the one that was to, where no attempt was recorded as answering."""
+    answer = answered(attempts)
+    return answer.model if answer else "".join(then.chain[:1])
+
+
+def _costs(
+    used: Usage | None, policy: Policy, before: SessionState, served: str, would: str
+) -> tuple[Cache, float | None, float | None]:
+    """What became of the cache, and what the turn's answer costs then and now."""
+    if used is None:
+        return Cache.NONE, None, None
+    cache = _cache(before, served, would)
+    paid = used._replace(cached=0) if cache is Cache.LOST else used
+    return cache if used.cached else Cache.NONE, _cost(policy, served, used), _cost(policy, would, paid)
+
+
+def _cache(before: SessionState, served: str, would: str) -> Cache:
+    if (before.then, served) == (before.now, would):
+        return Cache.AS_RECORDED
+    # On a session's first turn only another model can lose what an earlier session left in the cache.
+    stays = would == before.now if before.now else would == served
+    return Cache.KEPT if stays else Cache.LOST
+
+
+def _cost(policy: Policy, model: str, used: Usage) -> float | None:
+    spec = policy.models.get(model)
+    return round(cost(spec, used), PRICED) if spec else None
+
+
+def _explained(line: Replayed, then: Decision, now: Decision) -> Replayed:
+    """The line with what changed and why."""
+    changed = _changed(line.then, line.now)
+    if not changed:
+        return line
+    return msgspec.structs.replace(
+        line,
+        changed=changed,
+        why=tuple(_why(then, now, changed)),
+        gained=tuple(signal for signal in now.signals if signal not in then.signals),
+        lost=tuple(signal for signal in then.signals if signal not in now.signals),
+    )
+
+
+def _side(decision: Decision, cost: float | None) -> Side:
+    domains, guidance = decision.domains, decision.guidance
+    return Side(
+        tier=decision.tier.tier if decision.tier else None,
+        model=decision.chain[0] if decision.chain else None,
+        domains=domains.signature if domains else None,
+        rule=domains.rule if domains else None,
+        guidance=guidance.firing.classifier if guidance and guidance.firing else None,
+        cost=cost,
+    )
+
+
+def _changed(then: Side, now: Side) -> tuple[str, ...]:
+    """The parts on which the policies differ. Without a ladder a policy names no model to compare."""
+    parts = ("tier", "model", "domains", "guidance")
+    return tuple(
+        part
+        for part in parts
+        if getattr(then, part) != getattr(now, part) and not (part == "model" and now.model is None)
+    )
+
+
+def _why(then: Decision, now: Decision, changed: tuple[str, ...]) -> Iterator[str]:
+    """What this policy says that the recorded one did not, as far as it bears on what changed."""
+    if "tier" in changed and then.tier and now.tier and then.tier.score != now.tier.score:
+        yield f"score {now.tier.score:.3f}, then {then.tier.score:.3f}"
+    said = (*then.reasons, *(then.tier.reasons if then.tier else ()))
+    for reason in (*(now.tier.reasons if now.tier else ()), *now.reasons):
+        if reason not in said:
+            yield f"{reason.code}: {reason.detail}"
+    if "model" in changed and "tier" not in changed and now.chain:
+        tier = now.tier.tier if now.tier else now.model_asked
+        yield f'"{now.chain[0]}" is first for {tier}, then "{"".join(then.chain[:1])}"'
+    if "domains" in changed:
+        rules = (side.rule if side else "off" for side in (now.domains, then.domains))
+        yield "domains: rule {}, then {}".format(*rules)
+    if "guidance" in changed and not (now.guidance and now.guidance.firing):
+        yield "guidance: nothing fires now"
+
+
+def _refused(then: Decision, attempts: Iterable[Attempt], policy: Policy, why: str) -> Replayed:
+    answer = answered(attempts)
+    used = usage(answer)
+    spent = _cost(policy, answer.model, used) if answer and used else None
+    return Replayed(
+        id=then.id,
+        session=then.session,
+        arrived_at=then.arrived_at,
+        source=Source.NOTHING,
+        then=_side(then, spent),
+        now=Side(),
+        refused=why,
+    )

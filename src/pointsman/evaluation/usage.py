@@ -1,0 +1,46 @@
+"""What attempts used and what that costs: tokens as the upstream reported them, prices as data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from pointsman.ledger import Attempt
+from pointsman.types import ModelSpec
+
+__all__ = ["PRICED", "Usage", "answered", "cost", "usage"]
+
+#: Prices are per so many tokens.
+_PER = 1_000_000
+
+#: Decimal places an amount is printed with: a ten-thousandth of a cent.
+PRICED = 6
+
+
+class Usage(NamedTuple):
+    """Tokens of one attempt."""
+
+    input: int
+    cached: int  # of the input, read from the provider's cache
+    output: int
+
+
+def answered(attempts: Iterable[Attempt]) -> Attempt | None:
+    """Return the attempt that answered, if one did."""
+    good = [attempt for attempt in attempts if attempt.status // 100 == 2 and not attempt.error]
+    return good[-1] if good else None
+
+
+def usage(attempt: Attempt | None) -> Usage | None:
+    """Return what an attempt used; None where the upstream did not say."""
+    if attempt is None or attempt.input_tokens is None or attempt.output_tokens is None:
+        return None
+    cached = min(attempt.cached_tokens or 0, attempt.input_tokens)
+    return Usage(attempt.input_tokens, cached, attempt.output_tokens)
+
+
+def cost(model: ModelSpec, used: Usage) -> float:
+    """What the tokens cost at a model's prices, in their currency."""
+    cached_price = model.price_in if model.price_cached_in is None else model.price_cached_in
+    fresh = used.input - used.cached
+    return (fresh * model.price_in + used.cached * cached_price + used.output * model.price_out) / _PER
