@@ -26,6 +26,7 @@ COMMANDS: Final = (
     "router",
     "sessions",
     "domains",
+    "lexicon",
     "watch",
     "hook",
     "report",
