@@ -137,7 +137,7 @@ def test_many_rivals_are_observed_as_one() -> None:
         (1, False, 1),
         (2, False, 1),
         (3, False, 1),
-        (4, False, 2),
+        (None, False, 2),
     ]
     assert seen[-1].own == pytest.approx(0.1)
 

@@ -17,6 +17,7 @@ from pointsman.capabilities import (
     Selector,
 )
 from pointsman.errors import ConfigError
+from pointsman.models.encoders import load_encoder
 from pointsman.types import Answer, Need
 from support_capabilities import JUDGE, REGISTRY, drive, select
 
@@ -177,9 +178,11 @@ def test_the_cache_knows_the_task_and_the_failure_and_forgets_outages() -> None:
     assert len(cache) == 2
 
 
-def test_an_empty_registry_selects_nothing() -> None:
+@pytest.mark.parametrize("encoder", ["none", "static"])
+def test_an_empty_registry_selects_nothing(encoder: str) -> None:
     empty = CapabilityRegistry([])
-    selection, _ = drive(Selector(empty, LocalJudge(empty)).select("x"), lambda need: Answer())
+    judge = LocalJudge(empty, load_encoder(encoder))
+    selection, _ = drive(Selector(empty, judge).select("x"), lambda need: Answer())
     assert selection.selected == ()
 
 

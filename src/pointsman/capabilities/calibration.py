@@ -23,7 +23,7 @@ __all__ = ["Calibration", "Observation", "default_calibration", "fit", "observe"
 class Observation:
     """One capability's score for one task, the best score of the others, and whether the task needs it."""
 
-    capability: int  # position in the registry
+    capability: int | None  # position in the registry; None for the mean of several
     own: float
     other: float
     needed: bool
@@ -112,20 +112,23 @@ def pairs(scores: Sequence[float]) -> list[tuple[float, float]]:
     return [(score, second if at == first else best) for at, score in enumerate(scores)]
 
 
-def observe(scores: Sequence[float], needs: Collection[int]) -> list[Observation]:
-    """What one task with known needs teaches.
+def observe(
+    scores: Sequence[float], needs: Collection[int], *, without: int | None = None
+) -> list[Observation]:
+    """What one task with known needs teaches, as though the registry did not hold ``without``.
 
     The needed capabilities and their strongest rivals one by one; the many others as a single observation at
     their mean, or fitting would take a registry's size times longer to learn the same.
     """
-    seen = pairs(scores)
-    ranked = sorted(range(len(scores)), key=lambda at: (-scores[at], at))
-    strongest, rest = ranked[: _RIVALS + len(needs)], ranked[_RIVALS + len(needs) :]
-    rest = [at for at in rest if at not in needs]
-    observations = [Observation(at, *seen[at], at in needs) for at in sorted({*needs, *strongest})]
+    known = [at for at in range(len(scores)) if at != without]
+    seen = dict(zip(known, pairs([scores[at] for at in known]), strict=True))
+    ranked = sorted(known, key=lambda at: (-scores[at], at))
+    strongest = {*needs, *ranked[: _RIVALS + len(needs)]}
+    observations = [Observation(at, *seen[at], at in needs) for at in sorted(strongest)]
+    rest = [at for at in known if at not in strongest]
     if rest:
         mean = sum(scores[at] for at in rest) / len(rest)
-        observations.append(Observation(rest[0], mean, seen[rest[0]][1], needed=False, weight=len(rest)))
+        observations.append(Observation(None, mean, seen[rest[0]][1], needed=False, weight=len(rest)))
     return observations
 
 
@@ -143,13 +146,8 @@ def observe_held_out(held_out: Iterable[HeldOut]) -> list[Observation]:
             observations.append(Observation(each.capability, own, other, needed=False))
             continue
         observations += observe(each.scores, (each.capability,))
-        absent = list(each.scores)
-        absent[each.capability] = _ABSENT
-        observations += [
-            replace(seen, weight=seen.weight * _NOTHING_SERVES)
-            for seen in observe(absent, ())
-            if seen.capability != each.capability
-        ]
+        absent = observe(each.scores, (), without=each.capability)
+        observations += [replace(seen, weight=seen.weight * _NOTHING_SERVES) for seen in absent]
     return observations
 
 
@@ -173,7 +171,6 @@ def fit(
 
 
 _RIVALS: Final = 3  # the rest are so far below that they carry no information
-_ABSENT: Final = -1.0  # below any score
 #: How many tasks that nothing serves are expected for each that something does: one in ten.
 _NOTHING_SERVES: Final = 0.1
 _NEWTON_STEPS: Final = 25  # the loss is convex; eight are usually enough
@@ -181,7 +178,7 @@ _HALVINGS: Final = 10  # a thousandth of a step that does not help is no step
 _CONVERGED: Final = 0.01  # a slope moves by less: no probability changes in its third digit
 #: Precision of the prior on slope, rival and intercept: as much as some ten observations say.
 _PRIOR: Final = (0.02, 0.02, 0.2)
-#: Precision of the prior on one capability's offset: ten of its examples move it half of the way.
+#: Precision of the prior on one capability's offset: a hundred of its examples move it half of the way.
 _OFFSET_PRIOR: Final = 20.0
 
 _Rows = Sequence[tuple[tuple[float, float, float], bool, float]]
@@ -245,6 +242,8 @@ def _offsets(
     curvature = [_OFFSET_PRIOR] * len(names)
     theta = (fitted.slope, fitted.rival, fitted.intercept)
     for each in observations:
+        if each.capability is None:
+            continue
         p = _sigmoid(_dot(theta, (each.own, each.other, 1.0)))
         gradient[each.capability] += each.weight * (each.needed - p)
         curvature[each.capability] += each.weight * p * (1 - p)

@@ -53,7 +53,10 @@ class KernelIndex:
         self._frequencies = Frequencies(texts)
         ngrams = [self._frequencies.vector(text) for text in texts]
         self._wording = _Postings(self._numpy, ngrams)
-        wording = self._numpy.stack([self._wording.dots(vector) for vector in ngrams])
+        wording = self._numpy.array(
+            [self._wording.dots(vector) for vector in ngrams], dtype=self._numpy.float32
+        )
+        wording = wording.reshape(len(texts), len(texts))  # also when there are none
         self._learn(self._kernel(self._vectors @ self._vectors.T, wording), len(registry))
 
     def score(self, task: str) -> Sequence[float]:
