@@ -1,0 +1,39 @@
+"""Three in ten answers of an upstream are broken, and no caller notices."""
+
+import socket
+
+import httpx
+import pytest
+
+from .faulty import FAULTS, healthy, run
+from .formats import PATHS, request
+from .running import ScriptedUpstream, gateway, setup_for
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.mark.parametrize(("retries", "requests"), [(0, 200), (1, 60)])
+def test_a_healthy_model_makes_good_what_another_breaks(retries: int, requests: int) -> None:
+    result = run(requests, seed=20 + retries, retries=retries)
+    assert result.bad == []
+    assert result.requests == requests
+    assert set(result.broken) == set(FAULTS)
+    assert set(result.errors) >= {"cut", "timeout", "status", "malformed"}
+    assert max(result.attempts) <= 2 + retries
+    # a request that met no fault took one try
+    assert result.attempts[1] >= requests - sum(result.broken.values())
+
+
+def test_a_closed_port_is_tried_a_few_times_and_then_left_alone() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        closed = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
+    with (
+        ScriptedUpstream(healthy).running() as url,
+        gateway(setup_for(closed, f"{url}/v1")) as running,
+        httpx.Client(base_url=running.url, trust_env=False) as client,
+    ):
+        answers = [client.post(PATHS[wire], json=request(wire)) for wire in list(PATHS) * 3]
+        ready = client.get("/health/ready").json()
+    assert {got.status_code for got in answers} == {200}
+    assert [int(got.headers["x-pointsman-attempts"]) for got in answers] == [2] * 5 + [1] * 4
+    assert ready["left_alone"] == ["up0"]
