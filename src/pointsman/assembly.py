@@ -37,6 +37,7 @@ __all__ = [
     "build_runtime",
     "default_policy",
     "open_sessions",
+    "question_price",
     "read_profile",
 ]
 
@@ -150,13 +151,19 @@ def build_questions(policy: Policy) -> Questions:
     verify = policy.verify
     if verify is None:
         return Questions()
+    budget = VerificationBudget(share=verify.share, money_per_day=verify.money_per_day)
+    return Questions(budget, price=question_price(policy), cache=verify.cache)
+
+
+def question_price(policy: Policy) -> float:
+    """Return what verifying one tier costs at most, in the currency of the prices."""
+    if policy.verify is None:
+        return 0.0
     rules = policy.profile.verification
-    model = policy.models.get(verify.model, _FREE)
+    model = policy.models.get(policy.verify.model, _FREE)
     # What goes in is the rubric and the cut text, what comes out a label.
     read = (len(rules.rubric) + rules.cut) / BYTES_PER_TOKEN
-    price = (read * model.price_in + rules.max_tokens * model.price_out) / 1e6
-    budget = VerificationBudget(share=verify.share, money_per_day=verify.money_per_day)
-    return Questions(budget, price=price, cache=verify.cache)
+    return (read * model.price_in + rules.max_tokens * model.price_out) / 1e6
 
 
 def _verify(config: Config) -> Verify | None:

@@ -36,6 +36,7 @@ COMMANDS: Final = (
     "fit",
     "eval",
     "replay",
+    "outcomes",
 )
 
 

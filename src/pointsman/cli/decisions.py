@@ -16,7 +16,7 @@ from pointsman.config import find, load
 from pointsman.config.shapes import state_file
 from pointsman.decision import Decision
 from pointsman.errors import PointsmanError, StoreUnavailable
-from pointsman.ledger import Attempt, Outcome, Record, SqliteLedger
+from pointsman.ledger import Attempt, Outcome, Record, Retention, SqliteLedger
 from pointsman.ledger.export import Format, export, record
 
 __all__ = ["LedgerOption", "opened", "register"]
@@ -93,7 +93,8 @@ def opened(ledger: Path | None, config: Path | None) -> Iterator[SqliteLedger]:
     path = ledger or _configured(config)
     if not path.exists():
         raise StoreUnavailable(f"there is no ledger at {path}", hint="--ledger names another file")
-    store = SqliteLedger(path)
+    # No bounds: looking at a ledger, or adding to it, never removes what the gateway keeps.
+    store = SqliteLedger(path, retention=Retention(None, None))
     try:
         yield store
     finally:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
-from pointsman.cli.output import print_json
+from pointsman.assembly import build_policy, question_price
+from pointsman.cli.config import ConfigOption, JsonOption
+from pointsman.cli.decisions import LedgerOption, opened
+from pointsman.cli.output import config_file, print_json
+from pointsman.config import load
 from pointsman.decision import Decision
 from pointsman.errors import PointsmanError
+from pointsman.evaluation.savings import savings
 from pointsman.guidance import Arm, Effect, Followed, Mode, compare
 from pointsman.integrations.claude_code import HookState
 from pointsman.ledger import SqliteLedger
@@ -42,6 +48,30 @@ def guidance(
         return
     for line in [*classifier_lines(rows), "", *effect_lines(effect)]:
         typer.echo(line)
+
+
+@_report.command("savings")
+def saved(
+    *,
+    baseline: Annotated[str, typer.Option(help="Name of the model that would have served everything.")],
+    ledger: LedgerOption = None,
+    config: ConfigOption = None,
+    prices_as_of: Annotated[
+        str, typer.Option(help="Date of the prices; default: when the configuration was last written.")
+    ] = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Say what was saved against one model, net of verification, retries and rebuilt caches."""
+    file = config_file(config)
+    policy = build_policy(load(file))
+    as_of = prices_as_of or datetime.fromtimestamp(file.stat().st_mtime, UTC).date().isoformat()
+    with opened(ledger, config) as store:
+        found = savings(store.records(), policy.models, baseline, question=question_price(policy))
+    if as_json:
+        print_json({"prices_as_of": as_of, **found.to_json()})
+        return
+    typer.echo("\n".join(found.lines()))
+    typer.echo(f"prices as of {as_of}, from {file}")
 
 
 def _existing(file: Path) -> Path:

@@ -14,7 +14,7 @@ import msgspec
 from pointsman.decision import Decision
 from pointsman.engine import Engine, Memory
 from pointsman.errors import UnknownModel
-from pointsman.evaluation.usage import PRICED, Usage, answered, cost, usage
+from pointsman.evaluation.usage import HASHED, PRICED, Usage, answered, cost, usage
 from pointsman.ledger import Attempt, Record
 from pointsman.policy import Policy
 from pointsman.runtime import drive
@@ -139,7 +139,7 @@ class _FromRecord:
 
 def _words(record: Record) -> tuple[str | None, Source]:
     text = record.text
-    if not text or text.startswith("sha256:"):
+    if not text or text.startswith(HASHED):
         return None, Source.SIGNALS
     whole = len(text) == record.decision.characters
     return text, Source.WORDS if whole else Source.ALTERED

@@ -1,4 +1,4 @@
-"""What attempts used and what that costs: tokens as the upstream reported them, prices as data."""
+"""What records hold for the reports: tokens as the upstream reported them, and what they cost."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from typing import NamedTuple
 from pointsman.ledger import Attempt
 from pointsman.types import ModelSpec
 
-__all__ = ["PRICED", "Usage", "answered", "cost", "usage"]
+__all__ = ["HASHED", "PRICED", "Usage", "answered", "cost", "usage"]
 
 #: Prices are per so many tokens.
 _PER = 1_000_000
 
 #: Decimal places an amount is printed with: a ten-thousandth of a cent.
 PRICED = 6
+
+#: What the ledger keeps of words in text mode "hash" begins like this; people's words do not.
+HASHED = "sha256:"
 
 
 class Usage(NamedTuple):

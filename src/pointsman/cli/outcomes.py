@@ -1,0 +1,103 @@
+"""``pointsman outcomes``: say what became of decisions, derive it, and write it for fitting."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from pointsman.cli.config import ConfigOption
+from pointsman.cli.decisions import LedgerOption, opened
+from pointsman.cli.output import FAILED, json_line, read_lines
+from pointsman.errors import StoreUnavailable
+from pointsman.evaluation.outcomes import derive, fittable, new_outcomes, read_outcome
+from pointsman.ledger import Ledger, Outcome
+
+__all__ = ["register"]
+
+#: Outcomes appended between two waits for the disk: a tenth of what a ledger's queue holds.
+BATCH: Final = 1_000
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    outcomes = typer.Typer(no_args_is_help=True, help="What became of decisions.")
+    outcomes.command("import")(import_outcomes)
+    outcomes.command("derive")(derive_outcomes)
+    outcomes.command("export")(export_outcomes)
+    app.add_typer(outcomes, name="outcomes")
+
+
+def import_outcomes(
+    file: Annotated[Path, typer.Argument(help="JSON lines: decision, score 0 to 1, label, source, comment.")],
+    *,
+    ledger: LedgerOption = None,
+    config: ConfigOption = None,
+) -> None:
+    """Add outcomes to the ledger. What it holds already is not added again."""
+    added = wrong = 0
+    now = time.time()
+    with opened(ledger, config) as store:
+        for number, line in read_lines(file):
+            try:
+                said = read_outcome(line, at=now)
+                if store.get(said.decision) is None:
+                    raise ValueError(f'there is no decision "{said.decision}"')  # noqa: TRY301 - one report
+            except ValueError as error:
+                wrong += 1
+                typer.echo(f"{file}:{number}: {error}", err=True)
+                continue
+            added += _append(store, new_outcomes([said], store.outcomes(said.decision)))
+    typer.echo(f"added {added:,} outcomes" + (f"; {wrong:,} lines were wrong" if wrong else ""))
+    if wrong:
+        raise typer.Exit(FAILED)
+
+
+def derive_outcomes(*, ledger: LedgerOption = None, config: ConfigOption = None) -> None:
+    """Add what turns say about those before them: retry, escalation, error streak, correction.
+
+    Each is labelled as implicit, with score 0. Deriving twice adds nothing.
+    """
+    with opened(ledger, config) as store:
+        added = _append(store, derive(store.records()))
+    typer.echo(f"added {added:,} implicit outcomes")
+
+
+def export_outcomes(
+    *,
+    weak: Annotated[str, typer.Option(help="With --strong: only prompts that both models answered.")] = "",
+    strong: Annotated[str, typer.Option(help="With --weak: only prompts that both models answered.")] = "",
+    ledger: LedgerOption = None,
+    config: ConfigOption = None,
+) -> None:
+    """Write prompts with each model's score, as "pointsman fit tiers --data" takes them.
+
+    Only prompts whose words were kept, and that have an outcome with a score.
+    """
+    models = [name for name in (weak, strong) if name]
+    written = 0
+    with opened(ledger, config) as store:
+        for written, line in enumerate(fittable(store.records(), models), start=1):  # noqa: B007 - counts
+            typer.echo(json_line(line))
+    typer.echo(f"wrote {written:,} prompts", err=True)
+
+
+def _append(store: Ledger, outcomes: Iterable[Outcome]) -> int:
+    """Append outcomes, waiting for the disk now and then. Returns how many.
+
+    Raises:
+        StoreUnavailable: some could not be written.
+    """
+    added = 0
+    for outcome in outcomes:
+        store.append(outcome)
+        added += 1
+        if added % BATCH == 0:
+            store.flush()
+    store.flush()
+    if store.lost:
+        raise StoreUnavailable(f"{store.lost:,} outcomes could not be written")
+    return added
