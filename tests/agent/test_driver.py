@@ -225,6 +225,19 @@ def test_a_selection_outage_is_labelled_and_the_policys_answer_is_used() -> None
     assert state["control_outcome"] == "respond"
 
 
+def test_a_run_can_be_stopped_between_two_moves_and_says_so() -> None:
+    done = []
+
+    async def work(step: Any, results: Any) -> str:
+        done.append(step)
+        return "done"
+
+    app = application(work)
+    run = asyncio.run(follow(Agent(app, stop=lambda: "the user pressed stop" if done else ""), "act"))
+    assert nodes(run)[-3:] == ["act", "error", "__end__"]
+    assert "the run was stopped: the user pressed stop" in run[-1].state["response"]
+
+
 def test_judging_runs_in_parallel_under_its_limit() -> None:
     from pointsman.agent import answer_batches
     from pointsman.types import Answer, Need

@@ -62,6 +62,7 @@ class Agent:
         application: Application,
         *,
         approve: Approve | None = None,
+        stop: Callable[[], str] = lambda: "",
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         """Build the nodes.
@@ -69,11 +70,13 @@ class Agent:
         Args:
             application: what to run.
             approve: asks a person before a capability that needs approval; without it such a step is refused.
+            stop: asked before every move; a reason stops the run, which then tells the person.
             sleep: waits before a retry; tests pass one that only records.
         """
         self._application = application
         self._nodes = application.nodes()
         self._approve = approve
+        self._stop = stop
         self._sleep = sleep
 
     async def run(self, said: str, previous: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -93,6 +96,8 @@ class Agent:
         limits = self._application.limits
         state: dict[str, Any] = dict(start_turn(said, previous, self._application.switches))
         while True:
+            if reason := self._stop():
+                state |= {"control_is_killed": True, "control_kill_reason": reason}
             move = decide(state, limits)
             if move.delay:
                 await self._sleep(move.delay)

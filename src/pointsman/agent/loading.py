@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -99,11 +98,7 @@ def load_application(file: Path) -> Application:
         raise ConfigError("no such Python file", place=str(file), hint="name one with --app")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    application = _attributes(module).get("application")
+    application = getattr(module, "application", None)
     if not isinstance(application, Application):
         raise ConfigError("defines no `application`", place=str(file), hint="see examples/assistant.py")
     return application
-
-
-def _attributes(module: object) -> Mapping[str, Any]:
-    return vars(module)
