@@ -117,6 +117,8 @@ LITELLM = """
 model_list:
   - model_name: auto
     litellm_params: {{ model: openai/small-1, api_base: "{url}", api_key: bench }}
+general_settings:
+  dangerously_permit_weak_or_unset_master_key: true
 """
 
 

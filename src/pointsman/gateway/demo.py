@@ -40,6 +40,8 @@ class DemoClient:
     async def send(self, call: Call) -> Exchange:
         """Answer at once."""
         path = call.path.partition(b"?")[0]
+        if path == b"/messages/count_tokens":
+            return _Answered(200, _JSON, (msgspec.json.encode({"input_tokens": len(call.body) // 4}),))
         wire = _BY_PATH.get(path)
         if wire is None:
             return _Answered(404, _JSON, (_NOT_FOUND,))

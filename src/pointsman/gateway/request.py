@@ -10,11 +10,11 @@ from pointsman.gateway import headers
 from pointsman.gateway.additions import additions, kept_tools
 from pointsman.gateway.upstream import Target
 from pointsman.gateway.wire import Body, Wire
-from pointsman.gateway.wire.body import Edit
+from pointsman.gateway.wire.body import Edit, Span
 from pointsman.ledger.port import Attempt
 from pointsman.upstreams import Call, Headers
 
-__all__ = ["Context", "Request"]
+__all__ = ["Context", "Request", "naming"]
 
 
 class Context(Protocol):
@@ -25,10 +25,18 @@ class Context(Protocol):
         ...
 
 
+def naming(body: Body, place: Span | None, model: bytes) -> Edit:
+    """Return the edit that puts a model's name, as JSON, where one stands, or first where none does."""
+    if place is not None:
+        return place, model
+    start = body.raw.index(b"{") + 1
+    return (start, start), b'"model":' + model + (b"," if body.members else b"")
+
+
 class Request:
     """Builds the call for whichever model is tried. Only the model's name and our additions differ."""
 
-    __slots__ = ("_edits", "_headers", "_path", "_place", "attempts", "body", "client_is_retrying", "context",
+    __slots__ = ("_edits", "_headers", "_model", "_path", "attempts", "body", "client_is_retrying", "context",
                  "decision", "wire")  # fmt: skip
 
     def __init__(
@@ -50,7 +58,7 @@ class Request:
         self.client_is_retrying = named.get(b"x-stainless-retry-count", b"0") != b"0"
         self._path = wire.path + b"?" + query if query else wire.path
         self._headers = headers.upstream(sent)
-        self._place = body.span("model")
+        self._model = body.span("model")
         self._edits = additions(wire, body, decision) if decision.additions else []
         if decision.tools:
             self._edits += kept_tools(body, decision.tools)
@@ -58,10 +66,6 @@ class Request:
     def call(self, target: Target) -> Call:
         """Return the request as this model's upstream gets it."""
         sent = self._headers + target.upstream.headers[self.wire.format]
-        return Call(self._path, sent, self.body.edited([self._naming(target.id), *self._edits]))
-
-    def _naming(self, model: bytes) -> Edit:
-        if self._place is not None:
-            return self._place, model
-        start = self.body.raw.index(b"{") + 1
-        return (start, start), b'"model":' + model + (b"," if self.body.members else b"")
+        return Call(
+            self._path, sent, self.body.edited([naming(self.body, self._model, target.id), *self._edits])
+        )
