@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pointsman.ledger import Attempt
 from pointsman.types import ModelSpec
@@ -11,13 +11,13 @@ from pointsman.types import ModelSpec
 __all__ = ["HASHED", "PRICED", "Usage", "answered", "cost", "usage"]
 
 #: Prices are per so many tokens.
-_PER = 1_000_000
+_PER: Final = 1_000_000
 
 #: Decimal places an amount is printed with: a ten-thousandth of a cent.
-PRICED = 6
+PRICED: Final = 6
 
 #: What the ledger keeps of words in text mode "hash" begins like this; people's words do not.
-HASHED = "sha256:"
+HASHED: Final = "sha256:"
 
 
 class Usage(NamedTuple):
