@@ -1,0 +1,109 @@
+"""SIGTERM ends the gateway after the answers under way, not in the middle of them."""
+
+import asyncio
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from pointsman.types import WireFormat
+from waiting import until
+
+from .formats import PATHS, events, format_of, request, start_stream
+from .running import Asked, ScriptedUpstream
+
+pytestmark = pytest.mark.integration
+
+STREAMS = 50
+WIRES = tuple(WireFormat)
+
+CONFIG = """
+[upstreams.slow]
+base_url = "{url}/v1"
+formats = ["chat", "responses", "messages"]
+[models]
+one = {{ upstream = "slow", id = "model-0" }}
+[tiers]
+simple = "one"
+medium = "one"
+complex = "one"
+reasoning = "one"
+[ledger]
+path = "{folder}/ledger.sqlite"
+"""
+
+
+@contextmanager
+def serving(url: str, folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """``pointsman serve`` as people start it, and where it listens."""
+    file = folder / "pointsman.toml"
+    file.write_text(CONFIG.format(url=url, folder=folder), encoding="utf-8")
+    command = [sys.executable, "-m", "pointsman", "serve", "--config", str(file), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        try:
+            assert process.stdout is not None
+            first = process.stdout.readline()
+            yield process, first.split()[3].rstrip(".")
+        finally:
+            process.kill()
+
+
+def listens(url: str) -> bool:
+    try:
+        socket.create_connection((urlsplit(url).hostname, urlsplit(url).port), 1).close()
+    except OSError:
+        return False
+    return True
+
+
+def test_no_open_stream_is_lost(tmp_path: Path) -> None:
+    stopping = threading.Event()
+
+    async def halfway(asked: Asked, send: Any) -> None:
+        parts = events(format_of(asked.path))
+        await start_stream(send, *parts[:2])
+        await asyncio.to_thread(stopping.wait, 60)
+        for part in parts[2:]:
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+        await send({"type": "http.response.body"})
+
+    async def read_all(process: subprocess.Popen[str], url: str) -> list[bytes]:
+        open_streams = iter(range(STREAMS))
+        begun: list[int] = []
+
+        async def read(client: httpx.AsyncClient) -> bytes:
+            wire = WIRES[(number := next(open_streams)) % len(WIRES)]
+            body = request(wire, stream=True)
+            async with client.stream("POST", url + PATHS[wire], json=body) as got:
+                parts = got.aiter_raw()
+                text = await anext(parts)
+                begun.append(number)
+                return text + b"".join([part async for part in parts])
+
+        def stop() -> None:
+            until(lambda: len(begun) == STREAMS)
+            process.send_signal(signal.SIGTERM)
+            until(lambda: not listens(url))  # it has heard, and takes nobody new
+            stopping.set()
+
+        limits = httpx.Limits(max_connections=STREAMS)
+        async with httpx.AsyncClient(limits=limits, timeout=60, trust_env=False) as client:
+            *texts, _ = await asyncio.gather(*(read(client) for _ in range(STREAMS)), asyncio.to_thread(stop))
+        return texts
+
+    upstream = ScriptedUpstream(halfway)
+    with upstream.running() as url, serving(url, tmp_path) as (process, gateway_url):
+        until(lambda: listens(gateway_url))
+        texts = asyncio.run(read_all(process, gateway_url))
+        ended = process.wait(20)
+    assert texts == [b"".join(events(WIRES[number % 3])) for number in range(STREAMS)]
+    assert ended in {0, -signal.SIGTERM}
