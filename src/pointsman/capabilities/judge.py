@@ -53,15 +53,13 @@ class LocalJudge:
     def probabilities(self, task: str) -> Mapping[str, float]:
         """The calibrated probability of each capability, in registry order.
 
-        A task of several clauses that is no sure match as a whole is also scored clause by clause, and the
-        best counts: "the price of Apple and the news about it" is half a match for two capabilities, and each
-        clause a whole one for its own.
+        A task of several clauses is also scored clause by clause, and the best counts: "the price of Apple
+        and the news about it" is half a match for two capabilities, and each clause a whole one for its
+        own.
         """
         if not self._names:
             return {}
-        readings = [self._read(task)]
-        if max(readings[0]) < _SURE:
-            readings += [self._read(clause) for clause in clauses(task)]
+        readings = [self._read(text) for text in (task, *clauses(task))]
         return dict(zip(self._names, map(max, zip(*readings, strict=True)), strict=True))
 
     def _read(self, text: str) -> list[float]:
@@ -82,7 +80,5 @@ def clauses(task: str) -> list[str]:
 
 
 _JOINTS: Final = ("? ", "; ", ", and ", " and also ", " and ", " also ", " as well as ", " then ", ", plus ")
-#: A task that is all one capability's is not split: its clauses would only add neighbours.
-_SURE: Final = 0.8
 _CLAUSE_WORDS: Final = 3  # "bread and butter" is one request
 _MAX_CLAUSES: Final = 4
