@@ -17,6 +17,7 @@ INVESTIGATION = [
     ("thanks", "quiet"),
     ("The request needs an api key, put it in the header.", "compound"),
     ("Cross-check the covenants against the press releases.", "compound"),
+    ("The API call timed out, what now?", "tie"),
     ("continue", "quiet"),
     ("git status", "held"),
     ("Look into the lawsuits its subsidiaries are in.", "any"),
@@ -54,6 +55,12 @@ def test_condition_3_chores_do_not_break_it(decisions: list[DomainDecision]) -> 
         assert decision.rule == "R1a"
     for decision in turns(decisions, "quiet"):
         assert decision.rule == "R0"
+
+
+def test_a_side_remark_that_only_ties_does_not_break_it_either(decisions: list[DomainDecision]) -> None:
+    (tie,) = turns(decisions, "tie")
+    assert tie.raw.domains == ("bugfix", "coding")
+    assert tie.rule == "R4b"
 
 
 def test_condition_4_the_guidance_is_that_of_an_investigation(decisions: list[DomainDecision]) -> None:
