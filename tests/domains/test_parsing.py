@@ -171,3 +171,12 @@ def test_mistakes_are_named_with_their_place(text: str, message: str) -> None:
     with pytest.raises(LexiconError) as error:
         parse_domains(text, place="my.toml")
     assert str(error.value).startswith(message)
+
+
+def test_signals_have_short_names_of_their_own() -> None:
+    """A decision is kept with the ids of its signals: they must be few bytes, and tell signals apart."""
+    ids = [signal.id for signal in default_domains().signals()]
+    assert len(set(ids)) == len(ids)
+    assert max(map(len, ids)) < 60
+    assert "domains/coding/api#words" in ids
+    assert "domains/bugfix/fix#1" in ids

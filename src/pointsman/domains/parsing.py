@@ -126,7 +126,7 @@ class _Reader:
         try:
             items = msgspec.convert(value if isinstance(value, list) else [value], _Items)
             return Concept(
-                name, _signals(domain, items), tuple(item for item in items if isinstance(item, str))
+                name, _signals(domain, name, items), tuple(item for item in items if isinstance(item, str))
             )
         except ValueError as error:
             reason, hint = (
@@ -153,13 +153,13 @@ class _Reader:
         return f"{self._place}:{self._text.count(chr(10), 0, found.start()) + 1}" if found else self._place
 
 
-def _signals(domain: str, items: Iterable[str | _Pattern]) -> tuple[Signal, ...]:
+def _signals(domain: str, concept: str, items: Iterable[str | _Pattern]) -> tuple[Signal, ...]:
     """One signal for all single words of a concept, and one for each of its phrases and patterns."""
     mentions, signals = [], []
-    for item in items:
+    for number, item in enumerate(items, start=1):
         word = item.removesuffix("*").strip().lower() if isinstance(item, str) else ""
         if isinstance(item, _Pattern):
-            signals.append(_pattern(domain, item))
+            signals.append(_pattern(domain, f"{concept}#{number}", item))
         elif not word:
             raise ValueError("an empty phrase")
         elif word.isascii() and " " not in word:
@@ -167,7 +167,8 @@ def _signals(domain: str, items: Iterable[str | _Pattern]) -> tuple[Signal, ...]
         else:
             signals.append(Signal(LEXICON, domain, word, Kind.PREFIX if item.endswith("*") else Kind.WORD))
     if mentions:
-        signals.append(Signal(LEXICON, domain, _BEFORE + f"(?:{'|'.join(mentions)})" + _AFTER, Kind.REGEX))
+        words = _BEFORE + f"(?:{'|'.join(mentions)})" + _AFTER
+        signals.append(Signal(LEXICON, domain, words, Kind.REGEX, f"{concept}#words"))
     return tuple(signals)
 
 
@@ -178,11 +179,11 @@ _BEFORE: Final = r"(?:^|[^\w./\\-])"
 _AFTER: Final = r"(?:$|[^\w/\\.-]|[.-](?:$|\W))"
 
 
-def _pattern(domain: str, item: _Pattern) -> Signal:
+def _pattern(domain: str, name: str, item: _Pattern) -> Signal:
     if bool(item.regex) == bool(item.substring):
         raise ValueError('either "regex" or "substring", and not empty')
-    if item.regex:
-        signal = Signal(LEXICON, domain, item.regex, Kind.REGEX)
-        PatternSet(SignalTable([signal]))  # refuses what is not linear-time
-        return signal
-    return Signal(LEXICON, domain, item.substring.lower(), Kind.SUBSTRING)
+    if item.substring:
+        return Signal(LEXICON, domain, item.substring.lower(), Kind.SUBSTRING)
+    signal = Signal(LEXICON, domain, item.regex, Kind.REGEX, name)
+    PatternSet(SignalTable([signal]))  # refuses what is not linear-time
+    return signal

@@ -31,11 +31,12 @@ class Signal(msgspec.Struct, frozen=True, order=True):
     group: str  # a tier dimension, a domain
     pattern: str
     kind: Kind = Kind.WORD
+    name: str = ""  # stands for the pattern where that is long; unique within its group
 
     @property
     def id(self) -> str:
-        """Stable name: ``lexicon/group/pattern``."""
-        return f"{self.lexicon}/{self.group}/{self.pattern}"
+        """Stable name: ``lexicon/group/pattern``, or ``lexicon/group/name``."""
+        return f"{self.lexicon}/{self.group}/{self.name or self.pattern}"
 
 
 class SignalTable:
