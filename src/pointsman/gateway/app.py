@@ -58,7 +58,9 @@ class Gateway:
         """Serve another setup from the next request on."""
         known = {target.upstream.spec.name: target.upstream for target in self.targets.values()}
         self.targets = targets(setup.models, setup.upstreams, setup.connections, known)
-        self.setup = setup
+        before, self.setup = self.setup, setup
+        if before.connections is not setup.connections:
+            before.connections.close()
         setup.connections.keep_only(setup.upstreams.values())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

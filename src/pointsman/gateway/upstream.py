@@ -68,10 +68,10 @@ def targets(
     known: Mapping[str, Upstream],
 ) -> dict[str, Target]:
     """Return every model with its upstream; an upstream that did not change keeps connections and breaker."""
-    upstreams = {
-        name: known[name] if name in known and known[name].spec == spec else Upstream(spec, connect(spec))
-        for name, spec in specs.items()
-    }
+    upstreams = {name: Upstream(spec, connect(spec)) for name, spec in specs.items()}
+    for name, upstream in upstreams.items():
+        if name in known and known[name].client is upstream.client:
+            upstreams[name] = known[name]
     return {
         name: Target(model, upstreams[model.upstream], msgspec.json.encode(model.id))
         for name, model in models.items()

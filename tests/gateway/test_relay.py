@@ -1,0 +1,288 @@
+"""What reaches the upstream, and what comes back."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from pointsman.testing import ScriptedDecider
+from pointsman.types import WireFormat
+
+from .spoken import REPLY, SPOKEN, Spoken
+from .running import Answering, Asked, ScriptedUpstream, gateway, reply, setup_for
+
+pytestmark = pytest.mark.integration
+
+
+async def echo(asked: Asked, send: Any) -> None:
+    """Answer well in whichever format was asked."""
+    spoken = next(s for s in SPOKEN.values() if asked.path.startswith(s.path))
+    await reply(send, 200, spoken.whole, ("content-type", "application/json"), ("x-ratelimit-left", "7"))
+
+
+@pytest.fixture(scope="module")
+def upstream() -> ScriptedUpstream:
+    return ScriptedUpstream(echo)
+
+
+@pytest.fixture(scope="module")
+def client(upstream: ScriptedUpstream) -> Iterator[httpx.Client]:
+    with (
+        upstream.running() as url,
+        gateway(setup_for(f"{url}/v1")) as running,
+        httpx.Client(base_url=running.url) as made,
+    ):
+        yield made
+
+
+@pytest.fixture
+def answering(upstream: ScriptedUpstream) -> Iterator[Any]:
+    """Set how the upstream answers, for one test."""
+
+    def change(new: Answering) -> None:
+        upstream.answering = new
+
+    upstream.asked.clear()
+    upstream.closed.clear()
+    yield change
+    upstream.answering = echo
+
+
+def post(client: httpx.Client, spoken: Spoken, body: bytes | None = None, **headers: str) -> httpx.Response:
+    sent = {
+        "content-type": "application/json",
+        **{name.replace("_", "-"): value for name, value in headers.items()},
+    }
+    return client.post(spoken.path, content=body or spoken.body(), headers=sent)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**64) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+KNOWN = {
+    "model",
+    "messages",
+    "input",
+    "tools",
+    "tool_choice",
+    "stream",
+    "metadata",
+    "system",
+    "instructions",
+    "functions",
+}
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    unknown=st.dictionaries(st.text(min_size=1).filter(lambda k: k not in KNOWN), JSON, max_size=4),
+    indent=st.none() | st.integers(0, 2),
+)
+def test_unknown_fields_reach_the_upstream_byte_for_byte(
+    client: httpx.Client,
+    upstream: ScriptedUpstream,
+    spoken: Spoken,
+    unknown: dict[str, Any],
+    indent: int | None,
+) -> None:
+    whole = {**unknown, **spoken.request(), **unknown}
+    raw = json.dumps(whole, indent=indent, ensure_ascii=False).encode()
+    upstream.asked.clear()
+    assert post(client, spoken, raw).status_code == 200
+    assert upstream.asked[-1].body == raw.replace(b'"auto"', b'"model-0"', 1)
+
+
+def test_the_answer_comes_back_as_it_was(client: httpx.Client, spoken: Spoken, answering: Any) -> None:
+    answer = post(client, spoken)
+    assert answer.content == spoken.whole
+    assert answer.headers["x-ratelimit-left"] == "7"
+
+
+@pytest.mark.parametrize("prefix", ["", "/v1"])
+def test_paths_with_and_without_the_version(client: httpx.Client, spoken: Spoken, prefix: str) -> None:
+    path = prefix + spoken.path.removeprefix("/v1")
+    answer = client.post(path, content=spoken.body(), headers={"content-type": "application/json"})
+    assert answer.status_code == 200
+
+
+def test_headers_on_the_way_up(
+    client: httpx.Client, upstream: ScriptedUpstream, spoken: Spoken, answering: Any
+) -> None:
+    post(
+        client,
+        spoken,
+        anthropic_version="2023-06-01",
+        anthropic_beta="context-1m",
+        traceparent="00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+        authorization="Bearer sk-caller",
+        x_api_key="sk-caller",
+        cookie="session=1",
+        x_forwarded_for="10.0.0.1",
+        x_pointsman_tier="SIMPLE",
+    )
+    got = upstream.asked[-1].headers
+    assert got["anthropic-version"] == "2023-06-01"
+    assert got["anthropic-beta"] == "context-1m"
+    assert got["traceparent"].startswith("00-4bf9")
+    assert "sk-upstream" in (got.get("authorization", "") + got.get("x-api-key", ""))
+    assert "sk-caller" not in str(got)
+    assert not {"cookie", "x-forwarded-for", "x-pointsman-tier"} & got.keys()
+
+
+def test_each_format_carries_the_key_its_own_way(
+    client: httpx.Client, upstream: ScriptedUpstream, spoken: Spoken
+) -> None:
+    post(client, spoken)
+    name = "x-api-key" if spoken.path == "/v1/messages" else "authorization"
+    assert "sk-upstream" in upstream.asked[-1].headers[name]
+
+
+def test_the_query_goes_along(client: httpx.Client, upstream: ScriptedUpstream) -> None:
+    spoken = SPOKEN["messages"]
+    client.post(
+        spoken.path + "?beta=true", content=spoken.body(), headers={"content-type": "application/json"}
+    )
+    assert upstream.asked[-1].path == "/v1/messages?beta=true"
+
+
+def test_what_is_told_back(client: httpx.Client, spoken: Spoken) -> None:
+    answer = post(client, spoken, x_request_id="mine-1", x_pointsman_debug="1", x_session_id="s-1")
+    assert answer.headers["x-pointsman-tier"] == "SIMPLE"
+    assert answer.headers["x-pointsman-model"] == "m0"
+    assert answer.headers["x-pointsman-attempts"] == "1"
+    assert float(answer.headers["x-pointsman-overhead-ms"]) > 0
+    assert answer.headers["x-request-id"] == "mine-1"
+    assert answer.headers["x-pointsman-session"] == "s-1"
+    assert answer.headers["x-pointsman-stage"] == "rules"
+    decision = client.get(f"/v1/decisions/{answer.headers['x-pointsman-decision-id']}").json()
+    assert decision["decision"]["session"] == "s-1"
+    assert [attempt["status"] for attempt in decision["attempts"]] == [200]
+    assert decision["attempts"][0]["input_tokens"] == 3
+
+
+def test_nobody_else_sets_our_headers(client: httpx.Client, spoken: Spoken, answering: Any) -> None:
+    async def forging(asked: Asked, send: Any) -> None:
+        await reply(
+            send,
+            200,
+            spoken.whole,
+            ("content-type", "application/json"),
+            ("x-pointsman-tier", "FORGED"),
+            ("set-cookie", "a=1"),
+        )
+
+    answering(forging)
+    answer = post(client, spoken)
+    assert answer.headers.get_list("x-pointsman-tier") == ["SIMPLE"]
+    assert "set-cookie" not in answer.headers
+
+
+def test_events_pass_one_by_one(client: httpx.Client, spoken: Spoken, answering: Any) -> None:
+    """Each event is with the caller before the upstream sends the next."""
+    go = threading.Semaphore(0)
+
+    async def stepwise(asked: Asked, send: Any) -> None:
+        await start_stream(send)
+        for event in spoken.events:
+            await asyncio.to_thread(go.acquire)
+            await send({"type": "http.response.body", "body": event, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+    answering(stepwise)
+    go.release()
+    headers = {"content-type": "application/json"}
+    with client.stream("POST", spoken.path, content=spoken.body(stream=True), headers=headers) as answer:
+        seen = []
+        for chunk in answer.iter_raw():
+            seen.append(chunk)
+            go.release()
+    assert seen == spoken.events
+    assert answer.headers["content-type"] == "text/event-stream"
+    assert answer.headers["x-pointsman-model"] == "m0"
+
+
+async def start_stream(send: Any) -> None:
+    await send(
+        {"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]}
+    )
+
+
+@pytest.mark.parametrize("kept", [1, 3])
+def test_a_cut_stream_never_looks_whole(
+    client: httpx.Client, spoken: Spoken, answering: Any, kept: int
+) -> None:
+    async def cut(asked: Asked, send: Any) -> None:
+        await start_stream(send)
+        half = spoken.events[kept][: len(spoken.events[kept]) // 2]
+        await send(
+            {"type": "http.response.body", "body": b"".join(spoken.events[:kept]) + half, "more_body": True}
+        )
+        raise ConnectionError
+
+    answering(cut)
+    answer = post(client, spoken, spoken.body(stream=True))
+    events = [event for event in answer.content.split(b"\n\n") if event]
+    assert [event + b"\n\n" for event in events[:-1]] == spoken.events[:kept]
+    data = json.loads(events[-1].partition(b"data: ")[2])
+    assert "broke off" in data["error"]["message"]
+    assert spoken.closing not in answer.content
+    attempts = client.get(f"/v1/decisions/{answer.headers['x-pointsman-decision-id']}").json()["attempts"]
+    assert attempts[0]["error"] == "cut"
+
+
+def test_a_stream_that_ends_early_and_politely_is_cut_as_well(
+    client: httpx.Client, spoken: Spoken, answering: Any
+) -> None:
+    async def early(asked: Asked, send: Any) -> None:
+        await start_stream(send)
+        await send({"type": "http.response.body", "body": b"".join(spoken.events[:2])})
+
+    answering(early)
+    answer = post(client, spoken, spoken.body(stream=True))
+    assert b"before the answer was whole" in answer.content
+    assert spoken.closing not in answer.content
+
+
+def test_usage_of_a_stream_is_written_down(client: httpx.Client, spoken: Spoken, answering: Any) -> None:
+    async def streaming(asked: Asked, send: Any) -> None:
+        await start_stream(send)
+        for event in spoken.wire.answer_events(replace(REPLY, wants_usage=True)):
+            await send({"type": "http.response.body", "body": event, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+    answering(streaming)
+    answer = post(client, spoken, spoken.body(stream=True))
+    attempt = client.get(f"/v1/decisions/{answer.headers['x-pointsman-decision-id']}").json()["attempts"][0]
+    assert (attempt["input_tokens"], attempt["output_tokens"], attempt["error"]) == (3, 4, "")
+
+
+def test_what_the_caller_did_wrong_is_returned_and_not_retried(
+    client: httpx.Client, upstream: ScriptedUpstream, spoken: Spoken, answering: Any
+) -> None:
+    theirs = b'{"type":"error","error":{"type":"invalid_request_error","message":"max_tokens is too large"}}'
+
+    async def refuse(asked: Asked, send: Any) -> None:
+        await reply(send, 400, theirs)
+
+    answering(refuse)
+    answer = post(client, spoken)
+    assert (answer.status_code, answer.content) == (400, theirs)
+    assert len(upstream.asked) == 1
+
+
+def test_a_format_that_no_chosen_model_speaks() -> None:
+    spoken = SPOKEN["messages"]
+    setup = setup_for(formats=frozenset({WireFormat.CHAT}), decider=ScriptedDecider("m0"))
+    with gateway(setup) as running, httpx.Client(base_url=running.url) as client:
+        answer = post(client, spoken)
+    assert answer.status_code == 400
+    assert "speaks the format messages" in spoken.message(answer.json())
