@@ -1,9 +1,7 @@
 """Failing well: retries, fallback, breaker, and an error in the caller's own format when nothing helps."""
 
-import asyncio
 import contextlib
 import json
-import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,8 +18,8 @@ from pointsman.gateway.serve import Server
 from pointsman.testing import ScriptedDecider
 from pointsman.upstreams import Timeouts
 
-from .spoken import SPOKEN, Spoken
 from .running import Asked, Running, ScriptedUpstream, gateway, reply, setup_for
+from .spoken import SPOKEN, Spoken
 
 pytestmark = pytest.mark.integration
 
@@ -284,31 +282,6 @@ def test_the_breaker_leaves_a_failing_upstream_alone_and_says_when_to_come_back(
     assert "left alone" in answers[-1].json()["error"]["message"]
     assert len(upstreams[0].asked) == 5
     assert ready["left_alone"] == ["up0"]
-
-
-def test_three_in_ten_answers_broken_in_six_ways(between: Callable[..., Any]) -> None:
-    """A few hundred here; ``scripts/faults.py`` sends the five thousand."""
-    luck = random.Random(7)
-
-    async def unreliable(asked: Asked, send: Any) -> None:
-        await (luck.choice(BROKEN) if luck.random() < 0.3 else well)(asked, send)
-
-    async def one(client: httpx.AsyncClient, number: int) -> bool:
-        spoken = list(SPOKEN.values())[number % 3]
-        stream = number % 2 == 0
-        answer = await client.post(spoken.path, content=spoken.body(stream=stream), headers=HEADERS)
-        assert int(answer.headers["x-pointsman-attempts"]) <= 6
-        return answer.content == (b"".join(spoken.events) if stream else spoken.whole)
-
-    async def all_of(url: str) -> list[bool]:
-        async with httpx.AsyncClient(
-            base_url=url, timeout=30, limits=httpx.Limits(max_connections=20)
-        ) as client:
-            return await asyncio.gather(*(one(client, n) for n in range(300)))
-
-    with between(unreliable, well, retries=1) as (client, _):
-        succeeded = asyncio.run(all_of(str(client.base_url)))
-    assert sum(succeeded) == len(succeeded)
 
 
 def test_sdk_errors_are_of_the_right_kind(between: Callable[..., Any]) -> None:
