@@ -51,7 +51,7 @@ def test_probabilities_are_those_of_the_topic(scorer: HeadScorer) -> None:
 @pytest.mark.parametrize("text", ["", "x", "?", "Ωμέγα ξύλο θάλασσα", "量子场论的重整化群方程"])
 def test_unknown_words_are_ranked_by_length_alone(scorer: HeadScorer, text: str) -> None:
     said = scorer.score(text)
-    assert said.spoke is Spoke.LENGTH
+    assert said.spoke is Spoke.PRIOR
     assert said.familiarity == 0.0
     slope = scorer.head.length_slope
     assert said.score == pytest.approx(slope * (np.log(max(len(text), 1)) - scorer.head.log_length))
@@ -59,7 +59,7 @@ def test_unknown_words_are_ranked_by_length_alone(scorer: HeadScorer, text: str)
 
 def test_of_two_unknown_prompts_the_longer_gets_the_strong_model(scorer: HeadScorer) -> None:
     short, long = scorer.score("zzz yyy xxx www"), scorer.score("zzz yyy xxx www vvv uuu ttt sss rrr")
-    assert short.spoke is long.spoke is Spoke.LENGTH
+    assert short.spoke is long.spoke is Spoke.PRIOR
     assert short.score < long.score
 
 
@@ -89,17 +89,21 @@ def test_the_file_scores_as_the_fit_did(fitted: Fit) -> None:
     )
     scorer = HeadScorer(head)
     weak, strong = weights.evidence(corpus, everything)
-    length = head.length_slope * (corpus.log_length - head.log_length)
+    prior = weights.prior(corpus, everything)
     for index in range(0, 500, 25):
-        said = scorer.score(persons_text(rows[index].prompt)).score
-        assert said == pytest.approx(strong[index] - weak[index] + length[index], abs=2e-3)
+        said = scorer.score(persons_text(rows[index].prompt), rules=corpus.rules[index]).score
+        assert said == pytest.approx(strong[index] - weak[index] + prior[index], abs=2e-3)
 
 
 def test_groups_get_an_offset_only_where_the_caller_names_them(scorer: HeadScorer) -> None:
     assert set(scorer.head.offsets) == {"easy", "hard"}
     text = "please tell me tell me what for and when with any"
-    assert scorer.score(text, "hard").p_weak < scorer.score(text).p_weak < scorer.score(text, "easy").p_weak
-    assert scorer.score(text, "unheard of") == scorer.score(text)
+    assert (
+        scorer.score(text, domain="hard").p_weak
+        < scorer.score(text).p_weak
+        < scorer.score(text, domain="easy").p_weak
+    )
+    assert scorer.score(text, domain="unheard of") == scorer.score(text)
 
 
 def test_too_few_outcomes_are_refused() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pointsman.errors import ConfigError
 from pointsman.tiers.head import Calibration, Claim, Dense, Head, HeadScorer, read_head
-from pointsman.tiers.ngrams import BUCKETS, word_buckets, word_pairs, words
+from pointsman.tiers.ngrams import BUCKETS, ngrams
 
 ZEROS = bytes(4 * BUCKETS)
 CALIBRATION = Calibration(0.0, 1.0, 0.0)
@@ -21,13 +21,16 @@ def blank(**changed: object) -> Head:
     head = Head(
         rows=1,
         rarity=b"\x00\x3c" * 2 * BUCKETS,  # 1.0
-        known=b"\xff" * (BUCKETS // 8),
+        credibility=bytes(2 * BUCKETS),
         weak=ZEROS,
         strong=ZEROS,
         weak_mean=0.0,
         strong_mean=0.0,
         log_length=3.0,
         length_slope=0.06,
+        rules="default",
+        rules_mean=0.0,
+        rules_slope=0.05,
         familiarity=(0.2, 0.6),
         weak_calibration=CALIBRATION,
         strong_calibration=CALIBRATION,
@@ -53,7 +56,7 @@ def test_what_is_not_a_head_is_refused_by_name(data: bytes) -> None:
         read_head(data, "mine.head")
 
 
-@pytest.mark.parametrize("field", ["rarity", "known", "weak", "strong"])
+@pytest.mark.parametrize("field", ["rarity", "credibility", "weak", "strong"])
 def test_a_damaged_array_is_refused(field: str) -> None:
     with pytest.raises(ConfigError, match="damaged"):
         HeadScorer(blank(**{field: b"\x00\x00"}))
@@ -74,9 +77,9 @@ def test_every_text_has_a_score(text: str) -> None:
 
 @given(st.text())
 def test_buckets_stay_in_their_halves(text: str) -> None:
-    hashes = words(text)
-    assert all(0 <= bucket < BUCKETS for bucket in word_buckets(hashes))
-    assert all(BUCKETS <= bucket < 2 * BUCKETS for bucket in word_pairs(hashes))
+    single, pairs = ngrams(text)
+    assert all(0 <= bucket < BUCKETS for bucket in single)
+    assert all(BUCKETS <= bucket < 2 * BUCKETS for bucket in pairs)
 
 
 @pytest.mark.parametrize(
@@ -91,15 +94,15 @@ def test_buckets_stay_in_their_halves(text: str) -> None:
     ],
 )
 def test_which_texts_are_alike(one: str, other: str, same: bool) -> None:
-    def grams(text: str) -> list[int]:
-        hashes = words(text)
-        return word_buckets(hashes) + word_pairs(hashes)
-
-    assert (grams(one) == grams(other)) is same
+    assert (ngrams(one) == ngrams(other)) is same
 
 
 def test_a_hash_is_the_same_everywhere() -> None:
-    assert words("Prove 12 größe 量") == [4193302655, 3091600544, 1540598153, 1354211840]
+    assert ngrams("Prove 量") == ({8704, 14463}, {46199})
+
+
+def test_a_character_without_letters_around_it_stands_alone() -> None:
+    assert [len(found) for found in ngrams("量子场, größe 😀")] == [6, 5]
 
 
 def test_a_head_is_read_without_numerical_libraries() -> None:

@@ -112,12 +112,18 @@ class _Classifier:
         elapsed = (time.perf_counter() - began) * 1e6
         answer = _answer(line, decided, elapsed)
         if self._head:
-            answer["head"] = self._head.score(decided.words.text)
+            answer["head"] = self._head.score(decided.words.text, rules=self._rules(decided))
         if line.session:
             self._memories[line.session] = decided.memory
             if decided.decision.domains:
                 answer["domains"] = decided.decision.domains.to_json()
         return answer
+
+    def _rules(self, decided: Decided) -> float | None:
+        """The score of the rules, where they are those that the head was fitted beside."""
+        tier = decided.decision.tier
+        same = self._head and self._head.head.rules == self._engine.policy.profile.name
+        return tier.score if same and tier else None
 
 
 def _settings(named: Path | None) -> Config:

@@ -15,9 +15,10 @@ from pointsman.policy import Policy
 from pointsman.runtime import drive
 from pointsman.text import turn_from_text
 from pointsman.text.extract import persons_words
+from pointsman.tiers.head import HeadScorer
 from pointsman.types import Answer, Need
 
-__all__ = ["RULES", "baselines", "by_length", "by_rules", "persons_text"]
+__all__ = ["RULES", "baselines", "by_head", "by_length", "by_rules", "persons_text"]
 
 #: The profiles that are measured beside everything else.
 RULES: Final = ("seed", "default")
@@ -44,6 +45,13 @@ def by_rules(rows: Sequence[Outcome], profile: str) -> Scores:
         return tier.score if tier else 0.0
 
     return np.array([score(row.prompt) for row in rows])
+
+
+def by_head(rows: Sequence[Outcome], scorer: HeadScorer) -> Scores:
+    """The score of a learned head, beside the rules it was fitted beside."""
+    rules = by_rules(rows, scorer.head.rules)
+    pairs = zip(rows, rules, strict=True)
+    return np.array([scorer.score(persons_text(row.prompt), rules=score).score for row, score in pairs])
 
 
 def baselines(rows: Sequence[Outcome]) -> dict[str, Scores]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pointsman.evaluation.datasets import Outcome
 from pointsman.evaluation.metrics import apgr_interval, gap_curve
-from pointsman.evaluation.rankers import baselines, persons_text
+from pointsman.evaluation.rankers import baselines, by_head
 from pointsman.tiers.head import HeadScorer
 
 __all__ = ["Row", "evaluate_tiers", "measure"]
@@ -34,7 +34,7 @@ def evaluate_tiers(
     """Measure every ranker, and the head when there is one."""
     rankings = baselines(outcomes)
     if scorer:
-        rankings["head"] = np.array([scorer.score(persons_text(row.prompt)).score for row in outcomes])
+        rankings["head"] = by_head(outcomes, scorer)
     return measure(outcomes, rankings, seed=seed)
 
 

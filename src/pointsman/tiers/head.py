@@ -1,9 +1,10 @@
 """The learned head: how likely a weak and a strong model serve a prompt well, learned from outcomes.
 
-A linear model over hashed words and word pairs, on top of a prior: a longer prompt gains more from the strong
-model. What the n-grams say is added to the prior only as far as the prompt's words are known from training;
-an unknown prompt is ranked by its length alone, because a head does harm outside what it has seen
-(docs/decisions/0060). Made by ``pointsman fit tiers``; read here without any numerical library.
+A linear model over hashed words and word pairs, on top of a prior: a longer prompt, and one that the rules
+score higher, gains more from the strong model. What the n-grams say is added to the prior only as far as the
+prompt's word pairs are known from training; an unknown prompt is ranked by length and rules alone, because a
+head does harm outside what it has seen (docs/decisions/0060). Made by ``pointsman fit tiers``; read here
+without any numerical library.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ from __future__ import annotations
 import math
 import struct
 from enum import StrEnum
-from operator import itemgetter, mul
+from operator import mul
 from typing import Final, Literal
 
 import msgspec
 
 from pointsman.errors import ConfigError
-from pointsman.tiers.ngrams import BUCKETS, word_buckets, word_pairs, words
+from pointsman.tiers.fixed_point import FixedPoint
+from pointsman.tiers.ngrams import BUCKETS, ngrams
 from pointsman.types import Encoder
 
 __all__ = ["Calibration", "Claim", "Dense", "Head", "HeadScore", "HeadScorer", "Spoke", "read_head"]
@@ -30,7 +32,7 @@ class Spoke(StrEnum):
 
     HEAD = "head"  # the prompt is like the training data: the n-grams count in full
     BLEND = "blend"  # the n-grams count in part
-    LENGTH = "length"  # the prompt is unlike the training data: the prior alone
+    PRIOR = "length and rules"  # the prompt is unlike the training data: the n-grams are not heard
 
 
 class Calibration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -74,13 +76,16 @@ class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     weak_model: str = ""
     strong_model: str = ""
     rarity: bytes  # weight of an n-gram: square root of its inverse document frequency
-    known: bytes  # one bit per word bucket: seen in at least two training prompts
+    credibility: bytes  # per bucket of pairs: 0 never seen in training .. towards 1, seen often
     weak: bytes
     strong: bytes
     weak_mean: float  # what the n-grams of an average prompt add up to; subtracted
     strong_mean: float
     log_length: float  # mean natural logarithm of the characters of a training prompt
     length_slope: float  # gain per unit of that logarithm
+    rules: str  # tier profile whose score is part of the prior
+    rules_mean: float  # mean of that score over training prompts
+    rules_slope: float  # gain per unit of that score
     familiarity: tuple[float, float]  # up to the first the prior speaks alone, from the second the head
     weak_calibration: Calibration
     strong_calibration: Calibration
@@ -100,7 +105,7 @@ class HeadScore(msgspec.Struct, frozen=True, gc=False):
     score: float  # rank by this for the strong model: gain over that of an average training prompt
     p_weak: float  # probability that the weak model serves it well
     p_strong: float
-    familiarity: float  # share of the prompt's words known from training, weighted by rarity: 0..1
+    familiarity: float  # how well the prompt's word pairs are known from training: 0..1
     spoke: Spoke
 
 
@@ -114,47 +119,50 @@ class HeadScorer:
             ConfigError: the arrays do not have their length, or the encoder is not the head's.
         """
         self.head = head
-        self._weak = _floats(head.weak, 2 * BUCKETS)
-        self._strong = _floats(head.strong, 2 * BUCKETS)
-        self._squares = tuple(value * value for value in _floats(head.rarity, 2 * BUCKETS))
-        if len(head.known) * 8 != BUCKETS:
-            raise _damaged()
-        self._known = tuple(
-            square if head.known[bucket >> 3] >> (bucket & 7) & 1 else 0.0
-            for bucket, square in enumerate(self._squares[:BUCKETS])
+        self._sums = FixedPoint(
+            [value * value for value in _floats(head.rarity, 2 * BUCKETS)],
+            _floats(head.weak, 2 * BUCKETS),
+            _floats(head.strong, 2 * BUCKETS),
+            (*[0.0] * BUCKETS, *_floats(head.credibility, BUCKETS)),
         )
         self._dense = _Vector(head.dense, encoder) if head.dense else None
 
-    def score(self, text: str, domain: str = "") -> HeadScore:
-        """Score a person's words. ``domain`` selects an offset where the head has learned one."""
+    def score(self, text: str, *, rules: float | None = None, domain: str = "") -> HeadScore:
+        """Score a person's words.
+
+        Args:
+            text: The words.
+            rules: Score of the tier profile the head was fitted beside; None where another is in use.
+            domain: Selects an offset where the head has learned one.
+        """
         head = self.head
-        length = math.log(max(len(text), 1)) - head.log_length
+        prior = head.length_slope * (math.log(max(len(text), 1)) - head.log_length)
+        if rules is not None:
+            prior += head.rules_slope * (rules - head.rules_mean)
         weak, strong, familiarity = self._evidence(text)
         low, high = head.familiarity
         trust = min(max((familiarity - low) / (high - low), 0.0), 1.0)
-        more = head.offsets.get(domain, (0.0, 0.0))
-        weak = trust * weak - head.length_slope * length + more[0]
-        strong = trust * strong + more[1]
+        more_weak, more_strong = head.offsets.get(domain, (0.0, 0.0))
+        weak = trust * weak - prior + more_weak
+        strong = trust * strong + more_strong
         return HeadScore(
             score=strong - weak,
             p_weak=head.weak_calibration.probability(weak),
             p_strong=head.strong_calibration.probability(strong),
             familiarity=familiarity,
-            spoke=Spoke.HEAD if trust == 1.0 else Spoke.BLEND if trust else Spoke.LENGTH,
+            spoke=Spoke.HEAD if trust == 1.0 else Spoke.BLEND if trust else Spoke.PRIOR,
         )
 
     def _evidence(self, text: str) -> tuple[float, float, float]:
         """What n-grams and vector say of the weak and the strong model, and the familiarity."""
-        hashes = words(text)
-        single = set(word_buckets(hashes))
-        if len(single) <= 1:  # ``itemgetter`` of one index gives no tuple, and one word is no evidence
+        words, pairs = ngrams(text)
+        if len(pairs) < 2:  # one pair is no evidence
             return _NOTHING
-        pick_words = itemgetter(*single)
-        pick = itemgetter(*single, *set(word_pairs(hashes)))
-        norm = math.sqrt(sum(pick(self._squares)))
-        weak = sum(pick(self._weak)) / norm - self.head.weak_mean
-        strong = sum(pick(self._strong)) / norm - self.head.strong_mean
-        familiarity = sum(pick_words(self._known)) / sum(pick_words(self._squares))
+        squares, weak, strong, known = self._sums.over([*words, *pairs])
+        norm = math.sqrt(squares)
+        weak = weak / norm - self.head.weak_mean
+        strong = strong / norm - self.head.strong_mean
+        familiarity = known / len(pairs)
         if self._dense:
             more_weak, more_strong = self._dense.evidence(text)
             weak, strong = weak + more_weak, strong + more_strong
