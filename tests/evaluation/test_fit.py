@@ -52,7 +52,7 @@ def test_probabilities_are_those_of_the_topic(scorer: HeadScorer) -> None:
 def test_unknown_words_are_ranked_by_length_alone(scorer: HeadScorer, text: str) -> None:
     said = scorer.score(text)
     assert said.spoke is Spoke.PRIOR
-    assert said.familiarity == 0.0
+    assert said.familiarity < 0.1  # a pair may fall into a bucket that is in use
     slope = scorer.head.length_slope
     assert said.score == pytest.approx(slope * (np.log(max(len(text), 1)) - scorer.head.log_length))
 

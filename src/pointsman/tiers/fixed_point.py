@@ -1,8 +1,8 @@
 """Sums of several columns of numbers over the same few rows, in one pass.
 
 Each row is one integer that holds a number of every column in fixed point, so that Python's own ``sum`` adds
-all columns at once. For the 136 n-grams of a 450-character prompt and four columns this takes half the time of
-four sums over tables of floats (13 against 27 µs), which is what lets a head score in 50 µs without a
+all columns at once. For the 136 n-grams of a 450-character prompt and four columns this takes half the time
+of four sums over tables of floats (13 against 27 µs), which is what lets a head score in 50 µs without a
 numerical library.
 """
 
