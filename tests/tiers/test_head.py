@@ -68,6 +68,9 @@ def test_a_head_with_a_vector_needs_its_encoder() -> None:
         HeadScorer(head)
 
 
+SCORER = HeadScorer(blank())
+
+
 @given(st.text())
 def test_every_text_has_a_score(text: str) -> None:
     said = SCORER.score(text)
