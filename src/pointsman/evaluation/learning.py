@@ -127,7 +127,7 @@ class Weights:
         """How well each prompt's pairs are known, on average. Shape ``(len(rows),)``."""
         pairs = corpus.ngrams[rows][:, BUCKETS:]
         counts = np.maximum(np.asarray(pairs.sum(axis=1)).ravel(), 1)
-        return np.asarray(pairs @ self.credibility) / counts
+        return np.asarray(pairs @ self.credibility / counts)
 
     def evidence(self, corpus: Corpus, rows: Rows) -> Floats:
         """What the n-grams (and the vectors) say. Shape ``(2, len(rows))``."""
