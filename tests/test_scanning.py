@@ -97,3 +97,25 @@ def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cache_directory() == Path("/xdg/pointsman")
     monkeypatch.delenv("XDG_CACHE_HOME")
     assert cache_directory() == Path.home() / ".cache" / "pointsman"
+
+
+def test_a_user_without_a_home_compiles_every_time(
+    monkeypatch: pytest.MonkeyPatch, compiled: list[int]
+) -> None:
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("POINTSMAN_CACHE_DIR")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", homeless)
+    assert open_scanner(SIGNALS).scan("use Python").hits == 1
+    assert compiled == [2]
+
+
+def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, target: Path) -> Path:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    assert finds(tmp_path)
+    assert list(tmp_path.iterdir()) == []

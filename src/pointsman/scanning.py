@@ -34,16 +34,21 @@ def open_scanner(signals: Iterable[Signal], *, directory: Path | None = None) ->
         MissingExtra: no matching engine is installed.
     """
     table = SignalTable(signals)
-    keep = CompiledPatterns(directory or cache_directory())
-    return Scanner(table, build_matcher(PatternSet(table), keep=keep))
+    where = directory or cache_directory()
+    return Scanner(table, build_matcher(PatternSet(table), keep=CompiledPatterns(where) if where else None))
 
 
-def cache_directory() -> Path:
-    """``$POINTSMAN_CACHE_DIR``, else ``pointsman`` in the user's cache directory (XDG base directories)."""
+def cache_directory() -> Path | None:
+    """``$POINTSMAN_CACHE_DIR``, else ``pointsman`` in the user's cache directory (XDG base directories).
+
+    None for a user without a home: a directory that others can write to is no place for compiled code.
+    """
     if chosen := os.environ.get("POINTSMAN_CACHE_DIR"):
         return Path(chosen)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return Path(base or Path.home() / ".cache") / "pointsman"
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pointsman"
+    except RuntimeError:
+        return None
 
 
 class CompiledPatterns:
@@ -65,13 +70,21 @@ class CompiledPatterns:
         """Keep it for the next start. A disk that cannot be written costs that start a second, no more."""
         try:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(dir=self._directory)
-            with os.fdopen(handle, "wb") as file:
-                file.write(hashlib.sha256(compiled).digest() + compiled)
-            Path(name).replace(self._path(key))  # whole or not at all, whoever else writes
+            self._replace(self._path(key), hashlib.sha256(compiled).digest() + compiled)
             self._prune()
         except OSError as error:
             log.warning("compiled patterns are not kept in %s: %s", self._directory, error)
+
+    def _replace(self, path: Path, content: bytes) -> None:
+        """Write a file whole or not at all, whoever else writes it."""
+        handle, name = tempfile.mkstemp(dir=self._directory)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+            Path(name).replace(path)
+        except OSError:
+            Path(name).unlink(missing_ok=True)
+            raise
 
     def _path(self, key: str) -> Path:
         return self._directory / f"{key}{_SUFFIX}"

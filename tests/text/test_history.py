@@ -49,6 +49,11 @@ def test_bytes_that_cannot_be_read_are_an_empty_message(item: bytes) -> None:
         (RESPONSES, {"type": "function_call", "name": "f"}),
         (RESPONSES, {"type": "function_call_output", "output": "f"}),
         (RESPONSES, {"type": "reasoning", "role": "user"}),
+        (RESPONSES, {"type": 5, "role": "user"}),
+        (CHAT, {"type": "function_call_output", "role": "user", "content": "x"}),
+        (MESSAGES, {"role": "user", "content": [{"type": "tool_result"}, {"type": "image"}]}),
+        (MESSAGES, {"role": "user", "content": [{"type": "tool_result"}, "x"]}),
+        (MESSAGES, {"role": "user", "content": [{"type": "tool_result"}, {"type": "document"}]}),
         (MESSAGES, {"role": "user", "content": [{"type": "tool_result", "content": "x"}]}),
         (
             MESSAGES,

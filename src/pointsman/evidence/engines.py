@@ -6,7 +6,7 @@ Nothing here touches a disk: whoever may (``pointsman.scanning``) is handed byte
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import Protocol
+from typing import Final, Protocol
 
 from pointsman.errors import MissingExtra
 from pointsman.evidence.matcher import Engine
@@ -14,8 +14,8 @@ from pointsman.evidence.patterns import PatternSet
 
 __all__ = ["Keep", "build_matcher", "engine_names"]
 
-#: Fastest first (docs/decisions/0010).
-_ENGINES = (("hyperscan", "hyperscan"), ("re2", "re2"))
+#: Names of the modules, which are those of the engines; fastest first (docs/decisions/0010).
+_ENGINES: Final = ("hyperscan", "re2")
 
 
 class Keep(Protocol):
@@ -32,7 +32,7 @@ class Keep(Protocol):
 
 def engine_names() -> tuple[str, ...]:
     """Names of the engines installed, fastest first."""
-    return tuple(name for name, module in _ENGINES if find_spec(module))
+    return tuple(name for name in _ENGINES if find_spec(name))
 
 
 def build_matcher(patterns: PatternSet, *, engine: str = "", keep: Keep | None = None) -> Engine:
@@ -50,10 +50,11 @@ def build_matcher(patterns: PatternSet, *, engine: str = "", keep: Keep | None =
     """
     if not patterns.sources:
         return _Nothing()
-    chosen = engine or next(iter(engine_names()), "")
-    if chosen == "hyperscan" and "hyperscan" in engine_names():
+    installed = engine_names()
+    chosen = next((name for name in installed if engine in {"", name}), "")
+    if chosen == "hyperscan":
         return _hyperscan(patterns, keep)
-    if chosen == "re2" and "re2" in engine_names():
+    if chosen == "re2":
         from pointsman.evidence.re2_matcher import Re2Matcher
 
         return Re2Matcher(patterns)

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pointsman.text.items import read_item, read_role
+from pointsman.text.items import read_item, read_kind, read_role
 from pointsman.types import Message, Role, WireFormat
 
 __all__ = ["JsonHistory"]
@@ -76,13 +76,15 @@ class JsonHistory:
             head = _decode_head(self._items[index])
         except _UNREADABLE:
             return self[index].role
-        if head.type != "message":
-            return self[index].role
+        if self._wire is WireFormat.RESPONSES and head.type != "message":
+            return read_kind(head.type)
         role = read_role(head.role)
-        blocks = head.content
-        if role is Role.USER and isinstance(blocks, list) and blocks:
-            return Role.TOOL if all(block.type.endswith("tool_result") for block in blocks) else role
-        return role
+        if role is not Role.USER or not head.content or isinstance(head.content, str):
+            return role
+        for block in head.content:
+            if not block.type.endswith("tool_result"):
+                return role
+        return Role.TOOL
 
     def digest(self, count: int) -> bytes:
         """Digest of the first ``count`` messages as they were sent, cache markers apart.

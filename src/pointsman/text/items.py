@@ -14,7 +14,7 @@ import msgspec
 
 from pointsman.types import Message, Role, ToolCall, ToolResult, WireFormat
 
-__all__ = ["read_item", "read_role", "read_texts"]
+__all__ = ["read_item", "read_kind", "read_role", "read_texts"]
 
 _ROLES: Final = {
     "system": Role.SYSTEM,
@@ -39,6 +39,11 @@ _IMAGES: Final = frozenset({"image", "image_url", "input_image", "computer_scree
 def read_role(role: object) -> Role:
     """The role a message names. An unknown one is TOOL: neither the person's words nor the model's."""
     return _ROLES.get(role, Role.TOOL) if isinstance(role, str) else Role.TOOL
+
+
+def read_kind(kind: str) -> Role:
+    """Whose an item of the Responses format is that is no message: a tool's output, or else the model's."""
+    return Role.TOOL if kind.endswith("_output") else Role.ASSISTANT
 
 
 def read_item(wire: WireFormat, item: object) -> Message:
@@ -121,7 +126,7 @@ def _responses(item: Mapping[str, Any]) -> Message:
         return _responses_output(item)
     if kind.endswith("_call"):
         return _responses_call(item, kind)
-    return Message(Role.ASSISTANT)  # reasoning, references, compaction: the model's, and no evidence
+    return Message(read_kind(kind))  # reasoning, references, compaction: no evidence
 
 
 def _responses_call(item: Mapping[str, Any], kind: str) -> Message:
@@ -165,7 +170,7 @@ def _messages(item: Mapping[str, Any]) -> Message:
             result, pictures = _messages_result(block)
             results.append(result)
             images += pictures
-    if role is Role.USER and results and not texts:
+    if role is Role.USER and results and len(results) == len(content or ()):
         role = Role.TOOL
     return Message(role, texts, tuple(calls), tuple(results), images)
 

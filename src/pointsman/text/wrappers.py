@@ -29,7 +29,7 @@ _DROPPED: Final = (
     "ide_opened_file ide_selection ide_diagnostics new-diagnostics persisted-output",
     "user-prompt-submit-hook session-start-hook post-tool-use-hook tool_use_error",
     # Codex
-    "environment_context user_instructions instructions turn_aborted skill image",
+    "environment_context user_instructions turn_aborted skill image",
     "user_shell_command subagent_notification collaboration_mode app-context",
     # Cursor
     "additional_data attached_files attached_folders image_files current_file",
@@ -50,7 +50,7 @@ _DROPPED: Final = (
 )
 _TAGS: Final[dict[str, _Wrap]] = {
     **dict.fromkeys(" ".join(_DROPPED).split(), _Wrap.DROP),
-    **dict.fromkeys(("task", "feedback", "answer", "command-args"), _Wrap.OPEN),
+    **dict.fromkeys(("task", "instructions", "feedback", "answer", "command-args"), _Wrap.OPEN),
     **dict.fromkeys(("user_query", "userrequest", "user_request", "user_message"), _Wrap.ONLY),
 }
 
