@@ -64,7 +64,9 @@ def diagnose(file: Path | None, *, ask_upstreams: bool = True) -> Iterator[Check
 
 
 def _gateway() -> Check:
-    missing = [name for name in ("uvicorn", "starlette", "httptools", "prometheus_client") if find_spec(name) is None]
+    missing = [
+        name for name in ("uvicorn", "starlette", "httptools", "prometheus_client") if find_spec(name) is None
+    ]
     if missing:
         detail = f"not installed: {', '.join(missing)}"
         return Check("gateway", ok=False, detail=detail, hint="pip install 'pointsman[gateway]'")
