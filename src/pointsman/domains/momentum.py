@@ -23,7 +23,8 @@ __all__ = ["MOMENTUM_THRESHOLD", "TRANSITIONS", "Insistence", "Rule", "Strength"
 #: Confirming turns from which the pair is strong. Source: seed, "Step 3".
 MOMENTUM_THRESHOLD: Final = 3
 
-#: A quiet conversation keeps its subject for this many messages: longer small talk has left it.
+#: A quiet conversation holds on to its subject for this many messages; after more of them the subject is
+#: still carried, but no longer held against anything.
 QUIET_LIMIT: Final = 6
 
 #: The how-manieth chore in a row is the task itself, against a weak and against a strong pair.
@@ -145,7 +146,7 @@ class Rule(msgspec.Struct, frozen=True):
 
 
 _CARRY = Rule("R0", as_before, keep, kept=1, gained=0)
-_EXPIRE = Rule("R0", as_said, clear, kept=0, gained=0)
+_EXPIRE = Rule("R0", as_before, keep, kept=0, gained=0)
 _HOLD_CHORE = Rule("R1a", as_pair, keep, kept=1, gained=0)
 _PARK = Rule("R1b", as_said, keep, kept=1, gained=0)
 _TOO_MANY = Rule("R1c", as_said, clear, kept=0, gained=0)
@@ -188,7 +189,7 @@ def remember(
     insists = _insists(subject, reading, memory, strong=strong)
     rule = TRANSITIONS[subject, STRONG if strong else WEAK, INSISTENT if insists else CALM]
     pair = rule.pair(memory.pair, reading)
-    operational = _last_chore(rule, primary, memory.operational)
+    operational = primary if rule is _PARK or rule is _TOO_MANY else memory.operational
     momentum = memory.momentum * rule.kept + rule.gained
     effective = rule.effective(reading, pair, operational)
     outcome = Outcome(reading.raw, effective, momentum, rule.name, reading.passed_over)
@@ -225,9 +226,3 @@ def _is_matched(primary: Part, reading: Reading, pair: Pair) -> bool:
         if part.domain in pair:
             return True
     return False
-
-
-def _last_chore(rule: Rule, primary: str, last: str) -> str:
-    if rule is _PARK or rule is _TOO_MANY:
-        return primary
-    return "" if rule is _EXPIRE else last
