@@ -18,7 +18,7 @@ from pointsman.evidence import Scanner
 from pointsman.guidance import GuidanceDecision, GuidanceMemory, Guide
 from pointsman.policy import DomainPolicy, Policy
 from pointsman.routing.chain import Requirements
-from pointsman.routing.choice import InUse, choose_models
+from pointsman.routing.choice import InUse, ModelChooser
 from pointsman.routing.stickiness import Load
 from pointsman.text import JsonHistory
 from pointsman.text.extract import Extracted, extract
@@ -111,6 +111,7 @@ class Engine:
             DomainTracker(policy.domains.domains, scanner.table, encoder) if policy.domains else None
         )
         self._guide = Guide(policy.guidance) if policy.guidance else None
+        self._models = ModelChooser(policy.ladder, policy.models)
         self._tools = ToolSelector(at_most=policy.tools) if policy.tools else None
 
     def decide(self, turn: Turn, memory: Memory, decision_id: str) -> Generator[Need, Answer, Decided]:
@@ -123,8 +124,10 @@ class Engine:
         self._read(draft)
         guide = self._guide
         if guide:
-            steps = guide.turn(turn.history, memory.guidance, session=turn.session)
-            yield from self._guide_agent(draft, steps)
+            draft.guidance = None if turn.may_call else guide.quiet(memory.guidance, turn.session)
+            if draft.guidance is None:
+                steps = guide.turn(turn.history, memory.guidance, session=turn.session)
+                yield from self._guide_agent(draft, steps)
         return (yield from self._decide_rest(draft, decision_id))
 
     def again(
@@ -230,13 +233,9 @@ class Engine:
         if raised:
             draft.reasons.append(Reason("guidance.raise-tier", f"stuck: {tier} instead of {decided}"))
         tokens = turn.size // BYTES_PER_TOKEN
-        choice = choose_models(
-            tier,
-            policy.ladder,
-            policy.models,
-            Requirements(tokens, turn.abilities, turn.format),
-            self._in_use(draft, tokens, raised=raised) if free else None,
-        )
+        needed = Requirements(tokens, turn.abilities, turn.format)
+        in_use = self._in_use(draft, tokens, raised=raised) if free else None
+        choice = self._models.choose(tier, needed, in_use)
         draft.chain = choice.models
         draft.reasons.extend(choice.reasons)
 

@@ -176,6 +176,7 @@ class Turn(msgspec.Struct, frozen=True):
     tool_list: msgspec.Raw = msgspec.Raw()  # the tools offered, as sent
     tool_choice: msgspec.Raw = msgspec.Raw()  # which of them the caller demands, as sent
     abilities: frozenset[str] = frozenset()  # what it needs of a model: "tools", "vision", "structured"
+    may_call: bool = True  # the history may hold tool calls; False when it certainly holds none
 
 
 class Evidence(msgspec.Struct, frozen=True, gc=False):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
+import msgspec
 import pytest
 
 from pointsman.decision import Decision
@@ -149,7 +150,8 @@ def guided(monkeypatch: pytest.MonkeyPatch, part: str, method: str) -> Engine:
 def test_a_part_that_fails_abstains_and_the_others_decide(
     monkeypatch: pytest.MonkeyPatch, part: str, method: str, code: str
 ) -> None:
-    decision = decide(turn_from_text("prove it, step by step"), by=guided(monkeypatch, part, method))
+    turn = msgspec.structs.replace(turn_from_text("prove it, step by step"), may_call=True)
+    decision = decide(turn, by=guided(monkeypatch, part, method))
     assert [(reason.code, reason.detail) for reason in decision.abstained] == [
         (code, "RuntimeError: broken for the test")
     ]

@@ -26,6 +26,8 @@ from pointsman.trajectory import (
 )
 from pointsman.types import Answer, Mode, Need, Reason
 
+_OFF: Final = Mode.OFF
+
 __all__ = ["GuidanceDecision", "Guide", "without_models"]
 
 #: Questions one decision may ask a model; each may cost the request its timeout.
@@ -61,6 +63,7 @@ class Guide:
         self.providers: Final = tuple(default_providers(policy) if providers is None else providers)
         self.empty: Final = TrajectoryBuilder.from_config(policy.trajectory).build()
         self._ladder: Final = Ladder(policy, self.providers)
+        self._quiet: Final = {arm: GuidanceDecision(mode=policy.mode, arm=arm) for arm in Arm}
 
     def turn(
         self, history: Conversation, memory: GuidanceMemory, *, session: str = ""
@@ -78,6 +81,20 @@ class Guide:
             # A request beside the conversation, such as one for its title.
             return GuidanceDecision(mode=self.policy.mode, arm=memory.arm or Arm.TREATED), memory
         return (yield from self._decide(trajectory, seen, memory, opening=opening, session=session))
+
+    def quiet(self, memory: GuidanceMemory, session: str) -> GuidanceDecision | None:
+        """Decide for a history without tool calls; None when one has been seen in the session.
+
+        What was said so far is read when the first call comes: until then there is nothing to remember.
+        """
+        if memory.threads:
+            return None
+        policy = self.policy
+        off = policy.mode is _OFF
+        arm = memory.arm or (
+            Arm.TREATED if off else arm_of(session, seed=policy.seed, control=policy.control)
+        )
+        return self._quiet[arm]
 
     def again(
         self,

@@ -17,6 +17,7 @@ from pointsman.types import Role, Turn, WireFormat
 __all__ = ["turn_from_body", "turn_from_text"]
 
 _ABSENT: Final = msgspec.Raw()
+_SYSTEM: Final = Role.SYSTEM
 _NOTHING: Final[frozenset[str]] = frozenset()
 _IMAGE: Final = re.compile(rb'"type"\s*+:\s*+"(?:image|image_url|input_image)"')
 #: Chat's ``response_format``, Responses' ``text.format`` and Messages' ``output_format`` agree on these.
@@ -84,8 +85,8 @@ def turn_from_body(
     except (msgspec.DecodeError, UnicodeError) as error:
         raise MalformedRequest(f"the request body is not valid JSON: {error}") from None
     parsed, system, history = read
-    tools = tool_names(parsed.tools)
-    if isinstance(parsed, _Chat):
+    tools = tool_names(parsed.tools) if parsed.tools is not _ABSENT else ()
+    if isinstance(parsed, _Chat) and parsed.functions is not _ABSENT:
         tools += tool_names(parsed.functions)
     return Turn(
         format=wire,
@@ -97,6 +98,7 @@ def turn_from_body(
         arrived_at=arrived_at,
         size=len(data),
         abilities=_abilities(data, tools),
+        may_call=b"tool_" in data or b"_call" in data,
         tool_list=parsed.tools,
         tool_choice=parsed.tool_choice,
     )
@@ -160,8 +162,8 @@ def _leading_system(history: JsonHistory) -> str:
     Later ones are notes to the model along the way; finding them would mean to look at every message.
     """
     texts: list[str] = []
-    for index in range(len(history)):
-        if history.role(index) is not Role.SYSTEM:
+    for message in history:
+        if message.role is not _SYSTEM:
             break
-        texts.extend(history[index].texts)
+        texts.extend(message.texts)
     return "\n\n".join(texts)

@@ -28,13 +28,28 @@ class _Type(msgspec.Struct, gc=False):
     type: str = ""
 
 
+_ABSENT: Final = msgspec.Raw()
+
+
 class _Head(msgspec.Struct, gc=False):
+    """The fields that tell what an item is; their values stay bytes until they are needed."""
+
     role: str = ""
     type: str = "message"
-    content: list[_Type] | str | None = None
+    content: msgspec.Raw = _ABSENT
+    tool_calls: msgspec.Raw = _ABSENT
+    function_call: msgspec.Raw = _ABSENT
 
 
 _decode_head: Final = msgspec.json.Decoder(_Head).decode
+_decode_types: Final = msgspec.json.Decoder(list[_Type]).decode
+_decode_text: Final = msgspec.json.Decoder(str).decode
+#: Members by plain name: Python 3.11 finds a member through a descriptor, 0.15 µs each time.
+_USER: Final = Role.USER
+_TOOL: Final = Role.TOOL
+_RESPONSES: Final = WireFormat.RESPONSES
+_QUOTE: Final = ord('"')
+_BRACKET: Final = ord("[")
 #: What decoding bytes that nobody has vetted can raise. Each means: read what can be read.
 _UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
@@ -58,9 +73,9 @@ class JsonHistory:
         return len(self._items)
 
     def __getitem__(self, index: int) -> Message:
-        position = range(len(self._items))[index]
-        message = self._decoded.get(position)
+        message = self._decoded.get(index)
         if message is None:
+            position = range(len(self._items))[index]
             message = self._decoded[position] = self._decode(self._items[position])
         return message
 
@@ -72,19 +87,24 @@ class JsonHistory:
 
         A classifier that looks for the last words of a person passes over a thousand tool results.
         """
+        known = self._decoded.get(index)
+        if known is not None:
+            return known.role
         try:
             head = _decode_head(self._items[index])
+            if self._wire is _RESPONSES and head.type != "message":
+                return read_kind(head.type)
+            role = read_role(head.role)
+            content = memoryview(head.content)
+            if role is not _USER or not content or content[0] != _BRACKET:
+                return role
+            blocks = _decode_types(content)
         except _UNREADABLE:
             return self[index].role
-        if self._wire is WireFormat.RESPONSES and head.type != "message":
-            return read_kind(head.type)
-        role = read_role(head.role)
-        if role is not Role.USER or not head.content or isinstance(head.content, str):
-            return role
-        for block in head.content:
+        for block in blocks:
             if not block.type.endswith("tool_result"):
                 return role
-        return Role.TOOL
+        return _TOOL if blocks else role
 
     def digest(self, count: int) -> bytes:
         """Digest of the first ``count`` messages as they were sent, cache markers apart.
@@ -105,6 +125,22 @@ class JsonHistory:
 
     def _decode(self, item: msgspec.Raw | bytes) -> Message:
         try:
-            return read_item(self._wire, msgspec.json.decode(item))
+            return _plain(item) or read_item(self._wire, msgspec.json.decode(item))
         except _UNREADABLE:
-            return Message(Role.TOOL)
+            return Message(_TOOL)
+
+
+def _plain(item: msgspec.Raw | bytes) -> Message | None:
+    """Read an item that is a role and a text, as most are, at a third of the price; None for any other."""
+    try:
+        head = _decode_head(item)
+    except msgspec.ValidationError:
+        return None
+    content = memoryview(head.content)
+    if not content or content[0] != _QUOTE or head.type != "message":
+        return None
+    role = read_role(head.role)
+    if role is _TOOL or head.tool_calls is not _ABSENT or head.function_call is not _ABSENT:
+        return None
+    text = _decode_text(content)
+    return Message(role, (text,) if text else ())

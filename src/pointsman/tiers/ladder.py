@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 from pointsman.types import Tier
@@ -14,6 +15,9 @@ AUTO: Final = "auto"
 #: Prefixes a tier may be asked for with; the second is the seed's. Source: seed, "Forced Tier Override".
 _PREFIXES: Final = ("pointsman/", "claw-llm-router/")
 
+#: Model ids kept with their meaning: callers ask for the same few again and again.
+_KNOWN: Final = 256
+
 #: Tier -> tiers tried in turn when a provider fails. Source: seed, "Fallback Chain".
 FALLBACK_CHAIN: Final = {
     Tier.SIMPLE: (Tier.SIMPLE, Tier.MEDIUM, Tier.COMPLEX),
@@ -23,12 +27,14 @@ FALLBACK_CHAIN: Final = {
 }
 
 
+@lru_cache(_KNOWN)
 def forced_tier(model: str) -> Tier | None:
     """The tier a model id names (``simple``, ``pointsman/simple``), in any case; None for other ids."""
     name = _bare(model).upper()
     return Tier(name) if name in Tier.__members__ else None
 
 
+@lru_cache(_KNOWN)
 def asks_to_decide(model: str) -> bool:
     """Whether a model id leaves the tier to us: ``auto``, ``pointsman/auto``, ``pointsman``, or no id."""
     return _bare(model).lower() in {AUTO, "", "pointsman"}
