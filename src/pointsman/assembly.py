@@ -9,19 +9,21 @@ from typing import Final
 import msgspec
 
 from pointsman.asking import Questions
-from pointsman.config import Config, SessionsSpec, VerifySpec
+from pointsman.config import Config, HeadSpec, SessionsSpec, VerifySpec
 from pointsman.domains import DomainSet, ModelProfile, default_domains, parse_domains, parse_profile
 from pointsman.engine import BYTES_PER_TOKEN, Engine
 from pointsman.errors import ConfigError
 from pointsman.guidance import GuidancePolicy
 from pointsman.ledger import Retention, SqliteLedger
 from pointsman.models.encoders import load_encoder
+from pointsman.models.heads import encoder_of, load_head
 from pointsman.policy import DomainPolicy, Policy, Verify
 from pointsman.runtime import Runtime
 from pointsman.scanning import open_scanner
 from pointsman.sessions import MemorySessions, SessionStore, SqliteSessions, ValkeySessions
 from pointsman.tiers import (
     BUILTIN_PROFILES,
+    HeadPolicy,
     TierProfile,
     VerificationBudget,
     builtin_profile,
@@ -54,7 +56,8 @@ def build_engine(policy: Policy) -> Engine:
         MissingExtra: the policy names an encoder whose extra is not installed.
     """
     encoder = load_encoder(policy.domains.examples) if policy.domains else None
-    return Engine(policy, open_scanner(policy.signals()), encoder)
+    head_encoder = encoder_of(policy.head.head) if policy.head else None
+    return Engine(policy, open_scanner(policy.signals()), encoder, head_encoder=head_encoder)
 
 
 def read_profile(name: str) -> TierProfile:
@@ -99,6 +102,7 @@ def build_policy(config: Config) -> Policy:
         profile=profile,
         models=config.models,
         ladder=tiers.models,
+        head=_head(tiers.head),
         verify=_verify(config),
         domains=_domains(config),
         guidance=_guidance(config),
@@ -164,6 +168,10 @@ def question_price(policy: Policy) -> float:
     # What goes in is the rubric and the cut text, what comes out a label.
     read = (len(rules.rubric) + rules.cut) / BYTES_PER_TOKEN
     return (read * model.price_in + rules.max_tokens * model.price_out) / 1e6
+
+
+def _head(spec: HeadSpec | None) -> HeadPolicy | None:
+    return HeadPolicy(load_head(spec.file), spec.boundaries) if spec else None
 
 
 def _verify(config: Config) -> Verify | None:

@@ -23,7 +23,7 @@ from pointsman.routing.stickiness import Load
 from pointsman.text import JsonHistory
 from pointsman.text.extract import Extracted, extract
 from pointsman.text.offered import forced_tool, offered_tools
-from pointsman.tiers import TierDecision, TierJudge, asks_to_decide, forced_tier
+from pointsman.tiers import HeadStage, TierDecision, TierJudge, asks_to_decide, forced_tier
 from pointsman.trajectory.state import TrajectoryState
 from pointsman.trajectory.step import Step
 from pointsman.types import Answer, Encoder, Evidence, History, Mode, Need, Reason, Script, Stage, Tier, Turn
@@ -93,13 +93,21 @@ class _Draft:
 class Engine:
     """A policy made ready to decide. Holds no state between turns; safe to share."""
 
-    def __init__(self, policy: Policy, scanner: Scanner, encoder: Encoder | None = None) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        scanner: Scanner,
+        encoder: Encoder | None = None,
+        *,
+        head_encoder: Encoder | None = None,
+    ) -> None:
         """Compile the policy.
 
         Args:
             policy: what decides.
             scanner: its signal table must hold all signals of the policy.
             encoder: the one that ``policy.domains.examples`` names.
+            head_encoder: the one that ``policy.head`` was trained with.
         """
         self.policy = policy
         self.version = policy.version()
@@ -107,6 +115,7 @@ class Engine:
         self._ids = tuple(signal.id for signal in scanner.table.signals)
         self._bits = {signal: 1 << place for place, signal in enumerate(self._ids)}
         self.judge = TierJudge(policy.profile, scanner.table)
+        self._head = HeadStage(policy.head, policy.profile, head_encoder) if policy.head else None
         self._tracker = (
             DomainTracker(policy.domains.domains, scanner.table, encoder) if policy.domains else None
         )
@@ -249,10 +258,11 @@ class Engine:
 
     def _judge_tier(self, draft: _Draft) -> Generator[Need, Answer, TierDecision]:
         try:
-            if self.policy.verify is None:
-                tier = self.judge.by_rules(draft.evidence)
-            else:
-                tier = yield from self.judge.decide(draft.evidence)
+            tier = self.judge.by_rules(draft.evidence)
+            if self._head:
+                tier = self._head.after(tier, draft.evidence)
+            if self.policy.verify:
+                tier = yield from self.judge.verify(tier, draft.evidence)
         except Exception as error:  # noqa: BLE001 - the seed serves what it cannot classify with MEDIUM
             draft.abstain("tiers", error)
             tier = _without_rules(FAILED_TIER, 0.5, "deciding failed", Stage.FALLBACK)

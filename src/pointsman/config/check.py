@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 
 from pointsman.config.convert import Problem, did_you_mean
 from pointsman.config.places import KeyPath
-from pointsman.config.shapes import File
+from pointsman.config.shapes import File, HeadSpec
 from pointsman.domains import parse_domains
 from pointsman.errors import ConfigError
-from pointsman.tiers import BUILTIN_PROFILES, load_profile
+from pointsman.tiers import BUILTIN_PROFILES, load_profile, read_head
 from pointsman.types import Tier, WireFormat
 from pointsman.upstreams import DEMO_URL
 
@@ -78,9 +78,24 @@ def _tiers(file: File) -> Iterator[Problem]:
         if model not in file.models:
             yield _unknown(("tiers", tier.lower()), "model", model, file.models)
     yield from _verify(file)
-    bounds = file.tiers.boundaries
+    yield from _head(file.tiers.head)
+    yield from _rising(("tiers", "boundaries"), file.tiers.boundaries)
+
+
+def _rising(path: KeyPath, bounds: tuple[float, ...] | None) -> Iterator[Problem]:
     if bounds is not None and sorted(bounds) != list(bounds):
-        yield Problem(("tiers", "boundaries"), "boundaries must not fall from one tier to the next")
+        yield Problem(path, "boundaries must not fall from one tier to the next")
+
+
+def _head(head: HeadSpec | None) -> Iterator[Problem]:
+    if head is None:
+        return
+    path = ("tiers", "head", "file")
+    if head.file.is_file():
+        yield from _refused(path, lambda: read_head(head.file.read_bytes(), str(head.file)))
+    else:
+        yield Problem(path, f"{head.file} does not exist", "make one: pointsman fit tiers")
+    yield from _rising(("tiers", "head", "boundaries"), head.boundaries)
 
 
 def _verify(file: File) -> Iterator[Problem]:

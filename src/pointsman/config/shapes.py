@@ -26,6 +26,7 @@ __all__ = [
     "DomainsSpec",
     "File",
     "GuidanceSpec",
+    "HeadSpec",
     "LedgerSpec",
     "ModelTable",
     "Sections",
@@ -108,6 +109,19 @@ class VerifySpec(msgspec.Struct, frozen=True, kw_only=True):
     ] = 4_096  # entries of a hash and a label: under 1 MB
 
 
+class HeadSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """A head learned from your own outcomes; it decides where it knows a prompt, the profile elsewhere."""
+
+    file: Annotated[Path, Meta(description="What `pointsman fit tiers` wrote.")]
+    boundaries: Annotated[
+        tuple[float, float, float],
+        Meta(
+            description="Head scores at which MEDIUM, COMPLEX and REASONING begin, as `pointsman fit policy` "
+            "prints them; `inf` leaves a tier out."
+        ),
+    ]
+
+
 class TiersSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Which model serves which tier, and how the tier is decided."""
 
@@ -122,6 +136,7 @@ class TiersSpec(msgspec.Struct, frozen=True, kw_only=True):
         tuple[float, float, float] | None,
         Meta(description="Scores at which MEDIUM, COMPLEX and REASONING begin; default: the profile's."),
     ] = None
+    head: Annotated[HeadSpec | None, Meta(description="See [tiers.head].")] = None
     verify: Annotated[VerifySpec | None, Meta(description="See [tiers.verify].")] = None
 
     @property

@@ -6,6 +6,8 @@ from pointsman.tiers.budget import Spending, VerificationBudget
 from pointsman.tiers.counterfactual import Change
 from pointsman.tiers.decision import RouterDecision, TierDecision
 from pointsman.tiers.explanation import Contribution, Explanation, explain
+from pointsman.tiers.head import Head, HeadScore, HeadScorer, read_head
+from pointsman.tiers.head_stage import HeadPolicy, HeadStage
 from pointsman.tiers.judge import Scored, TierJudge
 from pointsman.tiers.ladder import FALLBACK_CHAIN, asks_to_decide, forced_tier
 from pointsman.tiers.loading import BUILTIN_PROFILES, builtin_profile, load_profile
@@ -18,6 +20,11 @@ __all__ = [
     "Change",
     "Contribution",
     "Explanation",
+    "Head",
+    "HeadPolicy",
+    "HeadScore",
+    "HeadScorer",
+    "HeadStage",
     "RouterDecision",
     "Scored",
     "Spending",
@@ -32,4 +39,5 @@ __all__ = [
     "forced_tier",
     "load_profile",
     "parse_tier",
+    "read_head",
 ]

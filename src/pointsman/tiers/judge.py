@@ -96,11 +96,14 @@ class TierJudge:
 
     def decide(self, evidence: Evidence) -> Generator[Need, Answer, TierDecision]:
         """Decide, asking a model at most once and only when the profile's escalation rule says so."""
-        ruled = self.by_rules(evidence)
-        if not ruled.needs_verification:
-            return ruled
+        return (yield from self.verify(self.by_rules(evidence), evidence))
+
+    def verify(self, decided: TierDecision, evidence: Evidence) -> Generator[Need, Answer, TierDecision]:
+        """Ask a model where a decision says that it is unsure."""
+        if not decided.needs_verification:
+            return decided
         answer = yield ask(self.profile.verification, evidence.text)
-        return settle(self.profile.verification, ruled, answer)
+        return settle(self.profile.verification, decided, answer)
 
     def _overridden(self, rule: Rule, scored: Scored, hits: int, signals: list[str]) -> TierDecision:
         override = rule.override

@@ -1,0 +1,89 @@
+"""The second of three stages: a learned head takes the rules' place where it knows the prompt."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import msgspec
+
+from pointsman.tiers.decision import TierDecision
+from pointsman.tiers.head import Head, HeadScore, HeadScorer, Spoke
+from pointsman.tiers.profile import TierProfile
+from pointsman.types import Encoder, Evidence, Reason, Stage, Tier
+
+__all__ = ["HeadPolicy", "HeadStage"]
+
+_TIERS: Final = tuple(Tier)
+
+
+class HeadPolicy(msgspec.Struct, frozen=True):
+    """A head, and where its score is cut into tiers. Equal neighbours leave a tier out; so does infinity."""
+
+    head: Head
+    boundaries: tuple[float, float, float]  # head score from which MEDIUM, COMPLEX, REASONING begin
+
+    def __post_init__(self) -> None:
+        if list(self.boundaries) != sorted(self.boundaries):
+            raise ValueError("the boundaries of a head must rise")
+
+
+class HeadStage:
+    """A head made ready to decide beside one profile. Holds no state between prompts; safe to share."""
+
+    def __init__(self, policy: HeadPolicy, profile: TierProfile, encoder: Encoder | None = None) -> None:
+        """Unpack the head.
+
+        Raises:
+            ConfigError: the head is damaged, or the encoder is not the one it was trained with.
+        """
+        self._scorer = HeadScorer(policy.head, encoder)
+        self._boundaries = policy.boundaries
+        self._profile = profile
+        self._same_rules = policy.head.rules == profile.name
+
+    def after(self, ruled: TierDecision, evidence: Evidence, domain: str = "") -> TierDecision:
+        """Decide after the rules.
+
+        The rules keep their decision where a special rule made it, where the prompt is unlike the training
+        data, and where its words are not at hand, as in a replay of a ledger that keeps none.
+        """
+        if ruled.stage is Stage.OVERRIDE:
+            return ruled
+        if evidence.characters and not evidence.text:
+            return _kept(ruled, "tiers.head.no-words", "the prompt's words are not at hand for the head")
+        said = self._scorer.score(
+            evidence.text, rules=ruled.score if self._same_rules else None, domain=domain
+        )
+        if said.spoke is Spoke.PRIOR:
+            return _kept(
+                ruled, "tiers.head.unfamiliar", f"unlike what the head has learned from: {_told(said)}"
+            )
+        return self._decided(ruled, said)
+
+    def _decided(self, ruled: TierDecision, said: HeadScore) -> TierDecision:
+        rank = sum(said.score >= boundary for boundary in self._boundaries)
+        distance = min(abs(said.score - boundary) for boundary in self._boundaries)
+        # The same curve as for the rules: 1 / (1 + exp(-steepness * distance)), written not to overflow.
+        confidence = 0.5 * (1.0 + math.tanh(0.5 * self._profile.steepness * distance))
+        reason = Reason(f"tiers.head.{said.spoke.name.lower()}", f"head {said.score:+.3f}: {_told(said)}")
+        return TierDecision(
+            tier=_TIERS[rank],
+            score=said.score,
+            confidence=confidence,
+            signals=(*ruled.signals, f"head ({said.score:+.3f})"),
+            stage=Stage.HEAD,
+            needs_verification=self._profile.escalation.is_unsure(confidence),
+            reasons=(reason,),
+        )
+
+
+def _kept(ruled: TierDecision, code: str, why: str) -> TierDecision:
+    return msgspec.structs.replace(ruled, reasons=(*ruled.reasons, Reason(code, why)))
+
+
+def _told(said: HeadScore) -> str:
+    return (
+        f"the weak model serves it with {said.p_weak:.2f}, the strong with {said.p_strong:.2f}; "
+        f"familiarity {said.familiarity:.2f}"
+    )
