@@ -189,14 +189,6 @@ def test_a_client_that_retries_itself_is_not_helped(between: Callable[..., Any])
     assert [len(upstream.asked) for upstream in upstreams] == [1, 1]
 
 
-def test_the_sdks_leave_retrying_to_the_gateway(between: Callable[..., Any]) -> None:
-    with between(error_500, retries=0) as (client, upstreams):
-        chat = openai.OpenAI(base_url=f"{client.base_url}/v1", api_key="k", max_retries=2)
-        with chat, pytest.raises(openai.InternalServerError):
-            chat.chat.completions.create(model="auto", messages=[{"role": "user", "content": "x"}])
-    assert len(upstreams[0].asked) == 1
-
-
 def test_a_long_wait_is_the_callers_to_decide(between: Callable[..., Any], spoken: Spoken) -> None:
     with between(busy_429, retries=2) as (client, upstreams):
         answer = client.post(spoken.path, content=spoken.body(), headers=HEADERS)
@@ -293,32 +285,6 @@ def test_sdk_errors_are_of_the_right_kind(between: Callable[..., Any]) -> None:
                 chat.models.retrieve("nobody")
             with pytest.raises(anthropic.NotFoundError):
                 claude.models.retrieve("nobody")
-
-
-def test_an_sdk_notices_a_cut_stream(between: Callable[..., Any]) -> None:
-    async def breaking(asked: Asked, send: Any) -> None:
-        await send(
-            {
-                "type": "http.response.start",
-                "status": 200,
-                "headers": [(b"content-type", b"text/event-stream")],
-            }
-        )
-        kept = b"".join(spoken_at(asked).events[:4])
-        await send({"type": "http.response.body", "body": kept, "more_body": True})
-        raise ConnectionError
-
-    words = [{"role": "user", "content": "x"}]
-    with between(breaking) as (client, _):
-        chat = openai.OpenAI(base_url=f"{client.base_url}/v1", api_key="k", max_retries=0)
-        claude = anthropic.Anthropic(base_url=str(client.base_url), api_key="k", max_retries=0)
-        with chat, claude:
-            with pytest.raises(openai.APIError, match="broke off"):
-                list(chat.chat.completions.create(model="auto", messages=words, stream=True))
-            with pytest.raises(openai.APIError, match="broke off"):
-                list(chat.responses.create(model="auto", input=words, stream=True))
-            with pytest.raises(anthropic.APIError, match="broke off"):
-                list(claude.messages.create(model="auto", max_tokens=9, messages=words, stream=True))
 
 
 def test_a_decision_without_a_model_here() -> None:
