@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from pointsman.evaluation.metrics import (
     apgr_interval,
+    bootstrap,
     calibration_error,
+    curve_intervals,
     difference_interval,
     gap_curve,
 )
@@ -32,6 +34,38 @@ def test_a_ranking_worked_out_by_hand(scores: list[int], apgr: float, cpt50: flo
     assert curve.apgr == pytest.approx(apgr)
     assert curve.cpt(0.5) == pytest.approx(cpt50)
     assert curve.cpt(0.8) == pytest.approx(cpt80)
+
+
+@pytest.mark.parametrize(
+    ("quality", "share"),
+    [
+        (0.4, 0.0),  # less than the weak model gives
+        (0.5, 0.0),  # as much
+        (0.75, 0.25),
+        (1.0, 0.5),
+    ],
+)
+def test_share_that_keeps_a_quality(quality: float, share: float) -> None:
+    curve = gap_curve([4, 3, 2, 1], WEAK, STRONG)  # quality .50 without strong calls, 1 with half of them
+    assert (curve.weak, curve.strong) == (0.5, 1.0)
+    assert curve.share_at(quality) == pytest.approx(share)
+
+
+def test_several_figures_of_one_curve_have_the_intervals_they_have_alone() -> None:
+    scores, weak, strong = [3.0, 1.0, 2.0, 0.0] * 10, WEAK * 10, STRONG * 10
+    apgr, half = curve_intervals(
+        scores, weak, strong, [lambda curve: curve.apgr, lambda curve: curve.cpt(0.5)], seed=3
+    )
+    assert apgr == apgr_interval(scores, weak, strong, seed=3)
+    assert half.low <= half.value <= half.high
+
+
+def test_a_bootstrap_of_a_mean() -> None:
+    values = np.arange(100.0)
+    found = bootstrap(lambda rows: float(values[rows].mean()), 100)
+    assert found.value == pytest.approx(49.5)
+    assert 42 < found.low < found.value < found.high < 57  # standard error of the mean: 2.9
+    assert math.isnan(bootstrap(lambda rows: math.nan, 5).low)
 
 
 def test_prompts_the_strong_model_spoils_let_the_oracle_exceed_one() -> None:

@@ -1,4 +1,4 @@
-"""``pointsman eval``: measure on outcome data."""
+"""``pointsman eval``: measure on labelled data."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from pointsman.cli.output import needs_extra, print_json
+from pointsman.errors import PointsmanError
 from pointsman.evaluation.datasets import read_outcomes
 from pointsman.models.heads import load_scorer
 
@@ -33,18 +34,59 @@ def tiers(
     head: Annotated[Path | None, typer.Option(help="A head made by pointsman fit tiers.")] = None,
     weak: Annotated[str, typer.Option(help="The weak model, where lines hold scores by model.")] = "",
     strong: Annotated[str, typer.Option(help="The strong model, where lines hold scores by model.")] = "",
+    quality: Annotated[
+        float,
+        typer.Option(min=0, max=1, help="Share of the strong model's quality at which costs are compared."),
+    ] = 0.95,
+    price_weak: Annotated[
+        float | None, typer.Option(min=0, help="Price of a call of the weak model.")
+    ] = None,
+    price_strong: Annotated[
+        float | None, typer.Option(min=0, help="Price of a call of the strong model, in the same money.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of the resamples.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Measure how well each ranking finds the prompts that need the strong model."""
+    """Measure how well each ranking finds the prompts that need the strong model, and what it then costs.
+
+    Beside random, length, both rule profiles and an oracle. Lines with "bench" are also measured by bench.
+    """
     with needs_extra("fit", "pointsman eval tiers"):
-        from pointsman.evaluation.show import ranking_table
+        from pointsman.evaluation.rankers import was_fitted_on
+        from pointsman.evaluation.show import evaluation_lines
         from pointsman.evaluation.tiers import evaluate_tiers
 
+    outcomes = read_outcomes(data, weak=weak, strong=strong)
+    scorer = load_scorer(head) if head else None
+    if scorer and was_fitted_on(scorer.head, outcomes):
+        typer.echo(
+            "pointsman: the head was fitted on these very prompts: its figures flatter;"
+            " pointsman fit tiers measured it on held-out ones",
+            err=True,
+        )
     rows = evaluate_tiers(
-        read_outcomes(data, weak=weak, strong=strong), load_scorer(head) if head else None, seed=seed
+        outcomes,
+        scorer,
+        seed=seed,
+        quality=quality,
+        price_ratio=_ratio(price_weak, price_strong),
     )
     if as_json:
         print_json({"rows": rows})
     else:
-        typer.echo(ranking_table(rows))
+        typer.echo("\n".join(evaluation_lines(rows)))
+
+
+def _ratio(weak: float | None, strong: float | None) -> float | None:
+    """Price of a weak call in strong calls; None without prices.
+
+    Raises:
+        PointsmanError: only one price is given, or the strong model is not the dearer one.
+    """
+    if weak is None and strong is None:
+        return None
+    if weak is None or strong is None:
+        raise PointsmanError("a cost needs both prices", hint="--price-weak and --price-strong")
+    if strong <= weak:
+        raise PointsmanError("the strong model is not dearer than the weak one: nothing to save")
+    return weak / strong

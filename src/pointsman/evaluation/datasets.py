@@ -22,6 +22,7 @@ class _Line(msgspec.Struct, frozen=True):
     scores: dict[str, float | bool] | None = None
     domain: str | None = None
     task: str | None = None
+    bench: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,7 @@ class Outcome:
     weak: float
     strong: float
     group: str = ""  # subject, task or domain the prompt comes from, where the data says
+    bench: str = ""  # set of tests it comes from, where a file holds several
 
     @property
     def gain(self) -> float:
@@ -82,7 +84,7 @@ def _outcome(place: str, line: bytes, weak: str, strong: str) -> Outcome:
     low, high = float(pair[0]), float(pair[1])
     if not (0 <= low <= 1 and 0 <= high <= 1):
         raise ConfigError("a score is outside 0..1", place=place)
-    return Outcome(row.prompt, low, high, row.domain or row.task or "")
+    return Outcome(row.prompt, low, high, row.domain or row.task or "", row.bench)
 
 
 def _named(

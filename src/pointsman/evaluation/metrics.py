@@ -7,6 +7,8 @@ to only strong calls, quality goes from the weak model's to the strong model's, 
   the strong model. Equal scores are served in random order, so the curve is straight across a tie.
 * **APGR**: the area under that curve; random ranking gives .50.
 * **CPT(p)**: the smallest share of strong calls that recovers *p* of the difference; random gives *p*.
+* **share at quality q**: the smallest share of strong calls that keeps *q* of the strong model's quality.
+  There rankings are compared by cost.
 
 Source: Ong et al., "RouteLLM: Learning to Route LLMs with Preference Data" (2024), section 3.
 """
@@ -14,6 +16,7 @@ Source: Ong et al., "RouteLLM: Learning to Route LLMs with Preference Data" (202
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,7 +27,9 @@ __all__ = [
     "Curve",
     "Interval",
     "apgr_interval",
+    "bootstrap",
     "calibration_error",
+    "curve_intervals",
     "difference_interval",
     "gap_curve",
 ]
@@ -54,6 +59,8 @@ class Curve:
 
     share: Floats
     gap: Floats
+    weak: float  # mean quality of the weak model alone
+    strong: float  # and of the strong one
 
     @property
     def apgr(self) -> float:
@@ -71,6 +78,11 @@ class Curve:
         step = (part - self.gap[before]) / rise
         return float(self.share[before] + step * (self.share[after] - self.share[before]))
 
+    def share_at(self, quality: float) -> float:
+        """Smallest share of strong calls that keeps ``quality`` of the strong model's; NaN as for ``cpt``."""
+        wanted = quality * self.strong - self.weak
+        return 0.0 if wanted <= 0 else self.cpt(wanted / (self.strong - self.weak))
+
     def at(self, share: float) -> float:
         """Part of the difference recovered at a share of strong calls."""
         return float(np.interp(share, self.share, self.gap))
@@ -79,14 +91,16 @@ class Curve:
 class _Ties:
     """Prompts in the order they get the strong model, cut where the score changes."""
 
-    def __init__(self, scores: ArrayLike, gains: Floats) -> None:
+    def __init__(self, scores: ArrayLike, weak: ArrayLike, strong: ArrayLike) -> None:
         values = np.asarray(scores, dtype=np.float64)
-        if values.shape != gains.shape:
-            raise ValueError(f"{len(values)} scores for {len(gains)} prompts")
+        low, high = np.asarray(weak, dtype=np.float64), np.asarray(strong, dtype=np.float64)
+        if not values.shape == low.shape == high.shape:
+            raise ValueError(f"{len(values)} scores for {len(low)} prompts")
         if np.isnan(values).any():
             raise ValueError("a score is not a number")
         self.order = np.argsort(-values, kind="stable")
-        self.gains = gains[self.order]
+        self.weak = low[self.order]
+        self.gains = high[self.order] - self.weak
         ranked = values[self.order]
         self.starts = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]])
 
@@ -96,7 +110,8 @@ class _Ties:
         share = _from_zero(np.add.reduceat(ranked, self.starts))
         gap = _from_zero(np.add.reduceat(ranked * self.gains, self.starts))
         total = gap[-1] if gap[-1] > 0 else float("nan")
-        return Curve(share / share[-1], gap / total)
+        weak = float(ranked @ self.weak / share[-1])
+        return Curve(share / share[-1], gap / total, weak, weak + float(gap[-1] / share[-1]))
 
 
 def gap_curve(scores: ArrayLike, weak: ArrayLike, strong: ArrayLike) -> Curve:
@@ -110,16 +125,34 @@ def gap_curve(scores: ArrayLike, weak: ArrayLike, strong: ArrayLike) -> Curve:
     Raises:
         ValueError: the shapes differ or a score is not a number.
     """
-    return _Ties(scores, _gains(weak, strong)).curve()
+    return _Ties(scores, weak, strong).curve()
+
+
+def curve_intervals(
+    scores: ArrayLike,
+    weak: ArrayLike,
+    strong: ArrayLike,
+    statistics: Sequence[Callable[[Curve], float]],
+    *,
+    seed: int = 0,
+    resamples: int = RESAMPLES,
+) -> list[Interval]:
+    """Return several figures of one curve, each with its bootstrap interval over prompts.
+
+    Shapes and errors as ``gap_curve``.
+    """
+    ties = _Ties(scores, weak, strong)
+    whole = ties.curve()
+    curves = [ties.curve(weights) for weights in _resamples(len(ties.gains), seed, resamples)]
+    return [_interval(figure(whole), [figure(curve) for curve in curves]) for figure in statistics]
 
 
 def apgr_interval(
     scores: ArrayLike, weak: ArrayLike, strong: ArrayLike, *, seed: int = 0, resamples: int = RESAMPLES
 ) -> Interval:
     """APGR with its bootstrap interval over prompts. Shapes and errors as ``gap_curve``."""
-    ties = _Ties(scores, _gains(weak, strong))
-    samples = [ties.curve(weights).apgr for weights in _resamples(len(ties.gains), seed, resamples)]
-    return _interval(ties.curve().apgr, samples)
+    figures: list[Callable[[Curve], float]] = [lambda curve: curve.apgr]
+    return curve_intervals(scores, weak, strong, figures, seed=seed, resamples=resamples)[0]
 
 
 def difference_interval(
@@ -136,11 +169,10 @@ def difference_interval(
     The prompts that make one ranking look good make the other look good too: the interval of the difference
     is narrower than the two intervals suggest.
     """
-    gains = _gains(weak, strong)
-    one, two = _Ties(first, gains), _Ties(second, gains)
+    one, two = _Ties(first, weak, strong), _Ties(second, weak, strong)
     samples = [
         one.curve(weights).apgr - two.curve(weights).apgr
-        for weights in _resamples(len(gains), seed, resamples)
+        for weights in _resamples(len(one.gains), seed, resamples)
     ]
     return _interval(one.curve().apgr - two.curve().apgr, samples)
 
@@ -165,14 +197,27 @@ def _from_zero(steps: Floats) -> Floats:
     return sums
 
 
-def _gains(weak: ArrayLike, strong: ArrayLike) -> Floats:
-    return np.asarray(strong, dtype=np.float64) - np.asarray(weak, dtype=np.float64)
+def bootstrap(
+    figure: Callable[[NDArray[np.intp]], float], count: int, *, seed: int = 0, resamples: int = RESAMPLES
+) -> Interval:
+    """Return a figure of all rows with its bootstrap interval.
 
-
-def _resamples(count: int, seed: int, resamples: int) -> list[Floats]:
+    Args:
+        figure: takes the numbers of the rows to look at, some more than once; NaN where it is not defined.
+        count: rows there are.
+        seed: of the resamples.
+        resamples: how many.
+    """
     generator = np.random.default_rng(seed)
-    drawn = (generator.integers(0, count, count) for _ in range(resamples))
-    return [np.bincount(rows, minlength=count).astype(np.float64) for rows in drawn]
+    samples = [figure(generator.integers(0, count, count)) for _ in range(resamples)]
+    return _interval(figure(np.arange(count)), samples)
+
+
+def _resamples(count: int, seed: int, resamples: int) -> Iterator[Floats]:
+    """How often each prompt is drawn, resample by resample; the same for every ranking of a seed."""
+    generator = np.random.default_rng(seed)
+    for _ in range(resamples):
+        yield np.bincount(generator.integers(0, count, count), minlength=count).astype(np.float64)
 
 
 def _interval(value: float, samples: list[float]) -> Interval:

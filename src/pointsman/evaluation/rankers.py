@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Final
 
@@ -15,10 +16,10 @@ from pointsman.policy import Policy
 from pointsman.runtime import drive
 from pointsman.text import turn_from_text
 from pointsman.text.extract import persons_words
-from pointsman.tiers.head import HeadScorer
+from pointsman.tiers.head import Head, HeadScore, HeadScorer
 from pointsman.types import Answer, Need
 
-__all__ = ["RULES", "baselines", "by_head", "by_length", "by_rules", "persons_text"]
+__all__ = ["RULES", "baselines", "by_head", "by_length", "by_rules", "persons_text", "was_fitted_on"]
 
 #: The profiles that are measured beside everything else.
 RULES: Final = ("seed", "default")
@@ -47,11 +48,11 @@ def by_rules(rows: Sequence[Outcome], profile: str) -> Scores:
     return np.array([score(row.prompt) for row in rows])
 
 
-def by_head(rows: Sequence[Outcome], scorer: HeadScorer) -> Scores:
-    """The score of a learned head, beside the rules it was fitted beside."""
+def by_head(rows: Sequence[Outcome], scorer: HeadScorer) -> list[HeadScore]:
+    """What a learned head says, beside the rules it was fitted beside."""
     rules = by_rules(rows, scorer.head.rules)
     pairs = zip(rows, rules, strict=True)
-    return np.array([scorer.score(persons_text(row.prompt), rules=score).score for row, score in pairs])
+    return [scorer.score(persons_text(row.prompt), rules=score) for row, score in pairs]
 
 
 def baselines(rows: Sequence[Outcome]) -> dict[str, Scores]:
@@ -65,6 +66,15 @@ def baselines(rows: Sequence[Outcome]) -> dict[str, Scores]:
         **{name: by_rules(rows, name) for name in RULES},
         "oracle": np.array([row.gain for row in rows]),
     }
+
+
+def was_fitted_on(head: Head, rows: Sequence[Outcome]) -> bool:
+    """Whether a head was fitted on exactly these prompts: as many, and of the same mean length.
+
+    A head keeps no prompts, so one fitted on some of them is not recognised.
+    """
+    lengths = np.log([max(len(persons_text(row.prompt)), 1) for row in rows])
+    return head.rows == len(rows) and math.isclose(head.log_length, float(lengths.mean()), rel_tol=1e-12)
 
 
 def _nobody(need: Need) -> Answer:  # noqa: ARG001 - the shape of a driver's ask

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pointsman.evaluation.tiers import Row
 
-__all__ = ["ranking_table"]
+__all__ = ["evaluation_lines", "ranking_table"]
 
 
 def ranking_table(rows: Sequence[Row]) -> str:
@@ -18,3 +18,34 @@ def ranking_table(rows: Sequence[Row]) -> str:
         for row in rows
     ]
     return "\n".join(lines)
+
+
+def evaluation_lines(rows: Sequence[Row]) -> list[str]:
+    """Every ranker on all prompts and on each bench: ranking, then what the same quality takes."""
+    blocks = [("all prompts", list(rows))]
+    blocks += [(bench, [row.benches[bench] for row in rows]) for bench in rows[0].benches]
+    lines: list[str] = []
+    for name, block in blocks:
+        heading = [name] if len(blocks) > 1 else []
+        lines += [*heading, ranking_table(block), "", *_equal_quality(block), ""]
+    for row in rows:
+        if row.calibration_error:
+            errors = ", ".join(
+                f"{model} {error.value:.3f} ({error.low:.3f} .. {error.high:.3f})"
+                for model, error in row.calibration_error.items()
+            )
+            lines += [f"calibration error of the {row.ranker}: {errors}", ""]
+    return lines[:-1]
+
+
+def _equal_quality(rows: Sequence[Row]) -> list[str]:
+    kept = [(row.ranker, row.equal_quality) for row in rows if row.equal_quality]
+    if not kept:
+        return []
+    priced = kept[0][1].cost is not None
+    what = "cost, of the strong model's" if priced else "share of strong calls"
+    lines = [f"to keep {kept[0][1].quality:.0%} of the strong model's quality: {what}"]
+    for name, equal in kept:
+        shown = equal.cost or equal.strong_share
+        lines.append(f"{name:<10} {shown.value:>6.1%}  {shown.low:.1%} .. {shown.high:.1%}")
+    return lines
