@@ -7,19 +7,23 @@
 
 from __future__ import annotations
 
-from pointsman.client import Pointsman
-from pointsman.decision import Addition, Decision
-from pointsman.engine import Decided, Engine, Memory
-from pointsman.errors import (
-    CallerError,
-    ConfigError,
-    MissingExtra,
-    PointsmanError,
-    UnknownModel,
-    UpstreamError,
-)
-from pointsman.policy import DomainPolicy, Policy, Verify
-from pointsman.types import Answer, Mode, ModelSpec, Need, Reason, Stage, Tier, Turn, WireFormat
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pointsman.client import Pointsman
+    from pointsman.decision import Addition, Decision
+    from pointsman.engine import Decided, Engine, Memory
+    from pointsman.errors import (
+        CallerError,
+        ConfigError,
+        MissingExtra,
+        PointsmanError,
+        UnknownModel,
+        UpstreamError,
+    )
+    from pointsman.policy import DomainPolicy, Policy, Verify
+    from pointsman.types import Answer, Mode, ModelSpec, Need, Reason, Stage, Tier, Turn, WireFormat
 
 __all__ = [
     "Addition",
@@ -50,3 +54,45 @@ __all__ = [
 ]
 
 __version__ = "0.1.0"
+
+#: Where each name lives. They are imported when first used (PEP 562), so that a command which needs a part
+#: of the package, such as the hook that runs after every tool call of an agent, does not pay for all of it.
+_NAMES: Final = {
+    "pointsman.client": ("Pointsman",),
+    "pointsman.decision": ("Addition", "Decision"),
+    "pointsman.engine": ("Decided", "Engine", "Memory"),
+    "pointsman.errors": (
+        "CallerError",
+        "ConfigError",
+        "MissingExtra",
+        "PointsmanError",
+        "UnknownModel",
+        "UpstreamError",
+    ),
+    "pointsman.policy": ("DomainPolicy", "Policy", "Verify"),
+    "pointsman.types": (
+        "Answer",
+        "Mode",
+        "ModelSpec",
+        "Need",
+        "Reason",
+        "Stage",
+        "Tier",
+        "Turn",
+        "WireFormat",
+    ),
+}
+_HOMES: Final = {name: module for module, names in _NAMES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    """The public names, imported or not."""
+    return sorted({*globals(), *__all__})

@@ -6,17 +6,22 @@ Exit codes: 0 done; 1 done, but some lines or checks failed; 2 wrong usage or co
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
+from typer.core import TyperGroup
 
 from pointsman.cli.output import report_error
 from pointsman.errors import PointsmanError
 
 __all__ = ["app", "main"]
 
-#: Modules that register commands, in the order of ``pointsman --help``.
+if TYPE_CHECKING:
+    from typer._click import Command
+
+#: Modules that register the command of their name, in the order of ``pointsman --help``.
 COMMANDS: Final = (
     "serve",
     "explain",
@@ -40,6 +45,31 @@ COMMANDS: Final = (
 )
 
 
+class _Commands(Mapping[str, "Command"]):
+    """Every command by name. Its module is imported when it is asked for, and no other's."""
+
+    def __getitem__(self, name: str) -> Command:
+        if name not in COMMANDS:
+            raise KeyError(name)
+        alone = typer.Typer()
+        import_module(f"pointsman.cli.{name}").register(alone)
+        return typer.main.get_group(alone).commands[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
+
+
+class _Root(TyperGroup):
+    """``pointsman`` itself."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = _Commands()  # type: ignore[assignment]  # nobody adds to it
+
+
 def _version(value: bool) -> None:
     if value:
         from pointsman import __version__
@@ -51,6 +81,7 @@ def _version(value: bool) -> None:
 def _build() -> typer.Typer:
     built = typer.Typer(
         name="pointsman",
+        cls=_Root,
         help="The decision layer for LLM agents: which model, which guidance, and why.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
@@ -67,8 +98,6 @@ def _build() -> typer.Typer:
     ) -> None:
         pass
 
-    for name in COMMANDS:
-        import_module(f"pointsman.cli.{name}").register(built)
     return built
 
 

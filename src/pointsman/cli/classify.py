@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -67,6 +66,8 @@ def classify(
     scorer = load_scorer(head) if head else None
     if verify:
         with needs_extra("gateway", "--verify"):
+            import asyncio
+
             from pointsman.gateway.build import build_ask
             from pointsman.gateway.upstream import Connections
         settings = _settings(config)
