@@ -4,8 +4,8 @@
     python scripts/llm_comply.py llm-comply
 
 The upstream is the built-in demo, served by a gateway of its own; another gateway is put in front of it. The
-demo is no provider: what it does not pass is what llm-comply asks of OpenAI or Anthropic themselves. What
-counts is that the gateway in between changes no test's result and no test's complaint.
+demo passes every test (those of reasoning are skipped by the tool, which goes by a model's name), so that each
+can be lost; the gateway in between must change no test's result and no test's complaint.
 """
 
 from __future__ import annotations

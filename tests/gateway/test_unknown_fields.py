@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pointsman.gateway.wire import WIRES
 from pointsman.types import WireFormat
 
-from .formats import PATHS, WORDS, answer, format_of
+from .formats import PATHS, WORDS, answer, format_of, request
 from .running import Asked, ScriptedUpstream, gateway, reply, setup_for
 
 pytestmark = pytest.mark.integration
@@ -104,11 +104,19 @@ def test_headers_and_query_we_do_not_know_go_on_too(
 ) -> None:
     upstream, client = served
     sent = {"content-type": "application/json", "x-new-feature": "a; b", "anthropic-beta": "one,two"}
-    body = json.dumps({WIRES[wire].items: WORDS if wire is WireFormat.RESPONSES else []}).encode()
+    body = json.dumps(request(wire)).encode()
     got = client.post(f"{PATHS[wire]}?beta=true&x=%20y", content=body, headers=sent)
     assert got.status_code == 200
     asked = upstream.asked[-1]
     assert asked.path == f"{PATHS[wire]}?beta=true&x=%20y"
     assert asked.headers["x-new-feature"] == "a; b"
     assert asked.headers["anthropic-beta"] == "one,two"
-    assert asked.body == b'{"model":"model-0",' + body[1:]  # no model was named: one is put in
+    assert asked.body == body.replace(b'"auto"', b'"model-0"')
+
+
+def test_a_stored_prompt_may_name_no_model(served: tuple[ScriptedUpstream, httpx.Client]) -> None:
+    upstream, client = served
+    body = b'{"prompt": {"id": "pmpt_1"}}'
+    got = client.post("/v1/responses", content=body, headers={"content-type": "application/json"})
+    assert got.status_code == 200
+    assert upstream.asked[-1].body == b'{"model":"model-0",' + body[1:]

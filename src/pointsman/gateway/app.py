@@ -131,6 +131,10 @@ class Gateway:
         arrived: float,
         send: Send,
     ) -> None:
+        if "model" not in body.members and "prompt" not in body.members:  # a stored prompt may name one
+            raise MalformedRequest(
+                "the request names no model", hint='"auto" lets the gateway choose', param="model"
+            )
         turn = turn_from_body(
             wire.format, body.readable, session=named_session(named, body), arrived_at=time.time()
         )

@@ -29,6 +29,7 @@ _JSON: Final = ((b"content-type", b"application/json"),)
 _EVENTS: Final = ((b"content-type", b"text/event-stream"),)
 
 
+_EMPTY: Final = msgspec.Raw(b"[]")
 _NOT_FOUND: Final = WIRES[WireFormat.CHAT].error(
     Fault(404, "the demo upstream has no such path", "not_found")
 )
@@ -46,6 +47,8 @@ class DemoClient:
         if wire is None:
             return _Answered(404, _JSON, (_NOT_FOUND,))
         body = Body(call.body)
+        if fault := _complaint(wire, body):
+            return _Answered(fault.status, _JSON, (wire.error(fault),))
         reply = answer(wire, body)
         if body.is_true("stream"):
             return _Answered(200, _EVENTS, wire.answer_events(reply))
@@ -73,6 +76,15 @@ class _Answered:
         self._parts = iter(())
 
 
+def _complaint(wire: Wire, body: Body) -> Fault | None:
+    """Say what the providers would not accept either, of what a client most easily gets wrong."""
+    if wire.format is WireFormat.MESSAGES and "max_tokens" not in body.members:
+        return Fault(400, "max_tokens: Field required", param="max_tokens")
+    if body.members.get(wire.items) == _EMPTY:
+        return Fault(400, f"{wire.items}: at least one item is required", param=wire.items)
+    return None
+
+
 def answer(wire: Wire, body: Body) -> Reply:
     """Return the demo's answer to a request: the same for the same bytes."""
     turn = turn_from_body(wire.format, body.readable)
@@ -87,6 +99,7 @@ def answer(wire: Wire, body: Body) -> Reply:
         input_tokens=len(body.raw) // 4,
         output_tokens=max(len(text) // 4, 1),
         wants_usage=b'"include_usage"' in body.raw,
+        asked=body.members,
     )
 
 

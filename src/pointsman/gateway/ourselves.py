@@ -44,6 +44,7 @@ async def send_words(wire: Wire, body: Body, turn: Turn, text: str, sent: Header
         text=text,
         created=int(turn.arrived_at),
         wants_usage=b'"include_usage"' in body.raw,
+        asked=body.members,
     )
     if not body.is_true("stream"):
         sent.append((b"content-type", b"application/json"))

@@ -63,6 +63,7 @@ class Reply(msgspec.Struct, frozen=True):
     output_tokens: int = 0
     created: int = 0  # seconds since the epoch
     wants_usage: bool = False  # chat streams report usage only when asked
+    asked: Mapping[str, msgspec.Raw] = {}  # members of the request, some of which Responses repeats
 
     def pieces(self) -> Iterator[str]:
         """Yield the text word by word, as a model writes it."""

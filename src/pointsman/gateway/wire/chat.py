@@ -86,7 +86,12 @@ class _ChatWire:
         return sse.event(self.error(fault))
 
     def answer(self, reply: Reply) -> bytes:
-        message: dict[str, Any] = {"role": "assistant", "content": reply.text or None, "refusal": None}
+        message: dict[str, Any] = {
+            "role": "assistant",
+            "content": reply.text or None,
+            "refusal": None,
+            "annotations": [],
+        }
         if reply.tool:
             message["tool_calls"] = [_call(reply)]
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish(reply)}
@@ -137,6 +142,7 @@ def _spent(reply: Reply) -> dict[str, Any]:
         "completion_tokens": reply.output_tokens,
         "total_tokens": reply.input_tokens + reply.output_tokens,
         "prompt_tokens_details": {"cached_tokens": 0},
+        "completion_tokens_details": {"reasoning_tokens": 0},
     }
 
 

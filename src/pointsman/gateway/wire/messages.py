@@ -157,8 +157,9 @@ def _block(reply: Reply) -> dict[str, Any]:
             "id": f"toolu_{reply.id}",
             "name": reply.tool,
             "input": dict(reply.arguments),
+            "caller": {"type": "direct"},
         }
-    return {"type": "text", "text": reply.text}
+    return {"type": "text", "text": reply.text, "citations": None}
 
 
 def _stop(reply: Reply) -> str:
@@ -170,7 +171,12 @@ def _message(reply: Reply, content: list[dict[str, Any]], stop: str | None, outp
         "input_tokens": reply.input_tokens,
         "cache_creation_input_tokens": 0,
         "cache_read_input_tokens": 0,
+        "cache_creation": {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0},
         "output_tokens": output,
+        "output_tokens_details": None,
+        "server_tool_use": None,
+        "service_tier": "standard",
+        "inference_geo": None,
     }
     return {
         "id": f"msg_{reply.id}",
@@ -180,6 +186,8 @@ def _message(reply: Reply, content: list[dict[str, Any]], stop: str | None, outp
         "content": content,
         "stop_reason": stop,
         "stop_sequence": None,
+        "stop_details": None,
+        "container": None,
         "usage": usage,
     }
 

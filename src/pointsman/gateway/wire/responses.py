@@ -21,6 +21,28 @@ _encode: Final = msgspec.json.encode
 #: The events after which a response changes no more.
 _FINAL: Final = frozenset({"response.completed", "response.incomplete"})
 _REFUSED: Final = frozenset({"response.failed", "error"})
+#: What a response repeats of its request, and what stands there when the request did not say.
+_UNASKED: Final[dict[str, Any]] = {
+    "background": False,
+    "frequency_penalty": 0,
+    "instructions": None,
+    "max_output_tokens": None,
+    "max_tool_calls": None,
+    "metadata": {},
+    "parallel_tool_calls": True,
+    "presence_penalty": 0,
+    "previous_response_id": None,
+    "prompt_cache_key": None,
+    "reasoning": {"effort": None, "summary": None},
+    "safety_identifier": None,
+    "service_tier": "default",
+    "store": True,
+    "temperature": 1,
+    "text": {"format": {"type": "text"}},
+    "top_logprobs": 0,
+    "top_p": 1,
+    "truncation": "disabled",
+}
 _NUMBER: Final = re.compile(rb'"sequence_number"\s*:\s*(\d+)')
 
 
@@ -155,21 +177,23 @@ def _response(reply: Reply, status: str, output: list[dict[str, Any]]) -> dict[s
         "output_tokens_details": {"reasoning_tokens": 0},
         "total_tokens": reply.input_tokens + reply.output_tokens,
     }
+    done = status == "completed"
+    repeated = {name: value for name, value in reply.asked.items() if name in _UNASKED}
     return {
         "id": f"resp_{reply.id}",
         "object": "response",
         "created_at": reply.created,
+        "completed_at": reply.created if done else None,
         "status": status,
         "error": None,
         "incomplete_details": None,
-        "instructions": None,
         "model": reply.model,
         "output": output,
-        "parallel_tool_calls": True,
+        "usage": usage if done else None,
         "tool_choice": "auto",
         "tools": [],
-        "usage": usage if status == "completed" else None,
-        "metadata": {},
+        **_UNASKED,
+        **repeated,
     }
 
 
