@@ -4,7 +4,7 @@
     python scripts/llm_comply.py llm-comply
 
 The upstream is the built-in demo, served by a gateway of its own; another gateway is put in front of it. The
-demo passes every test (those of reasoning are skipped by the tool, which goes by a model's name), so that each
+demo passes every test (the tool skips those of reasoning, going by the name of the model), so that each
 can be lost; the gateway in between must change no test's result and no test's complaint.
 """
 
