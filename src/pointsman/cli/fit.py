@@ -9,6 +9,7 @@ import msgspec
 import typer
 
 from pointsman.cli.fit_capabilities import capabilities
+from pointsman.cli.fit_policy import policy
 from pointsman.cli.output import needs_extra, print_json
 from pointsman.evaluation.datasets import read_outcomes
 from pointsman.evaluation.features import Features
@@ -27,6 +28,7 @@ def register(app: typer.Typer) -> None:
 
 
 fit.command()(capabilities)
+fit.command()(policy)
 
 
 @fit.command()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -12,7 +12,7 @@ import msgspec
 
 from pointsman.errors import ConfigError, PointsmanError
 
-__all__ = ["Outcome", "json_lines", "read_outcomes"]
+__all__ = ["Graded", "Outcome", "json_lines", "read_graded", "read_outcomes"]
 
 
 class _Line(msgspec.Struct, frozen=True):
@@ -59,6 +59,16 @@ def json_lines(path: Path) -> Iterator[tuple[str, bytes]]:
         raise PointsmanError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
 
 
+@dataclass(frozen=True, slots=True)
+class Graded:
+    """One prompt and how well each of several models did, in the order of their names; 0 wrong .. 1 right."""
+
+    prompt: str
+    scores: tuple[float, ...]
+    group: str = ""
+    bench: str = ""
+
+
 def read_outcomes(path: Path, *, weak: str = "", strong: str = "") -> list[Outcome]:
     """Read outcomes; ``weak`` and ``strong`` name the two models where lines hold ``scores`` by model.
 
@@ -67,35 +77,50 @@ def read_outcomes(path: Path, *, weak: str = "", strong: str = "") -> list[Outco
         ConfigError: a line is not of the shape ``{"prompt", "weak", "strong"}`` or ``{"prompt", "scores"}``,
             a model is not among the scores, or a score is outside 0..1.
     """
-    rows = [_outcome(place, line, weak, strong) for place, line in json_lines(path)]
+    rows = read_graded(path, (weak, strong))
+    return [Outcome(row.prompt, row.scores[0], row.scores[1], row.group, row.bench) for row in rows]
+
+
+def read_graded(path: Path, models: Sequence[str]) -> list[Graded]:
+    """Read how each of the named models did; two may also stand as ``weak`` and ``strong``.
+
+    Raises what ``read_outcomes`` raises.
+    """
+    rows = [_graded(place, line, models) for place, line in json_lines(path)]
     if not rows:
         raise PointsmanError(f"{path} holds no line")
     return rows
 
 
-def _outcome(place: str, line: bytes, weak: str, strong: str) -> Outcome:
+def _graded(place: str, line: bytes, models: Sequence[str]) -> Graded:
     try:
         row = _decode(line)
     except msgspec.MsgspecError as error:
         raise ConfigError(str(error), place=place) from None
-    pair = (row.weak, row.strong) if row.scores is None else _named(place, row.scores, weak, strong)
-    if pair[0] is None or pair[1] is None:
-        raise ConfigError('a line needs "weak" and "strong", or "scores"', place=place)
-    low, high = float(pair[0]), float(pair[1])
-    if not (0 <= low <= 1 and 0 <= high <= 1):
+    values = tuple(
+        map(float, _pair(place, row, models) if row.scores is None else _named(place, row, models))
+    )
+    if not all(0 <= value <= 1 for value in values):
         raise ConfigError("a score is outside 0..1", place=place)
-    return Outcome(row.prompt, low, high, row.domain or row.task or "", row.bench)
+    return Graded(row.prompt, values, row.domain or row.task or "", row.bench)
 
 
-def _named(
-    place: str, scores: dict[str, float | bool], weak: str, strong: str
-) -> tuple[float | bool, float | bool]:
+def _pair(place: str, row: _Line, models: Sequence[str]) -> tuple[float, float]:
+    if row.weak is None or row.strong is None:
+        raise ConfigError('a line needs "weak" and "strong", or "scores"', place=place)
+    if len(models) != 2:
+        raise ConfigError(f'a line needs "scores" of {len(models)} models', place=place)
+    return row.weak, row.strong
+
+
+def _named(place: str, row: _Line, models: Sequence[str]) -> list[float]:
+    scores = row.scores or {}
     known = f"models here: {', '.join(scores)}"
-    if not weak or not strong:
+    if not all(models):
         raise ConfigError(
             "scores of several models: name two with --weak and --strong", place=place, hint=known
         )
-    for name in (weak, strong):
+    for name in models:
         if name not in scores:
             raise ConfigError(f'no score of model "{name}"', place=place, hint=known)
-    return scores[weak], scores[strong]
+    return [scores[name] for name in models]

@@ -1,0 +1,164 @@
+"""The cost-quality curve as a picture: SVG from a few lines of text, PNG through matplotlib."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Final
+
+from pointsman.errors import PointsmanError
+
+__all__ = ["Picture", "draw"]
+
+#: Size in pixels, and room for the labels of the axes.
+WIDTH: Final = 640
+HEIGHT: Final = 400
+LEFT: Final = 70
+BELOW: Final = 60
+ABOVE: Final = 20
+
+#: A blue and a grey that are told apart in print and by every kind of colour blindness.
+ROUTED: Final = "#1f5fa8"
+PLAIN: Final = "#767676"
+
+TICKS: Final = 5
+
+Points = Sequence[tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """What is drawn; every x is a cost, every y a share of the best tier's quality."""
+
+    curve: Points
+    low: Sequence[float]  # 95 % interval of each point of the curve
+    high: Sequence[float]
+    models: Points  # each model alone; joined, they are what mixing at random gives
+    chosen: tuple[float, float]
+    unit: str  # of the costs
+
+    @property
+    def across(self) -> tuple[float, float]:
+        """Least and greatest cost."""
+        costs = [cost for cost, _ in (*self.curve, *self.models, self.chosen)]
+        return min(costs), max(costs)
+
+    @property
+    def up(self) -> tuple[float, float]:
+        """Least and greatest quality."""
+        values = [*self.low, *self.high, *(quality for _, quality in (*self.models, self.chosen))]
+        return min(values), max(values)
+
+
+def draw(picture: Picture, file: Path) -> None:
+    """Write a picture; the ending of the name says which kind.
+
+    Raises:
+        PointsmanError: another ending than ``.svg`` or ``.png``, or the file cannot be written.
+        ModuleNotFoundError: matplotlib is needed for ``.png`` and is not installed.
+    """
+    if file.suffix not in _KINDS:
+        raise PointsmanError(f"cannot draw {file.name}", hint="name it .svg or .png")
+    try:
+        file.write_bytes(_KINDS[file.suffix](picture))
+    except OSError as error:
+        raise PointsmanError(f"cannot write {file}: {error.strerror or error}") from error
+
+
+def _svg(picture: Picture) -> bytes:
+    place = _Frame(picture).place
+    band = [*zip(picture.curve, picture.high, strict=True)]
+    under = [*zip(picture.curve, picture.low, strict=True)][::-1]
+    outline = " ".join(place(cost, edge) for (cost, _), edge in (*band, *under))
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}">',
+        '<g font-family="sans-serif" font-size="12">',
+        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
+        *_axes(picture),
+        f'<polygon points="{outline}" fill="{ROUTED}" fill-opacity="0.15"/>',
+        _line(picture.models, place, f'stroke="{PLAIN}" stroke-dasharray="5 4"'),
+        *(_dot(point, place, PLAIN, 4) for point in picture.models),
+        _line(picture.curve, place, f'stroke="{ROUTED}" stroke-width="2"'),
+        _dot(picture.chosen, place, ROUTED, 6),
+        *_legend(),
+        "</g></svg>\n",
+    ]
+    return "\n".join(parts).encode()
+
+
+class _Frame:
+    """From costs and qualities to pixels."""
+
+    def __init__(self, picture: Picture) -> None:
+        (self._left, right), (self._low, high) = picture.across, picture.up
+        self._wide = (right - self._left) or 1.0
+        self._tall = (high - self._low) or 1.0
+
+    def place(self, cost: float, quality: float) -> str:
+        """The pixel, as SVG writes it."""
+        x = LEFT + (cost - self._left) / self._wide * (WIDTH - LEFT - ABOVE)
+        y = HEIGHT - BELOW - (quality - self._low) / self._tall * (HEIGHT - BELOW - ABOVE)
+        return f"{x:.1f},{y:.1f}"
+
+
+def _axes(picture: Picture) -> list[str]:
+    (left, right), (low, high) = picture.across, picture.up
+    bottom = HEIGHT - BELOW
+    lines = [
+        f'<path d="M{LEFT},{ABOVE} V{bottom} H{WIDTH - ABOVE}" fill="none" stroke="black"/>',
+        f'<text x="{(LEFT + WIDTH) // 2}" y="{HEIGHT - 15}" text-anchor="middle">cost, {picture.unit}</text>',
+        f'<text transform="translate(15,{bottom // 2}) rotate(-90)" text-anchor="middle">quality kept</text>',
+    ]
+    for step in range(TICKS):
+        part = step / (TICKS - 1)
+        x = LEFT + part * (WIDTH - LEFT - ABOVE)
+        y = bottom - part * (bottom - ABOVE)
+        cost, quality = left + part * (right - left), low + part * (high - low)
+        lines += [
+            f'<text x="{x:.0f}" y="{bottom + 18}" text-anchor="middle">{cost:.4g}</text>',
+            f'<text x="{LEFT - 6}" y="{y + 4:.0f}" text-anchor="end">{quality:.1%}</text>',
+        ]
+    return lines
+
+
+def _legend() -> list[str]:
+    words = ((ROUTED, "routed, held out, with 95 % interval"), (PLAIN, "models alone, and drawn at random"))
+    return [
+        f'<text x="{WIDTH - ABOVE}" y="{HEIGHT - BELOW - 30 + 16 * at}" text-anchor="end" fill="{colour}">'
+        f"{text}</text>"
+        for at, (colour, text) in enumerate(words)
+    ]
+
+
+def _line(points: Points, place: Callable[[float, float], str], style: str) -> str:
+    return f'<polyline points="{" ".join(place(*point) for point in points)}" fill="none" {style}/>'
+
+
+def _dot(point: tuple[float, float], place: Callable[[float, float], str], colour: str, size: int) -> str:
+    x, y = place(*point).split(",")
+    return f'<circle cx="{x}" cy="{y}" r="{size}" fill="{colour}"/>'
+
+
+def _png(picture: Picture) -> bytes:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(WIDTH / 100, HEIGHT / 100), dpi=200, layout="constrained")
+    axes = figure.subplots()
+    costs = [cost for cost, _ in picture.curve]
+    axes.fill_between(costs, picture.low, picture.high, color=ROUTED, alpha=0.15, linewidth=0)
+    axes.plot(
+        *zip(*picture.models, strict=True), "o--", color=PLAIN, label="models alone, and drawn at random"
+    )
+    axes.plot(*zip(*picture.curve, strict=True), color=ROUTED, label="routed, held out, with 95 % interval")
+    axes.plot(*picture.chosen, "o", color=ROUTED, markersize=9)
+    axes.set(xlabel=f"cost, {picture.unit}", ylabel="quality kept")
+    axes.yaxis.set_major_formatter("{x:.1%}")
+    axes.legend(loc="lower right")
+    written = BytesIO()
+    figure.savefig(written, format="png")
+    return written.getvalue()
+
+
+_KINDS: Final = {".svg": _svg, ".png": _png}
