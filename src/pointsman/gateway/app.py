@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -14,6 +15,7 @@ from pointsman.decision import Decision
 from pointsman.errors import CallerError, MalformedRequest, TooLarge
 from pointsman.gateway.auth import authorise
 from pointsman.gateway.caller import Receive, Scope, Watch, read_body
+from pointsman.gateway.chains import Chains, where_it_is
 from pointsman.gateway.metrics import Metrics
 from pointsman.gateway.ourselves import answer_command, last_word, send_words
 from pointsman.gateway.own_headers import own_headers
@@ -47,6 +49,7 @@ class Gateway:
         self.metrics = Metrics()
         self.setup = setup
         self.targets: Mapping[str, Target] = targets(setup.models, setup.upstreams, setup.connections, {})
+        self.chains = Chains()
         self.active = 0  # requests under way
         self.metrics.gauge("requests_in_progress", "Requests under way.", lambda: self.active)
         self.metrics.gauge(
@@ -135,8 +138,14 @@ class Gateway:
             raise MalformedRequest(
                 "the request names no model", hint='"auto" lets the gateway choose', param="model"
             )
+        now = time.time()
+        link = self.chains.continued(body, now) if wire.format is WireFormat.RESPONSES else None
         turn = turn_from_body(
-            wire.format, body.readable, session=named_session(named, body), arrived_at=time.time()
+            wire.format,
+            body.readable,
+            session=named_session(named, body) or (link.session if link else ""),
+            arrived_at=now,
+            earlier=link.earlier if link else None,
         )
         if not turn.session:
             turn = msgspec.structs.replace(turn, session=fingerprint(turn))
@@ -144,10 +153,16 @@ class Gateway:
             status = await send_words(wire, body, turn, answered, [], send)
             self.metrics.count("requests", wire.format, _STATUS_CLASS[status // 100])
             return
+        if link is not None:
+            self.metrics.count("continued", "known" if link.earlier else "unknown")
         decision = await self.setup.runtime.decide(turn)
         self.metrics.decision(decision)
         speaking = self._speaking(wire.format, decision)
         request = Request(wire, body, decision, scope["headers"], named, scope["query_string"], self)
+        if wire.format is WireFormat.RESPONSES:
+            request.on_answer = partial(self.chains.keep, turn, body)
+            if link is not None and decision.tier is not None:  # else the caller named the model
+                speaking = where_it_is(speaking, self.targets.get(link.model))
         spent = time.perf_counter() - arrived
         self.metrics.overhead.observe(spent)
         debug = named.get(b"x-pointsman-debug") == b"1"

@@ -32,6 +32,7 @@ _COUNTERS: Final = {
     "abstained": _Counter("Parts of decisions that failed open.", ("reason",)),
     "attempts": _Counter("Tries of an upstream.", ("upstream", "model", "result")),
     "tokens": _Counter("Tokens as upstreams reported them.", ("model", "kind")),
+    "continued": _Counter("Requests that go on from a response the upstream keeps.", ("before",)),
     "disconnects": _Counter("Requests whose caller went away.", ()),
     "reloads": _Counter("Configurations read again.", ("result",)),
 }

@@ -51,6 +51,8 @@ async def relay(
     else:
         attempt.over(status, usage=result.usage)
         await send_body(send, status, sent, result.first)
+        if request.on_answer is not None:
+            request.on_answer(attempt.target, (result.first,))
     return status
 
 
@@ -111,6 +113,8 @@ async def _end(
         closing = wire.error_event(Fault(502, message, f"upstream_{kind}"), blocks)
         attempt.target.upstream.breaker.failed(time.monotonic())
     await send({"type": "http.response.body", "body": closing})
+    if whole and request.on_answer is not None:
+        request.on_answer(attempt.target, (*blocks, pending))
 
 
 async def _fail(request: Request, failure: Failure, sent: Headers, send: Send) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from pointsman.decision import Decision
@@ -37,7 +37,10 @@ class Request:
     """Builds the call for whichever model is tried. Only the model's name and our additions differ."""
 
     __slots__ = ("_edits", "_headers", "_model", "_path", "attempts", "body", "client_is_retrying", "context",
-                 "decision", "wire")  # fmt: skip
+                 "decision", "on_answer", "wire")  # fmt: skip
+
+    #: Called when all has been sent: with who answered, and the whole body or the last events of a stream.
+    on_answer: Callable[[Target, Sequence[bytes]], None] | None
 
     def __init__(
         self,
@@ -54,6 +57,7 @@ class Request:
         self.decision = decision
         self.context = context
         self.attempts = 0
+        self.on_answer = None
         # The SDKs count their own retries here. One owner of retries: if the client is at it, we are not.
         self.client_is_retrying = named.get(b"x-stainless-retry-count", b"0") != b"0"
         self._path = wire.path + b"?" + query if query else wire.path

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from pointsman.errors import MalformedRequest, TooLarge
+from pointsman.text.earlier import Earlier
 from pointsman.text.history import JsonHistory
 from pointsman.text.items import read_texts
 from pointsman.text.offered import tool_names
@@ -54,7 +55,12 @@ _decode_messages: Final = msgspec.json.Decoder(_Messages).decode
 
 
 def turn_from_body(
-    wire: WireFormat, body: bytes | Mapping[str, Any], *, session: str = "", arrived_at: float = 0.0
+    wire: WireFormat,
+    body: bytes | Mapping[str, Any],
+    *,
+    session: str = "",
+    arrived_at: float = 0.0,
+    earlier: Earlier | None = None,
 ) -> Turn:
     """Read a request body of one wire format.
 
@@ -63,6 +69,7 @@ def turn_from_body(
         body: The bytes as they arrived, or the same as a Python mapping.
         session: The session the request belongs to, as the caller named it.
         arrived_at: Seconds since the epoch.
+        earlier: What a Responses request continues, where the provider keeps that and it is not sent again.
 
     Raises:
         MalformedRequest: not JSON, or a field that must be a list or a string is not.
@@ -73,7 +80,7 @@ def turn_from_body(
         if wire is WireFormat.CHAT:
             read = _chat(data)
         elif wire is WireFormat.RESPONSES:
-            read = _responses(data)
+            read = _responses(data, earlier)
         else:
             read = _messages(data)
     except RecursionError:
@@ -88,6 +95,9 @@ def turn_from_body(
     tools = tool_names(parsed.tools) if parsed.tools is not _ABSENT else ()
     if isinstance(parsed, _Chat) and parsed.functions is not _ABSENT:
         tools += tool_names(parsed.functions)
+    size, abilities = len(data), _abilities(data, tools)
+    if earlier is not None:
+        size, abilities = size + earlier.size, abilities | earlier.abilities
     return Turn(
         format=wire,
         history=history,
@@ -96,9 +106,9 @@ def turn_from_body(
         model=parsed.model,
         session=session,
         arrived_at=arrived_at,
-        size=len(data),
-        abilities=_abilities(data, tools),
-        may_call=b"tool_" in data or b"_call" in data,
+        size=size,
+        abilities=abilities,
+        may_call=earlier is not None or b"tool_" in data or b"_call" in data,
         tool_list=parsed.tools,
         tool_choice=parsed.tool_choice,
     )
@@ -135,13 +145,16 @@ def _chat(data: bytes) -> _Parts:
     return body, _leading_system(history), history
 
 
-def _responses(data: bytes) -> _Parts:
+def _responses(data: bytes, earlier: Earlier | None) -> _Parts:
     body = _decode_responses(data)
+    items: Sequence[bytes]
     if isinstance(body.input, list):
-        history = JsonHistory(WireFormat.RESPONSES, body.input)
+        items = body.input
     else:
-        words = [{"role": "user", "content": body.input}] if body.input else []
-        history = JsonHistory.of(WireFormat.RESPONSES, words)
+        items = [msgspec.json.encode({"role": "user", "content": body.input})] if body.input else []
+    if earlier is not None:
+        items = [*earlier.items(), *items]
+    history = JsonHistory(WireFormat.RESPONSES, items)
     system = "\n\n".join(part for part in (_text(body.instructions), _leading_system(history)) if part)
     return body, system, history
 

@@ -14,7 +14,7 @@ from pointsman.gateway.wire.base import End, Ending, Fault, Reply, Usage, lenien
 from pointsman.gateway.wire.openai_errors import error_object, is_error, status_of
 from pointsman.types import WireFormat
 
-__all__ = ["RESPONSES"]
+__all__ = ["RESPONSES", "answered"]
 
 _encode: Final = msgspec.json.encode
 
@@ -65,6 +65,17 @@ class _Event(msgspec.Struct, gc=False):
     response: _Answer | None = None
 
 
+class _Stored(msgspec.Struct, gc=False):
+    id: str
+    output: list[msgspec.Raw]
+
+
+class _StoredEvent(msgspec.Struct, gc=False):
+    response: _Stored
+
+
+_decode_stored: Final = msgspec.json.Decoder(_Stored).decode
+_decode_stored_event: Final = msgspec.json.Decoder(_StoredEvent).decode
 _decode_usage: Final = msgspec.json.Decoder(_Usage | None).decode
 _decode_answer: Final = msgspec.json.Decoder(_Answer).decode
 _decode_event: Final = msgspec.json.Decoder(_Event).decode
@@ -136,6 +147,19 @@ class _ResponsesWire:
             yield event("response.content_part.done", **place, part=_part(reply.text))
         yield event("response.output_item.done", output_index=0, item=item)
         yield event("response.completed", response=_response(reply, "completed", [item]))
+
+
+def answered(parts: Sequence[bytes]) -> tuple[str, list[bytes]] | None:
+    """Return the id and the items of a whole body, or of the last events of a stream; None without such."""
+    whole = b"".join(parts)
+    streamed = not whole.lstrip().startswith(b"{")
+    for payload in reversed([sse.data(event) for event in sse.events(whole)]) if streamed else (whole,):
+        try:
+            found = _decode_stored_event(payload).response if streamed else _decode_stored(payload)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            continue  # a comment, or half an event
+        return found.id, [bytes(item) for item in found.output]
+    return None
 
 
 def _usage(answer: _Answer | None) -> Usage:
