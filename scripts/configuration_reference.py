@@ -30,6 +30,7 @@ ORDER = (
     "server",
     "ledger",
     "sessions",
+    "shadow",
 )
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from pointsman.asking import Questions
-from pointsman.config import Config, HeadSpec, SessionsSpec, VerifySpec
+from pointsman.config import AnyKey, Config, HeadSpec, SessionsSpec, VerifySpec, is_profile, load, read
 from pointsman.domains import DomainSet, ModelProfile, default_domains, parse_domains, parse_profile
 from pointsman.engine import BYTES_PER_TOKEN, Engine
 from pointsman.errors import ConfigError
@@ -37,9 +38,11 @@ __all__ = [
     "build_policy",
     "build_questions",
     "build_runtime",
+    "build_shadow",
     "default_policy",
     "open_sessions",
     "question_price",
+    "read_policy",
     "read_profile",
 ]
 
@@ -108,6 +111,30 @@ def build_policy(config: Config) -> Policy:
         guidance=_guidance(config),
         tools=config.capabilities.tools,
     )
+
+
+def read_policy(file: Path, base: Policy) -> Policy:
+    """Return the policy of a configuration, or ``base`` with the tier profile in a file.
+
+    It is for deciding alone: the keys that the configuration refers to need not be set.
+
+    Raises:
+        ConfigError: the file cannot be read, or is wrong.
+    """
+    text = read(file)
+    if is_profile(text):
+        return replace(base, profile=load_profile(text, str(file)))
+    return build_policy(load(file, AnyKey()))
+
+
+def build_shadow(config: Config) -> Engine | None:
+    """Return what decides beside the configured policy; None where nothing is to be tried.
+
+    Raises:
+        ConfigError: the file of the policy to try is wrong.
+    """
+    file = config.shadow.policy
+    return build_engine(read_policy(file, build_policy(config))) if file else None
 
 
 def _guidance(config: Config) -> GuidancePolicy | None:

@@ -68,12 +68,24 @@ class Runtime:
         ledger: Ledger,
         ask: Ask = ask_nobody,
         questions: Questions | None = None,
+        observe: Callable[[Turn, Decision], None] | None = None,
     ) -> None:
+        """Put together what decides.
+
+        Args:
+            engine: The policy.
+            sessions: Where memory is kept.
+            ledger: Where decisions are appended.
+            ask: Answers the questions of decisions; by default nobody is asked.
+            questions: Remembers and bounds them.
+            observe: Is told of every turn decided; must neither block nor raise (``shadow.ShadowPolicy``).
+        """
         self.engine = engine
         self.ledger = ledger
         self.sessions = sessions
         self.ask = ask
         self.questions = questions or Questions()
+        self.observe = observe
         self.failures = 0  # times the memory of a session could not be read or kept
         self._new_id = new_ids()
 
@@ -95,6 +107,8 @@ class Runtime:
         self.ledger.append(without_content(decision))
         if decided.words.text:
             self.ledger.append(PromptText(decision=decision.id, text=decided.words.text))
+        if self.observe is not None:
+            self.observe(turn, decision)
         return decision
 
     def _asking(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -79,12 +80,22 @@ class SqliteFile:
         try:
             with self._lock:
                 if self._reader is None:
-                    self._reader = _connect(f"{self.path.resolve().as_uri()}?mode=ro")
+                    self._reader = self._open_reader()
                 return self._reader.execute(query, values).fetchall()
         except sqlite3.Error as error:
             with self._lock:
                 self._close_reader()
             raise StoreUnavailable(f"cannot read the {self._kind} {self.path}: {error}") from error
+
+    def _open_reader(self) -> sqlite3.Connection:
+        """Open the file to read, brought up to date before when an older version of this program made it."""
+        uri = self.path.resolve().as_uri()
+        reader = _connect(f"{uri}?mode=ro")
+        [version] = reader.execute("PRAGMA user_version").fetchone()
+        if 0 < version < len(self._migrations):
+            with closing(_connect(uri)) as writer:
+                self._prepare(writer)
+        return reader
 
     def _close_reader(self) -> None:
         if self._reader is not None:

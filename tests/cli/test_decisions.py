@@ -7,9 +7,19 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from pointsman.cli import app
+from pointsman.comparison import Verdict
 from pointsman.errors import PointsmanError, StoreUnavailable
-from pointsman.ledger import Outcome, PromptText, Retention, SqliteLedger
+from pointsman.ledger import (
+    Outcome,
+    PromptText,
+    Retention,
+    Said,
+    ShadowAnswer,
+    ShadowDecision,
+    SqliteLedger,
+)
 from pointsman.testing import a_decision, an_attempt
+from pointsman.types import Tier
 
 
 @pytest.fixture
@@ -20,6 +30,16 @@ def path(tmp_path: Path) -> Path:
     ledger.append(an_attempt("d2"))
     ledger.append(Outcome(decision="d2", score=1.0, label="solved", comment="thanks"))
     ledger.append(PromptText(decision="d2", text="the words"))
+    other = {"verdict": Verdict(tier=Tier.MEDIUM, model="small"), "changed": ("tier", "model")}
+    ledger.append(
+        ShadowDecision(decision="d2", at=2.0, policy="p2", why=("score 0.100, then 0.250",), **other)
+    )
+    ledger.append(ShadowDecision(decision="d2", at=2.0, policy="p2", error="UnknownModel"))
+    said = Said("tool_calls", ("edit", "run"))
+    spent = {"total_ms": 31.0, "input_tokens": 10, "output_tokens": 4}
+    ledger.append(
+        ShadowAnswer(decision="d2", at=2.0, model="small", upstream="main", status=200, said=said, **spent)
+    )
     ledger.close()
     return tmp_path / "l.sqlite"
 
@@ -54,6 +74,10 @@ def test_show_tells_all_there_is(path: Path) -> None:
         "text: the words",
         "attempt 1: large at main: status 200, 40 ms",
         "outcome (api) score 1 solved: thanks",
+        "shadow policy p2: tier COMPLEX -> MEDIUM, model large -> small\n  score 0.100, then 0.250",
+        "shadow policy p2: could not decide this turn (UnknownModel)",
+        "shadow model small at main: status 200, 31 ms, 10 tokens in and 4 out",
+        ", ended with tool_calls, calls edit, run",
     ):
         assert part in result.output
     shown = json.loads(run(path, "show", "d2", "--json").output)

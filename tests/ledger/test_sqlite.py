@@ -229,6 +229,20 @@ def test_an_older_ledger_is_migrated_once(path: Path, monkeypatch: pytest.Monkey
         assert current.execute("PRAGMA user_version").fetchone() == (len(migrations),)
 
 
+def test_an_older_ledger_is_brought_up_to_date_to_be_read(path: Path) -> None:
+    with closing(raw(path)) as older:
+        for statement in schema.MIGRATIONS[0]:
+            older.execute(statement)
+        older.execute(f"PRAGMA application_id = {schema.APPLICATION}")
+        older.execute("PRAGMA user_version = 1")
+        row = ("d", "s", 0.0, msgspec.json.encode(a_decision("d")))
+        older.execute("INSERT INTO decisions (id, session, arrived_at, body) VALUES (?, ?, ?, ?)", row)
+        older.commit()
+    ledger = SqliteLedger(path)
+    assert [(record.decision.id, record.shadows) for record in ledger.records()] == [("d", ())]
+    ledger.close()
+
+
 def fill(ledger: SqliteLedger, decisions: list[Decision]) -> None:
     for decision in decisions:
         ledger.append(decision)

@@ -12,11 +12,12 @@ import typer
 
 from pointsman.cli.config import ConfigOption, JsonOption
 from pointsman.cli.output import json_line, print_json, printable
+from pointsman.comparison import verdict
 from pointsman.config import find, load
 from pointsman.config.shapes import state_file
 from pointsman.decision import Decision
 from pointsman.errors import PointsmanError, StoreUnavailable
-from pointsman.ledger import Attempt, Outcome, Record, Retention, SqliteLedger
+from pointsman.ledger import Attempt, Outcome, Record, Retention, Shadow, ShadowAnswer, SqliteLedger
 from pointsman.ledger.export import Format, export, record
 
 __all__ = ["LedgerOption", "opened", "register"]
@@ -144,15 +145,44 @@ def _explained(found: Record) -> Iterator[str]:
         yield f"text: {found.text}"
     yield from map(_attempt, found.attempts)
     yield from map(_outcome, found.outcomes)
+    for shadow in found.shadows:
+        yield from _shadow(shadow, found)
 
 
 def _attempt(attempt: Attempt) -> str:
     how = f"status {attempt.status}" if attempt.status else "no answer"
     cause = f" ({attempt.error})" if attempt.error else ""
-    tokens = (attempt.input_tokens, attempt.output_tokens)
-    used = "" if None in tokens else ", {} tokens in and {} out".format(*tokens)
+    used = _used(attempt.input_tokens, attempt.output_tokens)
     where = f"{attempt.model} at {attempt.upstream}"
     return f"attempt {attempt.number}: {where}: {how}{cause}, {attempt.total_ms:.0f} ms{used}"
+
+
+def _shadow(shadow: Shadow, found: Record) -> Iterator[str]:
+    if isinstance(shadow, ShadowAnswer):
+        yield _shadow_answer(shadow)
+        return
+    name = f"shadow policy {shadow.policy}"
+    if shadow.error:
+        yield f"{name}: could not decide this turn ({shadow.error})"
+        return
+    then, now = verdict(found.decision), shadow.verdict
+    parts = [f"{part} {getattr(then, part) or '-'} -> {getattr(now, part) or '-'}" for part in shadow.changed]
+    yield f"{name}: {', '.join(parts) or 'the same'}"
+    yield from (f"  {reason}" for reason in shadow.why)
+
+
+def _shadow_answer(answer: ShadowAnswer) -> str:
+    how = f"status {answer.status}" if answer.status else "no answer"
+    cause = f" ({answer.error})" if answer.error else ""
+    calls = f", calls {', '.join(answer.said.tools)}" if answer.said.tools else ""
+    finish = f", ended with {answer.said.finish}" if answer.said.finish else ""
+    where = f"{answer.model} at {answer.upstream}"
+    used = _used(answer.input_tokens, answer.output_tokens)
+    return f"shadow model {where}: {how}{cause}, {answer.total_ms:.0f} ms{used}{finish}{calls}"
+
+
+def _used(tokens_in: int | None, tokens_out: int | None) -> str:
+    return "" if tokens_in is None or tokens_out is None else f", {tokens_in} tokens in and {tokens_out} out"
 
 
 def _outcome(outcome: Outcome) -> str:

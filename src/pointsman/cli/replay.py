@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
-from pointsman.assembly import build_engine, build_policy, default_policy
+from pointsman.assembly import build_engine, default_policy, read_policy
 from pointsman.cli.config import JsonOption
 from pointsman.cli.decisions import opened
 from pointsman.cli.output import json_line
-from pointsman.config import load
 from pointsman.engine import Engine
-from pointsman.errors import ConfigError, PointsmanError
+from pointsman.errors import PointsmanError
 from pointsman.evaluation.replay import Replay, Replayed
 from pointsman.evaluation.replay_file import ReplayFile
 from pointsman.evaluation.replay_summary import Summary
 from pointsman.ledger import Record
-from pointsman.policy import Policy
-from pointsman.tiers import load_profile
 
-__all__ = ["read_policy", "register"]
+__all__ = ["register"]
 
 #: Turns between two updates of the progress bar: about ten a second.
 STEP: Final = 500
@@ -50,7 +45,7 @@ def replay(
     """
     if resume and out is None:
         raise PointsmanError("--resume goes on with a file", hint="name it with --out FILE")
-    engine = build_engine(read_policy(policy))
+    engine = build_engine(read_policy(policy, default_policy()))
     summary = Summary(engine.version)
     with opened(ledger, None) as store:
         records = _watched(store.records(), store.count())
@@ -62,38 +57,6 @@ def replay(
         typer.echo(json_line({"summary": summary.to_json()}))
         return
     typer.echo("\n".join(summary.lines()))
-
-
-def read_policy(file: Path) -> Policy:
-    """Return the policy of a configuration, or the default one with the tier profile in a file.
-
-    Raises:
-        ConfigError: the file cannot be read, or is wrong.
-    """
-    try:
-        text = file.read_text(encoding="utf-8")
-        keys = set(tomllib.loads(text))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read {file}: {getattr(error, 'strerror', None) or error}") from error
-    except tomllib.TOMLDecodeError:
-        keys = set()  # whichever it is, its reader says where the mistake is
-    if keys & {"name", "dimensions"}:
-        base = default_policy()
-        return Policy(profile=load_profile(text, str(file)), domains=base.domains, guidance=base.guidance)
-    return build_policy(load(file, _AnyKey()))
-
-
-class _AnyKey(Mapping[str, str]):
-    """The environment, in which no key is missing: a replay sends nothing anywhere."""
-
-    def __getitem__(self, name: str) -> str:
-        return os.environ.get(name, "unused")
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(os.environ)
-
-    def __len__(self) -> int:
-        return len(os.environ)
 
 
 def _turns(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pointsman.config.check import is_loopback
-from pointsman.config.load import Loaded, examine, find, load
+from pointsman.config.load import AnyKey, Loaded, examine, find, is_profile, load, read
 from pointsman.config.shapes import (
     CapabilitiesSpec,
     Config,
@@ -12,11 +12,13 @@ from pointsman.config.shapes import (
     HeadSpec,
     LedgerSpec,
     SessionsSpec,
+    ShadowSpec,
     TiersSpec,
     VerifySpec,
 )
 
 __all__ = [
+    "AnyKey",
     "CapabilitiesSpec",
     "Config",
     "DomainsSpec",
@@ -25,10 +27,13 @@ __all__ = [
     "LedgerSpec",
     "Loaded",
     "SessionsSpec",
+    "ShadowSpec",
     "TiersSpec",
     "VerifySpec",
     "examine",
     "find",
     "is_loopback",
+    "is_profile",
     "load",
+    "read",
 ]

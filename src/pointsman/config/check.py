@@ -34,6 +34,7 @@ def check(file: File, directory: Path) -> list[Problem]:
         *_domains(file),
         *_server(file),
         *_sessions(file),
+        *_shadow(file),
     ]
 
 
@@ -177,6 +178,12 @@ def _sessions(file: File) -> Iterator[Problem]:
         )
     elif urlsplit(sessions.url).password:
         yield Problem(("sessions", "url"), "the address must not carry a password", 'password = "${NAME}"')
+
+
+def _shadow(file: File) -> Iterator[Problem]:
+    model = file.shadow.model
+    if model is not None and model not in file.models:
+        yield _unknown(("shadow", "model"), "model", model, file.models)
 
 
 def _unknown(path: KeyPath, kind: str, name: str, known: Iterable[str]) -> Problem:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -17,9 +17,9 @@ from pointsman.config.convert import Converter, Problem
 from pointsman.config.places import KeyPath, key_places
 from pointsman.config.shapes import Config, File, Sections
 from pointsman.errors import ConfigError
-from pointsman.tiers import BUILTIN_PROFILES
+from pointsman.tiers import BUILTIN_PROFILES, load_profile
 
-__all__ = ["FILE_NAME", "Loaded", "examine", "find", "load", "read"]
+__all__ = ["FILE_NAME", "AnyKey", "Loaded", "examine", "find", "is_profile", "load", "read"]
 
 FILE_NAME: Final = "pointsman.toml"
 _SYNTAX_PLACE: Final = re.compile(r" \((?:at line (\d+), column \d+|at end of document)\)$")
@@ -32,6 +32,27 @@ class Loaded:
     config: Config | None
     errors: Sequence[ConfigError]
     file: File | None = None  # the configuration table by table, as it is written; None with errors
+
+
+class AnyKey(Mapping[str, str]):
+    """The environment, in which no key is missing: for a policy that decides and sends nothing anywhere."""
+
+    def __getitem__(self, name: str) -> str:
+        return os.environ.get(name, "unused")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(os.environ)
+
+    def __len__(self) -> int:
+        return len(os.environ)
+
+
+def is_profile(text: str) -> bool:
+    """Tell a tier profile from a configuration. What is no TOML is neither, and its reader says why."""
+    try:
+        return not tomllib.loads(text).keys().isdisjoint({"name", "dimensions"})
+    except tomllib.TOMLDecodeError:
+        return False
 
 
 def find(directory: Path | None = None, env: Mapping[str, str] = os.environ) -> Path | None:
@@ -69,7 +90,7 @@ def examine(file: Path, env: Mapping[str, str] = os.environ, *, text: str | None
     tables = converter.struct(raw, File, ())
     problems = converter.problems
     if tables is not None:
-        problems = check(tables, directory)
+        problems = [*check(tables, directory), *_shadow(tables.shadow.policy)]
     if tables is None or problems:
         return Loaded(None, _placed(problems, file, text))
     return Loaded(_linked(tables, file), [], tables)
@@ -87,6 +108,26 @@ def read(file: Path) -> str:
         raise ConfigError(f"cannot read {file}: {error.strerror}", hint="pointsman config init") from None
     except UnicodeDecodeError:
         raise ConfigError("not UTF-8", place=str(file)) from None
+
+
+def _shadow(file: Path | None) -> Iterator[Problem]:
+    """What is wrong with the file of a shadow policy, which may be a profile or a configuration."""
+    path = ("shadow", "policy")
+    if file is None:
+        return
+    try:
+        text = read(file)
+        if is_profile(text):
+            load_profile(text, str(file))
+        elif "shadow" in tomllib.loads(text):
+            yield Problem(path, f"{file} has a [shadow] of its own", "a policy on trial tries no other")
+        else:
+            for error in examine(file, AnyKey(), text=text).errors[:1]:
+                yield Problem(path, str(error), error.hint)
+    except ConfigError as error:
+        yield Problem(path, str(error), error.hint)
+    except tomllib.TOMLDecodeError as error:
+        yield Problem(path, str(_syntax_error(file, text, str(error))))
 
 
 def _linked(tables: File, file: Path) -> Config:

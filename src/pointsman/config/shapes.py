@@ -32,6 +32,7 @@ __all__ = [
     "Sections",
     "ServerTable",
     "SessionsSpec",
+    "ShadowSpec",
     "TiersSpec",
     "VerifySpec",
     "key_digest",
@@ -332,6 +333,32 @@ class SessionsSpec(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
 
 
+class ShadowSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """What is tried beside the answers: another policy, another model. No answer waits for it or changes."""
+
+    policy: Annotated[
+        Path | None,
+        Meta(description="Decide every turn under another policy too: a `pointsman.toml` or a tier profile."),
+    ] = None
+    model: Annotated[
+        str | None, Meta(description="Send requests to this model too, after they were answered.")
+    ] = None
+    share: Annotated[_Share, Meta(description="Share of sessions whose requests `model` gets.")] = (
+        0.05  # at the price of the model that serves: 5 % on top
+    )
+    seed: Annotated[int, Meta(description="Which sessions the share falls on.")] = 0
+    concurrent: Annotated[
+        _Count, Meta(description="Requests to `model` under way at once; others are left out.")
+    ] = 4
+    per_minute: Annotated[_Count, Meta(description="Requests to `model` begun in any minute.")] = 30
+    money_per_day: Annotated[
+        _Price | None,
+        Meta(
+            description="Send `model` nothing more once so much is spent in a day, in the prices' currency."
+        ),
+    ] = None
+
+
 class Sections(msgspec.Struct, frozen=True, kw_only=True):
     """The tables that are the same in the file and in the program."""
 
@@ -342,6 +369,7 @@ class Sections(msgspec.Struct, frozen=True, kw_only=True):
     capabilities: CapabilitiesSpec = field(default_factory=CapabilitiesSpec)
     ledger: LedgerSpec = field(default_factory=LedgerSpec)
     sessions: SessionsSpec = field(default_factory=SessionsSpec)
+    shadow: ShadowSpec = field(default_factory=ShadowSpec)
 
 
 class File(Sections, frozen=True, kw_only=True):

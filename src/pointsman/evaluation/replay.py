@@ -11,6 +11,7 @@ from enum import StrEnum
 
 import msgspec
 
+from pointsman.comparison import AsDecided, Verdict, changed, reasons, verdict
 from pointsman.decision import Decision
 from pointsman.engine import Engine, Memory
 from pointsman.errors import UnknownModel
@@ -18,7 +19,6 @@ from pointsman.evaluation.usage import HASHED, PRICED, Usage, answered, cost, us
 from pointsman.ledger import Attempt, Record
 from pointsman.policy import Policy
 from pointsman.runtime import drive
-from pointsman.types import Answer, Need, Stage, Tier
 
 __all__ = ["Cache", "Replay", "Replayed", "SessionState", "Side", "Source"]
 
@@ -41,14 +41,9 @@ class Cache(StrEnum):
     NONE = ""  # nothing was cached, or no usage is recorded
 
 
-class Side(msgspec.Struct, frozen=True):
-    """What one policy said about a turn."""
+class Side(Verdict, frozen=True):
+    """What one policy said about a turn, and what that costs."""
 
-    tier: Tier | None = None
-    model: str | None = None  # first of the chain
-    domains: str | None = None  # signature
-    rule: str | None = None  # of the domains' memory
-    guidance: str | None = None  # the classifier that fired
     cost: float | None = None  # of the answer; None where usage or price is lacking
 
 
@@ -96,7 +91,7 @@ class Replay:
         then = record.decision
         before = self.sessions.get(then.session, SessionState()) if then.session else SessionState()
         text, source = _words(record)
-        ask = _FromRecord(then)
+        ask = AsDecided(then)
         try:
             decided = drive(self.engine.again(then, before.memory, text), ask)
         except UnknownModel as error:
@@ -113,28 +108,13 @@ class Replay:
             session=then.session,
             arrived_at=then.arrived_at,
             source=source,
-            then=_side(then, paid),
-            now=_side(now, pays),
+            then=_side(verdict(then), paid),
+            now=_side(verdict(now), pays),
             unknown=sum(signal not in self._known for signal in then.signals),
             cache=cache,
             asks=ask.answered,
         )
         return _explained(line, then, now)
-
-
-class _FromRecord:
-    """Answers a decision's questions from what was recorded, and remembers how."""
-
-    def __init__(self, then: Decision) -> None:
-        self._tier = then.tier
-        self.answered = ""
-
-    def __call__(self, need: Need) -> Answer:
-        if need.kind == "verify_tier" and self._tier and self._tier.stage is Stage.VERIFIED:
-            self.answered = "record"
-            return Answer(self._tier.tier)
-        self.answered = self.answered or "no-model"
-        return Answer(error="no-model")
 
 
 def _words(record: Record) -> tuple[str | None, Source]:
@@ -177,56 +157,20 @@ def _cost(policy: Policy, model: str, used: Usage) -> float | None:
 
 def _explained(line: Replayed, then: Decision, now: Decision) -> Replayed:
     """The line with what changed and why."""
-    changed = _changed(line.then, line.now)
-    if not changed:
+    parts = changed(line.then, line.now)
+    if not parts:
         return line
     return msgspec.structs.replace(
         line,
-        changed=changed,
-        why=tuple(_why(then, now, changed)),
+        changed=parts,
+        why=tuple(reasons(then, now, parts)),
         gained=tuple(signal for signal in now.signals if signal not in then.signals),
         lost=tuple(signal for signal in then.signals if signal not in now.signals),
     )
 
 
-def _side(decision: Decision, cost: float | None) -> Side:
-    domains, guidance = decision.domains, decision.guidance
-    return Side(
-        tier=decision.tier.tier if decision.tier else None,
-        model=decision.chain[0] if decision.chain else None,
-        domains=domains.signature if domains else None,
-        rule=domains.rule if domains else None,
-        guidance=guidance.firing.classifier if guidance and guidance.firing else None,
-        cost=cost,
-    )
-
-
-def _changed(then: Side, now: Side) -> tuple[str, ...]:
-    """The parts on which the policies differ. Without a ladder a policy names no model to compare."""
-    parts = ("tier", "model", "domains", "guidance")
-    return tuple(
-        part
-        for part in parts
-        if getattr(then, part) != getattr(now, part) and not (part == "model" and now.model is None)
-    )
-
-
-def _why(then: Decision, now: Decision, changed: tuple[str, ...]) -> Iterator[str]:
-    """What this policy says that the recorded one did not, as far as it bears on what changed."""
-    if "tier" in changed and then.tier and now.tier and then.tier.score != now.tier.score:
-        yield f"score {now.tier.score:.3f}, then {then.tier.score:.3f}"
-    said = (*then.reasons, *(then.tier.reasons if then.tier else ()))
-    for reason in (*(now.tier.reasons if now.tier else ()), *now.reasons):
-        if reason not in said:
-            yield f"{reason.code}: {reason.detail}"
-    if "model" in changed and "tier" not in changed and now.chain:
-        tier = now.tier.tier if now.tier else now.model_asked
-        yield f'"{now.chain[0]}" is first for {tier}, then "{"".join(then.chain[:1])}"'
-    if "domains" in changed:
-        rules = (side.rule if side else "off" for side in (now.domains, then.domains))
-        yield "domains: rule {}, then {}".format(*rules)
-    if "guidance" in changed and not (now.guidance and now.guidance.firing):
-        yield "guidance: nothing fires now"
+def _side(said: Verdict, cost: float | None) -> Side:
+    return Side(said.tier, said.model, said.domains, said.rule, said.guidance, cost)
 
 
 def _refused(then: Decision, attempts: Iterable[Attempt], policy: Policy, why: str) -> Replayed:
@@ -238,7 +182,7 @@ def _refused(then: Decision, attempts: Iterable[Attempt], policy: Policy, why: s
         session=then.session,
         arrived_at=then.arrived_at,
         source=Source.NOTHING,
-        then=_side(then, spent),
+        then=_side(verdict(then), spent),
         now=Side(),
         refused=why,
     )

@@ -55,6 +55,7 @@ class Gateway:
         self.metrics.gauge(
             "ledger_lost", "Rows the ledger could not keep.", lambda: self.setup.runtime.ledger.lost
         )
+        self.metrics.results("shadow_decisions", "Turns decided under the shadow policy too.", self._shadowed)
         self._pages = Pages(self).app
 
     def replace(self, setup: Setup) -> None:
@@ -192,6 +193,9 @@ class Gateway:
                 param="model",
             )
         return speaking
+
+    def _shadowed(self) -> Mapping[str, float]:
+        return self.setup.shadow.counts if self.setup.shadow else {}
 
     async def _refuse(self, wire: Wire, error: CallerError, send: Send) -> None:
         message = f"{error.message}; {error.hint}" if error.hint else error.message

@@ -7,15 +7,17 @@ from functools import partial
 from pathlib import Path
 
 from pointsman.asking import Ask, ask_models, ask_nobody
-from pointsman.assembly import build_engine, build_policy, build_questions, build_runtime
+from pointsman.assembly import build_engine, build_policy, build_questions, build_runtime, build_shadow
 from pointsman.config import Config, GuidanceSpec, TiersSpec
 from pointsman.config.shapes import LedgerSpec, state_file
+from pointsman.engine import Engine
 from pointsman.errors import ConfigError
 from pointsman.gateway.setup import Setup
 from pointsman.gateway.upstream import Connections
 from pointsman.models.http import chat_models
 from pointsman.operating.router import answer_in_band
 from pointsman.runtime import Runtime
+from pointsman.shadow import ShadowPolicy
 from pointsman.types import Mode, ModelSpec
 from pointsman.upstreams import DEMO_URL, UpstreamSpec
 
@@ -30,6 +32,7 @@ class Builder:
         self._load = load
         self._file = file
         self._runtime: Runtime | None = None
+        self._shadow: ShadowPolicy | None = None
         self._connections = Connections()
 
     def __call__(self) -> Setup:
@@ -39,21 +42,41 @@ class Builder:
             ConfigError: the configuration is wrong; what is served already is untouched.
         """
         config = self._load()
+        on_trial = build_shadow(config)
         if self._runtime is None:
             self._runtime = build_runtime(config)
         else:
             policy = build_policy(config)
             self._runtime.replace(build_engine(policy), build_questions(policy))
         self._runtime.ask = build_ask(config, self._connections)
+        self._try_beside(self._runtime, on_trial)
         command = partial(_answer_command, config, self._file) if config.server.router_command else None
         return Setup(
-            self._runtime, config.models, config.upstreams, config.server, self._connections, command
+            self._runtime,
+            config.models,
+            config.upstreams,
+            config.server,
+            self._connections,
+            self._shadow,
+            command,
         )
 
     def close(self) -> None:
         """Write what waits and close the stores."""
+        if self._shadow is not None:
+            self._shadow.close()
         if self._runtime is not None:
             self._runtime.close()
+
+    def _try_beside(self, runtime: Runtime, engine: Engine | None) -> None:
+        """Decide turns under another policy too, in place of the one tried before."""
+        if self._shadow is not None and engine is not None:
+            self._shadow.engine = engine
+            return
+        before, self._shadow = self._shadow, ShadowPolicy(engine, runtime.ledger) if engine else None
+        runtime.observe = self._shadow
+        if before is not None:
+            before.close()
 
 
 def build_ask(config: Config, connections: Connections) -> Ask:

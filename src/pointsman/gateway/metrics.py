@@ -7,7 +7,7 @@ cached child of a ``prometheus_client`` counter 0.6, and every request makes sev
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import accumulate
 from typing import Final, NamedTuple
 
@@ -68,6 +68,7 @@ class Metrics(Collector):
         self._first_byte: dict[str, _Histogram] = {}
         self._counts: dict[tuple[str, ...], float] = {("disconnects",): 0}
         self._gauges: dict[str, tuple[str, Callable[[], float]]] = {}
+        self._results: dict[str, tuple[str, Callable[[], Mapping[str, float]]]] = {}
         self._registry = CollectorRegistry()
         self._registry.register(self)
 
@@ -78,6 +79,10 @@ class Metrics(Collector):
     def gauge(self, name: str, help_text: str, read: Callable[[], float]) -> None:
         """Add a gauge that is read when somebody looks."""
         self._gauges[name] = help_text, read
+
+    def results(self, name: str, help_text: str, read: Callable[[], Mapping[str, float]]) -> None:
+        """Add a counter by result that somebody else counts; it is read when somebody looks."""
+        self._results[name] = help_text, read
 
     def decision(self, decision: Decision) -> None:
         """Count a decision."""
@@ -116,6 +121,11 @@ class Metrics(Collector):
             yield family
         for name, (text, read) in self._gauges.items():
             yield GaugeMetricFamily(f"pointsman_{name}", text, value=read())
+        for name, (text, counts) in self._results.items():
+            family = CounterMetricFamily(f"pointsman_{name}", text, labels=("result",))
+            for result, count in counts().items():
+                family.add_metric((result,), count)
+            yield family
         overhead = HistogramMetricFamily(
             "pointsman_overhead_seconds", "From arrival of a request to its first attempt."
         )

@@ -94,8 +94,8 @@ class Pages:
         found = ledger.get(wanted)
         if found is None:
             return _not_found(request, "there is no decision with this id")
-        attempts, outcomes = ledger.attempts(wanted), ledger.outcomes(wanted)
-        return _json({"decision": found, "attempts": attempts, "outcomes": outcomes})
+        belonging = {name: getattr(ledger, name)(wanted) for name in ("attempts", "outcomes", "shadows")}
+        return _json({"decision": found, **belonging})
 
     async def _outcome(self, request: Request) -> Response:
         body = await request.body()

@@ -10,6 +10,7 @@ import msgspec
 from pointsman.decision import Decision
 from pointsman.gateway.upstream import Connections
 from pointsman.ledger.port import Ledger
+from pointsman.shadow import ShadowPolicy
 from pointsman.types import ModelSpec, Turn
 from pointsman.upstreams import ServerSpec, UpstreamSpec
 
@@ -44,4 +45,5 @@ class Setup(msgspec.Struct, frozen=True):
     upstreams: Mapping[str, UpstreamSpec]
     server: ServerSpec = ServerSpec()
     connections: Connections = msgspec.field(default_factory=Connections)
+    shadow: ShadowPolicy | None = None  # another policy, decided beside the runtime's
     command: RouterCommand | None = None  # None: "/router" is a message like any other

@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from pointsman.ledger.memory import MemoryLedger
-from pointsman.ledger.port import Attempt, Entry, Ledger, Outcome, PromptText, Record
+from pointsman.ledger.port import (
+    Attempt,
+    Entry,
+    Ledger,
+    Outcome,
+    PromptText,
+    Record,
+    Said,
+    Shadow,
+    ShadowAnswer,
+    ShadowDecision,
+)
 from pointsman.ledger.retention import Retention
 from pointsman.ledger.sqlite import SqliteLedger
 
@@ -16,5 +27,9 @@ __all__ = [
     "PromptText",
     "Record",
     "Retention",
+    "Said",
+    "Shadow",
+    "ShadowAnswer",
+    "ShadowDecision",
     "SqliteLedger",
 ]

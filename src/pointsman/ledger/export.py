@@ -40,7 +40,13 @@ _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 def record(ledger: Ledger, decision: Decision) -> Record:
     """Return a decision with what belongs to it."""
     wanted = decision.id
-    return Record(decision, ledger.attempts(wanted), ledger.outcomes(wanted), ledger.text(wanted))
+    return Record(
+        decision,
+        ledger.attempts(wanted),
+        ledger.outcomes(wanted),
+        ledger.text(wanted),
+        ledger.shadows(wanted),
+    )
 
 
 def export(found: Iterable[Record], format: Format) -> Iterator[str]:  # noqa: A002 - what it is

@@ -9,7 +9,16 @@ from itertools import islice
 from typing import Final
 
 from pointsman.decision import Decision, TextMode
-from pointsman.ledger.port import Attempt, Entry, Outcome, PromptText, Record
+from pointsman.ledger.port import (
+    Attempt,
+    Entry,
+    Outcome,
+    PromptText,
+    Record,
+    Shadow,
+    ShadowAnswer,
+    ShadowDecision,
+)
 from pointsman.ledger.redact import kept_text
 
 __all__ = ["MemoryLedger"]
@@ -20,6 +29,7 @@ class _Record:
     decision: Decision | None = None
     attempts: list[Attempt] = field(default_factory=list)
     outcomes: list[Outcome] = field(default_factory=list)
+    shadows: list[Shadow] = field(default_factory=list)
     text: str | None = None
 
 
@@ -48,6 +58,8 @@ class MemoryLedger:
                     record.attempts.append(entry)
                 case Outcome():
                     record.outcomes.append(entry)
+                case ShadowDecision() | ShadowAnswer():
+                    record.shadows.append(entry)
                 case PromptText():
                     record.text = kept_text(entry.text, self._mode)
 
@@ -63,6 +75,10 @@ class MemoryLedger:
     def outcomes(self, decision_id: str, /) -> tuple[Outcome, ...]:
         """Return a decision's outcomes in order of arrival."""
         return tuple(self._records.get(decision_id, _Record()).outcomes)
+
+    def shadows(self, decision_id: str, /) -> tuple[Shadow, ...]:
+        """Return what was said beside a decision, in order of arrival."""
+        return tuple(self._records.get(decision_id, _Record()).shadows)
 
     def text(self, decision_id: str, /) -> str | None:
         """Return what was kept of a decision's text."""
@@ -84,7 +100,13 @@ class MemoryLedger:
         """Yield decisions with all that belongs to them, the oldest first; of one session when named."""
         for decision in self.decisions(limit=limit, session=session, newest_first=False):
             wanted = decision.id
-            yield Record(decision, self.attempts(wanted), self.outcomes(wanted), self.text(wanted))
+            yield Record(
+                decision,
+                self.attempts(wanted),
+                self.outcomes(wanted),
+                self.text(wanted),
+                self.shadows(wanted),
+            )
 
     def count(self) -> int:
         """Return how many decisions there are."""

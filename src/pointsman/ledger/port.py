@@ -7,9 +7,22 @@ from typing import Final, Protocol
 
 import msgspec
 
+from pointsman.comparison import Verdict
 from pointsman.decision import Decision
 
-__all__ = ["MAX_TEXT", "Attempt", "Entry", "Ledger", "Outcome", "PromptText", "Record"]
+__all__ = [
+    "MAX_TEXT",
+    "Attempt",
+    "Entry",
+    "Ledger",
+    "Outcome",
+    "PromptText",
+    "Record",
+    "Said",
+    "Shadow",
+    "ShadowAnswer",
+    "ShadowDecision",
+]
 
 #: Characters of a prompt that are kept at most. A person's words are shorter in all but pasted files, and
 #: a full queue of ten thousand such texts still fits into memory.
@@ -51,7 +64,47 @@ class PromptText(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     text: str  # cut to ``MAX_TEXT`` characters when kept
 
 
-Entry = Decision | Attempt | Outcome | PromptText
+class ShadowDecision(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="kind", tag="policy"):
+    """What another policy would have decided."""
+
+    decision: str  # id of the one that served
+    at: float  # seconds since the epoch
+    policy: str  # version hash of the other policy
+    verdict: Verdict = Verdict()
+    changed: tuple[str, ...] = ()  # of "tier", "model", "domains", "guidance"
+    why: tuple[str, ...] = ()
+    asks: str = ""  # how its question was answered: "record", "no-model"; empty: it asked nothing
+    error: str = ""  # class of the error for which it decided nothing
+    elapsed_us: float = 0.0
+
+
+class Said(msgspec.Struct, frozen=True, gc=False):
+    """What an answer amounts to, without its words."""
+
+    finish: str = ""  # why it ended, in its format's terms; empty: it did not say
+    tools: tuple[str, ...] = ()  # names of the tools it calls, in order
+
+
+class ShadowAnswer(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="kind", tag="model"):
+    """What another model made of the same request. Its answer went to nobody."""
+
+    decision: str  # id
+    at: float  # seconds since the epoch
+    model: str  # configured name
+    upstream: str
+    status: int = 0  # HTTP status; 0 when none arrived
+    error: str = ""  # class of failure, as of an attempt; "cancelled" when the gateway ended first
+    first_byte_ms: float | None = None
+    total_ms: float = 0.0
+    input_tokens: int | None = None  # as the upstream reported them
+    cached_tokens: int | None = None
+    output_tokens: int | None = None
+    said: Said = Said()
+    beside: Said | None = None  # what the caller's answer amounts to; None when it was too long to look at
+
+
+Shadow = ShadowDecision | ShadowAnswer
+Entry = Decision | Attempt | Outcome | PromptText | Shadow
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -61,6 +114,7 @@ class Record(msgspec.Struct, frozen=True):
     attempts: tuple[Attempt, ...]
     outcomes: tuple[Outcome, ...]
     text: str | None
+    shadows: tuple[Shadow, ...] = ()
 
 
 class Ledger(Protocol):
@@ -89,6 +143,10 @@ class Ledger(Protocol):
 
     def outcomes(self, decision_id: str, /) -> tuple[Outcome, ...]:
         """Return a decision's outcomes in order of arrival."""
+        ...
+
+    def shadows(self, decision_id: str, /) -> tuple[Shadow, ...]:
+        """Return what other policies and models said beside a decision, in order of arrival."""
         ...
 
     def text(self, decision_id: str, /) -> str | None:

@@ -23,7 +23,7 @@ _FORGET: Final = (
 #: What belongs to a decision that was lost, or never was.
 _FORGET_ORPHANS: Final = tuple(
     f"DELETE FROM {table} WHERE at <= ? AND NOT EXISTS (SELECT 1 FROM decisions WHERE id = {table}.decision)"  # noqa: S608 - table names are the ones below
-    for table in ("attempts", "outcomes", "texts")
+    for table in ("attempts", "outcomes", "texts", "shadows")
 )
 
 

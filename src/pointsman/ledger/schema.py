@@ -36,4 +36,15 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
             DELETE FROM texts WHERE decision = old.id;
         END""",
     ),
+    (
+        "CREATE TABLE shadows (decision TEXT NOT NULL, at REAL, body BLOB NOT NULL)",
+        "CREATE INDEX shadows_of ON shadows (decision)",
+        "DROP TRIGGER forget",
+        """CREATE TRIGGER forget AFTER DELETE ON decisions BEGIN
+            DELETE FROM attempts WHERE decision = old.id;
+            DELETE FROM outcomes WHERE decision = old.id;
+            DELETE FROM texts WHERE decision = old.id;
+            DELETE FROM shadows WHERE decision = old.id;
+        END""",
+    ),
 )

@@ -18,7 +18,17 @@ import msgspec
 from pointsman.background import BatchWriter
 from pointsman.decision import Decision, TextMode
 from pointsman.errors import StoreUnavailable
-from pointsman.ledger.port import MAX_TEXT, Attempt, Entry, Outcome, PromptText, Record
+from pointsman.ledger.port import (
+    MAX_TEXT,
+    Attempt,
+    Entry,
+    Outcome,
+    PromptText,
+    Record,
+    Shadow,
+    ShadowAnswer,
+    ShadowDecision,
+)
 from pointsman.ledger.redact import LONGEST, kept_text
 from pointsman.ledger.retention import Retention
 from pointsman.ledger.schema import APPLICATION, MIGRATIONS
@@ -36,12 +46,17 @@ _encode: Final = msgspec.json.Encoder().encode
 _decision: Final = msgspec.json.Decoder(Decision).decode
 _attempt: Final = msgspec.json.Decoder(Attempt).decode
 _outcome: Final = msgspec.json.Decoder(Outcome).decode
+_shadow: Final = msgspec.json.Decoder(Shadow).decode
+
+_INSERT_SHADOW: Final = "INSERT INTO shadows (decision, at, body) VALUES (?, ?, ?)"
 
 _INSERT: Final[dict[type, str]] = {
     Decision: "INSERT INTO decisions (id, session, arrived_at, body) VALUES (?, ?, ?, ?) ON CONFLICT (id) "
     "DO UPDATE SET session = excluded.session, arrived_at = excluded.arrived_at, body = excluded.body",
     Attempt: "INSERT INTO attempts (decision, number, at, body) VALUES (?, ?, ?, ?)",
     Outcome: "INSERT INTO outcomes (decision, at, body) VALUES (?, ?, ?)",
+    ShadowDecision: _INSERT_SHADOW,
+    ShadowAnswer: _INSERT_SHADOW,
     PromptText: "INSERT OR REPLACE INTO texts (decision, at, text) VALUES (?, ?, ?)",
 }
 
@@ -69,6 +84,9 @@ _ATTEMPTS_OF: Final = (
 )
 _OUTCOMES_OF: Final = (
     "SELECT decision, body FROM outcomes WHERE decision IN (SELECT value FROM json_each(?)) ORDER BY rowid"
+)
+_SHADOWS_OF: Final = (
+    "SELECT decision, body FROM shadows WHERE decision IN (SELECT value FROM json_each(?)) ORDER BY rowid"
 )
 _TEXTS_OF: Final = "SELECT decision, text FROM texts WHERE decision IN (SELECT value FROM json_each(?))"
 
@@ -141,6 +159,11 @@ class SqliteLedger:
         query = "SELECT body FROM outcomes WHERE decision = ? ORDER BY rowid"
         return tuple(_outcome(body) for (body,) in self._read(query, decision_id))
 
+    def shadows(self, decision_id: str, /) -> tuple[Shadow, ...]:
+        """Return what was said beside a decision, in order of arrival."""
+        query = "SELECT body FROM shadows WHERE decision = ? ORDER BY rowid"
+        return tuple(_shadow(body) for (body,) in self._read(query, decision_id))
+
     def text(self, decision_id: str, /) -> str | None:
         """Return what was kept of a decision's text."""
         rows = self._read("SELECT text FROM texts WHERE decision = ?", decision_id)
@@ -186,10 +209,17 @@ class SqliteLedger:
         ids = _encode([decision.id for decision in page]).decode()
         attempts = _grouped(self._read(_ATTEMPTS_OF, ids), _attempt)
         outcomes = _grouped(self._read(_OUTCOMES_OF, ids), _outcome)
+        shadows = _grouped(self._read(_SHADOWS_OF, ids), _shadow)
         texts = dict(self._read(_TEXTS_OF, ids))
         for decision in page:
             wanted = decision.id
-            yield Record(decision, tuple(attempts[wanted]), tuple(outcomes[wanted]), texts.get(wanted))
+            yield Record(
+                decision,
+                tuple(attempts[wanted]),
+                tuple(outcomes[wanted]),
+                texts.get(wanted),
+                tuple(shadows[wanted]),
+            )
 
     def _read(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         self._writer.flush()
@@ -220,7 +250,7 @@ class SqliteLedger:
                 return entry.id, entry.session, entry.arrived_at, _encode(entry)
             case Attempt():
                 return entry.decision, entry.number, entry.started_at, _encode(entry)
-            case Outcome():
+            case Outcome() | ShadowDecision() | ShadowAnswer():
                 return entry.decision, entry.at, _encode(entry)
             case PromptText():
                 return entry.decision, self._clock(), kept_text(entry.text, self._mode)

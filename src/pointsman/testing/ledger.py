@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from pointsman.comparison import Verdict
 from pointsman.decision import Addition, Decision
 from pointsman.guidance import Arm, GuidanceDecision
-from pointsman.ledger import Attempt, Ledger, Outcome, PromptText
+from pointsman.ledger import Attempt, Ledger, Outcome, PromptText, Said, ShadowAnswer, ShadowDecision
 from pointsman.tiers import TierDecision
 from pointsman.types import Mode, Reason, Stage, Tier, WireFormat
 
@@ -74,7 +75,7 @@ def ledger_checks() -> Iterator[Callable[[Ledger], None]]:
 
 def _nothing_is_there_at_first(ledger: Ledger) -> None:
     assert ledger.get("d") is None
-    assert (ledger.attempts("d"), ledger.outcomes("d")) == ((), ())
+    assert (ledger.attempts("d"), ledger.outcomes("d"), ledger.shadows("d")) == ((), (), ())
     assert ledger.text("d") is None
     assert list(ledger.decisions()) == []
     assert list(ledger.records()) == []
@@ -86,12 +87,24 @@ def _everything_comes_back_as_it_was(ledger: Ledger) -> None:
     decision = a_decision("d")
     tries = (an_attempt("d", 1), an_attempt("d", 2))
     said = (Outcome(decision="d", score=0.5, label="meh"), Outcome(decision="d", score=1.0, at=2.0))
-    for entry in (decision, tries[1], tries[0], *said, an_attempt("other")):
+    beside = (
+        ShadowDecision(
+            decision="d",
+            at=1.0,
+            policy="p2",
+            verdict=Verdict(tier=Tier.MEDIUM),
+            changed=("tier",),
+            why=("less",),
+        ),
+        ShadowAnswer(decision="d", at=2.0, model="small", upstream="main", said=Said("stop", ("edit",))),
+    )
+    for entry in (decision, tries[1], tries[0], *said, *beside, an_attempt("other")):
         ledger.append(entry)
     ledger.flush()
     assert ledger.get("d") == decision
     assert ledger.attempts("d") == tries
     assert ledger.outcomes("d") == said
+    assert ledger.shadows("d") == beside
     assert ledger.get("other") is None
     assert ledger.lost == 0
 
@@ -135,12 +148,14 @@ def _records_hold_what_belongs_together(ledger: Ledger) -> None:
         ledger.append(an_attempt(decision_id, 2))
         ledger.append(an_attempt(decision_id, 1))
         ledger.append(Outcome(decision=decision_id, label="last"))
+        ledger.append(ShadowDecision(decision=decision_id, at=float(number), policy="p2"))
     found = list(ledger.records())
     assert [record.decision.id for record in found] == ids
     for record in found:
         wanted = record.decision.id
         assert record.attempts == ledger.attempts(wanted)
         assert record.outcomes == ledger.outcomes(wanted)
+        assert record.shadows == ledger.shadows(wanted) != ()
         assert record.text is None
     assert [record.decision.id for record in ledger.records(limit=2, session="s1")] == ["d001", "d003"]
     assert ledger.count() == len(ids)
