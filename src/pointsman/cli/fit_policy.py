@@ -13,8 +13,7 @@ import typer
 
 from pointsman.assembly import build_policy, read_profile
 from pointsman.cli.output import FAILED, needs_extra, print_json
-from pointsman.cli.replay import read_policy
-from pointsman.config import Config, load
+from pointsman.config import AnyKey, Config, load
 from pointsman.config.edit import write_file
 from pointsman.engine import ANSWER
 from pointsman.errors import ConfigError, PointsmanError
@@ -206,7 +205,7 @@ def _write(out: Path, text: str) -> None:
     before = out.read_bytes() if out.exists() else None
     write_file(out, text)
     try:
-        read_policy(out)
+        build_policy(load(out, AnyKey()))
     except ConfigError as error:
         if before is None:
             out.unlink()
