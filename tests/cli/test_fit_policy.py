@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from evaluation.outcomes import made_up
+from pointsman.assembly import default_policy, read_policy
 from pointsman.cli import app
-from pointsman.cli.replay import read_policy
 from pointsman.errors import PointsmanError
 from pointsman.evaluation.fit import fit_tiers
 
@@ -74,7 +74,7 @@ def test_a_policy_of_a_head_keeps_quality_for_less_and_can_be_read(data: Path, h
     assert report["cost"]["value"] < 0.8 * report["cost_of_best"]
     assert report["over_mixing"]["low"] > 0
     assert sum(report["shares"].values()) == pytest.approx(1)
-    policy = read_policy(data.parent / "policy.toml")
+    policy = read_policy(data.parent / "policy.toml", default_policy())
     assert policy.head is not None
     assert (
         policy.head.boundaries[0]
@@ -86,7 +86,7 @@ def test_a_policy_of_a_head_keeps_quality_for_less_and_can_be_read(data: Path, h
 
 def test_boundaries_of_the_rules(data: Path) -> None:
     found = said(data, "--budget", "5", "--profile", "seed", *PRICES)
-    policy = read_policy(data.parent / "policy.toml")
+    policy = read_policy(data.parent / "policy.toml", default_policy())
     assert policy.profile.name == "seed"
     assert policy.profile.boundaries[0] == pytest.approx(float(found["boundaries"][0]), abs=1e-6)
     text = (data.parent / "policy.toml").read_text()
@@ -142,7 +142,7 @@ def test_a_configuration_keeps_everything_else(data: Path, head: Path) -> None:
     tiers = tomllib.loads(text)["tiers"]
     named = {key: tiers[key] for key in ("simple", "medium", "complex", "reasoning")}
     assert named == {"simple": "small", "medium": "small", "complex": "large", "reasoning": "large"}
-    policy = read_policy(data.parent / "policy.toml")
+    policy = read_policy(data.parent / "policy.toml", default_policy())
     assert set(policy.models) == {"small", "large"}
 
 
