@@ -12,7 +12,7 @@ from pointsman.cli.output import FAILED, print_json, read_lines
 from pointsman.domains import DomainSet, DomainTracker, default_domains, parse_domains
 from pointsman.domains.lint import Severity, check_domains
 from pointsman.errors import PointsmanError
-from pointsman.evaluation.domains import LabelledTurn, Report, evaluate
+from pointsman.evaluation.domains import LabelledTurn, Report, Spread, evaluate
 from pointsman.models.encoders import load_encoder
 from pointsman.scanning import open_scanner
 
@@ -43,13 +43,7 @@ def evaluate_file(
 
     A line has dialogue_id, turn, text and domain, and may have speaker (only "user" is read) and switch.
     """
-    known = load_domains(domains)
-    turns = list(_turns(file))
-    unknown = sorted({turn.domain for turn in turns if turn.domain not in known and turn.speaker == "user"})
-    if unknown:
-        typer.echo(f"pointsman: no such domain: {', '.join(unknown)}; their turns count as wrong", err=True)
-    scanner = open_scanner(known.signals())
-    reports = evaluate(turns, DomainTracker(known, scanner.table, load_encoder(encoder)), scanner)
+    reports = reports_on(file, load_domains(domains), encoder)
     if as_json:
         print_json(reports)
         return
@@ -79,6 +73,17 @@ def check_file(
         typer.echo(f"{len(known.domains)} domains, {len(findings)} findings")
     if any(finding.severity is Severity.ERROR for finding in findings):
         raise typer.Exit(FAILED)
+
+
+def reports_on(file: Path, known: DomainSet, encoder: str, *, spread: Spread | None = None) -> list[Report]:
+    """Measure every strategy on a file; names of domains that the set does not have are told."""
+    turns = _turns(file)
+    unknown = sorted({turn.domain for turn in turns if turn.domain not in known and turn.speaker == "user"})
+    if unknown:
+        typer.echo(f"pointsman: no such domain: {', '.join(unknown)}; their turns count as wrong", err=True)
+    scanner = open_scanner(known.signals())
+    tracker = DomainTracker(known, scanner.table, load_encoder(encoder))
+    return evaluate(turns, tracker, scanner, spread=spread)
 
 
 def load_domains(file: Path | None) -> DomainSet:
@@ -115,15 +120,24 @@ _COLUMNS: Final = (
 
 def table_lines(reports: list[Report]) -> list[str]:
     """The reports as aligned text."""
+    cells = [[_cell(report, field) for _, field in _COLUMNS] for report in reports]
+    rows = [[heading for heading, _ in _COLUMNS], *cells]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     width = max(len(report.strategy) for report in reports)
-    lines = ["  ".join([" " * width, *(heading for heading, _ in _COLUMNS)])]
-    for report in reports:
-        cells = (_cell(field, getattr(report, field)).rjust(len(heading)) for heading, field in _COLUMNS)
-        lines.append("  ".join([report.strategy.ljust(width), *cells]))
+    names = ["", *(report.strategy for report in reports)]
+    lines = [
+        "  ".join([name.ljust(width), *(cell.rjust(each) for cell, each in zip(row, widths, strict=True))])
+        for name, row in zip(names, rows, strict=True)
+    ]
     return [*lines, f"{reports[0].turns} user turns"]
 
 
-def _cell(field: str, value: float | None) -> str:
+def _cell(report: Report, field: str) -> str:
+    value = getattr(report, field)
     if value is None:
         return "–"
-    return f"{value:.3f}" if field == "delay" else f"{value:.2%}"
+    shown = "{:.3f}" if field == "delay" else "{:.2%}"
+    low, high = report.intervals.get(field, (None, None))
+    return shown.format(value) + (
+        f" ({shown.format(low)} .. {shown.format(high)})" if low is not None else ""
+    )

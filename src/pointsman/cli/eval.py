@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from pointsman.cli.eval_parts import capabilities, domains, guidance
 from pointsman.cli.output import needs_extra, print_json
 from pointsman.errors import PointsmanError
 from pointsman.evaluation.datasets import read_outcomes
@@ -20,11 +21,6 @@ evaluate = typer.Typer(no_args_is_help=True, help="Measure rankings and classifi
 def register(app: typer.Typer) -> None:
     """Add the command group."""
     app.add_typer(evaluate, name="eval")
-
-
-@evaluate.callback()
-def _group() -> None:
-    """Keep the commands of this group apart from the group itself."""
 
 
 @evaluate.command()
@@ -90,3 +86,7 @@ def _ratio(weak: float | None, strong: float | None) -> float | None:
     if strong <= weak:
         raise PointsmanError("the strong model is not dearer than the weak one: nothing to save")
     return weak / strong
+
+
+for part in (domains, capabilities, guidance):
+    evaluate.command()(part)

@@ -14,7 +14,7 @@ from pointsman.errors import CallerError, MalformedRequest
 from pointsman.evaluation.guidance import Replayed, Row, Run, Summary, replay
 from pointsman.guidance import GuidancePolicy, Guide, Mode
 
-__all__ = ["register"]
+__all__ = ["read_run", "register", "table_lines"]
 
 _decode: Final = msgspec.json.Decoder(Run).decode
 
@@ -48,7 +48,7 @@ def watch(
     failed = False
     for number, raw in read_lines(file):
         try:
-            run = _read(raw)
+            run = read_run(raw)
             replayed = replay(run, guide)
         except CallerError as error:
             failed = True
@@ -64,7 +64,12 @@ def watch(
         raise typer.Exit(FAILED)
 
 
-def _read(raw: bytes) -> Run:
+def read_run(raw: bytes) -> Run:
+    """One line of recorded runs.
+
+    Raises:
+        MalformedRequest: it is no run.
+    """
     try:
         return _decode(raw)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
@@ -104,9 +109,9 @@ def table_lines(rows: Iterable[Row]) -> list[str]:
         block = f"{row.source or 'no source'}, {_OUTCOMES[row.success]}: {row.runs} runs"
         if block != heading:
             heading = block
-            lines += ["", heading, f"  {'rule':32}{'fired':>14}{'first call':>12}{'streak goes on':>18}"]
-        fired = f"{row.fired} ({row.share:.1%})"
+            lines += ["", heading, f"  {'rule':32}{'fired':>30}{'first call':>12}{'streak goes on':>18}"]
+        fired = f"{row.fired} ({row.share:.1%}, {row.low:.1%} .. {row.high:.1%})"
         first = "–" if row.first is None else f"{row.first:g}"
         goes_on = f"{row.continued} of {row.followed}" if row.followed else "–"
-        lines.append(f"  {row.rule:32}{fired:>14}{first:>12}{goes_on:>18}")
+        lines.append(f"  {row.rule:32}{fired:>30}{first:>12}{goes_on:>18}")
     return lines[1:]

@@ -12,7 +12,14 @@ from pointsman.capabilities.calibration import Observation, fit, observe
 from pointsman.errors import ConfigError
 from pointsman.types import Encoder
 
-__all__ = ["CalibrationReport", "FittedCalibration", "LabelledTask", "fit_capabilities", "read_tasks"]
+__all__ = [
+    "CalibrationReport",
+    "FittedCalibration",
+    "LabelledTask",
+    "fit_capabilities",
+    "read_tasks",
+    "report_selection",
+]
 
 #: Parts the tasks are divided into; each is measured with a calibration fitted on the others.
 FOLDS: Final = 5
@@ -89,8 +96,8 @@ def fit_capabilities(
     before = [own.probabilities(each, names) for each in scores]
     return FittedCalibration(
         calibration=_fit(scores, needs, own, names, registry.version),
-        before=_report(before, needs, limit),
-        after=_report(_cross_fitted(scores, needs, own, names), needs, limit),
+        before=report_selection(before, needs, limit),
+        after=report_selection(_cross_fitted(scores, needs, own, names), needs, limit),
     )
 
 
@@ -124,7 +131,10 @@ def _cross_fitted(
     return found
 
 
-def _report(probabilities: Sequence[Sequence[float]], needs: Needs, threshold: float) -> CalibrationReport:
+def report_selection(
+    probabilities: Sequence[Sequence[float]], needs: Needs, threshold: float
+) -> CalibrationReport:
+    """What is selected at a threshold, against what each task needs (places in the registry)."""
     selected = [
         frozenset(at for at, probability in enumerate(line) if probability >= threshold)
         for line in probabilities

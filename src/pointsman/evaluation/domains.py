@@ -18,7 +18,7 @@ from pointsman.domains.values import Compound, Part
 from pointsman.evidence import Scanner
 from pointsman.types import Evidence
 
-__all__ = ["STRATEGIES", "LabelledTurn", "Report", "evaluate"]
+__all__ = ["STRATEGIES", "LabelledTurn", "Report", "Spread", "evaluate"]
 
 
 class LabelledTurn(msgspec.Struct, frozen=True):
@@ -43,19 +43,29 @@ class Report(msgspec.Struct, frozen=True):
     delay: float | None  # turns until a switch is followed, mean over the switches that are followed
     missed: float | None  # share of switches never followed before the next one
     coverage: float | None  # share of turns with a domain that is not small talk
+    intervals: dict[str, tuple[float, float]] = {}  # 95 %, by field, over dialogues, where asked for
 
 
 #: Decides one dialogue: evidence of its turns in, a primary domain per turn out.
 Strategy = Callable[[DomainTracker, Sequence[Evidence]], list[str]]
 
+#: Sum and count of one field in every dialogue; their ratio over all dialogues is the figure reported.
+Parts = Sequence[tuple[float, int]]
 
-def evaluate(turns: Iterable[LabelledTurn], tracker: DomainTracker, scanner: Scanner) -> list[Report]:
+#: Bounds of such a ratio.
+Spread = Callable[[Parts], tuple[float, float]]
+
+
+def evaluate(
+    turns: Iterable[LabelledTurn], tracker: DomainTracker, scanner: Scanner, *, spread: Spread | None = None
+) -> list[Report]:
     """Run every strategy over the dialogues of a file.
 
     Args:
         turns: in order within each dialogue.
         tracker: decides; its domain set must use the file's domain names.
         scanner: over a table that holds the tracker's signals.
+        spread: gives the interval of a figure; without it the reports have none.
     """
     grouped: dict[str, list[LabelledTurn]] = {}
     for turn in turns:
@@ -64,7 +74,7 @@ def evaluate(turns: Iterable[LabelledTurn], tracker: DomainTracker, scanner: Sca
     dialogues = list(grouped.values())
     evidence = [[scanner.scan(turn.text) for turn in dialogue] for dialogue in dialogues]
     return [
-        _report(name, dialogues, [strategy(tracker, scans) for scans in evidence], tracker.domains)
+        _report(name, dialogues, [strategy(tracker, scans) for scans in evidence], tracker.domains, spread)
         for name, strategy in STRATEGIES.items()
     ]
 
@@ -133,21 +143,49 @@ def _report(
     dialogues: Sequence[Sequence[LabelledTurn]],
     labels: Sequence[Sequence[str]],
     domains: DomainSet,
+    spread: Spread | None,
 ) -> Report:
-    pairs = [list(zip(turns, found, strict=True)) for turns, found in zip(dialogues, labels, strict=True)]
-    flat = [pair for dialogue in pairs for pair in dialogue]
-    delays = [delay for dialogue in pairs for delay in _delays(dialogue)]
-    followed = [delay for delay in delays if delay is not None]
+    found = [
+        _tallies(list(zip(turns, given, strict=True)), domains.null)
+        for turns, given in zip(dialogues, labels, strict=True)
+    ]
+    parts = {field: [tallies[field] for tallies in found] for field in _FIELDS}
+    counted = {field: _ratio(part) for field, part in parts.items()}
     return Report(
         strategy=name,
-        turns=len(flat),
-        accuracy=_share(label == turn.domain for turn, label in flat),
-        switch_accuracy=_share(label == turn.domain for turn, label in flat if turn.switch),
-        changes=_share(change for dialogue in pairs for change in _changes(dialogue)),
-        delay=sum(followed) / len(followed) if followed else None,
-        missed=_share(delay is None for delay in delays),
-        coverage=_share(label != domains.null for _, label in flat),
+        turns=sum(map(len, dialogues)),
+        **counted,
+        intervals={
+            field: spread(part) for field, part in parts.items() if spread and counted[field] is not None
+        },
     )
+
+
+_FIELDS: Final = ("accuracy", "switch_accuracy", "changes", "delay", "missed", "coverage")
+
+
+def _tallies(dialogue: Sequence[tuple[LabelledTurn, str]], null: str) -> dict[str, tuple[float, int]]:
+    """Sum and count of every field in one dialogue."""
+    delays = list(_delays(dialogue))
+    followed = [delay for delay in delays if delay is not None]
+    return {
+        "accuracy": _tally(label == turn.domain for turn, label in dialogue),
+        "switch_accuracy": _tally(label == turn.domain for turn, label in dialogue if turn.switch),
+        "changes": _tally(_changes(dialogue)),
+        "delay": (sum(followed), len(followed)),
+        "missed": _tally(delay is None for delay in delays),
+        "coverage": _tally(label != null for _, label in dialogue),
+    }
+
+
+def _tally(flags: Iterable[bool]) -> tuple[float, int]:
+    values = list(flags)
+    return sum(values), len(values)
+
+
+def _ratio(parts: Parts) -> float | None:
+    count = sum(count for _, count in parts)
+    return sum(total for total, _ in parts) / count if count else None
 
 
 def _changes(dialogue: Sequence[tuple[LabelledTurn, str]]) -> Iterator[bool]:
@@ -173,8 +211,3 @@ def _until_next_switch(
         if turn.switch:
             return
         yield turn, label
-
-
-def _share(flags: Iterable[bool]) -> float | None:
-    values = list(flags)
-    return sum(values) / len(values) if values else None

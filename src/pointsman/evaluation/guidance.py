@@ -14,6 +14,7 @@ import msgspec
 
 from pointsman.errors import MalformedRequest
 from pointsman.guidance import Firing, GuidanceMemory, Guide, streak_continues, without_models
+from pointsman.guidance.effect import wilson
 from pointsman.text import JsonHistory
 from pointsman.trajectory import (
     Event,
@@ -134,9 +135,13 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     runs: int
     fired: int  # runs in which it fired
     share: float  # of runs, 0 to 1
+    low: float  # 95 % score interval of the share
+    high: float
     first: float | None  # median index of the call at the first firing, from 0
     followed: int  # first firings after which the agent made another call in the same attempt
     continued: int  # of these, how often that call failed again or brought nothing new
+    continued_low: float  # 95 % score interval of the share of these
+    continued_high: float
 
 
 class _Tally:
@@ -182,6 +187,8 @@ class Summary:
 
 def _row(key: tuple[str, bool | None, str], tally: _Tally) -> Row:
     source, success, rule = key
+    low, high = wilson(len(tally.first), tally.runs)
+    continued_low, continued_high = wilson(tally.continued, tally.followed)
     return Row(
         source=source,
         success=success,
@@ -189,7 +196,11 @@ def _row(key: tuple[str, bool | None, str], tally: _Tally) -> Row:
         runs=tally.runs,
         fired=len(tally.first),
         share=len(tally.first) / tally.runs,
+        low=low,
+        high=high,
         first=median(tally.first) if tally.first else None,
         followed=tally.followed,
         continued=tally.continued,
+        continued_low=continued_low,
+        continued_high=continued_high,
     )

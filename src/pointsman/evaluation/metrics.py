@@ -32,6 +32,7 @@ __all__ = [
     "curve_intervals",
     "difference_interval",
     "gap_curve",
+    "ratio_interval",
 ]
 
 #: Resamples of a bootstrap: the 2.5 % quantile then has 25 samples beyond it, its own error is about 1/100
@@ -211,6 +212,23 @@ def bootstrap(
     generator = np.random.default_rng(seed)
     samples = [figure(generator.integers(0, count, count)) for _ in range(resamples)]
     return _interval(figure(np.arange(count)), samples)
+
+
+def ratio_interval(
+    parts: Sequence[tuple[float, int]], *, seed: int = 0, resamples: int = RESAMPLES
+) -> tuple[float, float]:
+    """Bounds of a ratio of sums over clusters (dialogues, say) that are drawn whole.
+
+    Turns of one dialogue are alike: drawn one by one they would make the interval look too narrow.
+    """
+    sums, counts = (np.array(column, dtype=np.float64) for column in zip(*parts, strict=True))
+    found = bootstrap(
+        lambda rows: float(sums[rows].sum() / counts[rows].sum()) if counts[rows].any() else float("nan"),
+        len(parts),
+        seed=seed,
+        resamples=resamples,
+    )
+    return found.low, found.high
 
 
 def _resamples(count: int, seed: int, resamples: int) -> Iterator[Floats]:

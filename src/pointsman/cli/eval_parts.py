@@ -1,0 +1,139 @@
+"""``pointsman eval domains``, ``capabilities``, ``guidance``: the other three answers, on labelled data."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+
+from pointsman.cli.domains import DomainsFile, load_domains, reports_on, table_lines
+from pointsman.cli.output import FAILED, needs_extra, print_json, read_lines, report_error
+from pointsman.cli.select import EncoderName
+from pointsman.cli.watch import read_run
+from pointsman.cli.watch import table_lines as guidance_lines
+from pointsman.errors import CallerError, ConfigError
+from pointsman.evaluation.guidance import Summary, replay
+from pointsman.guidance import GuidancePolicy, Guide, Mode
+from pointsman.models.encoders import load_encoder
+
+if TYPE_CHECKING:
+    from pointsman.evaluation.metrics import Interval
+    from pointsman.evaluation.selection import Selections
+
+__all__ = ["capabilities", "domains", "guidance"]
+
+JsonLines = Annotated[Path, typer.Argument(help="JSON lines; may be gzipped.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Seed = Annotated[int, typer.Option(help="Of the resamples.")]
+
+
+def domains(
+    file: JsonLines,
+    domains: DomainsFile = None,
+    encoder: EncoderName = "none",
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Measure how memory keeps the domain of a conversation, with intervals over dialogues.
+
+    Beside no memory, the seed's momentum as given and carry-on-null, which any momentum must beat. A line has
+    dialogue_id, turn, text and domain, and may have speaker (only "user" is read) and switch.
+    """
+    with needs_extra("fit", "pointsman eval domains"):
+        from pointsman.evaluation.metrics import ratio_interval
+
+    reports = reports_on(file, load_domains(domains), encoder, spread=partial(ratio_interval, seed=seed))
+    if as_json:
+        print_json({"rows": reports})
+    else:
+        typer.echo("\n".join(table_lines(reports)))
+
+
+def capabilities(
+    file: JsonLines,
+    descriptions: Annotated[
+        Path | None, typer.Option(help='JSON {"name": "what it is for"}; default: the names alone.')
+    ] = None,
+    examples: Annotated[int, typer.Option(min=0, help="Examples for each, from tasks not judged.")] = 10,
+    encoder: EncoderName = "none",
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Measure the selection of capabilities beside TF-IDF, the nearest example, the commonest and chance.
+
+    A line has task (or text, query) and capabilities (or label, tool), and may have split. Of lines without
+    split one in five is judged, the others serve as examples. Label "oos" means that nothing serves it.
+    """
+    with needs_extra("fit", "pointsman eval capabilities"):
+        from pointsman.evaluation.selection import evaluate_selection, read_labelled
+
+    found = evaluate_selection(
+        read_labelled(read_lines(file), str(file)),
+        described=_descriptions(descriptions) if descriptions else {},
+        examples=examples,
+        encoder=load_encoder(encoder),
+        seed=seed,
+    )
+    if as_json:
+        print_json(found)
+    else:
+        typer.echo("\n".join(_selection_lines(found)))
+
+
+def guidance(file: JsonLines, as_json: Json = False) -> None:
+    """Measure guidance on recorded runs, by source and outcome, beside four simple rules.
+
+    A line has "id" and either "messages" and "format" (chat, responses, messages) or "steps", and may have
+    "source" and "success". A malformed line is told, and the exit code is then 1.
+    """
+    guide, counts, failed = Guide(GuidancePolicy(mode=Mode.ON)), Summary(), False
+    for number, raw in read_lines(file):
+        try:
+            run = read_run(raw)
+            counts.add(run, replay(run, guide))
+        except CallerError as error:
+            failed = True
+            report_error(ConfigError(str(error), place=f"{file}:{number}"))
+    if as_json:
+        print_json({"rows": counts.rows()})
+    else:
+        typer.echo("\n".join(guidance_lines(counts.rows())))
+    if failed:
+        raise typer.Exit(FAILED)
+
+
+def _descriptions(file: Path) -> dict[str, str]:
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=dict[str, str])
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror or error}", place=str(file)) from error
+    except msgspec.MsgspecError as error:
+        raise ConfigError(f"not descriptions by name: {error}", place=str(file)) from error
+
+
+def _selection_lines(found: Selections) -> list[str]:
+    lines = [f"{'':12}{'n':>6}  {'the likeliest is needed':>26}  {'all needed in the first five':>28}"]
+    lines += [
+        f"{row.selector:12}{row.n:>6}  {_shown(row.first):>26}  {_shown(row.first_five):>28}"
+        for row in found.rows
+    ]
+    chosen = found.selected
+    parts = {
+        "exactly right": chosen.exact,
+        "needed ones selected": chosen.recall,
+        "nothing selected where nothing serves": chosen.rejected,
+        "calibration error": chosen.error,
+    }
+    shown = ", ".join(f"{name} {value:.3f}" for name, value in parts.items() if value is not None)
+    return [
+        *lines,
+        f"{found.capabilities} capabilities, up to {found.examples} examples each",
+        f"pointsman at its threshold of {found.threshold}, {chosen.tasks} tasks: {shown}",
+    ]
+
+
+def _shown(found: Interval) -> str:
+    return f"{found.value:.3f} ({found.low:.3f} .. {found.high:.3f})"
