@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
@@ -240,6 +240,10 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
         return not self.error
 
 
+#: Prices are per so many tokens.
+_PRICED_PER: Final = 1_000_000
+
+
 class ModelSpec(msgspec.Struct, frozen=True):
     """A model an operator configured. Prices are per million tokens, in the operator's currency."""
 
@@ -254,3 +258,9 @@ class ModelSpec(msgspec.Struct, frozen=True):
         None  # "tools", "vision", "structured"; None: unknown, never filtered on
     )
     formats: frozenset[WireFormat] = frozenset(WireFormat)  # what its upstream speaks natively
+
+    def cost(self, tokens_in: int, cached: int, tokens_out: int) -> float:
+        """Return what an answer costs, in the currency of the prices. Cached input is part of the input."""
+        cached_price = self.price_in if self.price_cached_in is None else self.price_cached_in
+        paid = (tokens_in - cached) * self.price_in + cached * cached_price + tokens_out * self.price_out
+        return paid / _PRICED_PER

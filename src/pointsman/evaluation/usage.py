@@ -10,9 +10,6 @@ from pointsman.types import ModelSpec
 
 __all__ = ["HASHED", "PRICED", "Usage", "answered", "cost", "usage"]
 
-#: Prices are per so many tokens.
-_PER: Final = 1_000_000
-
 #: Decimal places an amount is printed with: a ten-thousandth of a cent.
 PRICED: Final = 6
 
@@ -44,6 +41,4 @@ def usage(attempt: Attempt | None) -> Usage | None:
 
 def cost(model: ModelSpec, used: Usage) -> float:
     """What the tokens cost at a model's prices, in their currency."""
-    cached_price = model.price_in if model.price_cached_in is None else model.price_cached_in
-    fresh = used.input - used.cached
-    return (fresh * model.price_in + used.cached * cached_price + used.output * model.price_out) / _PER
+    return model.cost(used.input, used.cached, used.output)

@@ -22,12 +22,13 @@ from pointsman.gateway.own_headers import own_headers
 from pointsman.gateway.pages import OPEN_PATHS, Pages
 from pointsman.gateway.relay import Headers, Send, relay, send_body
 from pointsman.gateway.request import Request
+from pointsman.gateway.second import SecondModel
 from pointsman.gateway.session_id import fingerprint, named_session
 from pointsman.gateway.setup import Setup
 from pointsman.gateway.tokens import TOKEN_PATHS, count_tokens
 from pointsman.gateway.upstream import Target, targets
 from pointsman.gateway.wire import WIRES, Body, Fault, Wire
-from pointsman.ledger.port import Attempt
+from pointsman.ledger.port import Attempt, ShadowAnswer
 from pointsman.text import turn_from_body
 from pointsman.types import WireFormat
 
@@ -56,6 +57,7 @@ class Gateway:
             "ledger_lost", "Rows the ledger could not keep.", lambda: self.setup.runtime.ledger.lost
         )
         self.metrics.results("shadow_decisions", "Turns decided under the shadow policy too.", self._shadowed)
+        self.second = self._second()
         self._pages = Pages(self).app
 
     def replace(self, setup: Setup) -> None:
@@ -66,6 +68,12 @@ class Gateway:
         if before.connections is not setup.connections:
             before.connections.close()
         setup.connections.keep_only(setup.upstreams.values())
+        self.second = self._second(self.second)
+
+    def end(self) -> None:
+        """Break off whatever no caller waits for."""
+        if self.second is not None:
+            self.second.end()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -174,7 +182,8 @@ class Gateway:
         if stopped := last_word(decision):
             status = await send_words(wire, body, turn, stopped, own(None), send)
         else:
-            status = await relay(request, speaking, own, send)
+            to = send if self.second is None else self.second.listening(request, send)
+            status = await relay(request, speaking, own, to)
         self.metrics.count("requests", wire.format, _STATUS_CLASS[status // 100])
 
     def _speaking(self, wire: WireFormat, decision: Decision) -> list[Target]:
@@ -193,6 +202,22 @@ class Gateway:
                 param="model",
             )
         return speaking
+
+    def _second(self, before: SecondModel | None = None) -> SecondModel | None:
+        """Return what sends a share of the requests to another model too, where one is configured."""
+        spec = self.setup.second
+        if spec.model is None:
+            if before is not None:
+                before.end()
+            return None
+        target = self.targets[spec.model]
+        if before is not None:
+            before.change(spec, target)
+            return before
+        return SecondModel(spec, target, self._keep, self.metrics)
+
+    def _keep(self, answer: ShadowAnswer) -> None:
+        self.setup.runtime.ledger.append(answer)
 
     def _shadowed(self) -> Mapping[str, float]:
         return self.setup.shadow.counts if self.setup.shadow else {}

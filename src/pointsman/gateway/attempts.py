@@ -21,7 +21,7 @@ from pointsman.gateway.wire import Fault, Usage, sse
 from pointsman.ledger.port import Attempt
 from pointsman.upstreams import Exchange, Headers
 
-__all__ = ["Answer", "Failure", "Try", "first_answer"]
+__all__ = ["Answer", "Failure", "Try", "failure_kind", "first_answer", "is_stream"]
 
 #: Tries of one request over all its models: three tiers with the default retries would make nine.
 _MOST_TRIES: Final = 6
@@ -158,7 +158,7 @@ async def _read(attempt: Try, exchange: Exchange) -> Answer | Failure:
     status = exchange.status
     if not 200 <= status < 300:
         return _refused(attempt, exchange, await exchange.read())
-    if _is_stream(exchange):
+    if is_stream(exchange):
         return await _first_event(attempt, exchange)
     body = await exchange.read()
     try:
@@ -173,7 +173,8 @@ async def _read(attempt: Try, exchange: Exchange) -> Answer | Failure:
     return Answer(attempt, exchange, is_stream=False, first=body, usage=usage)
 
 
-def _is_stream(exchange: Exchange) -> bool:
+def is_stream(exchange: Exchange) -> bool:
+    """Whether an upstream answers with a stream of events."""
     return any(
         name == b"content-type" and value.startswith(b"text/event-stream") for name, value in exchange.headers
     )
@@ -202,12 +203,15 @@ async def _first_event(attempt: Try, exchange: Exchange) -> Answer | Failure:
     return Failure(fault, "status", attempt.target.upstream, refused, retry=not is_ours(refused))
 
 
-def _broken(attempt: Try, error: UpstreamError, status: int = 0) -> Failure:
-    kind = "cut"
+def failure_kind(error: UpstreamError) -> str:
+    """Return the class of a failure, as the ledger names it."""
     if isinstance(error, UpstreamTimeout):
-        kind = "timeout"
-    elif isinstance(error, UpstreamUnavailable):
-        kind = "connect"
+        return "timeout"
+    return "connect" if isinstance(error, UpstreamUnavailable) else "cut"
+
+
+def _broken(attempt: Try, error: UpstreamError, status: int = 0) -> Failure:
+    kind = failure_kind(error)
     attempt.over(status, kind)
     name = attempt.target.upstream.spec.name
     fault = Fault(error.status, f'{error.message} (upstream "{name}")', f"upstream_{kind}")

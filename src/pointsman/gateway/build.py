@@ -58,6 +58,7 @@ class Builder:
             config.server,
             self._connections,
             self._shadow,
+            config.shadow,
             command,
         )
 

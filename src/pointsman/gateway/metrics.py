@@ -33,6 +33,7 @@ _COUNTERS: Final = {
     "attempts": _Counter("Tries of an upstream.", ("upstream", "model", "result")),
     "tokens": _Counter("Tokens as upstreams reported them.", ("model", "kind")),
     "continued": _Counter("Requests that go on from a response the upstream keeps.", ("before",)),
+    "shadow_answers": _Counter("Requests sampled for the shadow model.", ("model", "result")),
     "disconnects": _Counter("Requests whose caller went away.", ()),
     "reloads": _Counter("Configurations read again.", ("result",)),
 }

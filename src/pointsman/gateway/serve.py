@@ -114,6 +114,7 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let open answers finish, then close what is kept open towards upstreams."""
+        self._gateway.end()
         await super().shutdown(sockets)
         self._gateway.setup.connections.close()
 

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import msgspec
 
+from pointsman.config import ShadowSpec
 from pointsman.decision import Decision
 from pointsman.gateway.upstream import Connections
 from pointsman.ledger.port import Ledger
@@ -46,4 +47,5 @@ class Setup(msgspec.Struct, frozen=True):
     server: ServerSpec = ServerSpec()
     connections: Connections = msgspec.field(default_factory=Connections)
     shadow: ShadowPolicy | None = None  # another policy, decided beside the runtime's
+    second: ShadowSpec = ShadowSpec()  # whether a model gets a share of the requests too, and which
     command: RouterCommand | None = None  # None: "/router" is a message like any other
