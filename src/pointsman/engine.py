@@ -39,6 +39,9 @@ ANSWER: Final = 500
 #: A byte of JSON is a quarter of a token, as everywhere (docs/explanation/evidence.md).
 BYTES_PER_TOKEN: Final = 4
 
+#: Characters of an unknown model's name that are repeated to the caller; OpenRouter's longest are half of it.
+LONGEST_NAME: Final = 128
+
 _NO_WORDS: Final = Extracted("", -1, ())
 _NO_EVIDENCE: Final = Evidence("", 0, 0, 0, 0, 0, Script.NONE)
 
@@ -406,4 +409,4 @@ def _without_rules(tier: Tier, confidence: float, why: str, stage: Stage) -> Tie
 
 def _unknown_model(model: str, policy: Policy) -> UnknownModel:
     known = ", ".join(("auto", *(tier.lower() for tier in Tier), *policy.models))
-    return UnknownModel(f'unknown model "{model}"', hint=f"known: {known}", param="model")
+    return UnknownModel(f'unknown model "{model[:LONGEST_NAME]}"', hint=f"known: {known}", param="model")

@@ -80,7 +80,8 @@ def test_half_a_surrogate_pair_is_read_and_relayed_as_it_came() -> None:
 @pytest.mark.parametrize(
     ("raw", "message"),
     [
-        (b"", "not valid JSON"),
+        (b"", "body is empty"),
+        (b"\xef\xbb\xbf{}", "byte order mark"),
         (b"{", "not valid JSON"),
         (b'{"a":1} {}', "not valid JSON"),
         (b'{"a":NaN}', "not valid JSON"),

@@ -1,31 +1,381 @@
 """What gets a clear error, on the wire: the status, the words, and the caller's own format."""
 
+from __future__ import annotations
+
+import asyncio
+import codecs
+import gzip
+import json
+import logging
+import re
+import socket
 from collections.abc import Iterator
+from typing import Any
 
 import httpx
 import pytest
 
-from pointsman.types import WireFormat
+from pointsman.assembly import build_engine
+from pointsman.gateway import protocol
+from pointsman.ledger import MemoryLedger
+from pointsman.policy import Policy
+from pointsman.runtime import Runtime
+from pointsman.sessions import MemorySessions
+from pointsman.tiers import builtin_profile
+from pointsman.types import Tier, WireFormat
+from pointsman.upstreams import Limits, ServerSpec, hash_key
+from waiting import until
 
 from .formats import PATHS, request
-from .running import gateway, setup_for
+from .raw import ASKED, JSON, head, is_closed, statuses, talk
+from .running import Asked, Running, ScriptedUpstream, gateway, reply, setup_for
 
 pytestmark = pytest.mark.integration
 
-JSON = {"content-type": "application/json"}
+OPEN = {"content-type": "application/json"}
+KEY = b"authorization: Bearer right"
 
 
 @pytest.fixture(scope="module")
-def client() -> Iterator[httpx.Client]:
-    with gateway(setup_for()) as running, httpx.Client(base_url=running.url, trust_env=False) as client:
+def running() -> Iterator[Running]:
+    """A gateway that decides for itself, before the demo upstream."""
+    setup = setup_for(server=ServerSpec(port=0, limits=Limits(body_bytes=100_000, header_bytes=20_000)))
+    policy = Policy(profile=builtin_profile("default"), models=setup.models, ladder=dict.fromkeys(Tier, "m0"))
+    runtime = Runtime(build_engine(policy), sessions=MemorySessions(), ledger=MemoryLedger())
+    with gateway(setup.__class__(runtime, setup.models, setup.upstreams, setup.server)) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def client(running: Running) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=running.url, trust_env=False) as client:
         yield client
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[Running]:
+    with gateway(setup_for(server=ServerSpec(port=0, keys=(hash_key("right"),)))) as running:
+        yield running
+
+
+def body(wire: WireFormat, **more: Any) -> bytes:
+    return json.dumps(request(wire, **more)).encode()
 
 
 @pytest.mark.parametrize("wire", WireFormat)
 def test_a_request_without_a_model(client: httpx.Client, wire: WireFormat) -> None:
     """The providers refuse it too; a client's own mistake must not become an answer here."""
-    body = request(wire)
-    del body["model"]
-    got = client.post(PATHS[wire], json=body)
+    asked = request(wire)
+    del asked["model"]
+    got = client.post(PATHS[wire], json=asked)
     assert got.status_code == 400
     assert got.json()["error"]["message"] == 'the request names no model; "auto" lets the gateway choose'
+
+
+@pytest.mark.parametrize(
+    ("wrong", "status", "says"),
+    [
+        (b"", 400, "the request body is empty"),
+        (b" \n", 400, "the request body is empty"),
+        (b"{", 400, "not valid JSON"),
+        (b"[1]", 400, "must be a JSON object"),
+        (ASKED + b"x", 400, "not valid JSON: .*trailing"),
+        (codecs.BOM_UTF8 + ASKED, 400, "byte order mark"),
+        (ASKED.decode().encode("utf-16"), 400, "byte order mark"),
+        (ASKED.replace(b"{", b'{"temperature":NaN,', 1), 400, "not valid JSON"),
+        (ASKED.replace(b'"auto"', b"5"), 400, r"Expected `str`, got `int` at `\$.model`"),
+        (ASKED.replace(b'"auto"', b"null"), 400, r"got `null` at `\$.model`"),
+        (ASKED.replace(b'"auto","', b'"auto","model":"m0","'), 400, "stands there twice"),
+        (b'{"model":"auto"}', 400, "missing required field `messages`"),
+        (
+            b'{"model":"auto","messages":' + b"[" * 20_000 + b"]" * 20_000 + b"}",
+            413,
+            "too deep; about 1,000 levels",
+        ),
+        (
+            b'{"model":"' + b"x" * 5_000 + b'","messages":[]}',
+            404,
+            f'model "{"x" * 128}"; known: auto',
+        ),
+        (b'{"x":"' + b"x" * 100_000 + b'"}', 413, "larger than 100000 bytes"),
+    ],
+    ids=range(15),
+)
+def test_a_body_that_is_none(client: httpx.Client, wrong: bytes, status: int, says: str) -> None:
+    got = client.post("/v1/chat/completions", content=wrong, headers=OPEN | {"x-request-id": "mine"})
+    assert got.status_code == status
+    assert re.search(says, got.json()["error"]["message"])
+    assert got.headers["x-request-id"] == "mine"
+    assert len(got.content) < 1_000
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        b'"max_tokens":' + b"9" * 5_000,  # larger than any integer type
+        b'"x":"\\ud83d"',  # half a surrogate pair
+        b'"x":1,"x":2',  # twice, and none of ours
+        b'"x":"\xff"',  # not UTF-8
+    ],
+    ids=["huge", "surrogate", "twice", "bytes"],
+)
+def test_what_is_not_ours_to_judge_goes_to_the_upstream(odd: bytes) -> None:
+    async def answer(asked: Asked, send: Any) -> None:
+        await reply(send, 200, b"{}")
+
+    upstream, sent = ScriptedUpstream(answer), ASKED[:-1] + b"," + odd + b"}"
+    with upstream.running() as url, gateway(setup_for(f"{url}/v1")) as running:
+        got = httpx.post(f"{running.url}/v1/chat/completions", content=sent, headers=OPEN, trust_env=False)
+    assert got.status_code == 200
+    assert upstream.asked[0].body == sent.replace(b'"auto"', b'"model-0"')
+
+
+@pytest.mark.parametrize(
+    ("kind", "status"),
+    [
+        ("application/json", 200),
+        ("Application/JSON ; charset=utf-8", 200),
+        ("application/jsonlines", 415),
+        ("text/plain", 415),
+        ("", 415),
+    ],
+)
+def test_content_types(client: httpx.Client, kind: str, status: int) -> None:
+    got = client.post("/v1/chat/completions", content=ASKED, headers={"content-type": kind})
+    assert got.status_code == status
+
+
+def test_a_compressed_body(client: httpx.Client) -> None:
+    sent = OPEN | {"content-encoding": "gzip"}
+    got = client.post("/v1/chat/completions", content=gzip.compress(ASKED), headers=sent)
+    assert got.status_code == 415
+    assert "must not be compressed" in got.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ([], b"401"),
+        ([b"authorization: Bearer wrong"], b"401"),
+        ([b"authorization: Basic cmlnaHQ="], b"401"),
+        ([KEY], b"200"),
+        ([b"x-api-key: right"], b"200"),
+        ([b"authorization: Bearer ", b"x-api-key: right"], b"200"),
+        ([b"origin: http://evil.example", KEY], b"200"),  # a page that knows the key
+    ],
+)
+def test_keys(guarded: Running, headers: list[bytes], status: bytes) -> None:
+    got = talk(guarded.port, head(JSON, *headers) + ASKED)
+    assert statuses(got) == [status]
+    assert (b"www-authenticate: Bearer" in got) == (status == b"401")
+
+
+@pytest.mark.parametrize(
+    ("origin", "status"),
+    [
+        (b"http://localhost:3000", b"200"),
+        (b"http://127.0.0.1:4747", b"200"),
+        (b"http://[::1]:4747", b"200"),
+        (b"http://rebound.example:4747", b"401"),
+        (b"http://localhost.example", b"401"),
+        (b"http://[::1", b"401"),
+        (b"null", b"401"),
+        (b"\xff", b"401"),
+    ],
+)
+def test_web_pages_from_elsewhere(running: Running, origin: bytes, status: bytes) -> None:
+    assert statuses(talk(running.port, head(JSON, b"origin: " + origin) + ASKED)) == [status]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/models",
+        "/metrics",
+        "/v1/decisions/d-1",
+        "/health/live/",
+        "/health/live/../../v1/models",
+        "/health/live/%2e%2e/%2e%2e/v1/models",
+        "/health%2flive",
+        "/v1/%6dodels",
+        "//v1/models",
+        "/v1/models;x",
+        "/V1/models",
+    ],
+)
+def test_no_spelling_of_a_path_gets_round_the_key(guarded: Running, path: str) -> None:
+    got = talk(guarded.port, f"GET {path} HTTP/1.1\r\nhost: x\r\n\r\n".encode())
+    assert statuses(got) == [b"401"]
+
+
+@pytest.mark.parametrize("path", ["/", "/health/live", "/health/ready", "/health/live?x=1"])
+def test_what_a_load_balancer_asks_needs_no_key(guarded: Running, path: str) -> None:
+    got = talk(guarded.port, f"HEAD {path} HTTP/1.1\r\nhost: x\r\n\r\n".encode(), until=b"\r\n\r\n")
+    assert statuses(got) == [b"200"]
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/chat/completions", "/chat/completions", "/chat/completions?beta=true&x=%2F"]
+)
+def test_both_spellings_of_an_endpoint(client: httpx.Client, path: str) -> None:
+    assert client.post(path, content=ASKED, headers=OPEN).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/v1/chat/completions/"),
+        ("POST", "/v1/v1/chat/completions"),
+        ("POST", "/v1/chat%2Fcompletions"),
+        ("GET", "/v1/chat/completions"),
+        ("PUT", "/v1/chat/completions"),
+        ("OPTIONS", "/v1/chat/completions"),
+        ("DELETE", "/v1/models"),
+    ],
+)
+def test_any_other_path_says_where_to_go(client: httpx.Client, method: str, path: str) -> None:
+    got = client.request(method, path)
+    assert got.status_code == 404
+    assert "agents POST to /v1/chat/completions" in got.json()["error"]["message"]
+    assert "access-control-allow-origin" not in got.headers
+
+
+def test_a_models_name_may_come_encoded(client: httpx.Client) -> None:
+    assert client.get("/v1/models/pointsman%2Fauto").json()["id"] == "auto"
+
+
+def test_the_callers_request_id_stands_beside_the_upstreams() -> None:
+    async def answer(asked: Asked, send: Any) -> None:
+        named = ("content-type", "application/json"), ("x-request-id", "req_theirs")
+        await reply(send, 200, b"{}", *named)
+
+    upstream = ScriptedUpstream(answer)
+    trace = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
+    with upstream.running() as url, gateway(setup_for(f"{url}/v1")) as running:
+        path = f"{running.url}/v1/chat/completions"
+        mine, none = (
+            httpx.post(path, content=ASKED, headers=OPEN | trace | named, trust_env=False)
+            for named in ({"x-request-id": "mine", "x-pointsman-tier": "SIMPLE"}, {})
+        )
+    assert mine.headers.get_list("x-request-id") == ["mine"]
+    assert none.headers.get_list("x-request-id") == [none.headers["x-pointsman-decision-id"]]
+    assert mine.headers["x-pointsman-upstream-request-id"] == "req_theirs"
+    seen = upstream.asked[0].headers
+    assert seen["traceparent"] == trace["traceparent"]
+    assert seen["x-request-id"] == "mine"
+    assert not [name for name in seen if name.startswith("x-pointsman")]
+
+
+UPGRADE = (b"connection: Upgrade, HTTP2-Settings", b"upgrade: h2c", b"http2-settings: AAMAAABkAAQAAP__")
+CHUNKED = b"%x\r\n%s\r\n0\r\n\r\n" % (len(ASKED), ASKED)
+
+
+@pytest.mark.parametrize(
+    ("parts", "answers"),
+    [
+        ([head(JSON, *UPGRADE) + ASKED], 1),
+        ([head(JSON, *UPGRADE), ASKED], 1),
+        ([head(JSON, *UPGRADE)[:60], head(JSON, *UPGRADE)[60:] + ASKED[:9], ASKED[9:]], 1),
+        ([head(JSON, *UPGRADE, b"transfer-encoding: chunked", length=None) + CHUNKED], 1),
+        ([(head(JSON, *UPGRADE) + ASKED) * 3 + head(JSON) + ASKED], 4),
+        ([head(JSON) + ASKED + head(JSON, *UPGRADE), ASKED], 2),
+    ],
+    ids=["together", "apart", "in three", "chunked", "pipelined", "second"],
+)
+def test_an_offer_of_http2_is_passed_over(running: Running, parts: list[bytes], answers: int) -> None:
+    """As the JDK's HTTP client makes it with every request to an http:// address."""
+    last = head(JSON, b"connection: close") + ASKED
+    got = talk(running.port, *parts, last, until=b"connection: close")
+    assert statuses(got) == [b"200"] * (answers + 1)
+
+
+def test_websockets_are_not_spoken(running: Running) -> None:
+    asked = b"GET /v1/responses HTTP/1.1\r\nhost: x\r\nconnection: Upgrade\r\nupgrade: websocket\r\n\r\n"
+    assert statuses(talk(running.port, asked)) == [b"404"]
+
+
+def test_a_chunked_body_and_pipelined_requests(running: Running) -> None:
+    chunked = head(JSON, b"transfer-encoding: chunked", length=None)
+    chunks = [b"%x\r\n%s\r\n" % (len(part), part) for part in (ASKED[:9], ASKED[9:])]
+    last = head(JSON, b"connection: close") + ASKED
+    got = talk(running.port, chunked, *chunks, b"0\r\n\r\n", head(JSON) + ASKED + last, until=b": close")
+    assert statuses(got) == [b"200"] * 3
+
+
+@pytest.mark.parametrize(
+    "ambiguous",
+    [
+        head(JSON, b"transfer-encoding: chunked") + ASKED,
+        head(JSON, b"content-length: 5") + ASKED,
+        head(JSON, b"content-length: -5", length=None),
+        head(JSON, b"content-length: 99999999999999999999999999", length=None),
+        head(JSON, b"x-request-id: a\x01b") + ASKED,
+    ],
+    ids=["both lengths", "two lengths", "negative", "huge", "control character"],
+)
+def test_a_request_that_two_servers_could_read_differently(running: Running, ambiguous: bytes) -> None:
+    got = talk(running.port, ambiguous, until=b"received.")
+    assert statuses(got) == [b"400"]
+    assert b"connection: close" in got
+
+
+def test_a_body_is_asked_for_when_it_is_wanted(running: Running, guarded: Running) -> None:
+    expecting = head(JSON, b"expect: 100-continue")
+    assert statuses(talk(running.port, expecting, ASKED)) == [b"100", b"200"]
+    refused = talk(guarded.port, expecting)
+    assert statuses(refused) == [b"401"]
+    assert b"connection: close" in refused, "what comes next on this connection may be the body or not"
+
+
+@pytest.mark.parametrize(
+    "headers", [[b"x-h%d: v" % n for n in range(3_000)], [b"x-h: " + b"v" * 30_000]], ids=["many", "long"]
+)
+def test_too_many_headers(running: Running, headers: list[bytes]) -> None:
+    with socket.create_connection(("127.0.0.1", running.port), timeout=10) as connection:
+        connection.sendall(head(JSON, *headers) + ASKED)
+        got = connection.recv(1 << 16)
+    assert statuses(got) == [b"413"]
+    assert b"larger than 20000 bytes" in got
+
+
+def test_headers_without_an_end(running: Running) -> None:
+    with socket.create_connection(("127.0.0.1", running.port), timeout=10) as connection:
+        connection.sendall(b"POST / HTTP/1.1\r\n" + b"x-h: v\r\n" * 4_000)
+        assert is_closed(connection)
+
+
+@pytest.mark.parametrize(
+    "beginning",
+    [b"", b"POST /v1/chat", head(JSON, length=90_000) + b"{"],
+    ids=["nothing", "half a head", "half a body"],
+)
+def test_who_sends_too_slowly_is_sent_away(monkeypatch: pytest.MonkeyPatch, beginning: bytes) -> None:
+    monkeypatch.setattr(protocol, "_SWEEP_EVERY", 0.005)
+    with (
+        gateway(setup_for()) as running,
+        socket.create_connection(("127.0.0.1", running.port), timeout=10) as connection,
+    ):
+        connection.sendall(beginning)
+        assert is_closed(connection)
+
+
+def test_who_waits_for_an_answer_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "_SWEEP_EVERY", 0.005)
+
+    async def slow(asked: Asked, send: Any) -> None:
+        await asyncio.sleep(0.5)  # a hundred looks
+        await reply(send, 200, b"{}")
+
+    upstream = ScriptedUpstream(slow)
+    with upstream.running() as url, gateway(setup_for(f"{url}/v1")) as running:
+        assert statuses(talk(running.port, head(JSON) + ASKED)) == [b"200"]
+
+
+@pytest.mark.parametrize("sent", [b"", b'{"model":'], ids=["before the body", "inside the body"])
+def test_who_leaves_while_sending_is_no_error(caplog: pytest.LogCaptureFixture, sent: bytes) -> None:
+    with gateway(setup_for()) as running, caplog.at_level(logging.ERROR):
+        with socket.create_connection(("127.0.0.1", running.port)) as connection:
+            connection.sendall(head(JSON) + sent)
+            until(lambda: "in_progress 1" in httpx.get(f"{running.url}/metrics", trust_env=False).text)
+        until(lambda: "disconnects_total 1" in httpx.get(f"{running.url}/metrics", trust_env=False).text)
+    assert not caplog.records

@@ -12,13 +12,13 @@ from typing import Final
 import msgspec
 
 from pointsman.decision import Decision
-from pointsman.errors import CallerError, MalformedRequest, TooLarge
+from pointsman.errors import CallerError, MalformedRequest, TooLarge, Unauthorized
 from pointsman.gateway.auth import authorise
-from pointsman.gateway.caller import Receive, Scope, Watch, read_body
+from pointsman.gateway.caller import CallerLeft, Receive, Scope, Watch, read_body
 from pointsman.gateway.chains import Chains, where_it_is
 from pointsman.gateway.metrics import Metrics
 from pointsman.gateway.ourselves import answer_command, last_word, send_words
-from pointsman.gateway.own_headers import own_headers
+from pointsman.gateway.own_headers import asked_id, own_headers
 from pointsman.gateway.pages import OPEN_PATHS, Pages
 from pointsman.gateway.relay import Headers, Send, relay, send_body
 from pointsman.gateway.request import Request
@@ -93,7 +93,7 @@ class Gateway:
                 authorise(named, self.setup.server.keys)
         except CallerError as error:
             guess = WIRES[WireFormat.MESSAGES if b"anthropic-version" in named else WireFormat.CHAT]
-            await self._refuse(guess, error, send)
+            await self._refuse(guess, error, named, send)
             return
         scope["path"] = scope["raw_path"].decode("ascii")  # what was authorised is what is looked up
         await self._pages(scope, receive, send)
@@ -114,7 +114,9 @@ class Gateway:
             watch = Watch(receive)
             await self._decide_and_relay(wire, scope, named, body, arrived, send)
         except CallerError as error:
-            await self._refuse(wire, error, send)
+            await self._refuse(wire, error, dict(scope["headers"]), send)
+        except CallerLeft:
+            self.metrics.count("disconnects")
         except asyncio.CancelledError:
             if watch is None or not watch.caller_left:
                 raise  # the server is going down, not the caller
@@ -132,7 +134,9 @@ class Gateway:
             status = await count_tokens(self.targets, body, scope, send)
             self.metrics.count("requests", wire.format, _STATUS_CLASS[status // 100])
         except CallerError as error:
-            await self._refuse(wire, error, send)
+            await self._refuse(wire, error, dict(scope["headers"]), send)
+        except CallerLeft:
+            self.metrics.count("disconnects")
 
     async def _decide_and_relay(
         self,
@@ -222,11 +226,15 @@ class Gateway:
     def _shadowed(self) -> Mapping[str, float]:
         return self.setup.shadow.counts if self.setup.shadow else {}
 
-    async def _refuse(self, wire: Wire, error: CallerError, send: Send) -> None:
+    async def _refuse(self, wire: Wire, error: CallerError, named: Mapping[bytes, bytes], send: Send) -> None:
         message = f"{error.message}; {error.hint}" if error.hint else error.message
         fault = Fault(error.status, message, _code(error), error.param)
         sent: Headers = [(b"content-type", b"application/json")]
-        if error.status == TooLarge.status:
+        if asked := asked_id(named):
+            sent.append((b"x-request-id", asked))
+        if error.status == Unauthorized.status:
+            sent.append((b"www-authenticate", b"Bearer"))
+        if error.status == TooLarge.status or b"expect" in named:
             sent.append((b"connection", b"close"))  # the rest of the body is not read
         await send_body(send, error.status, sent, wire.error(fault))
         self.metrics.count("requests", wire.format, _STATUS_CLASS[error.status // 100])

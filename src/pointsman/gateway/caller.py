@@ -11,10 +11,14 @@ from pointsman.gateway.auth import authorise
 from pointsman.gateway.wire import Body
 from pointsman.upstreams import ServerSpec
 
-__all__ = ["Receive", "Scope", "Watch", "read_body"]
+__all__ = ["CallerLeft", "Receive", "Scope", "Watch", "read_body"]
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Any
+
+
+class CallerLeft(Exception):
+    """The caller went away while sending."""
 
 
 async def read_body(scope: Scope, named: Mapping[bytes, bytes], receive: Receive, server: ServerSpec) -> Body:
@@ -22,11 +26,12 @@ async def read_body(scope: Scope, named: Mapping[bytes, bytes], receive: Receive
 
     Raises:
         CallerError: no key, too large, or not JSON.
+        CallerLeft: the connection ended before the body did.
     """
     authorise(named, server.keys)
     if sum([len(name) + len(value) for name, value in scope["headers"]]) > server.limits.header_bytes:
         raise TooLarge(f"the headers are larger than {server.limits.header_bytes} bytes")
-    if not named.get(b"content-type", b"").lower().startswith(b"application/json"):
+    if named.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
         raise WrongContentType("the body must be JSON", hint="send 'Content-Type: application/json'")
     if named.get(b"content-encoding", b"identity") != b"identity":
         raise WrongContentType("the body must not be compressed", hint="send no 'Content-Encoding'")
@@ -73,6 +78,8 @@ async def _read(receive: Receive, named: Mapping[bytes, bytes], limit: int) -> b
     if declared.isdigit() and int(declared) > limit:
         raise TooLarge(f"the request body is larger than {limit} bytes")
     message = await receive()
+    if message["type"] == "http.disconnect":
+        raise CallerLeft
     body: bytes = message.get("body", b"")
     if not message.get("more_body", False):
         return body
@@ -80,7 +87,7 @@ async def _read(receive: Receive, named: Mapping[bytes, bytes], limit: int) -> b
     while message.get("more_body", False):
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise asyncio.CancelledError
+            raise CallerLeft
         parts.append(message["body"])
         size += len(message["body"])
         if size > limit:

@@ -37,10 +37,14 @@ def upstream(sent: Headers) -> list[tuple[bytes, bytes]]:
     return [pair for pair in sent if pair[0] not in _NOT_UP and not pair[0].startswith(OWN_PREFIX)]
 
 
+#: The caller's own or the decision's id goes by this name; the upstream's keeps one beside it.
+_RENAMED: Final = {b"x-request-id": b"x-pointsman-upstream-request-id"}
+
+
 def downstream(sent: Headers, secret: bytes) -> list[tuple[bytes, bytes]]:
     """Return what of an upstream's headers goes to the caller, without any that repeats our key."""
     return [
-        (name, value)
+        (_RENAMED.get(name, name), value)
         for name, value in sent
         if name not in _NOT_DOWN and not name.startswith(OWN_PREFIX) and not (secret and secret in value)
     ]

@@ -11,7 +11,7 @@ from pointsman.gateway.relay import Headers
 from pointsman.gateway.upstream import Target
 from pointsman.types import Turn
 
-__all__ = ["own_headers"]
+__all__ = ["asked_id", "own_headers"]
 
 _REQUEST_ID: Final = 128  # characters of a caller's request id that are kept
 
@@ -43,11 +43,16 @@ def own_headers(
     ]
     if target is not None:
         own.append((b"x-pointsman-model", headers.printable(target.model.name)))
-    asked = named.get(b"x-request-id", b"")
-    own.append((b"x-request-id", asked[:_REQUEST_ID] if asked.isascii() and asked else decision.id.encode()))
+    own.append((b"x-request-id", asked_id(named) or decision.id.encode()))
     if debug is not None:
         own += _debug_headers(decision, debug)
     return own
+
+
+def asked_id(named: Mapping[bytes, bytes]) -> bytes:
+    """Return the id that a caller gave its request; empty when it gave none that can be sent back."""
+    asked = named.get(b"x-request-id", b"")
+    return asked[:_REQUEST_ID] if asked.isascii() else b""
 
 
 def _guided(decision: Decision) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
+from urllib.parse import unquote
 
 import msgspec
 from starlette.applications import Starlette
@@ -83,7 +84,7 @@ class Pages:
         return _json(self._model_list())
 
     async def _model(self, request: Request) -> Response:
-        wanted = request.path_params["name"].removeprefix("pointsman/")
+        wanted = unquote(request.path_params["name"]).removeprefix("pointsman/")
         found = next((entry for entry in self._model_list()["data"] if entry["id"] == wanted), None)
         return _json(found) if found else _not_found(request, "there is no such model; see /v1/models")
 

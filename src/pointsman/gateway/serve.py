@@ -9,17 +9,17 @@ import signal
 import socket
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from pointsman.errors import PointsmanError
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.auth import check_bind
+from pointsman.gateway.protocol import bounded_protocol, close_slow
 from pointsman.gateway.setup import Setup
 
-__all__ = ["Server", "bounded_protocol", "serve"]
+__all__ = ["Server", "serve"]
 
 log = logging.getLogger(__name__)
 
@@ -32,26 +32,6 @@ _BACKLOG: Final = 2048
 _GC_ALLOCATIONS: Final = 20_000
 #: Seconds an idle connection is kept: longer than the 60 of common load balancers, which close first then.
 _KEEP_ALIVE: Final = 75
-
-
-def bounded_protocol(header_bytes: int) -> type[HttpToolsProtocol]:
-    """Return uvicorn's protocol with a bound on headers that have not ended yet; its parser has none."""
-
-    class Bounded(HttpToolsProtocol):
-        _unfinished = 0
-
-        def data_received(self, data: bytes) -> None:
-            before: Any = self.cycle  # None until the first request's headers have ended
-            is_body = before is not None and before.more_body
-            super().data_received(data)
-            if is_body or self.cycle is not before:
-                self._unfinished = 0
-                return
-            self._unfinished += len(data)
-            if self._unfinished > header_bytes:
-                self.transport.close()
-
-    return Bounded
 
 
 class Server(uvicorn.Server):
@@ -98,12 +78,14 @@ class Server(uvicorn.Server):
 
     async def main_loop(self) -> None:
         """Serve until told to stop, reading the configuration again when it changes."""
-        watching = asyncio.create_task(self._keep_current()) if self._load else None
+        beside = [asyncio.create_task(close_slow(self.server_state.connections))]
+        if self._load:
+            beside.append(asyncio.create_task(self._keep_current()))
         try:
             await super().main_loop()
         finally:
-            if watching is not None:
-                watching.cancel()
+            for task in beside:
+                task.cancel()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to listen."""

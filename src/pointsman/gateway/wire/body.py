@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterable
 from typing import Final, TypeAlias
@@ -14,6 +15,7 @@ __all__ = ["Body", "Edit", "Span"]
 
 _decode_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_text: Final = msgspec.json.Decoder(str).decode
+_DEPTH: Final = "about 1,000 levels are read"
 
 #: A member's name up to its value; the first one also takes the opening brace.
 _NAME: Final = re.compile(rb'[\s,{]*+"([^"\\]*+(?:\\.[^"\\]*+)*+)"\s*+:\s*+')
@@ -48,7 +50,7 @@ class Body:
         try:
             self.members = _decode_members(raw)
         except RecursionError:
-            raise TooLarge("the request body is nested too deep") from None
+            raise TooLarge("the request body is nested too deep", hint=_DEPTH) from None
         except (msgspec.DecodeError, UnicodeError) as error:
             self._reread(error)
 
@@ -56,11 +58,11 @@ class Body:
         """Read again with every lone surrogate replaced; relay the body as it came all the same."""
         self.readable = _ESCAPE.sub(lambda found: rb"\ufffd" if found[1] else found[0], self.raw)
         if self.readable == self.raw:
-            raise MalformedRequest(_reason(error)) from None
+            raise MalformedRequest(_reason(error, self.raw)) from None
         try:
             self.members = _decode_members(self.readable)
         except (msgspec.DecodeError, UnicodeError) as again:
-            raise MalformedRequest(_reason(again)) from None
+            raise MalformedRequest(_reason(again, self.raw)) from None
 
     def text(self, name: str) -> str | None:
         """Return a member that is a string; None when absent.
@@ -119,7 +121,11 @@ class Body:
         return b"".join(parts)
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: Exception, raw: bytes) -> str:
+    if not raw.strip():
+        return "the request body is empty"
+    if raw.startswith((codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "the request body begins with a byte order mark; JSON is UTF-8 without one"
     if isinstance(error, msgspec.ValidationError):
         return f"the request body must be a JSON object: {error}"
     return f"the request body is not valid JSON: {error}"

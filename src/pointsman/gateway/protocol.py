@@ -1,0 +1,92 @@
+"""uvicorn's HTTP protocol with what it leaves to a proxy: bounds on slow callers, and no upgrades."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterable
+from typing import Any, Final
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+__all__ = ["bounded_protocol", "close_slow"]
+
+#: Seconds between looks at all connections, so that no request pays for a timer.
+_SWEEP_EVERY: Final = 15.0
+#: Looks at which a connection may have no request under way: 90 s, more than an idle one is kept for.
+_WITHOUT_REQUEST: Final = 6
+#: Looks at which the body of one request may be arriving: 5 minutes, the largest one at 1 Mbit/s.
+_WITHOUT_BODY: Final = 20
+#: What asks for another protocol on this connection (RFC 9110, section 7.8; RFC 7540, section 3.2.1).
+_UPGRADE: Final = frozenset({b"connection", b"upgrade", b"http2-settings"})
+
+
+class _Bounded(HttpToolsProtocol):
+    header_bytes: int
+    _data = b""
+    _unfinished = 0  # bytes of a head that has not ended
+    _seen: Any = None  # the request at the last look
+    _looks = 0  # since it was another
+
+    def data_received(self, data: bytes) -> None:
+        before: Any = self.cycle  # None until the first request's headers have ended
+        is_body = before is not None and before.more_body
+        self._data = data
+        super().data_received(data)
+        if is_body or self.cycle is not before:
+            self._unfinished = 0
+            return
+        self._unfinished += len(data)
+        if self._unfinished > self.header_bytes:
+            self.transport.close()
+
+    def _should_upgrade(self) -> bool:
+        """Asked when a request offers another protocol. True: only its head is read, then what is below."""
+        return True
+
+    def handle_websocket_upgrade(self) -> None:
+        """Read the request again without the offer, which a server is free to ignore.
+
+        Every Java program with the JDK's own client offers HTTP/2 like this, and the parser drops the body of
+        such a request (uvicorn issue 2722).
+        """
+        error = sys.exc_info()[1]  # the parser's, with the place where the head ends
+        rest = self._data[error.args[0] :] if error else b""
+        head = [self.scope["method"].encode(), b" ", self.url, b" HTTP/1.1\r\n"]
+        for name, value in self.headers:
+            if name not in _UPGRADE:
+                head += (name, b": ", value, b"\r\n")
+        self.parser = httptools.HttpRequestParser(self)
+        self.data_received(b"".join((*head, b"\r\n", rest)))
+
+    def look(self) -> None:
+        """Close the connection when a head or a body has been arriving for too long."""
+        request: Any = self.cycle
+        if request is not self._seen:
+            self._seen, self._looks = request, 0
+            return
+        over = request is None or request.response_complete
+        if not over and not request.more_body:
+            self._looks = 0
+            return
+        self._looks += 1
+        if self._looks >= (_WITHOUT_REQUEST if over else _WITHOUT_BODY):
+            self.transport.close()
+
+
+def bounded_protocol(limit: int) -> type[HttpToolsProtocol]:
+    """Return the protocol with a bound in bytes on headers that have not ended yet; the parser has none."""
+
+    class Bounded(_Bounded):
+        header_bytes = limit
+
+    return Bounded
+
+
+async def close_slow(connections: Iterable[Any]) -> None:
+    """Look at all connections now and then, for ever."""
+    while True:
+        await asyncio.sleep(_SWEEP_EVERY)
+        for connection in list(connections):
+            connection.look()
