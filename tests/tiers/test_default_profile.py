@@ -54,6 +54,39 @@ def test_a_bare_acknowledgement_is_simple(text: str) -> None:
     assert any(signal.startswith("simple") for signal in decision.signals)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Hello there!",
+        "hello, how are you?",
+        "Thank you very much.",
+        "merci beaucoup",
+        "привет",
+        "你好！",
+        "ありがとうございます",
+        "안녕하세요",
+        "नमस्ते",
+        "السلام عليكم",
+        "สวัสดี",
+    ],
+)
+def test_a_bare_greeting_is_simple(text: str) -> None:
+    decision = bench("default").by_rules(text)
+    assert decision.tier is Tier.SIMPLE
+    assert any(signal.startswith("simple") for signal in decision.signals)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [("Hello, ", " Thanks a lot."), ("", " Thank you!"), ("Hi! ", "")]
+)
+def test_politeness_says_nothing_about_the_task(before: str, after: str) -> None:
+    task = "design a distributed queue and prove that no message is lost"
+    by = bench("default")
+    polite = by.by_rules(f"{before}{task}{after}")
+    assert polite.tier is by.by_rules(task).tier
+    assert not any(signal.startswith("simple") for signal in polite.signals)
+
+
 def test_a_sentence_says_about_as_much_in_every_script() -> None:
     judge, scan = bench("default").judge, bench("default").scan
     english = judge.tokens(scan(LANGUAGES[Tier.MEDIUM][0]))

@@ -10,7 +10,7 @@ import typer
 from pointsman.cli.eval_parts import capabilities, domains, guidance
 from pointsman.cli.output import needs_extra, print_json
 from pointsman.errors import PointsmanError
-from pointsman.evaluation.datasets import read_outcomes
+from pointsman.evaluation.datasets import read_outcomes, read_prompts
 from pointsman.models.heads import load_scorer
 
 __all__ = ["register"]
@@ -71,6 +71,34 @@ def tiers(
         print_json({"rows": rows})
     else:
         typer.echo("\n".join(evaluation_lines(rows)))
+
+
+@evaluate.command()
+def robustness(
+    *,
+    data: Annotated[Path, typer.Option(help="JSON lines with prompt.")],
+    head: Annotated[Path | None, typer.Option(help="A head made by pointsman fit tiers.")] = None,
+    boundary: Annotated[
+        float | None, typer.Option(help="Of the head's score; default: its median over the prompts.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the changes and the resamples.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Measure how many decisions stay when prompts are written a little differently.
+
+    Changed are letters (one word in twenty), case, politeness, and the language of an instruction around the
+    prompt. A rule profile's decision is the tier; a head's is the side of a boundary.
+    """
+    with needs_extra("fit", "pointsman eval robustness"):
+        from pointsman.evaluation.robustness import evaluate_robustness
+        from pointsman.evaluation.show import robustness_lines
+
+    scorer = load_scorer(head) if head else None
+    rows = evaluate_robustness(read_prompts(data), scorer, boundary=boundary, seed=seed)
+    if as_json:
+        print_json({"rows": rows})
+    else:
+        typer.echo("\n".join(robustness_lines(rows)))
 
 
 def _ratio(weak: float | None, strong: float | None) -> float | None:

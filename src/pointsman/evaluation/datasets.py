@@ -12,7 +12,7 @@ import msgspec
 
 from pointsman.errors import ConfigError, PointsmanError
 
-__all__ = ["Graded", "Outcome", "json_lines", "read_graded", "read_outcomes"]
+__all__ = ["Graded", "Outcome", "json_lines", "read_graded", "read_outcomes", "read_prompts"]
 
 
 class _Line(msgspec.Struct, frozen=True):
@@ -67,6 +67,29 @@ class Graded:
     scores: tuple[float, ...]
     group: str = ""
     bench: str = ""
+
+
+class _Prompt(msgspec.Struct, frozen=True):
+    prompt: str
+
+
+def read_prompts(path: Path) -> list[str]:
+    """Read the prompts of a file, whatever else its lines hold.
+
+    Raises:
+        PointsmanError: the file cannot be read or holds no line.
+        ConfigError: a line has no prompt.
+    """
+    decode = msgspec.json.Decoder(_Prompt).decode
+    found = []
+    for place, line in json_lines(path):
+        try:
+            found.append(decode(line).prompt)
+        except msgspec.MsgspecError as error:
+            raise ConfigError(str(error), place=place) from None
+    if not found:
+        raise PointsmanError(f"{path} holds no line")
+    return found
 
 
 def read_outcomes(path: Path, *, weak: str = "", strong: str = "") -> list[Outcome]:

@@ -15,8 +15,6 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from pointsman.assembly import build_engine
-from pointsman.engine import Memory
 from pointsman.errors import PointsmanError
 from pointsman.evaluation.boundaries import (
     Boundaries,
@@ -36,13 +34,11 @@ from pointsman.evaluation.boundaries import (
 from pointsman.evaluation.datasets import Graded, Outcome
 from pointsman.evaluation.learning import Corpus, held_out
 from pointsman.evaluation.metrics import Interval, bootstrap
-from pointsman.evaluation.rankers import was_fitted_on
+from pointsman.evaluation.rankers import decided, was_fitted_on
 from pointsman.models.heads import encoder_of
 from pointsman.policy import Policy
-from pointsman.runtime import drive
-from pointsman.text import turn_from_text
-from pointsman.tiers import Head, HeadPolicy, TierDecision, TierProfile
-from pointsman.types import Answer, Need, Stage, Tier
+from pointsman.tiers import Head, HeadPolicy, TierProfile
+from pointsman.types import Stage, Tier
 
 __all__ = ["Fitted", "Report", "fit_policy"]
 
@@ -149,19 +145,19 @@ def _scored(
 def _by_rules(rows: Sequence[Graded], profile: TierProfile) -> _Scored:
     """With boundaries out of reach, only special rules and the floor of the profile rise above SIMPLE."""
     free = msgspec.structs.replace(profile, boundaries=(_UNREACHED,) * 3)
-    decided = _decided(rows, Policy(profile=free))
-    ranks = np.array([each.tier.rank for each in decided])
-    ruled = np.array([each.stage is Stage.RULES for each in decided])
+    found = decided(_prompts(rows), Policy(profile=free))
+    ranks = np.array([each.tier.rank for each in found])
+    ruled = np.array([each.stage is Stage.RULES for each in found])
     return _Scored(
-        np.array([each.score for each in decided]), np.where(ruled, -1, ranks), np.where(ruled, ranks, 0)
+        np.array([each.score for each in found]), np.where(ruled, -1, ranks), np.where(ruled, ranks, 0)
     )
 
 
 def _by_head(rows: Sequence[Graded], profile: TierProfile, head: Head) -> _Scored:
-    decided = _decided(rows, Policy(profile=profile, head=HeadPolicy(head, (0.0, 0.0, 0.0))))
+    found = decided(_prompts(rows), Policy(profile=profile, head=HeadPolicy(head, (0.0, 0.0, 0.0))))
     return _Scored(
-        np.array([each.score for each in decided]),
-        np.array([-1 if each.stage is Stage.HEAD else each.tier.rank for each in decided]),
+        np.array([each.score for each in found]),
+        np.array([-1 if each.stage is Stage.HEAD else each.tier.rank for each in found]),
         np.zeros(len(rows), dtype=np.intp),
     )
 
@@ -169,27 +165,17 @@ def _by_head(rows: Sequence[Graded], profile: TierProfile, head: Head) -> _Score
 def _by_unseen_heads(rows: Sequence[Graded], profile: TierProfile, head: Head, seed: int) -> _Scored:
     """The head knows these prompts too well; heads fitted on the other folds stand in for it."""
     unseen = held_out(Corpus.of([_outcome(row) for row in rows], encoder_of(head)), seed=seed)
-    decided = _decided(rows, Policy(profile=profile))
-    by_rules = (unseen.familiarity <= unseen.bounds[0]) | [each.stage is not Stage.RULES for each in decided]
+    found = decided(_prompts(rows), Policy(profile=profile))
+    by_rules = (unseen.familiarity <= unseen.bounds[0]) | [each.stage is not Stage.RULES for each in found]
     return _Scored(
         unseen.raw[1] - unseen.raw[0],
-        np.where(by_rules, [each.tier.rank for each in decided], -1),
+        np.where(by_rules, [each.tier.rank for each in found], -1),
         np.zeros(len(rows), dtype=np.intp),
     )
 
 
-def _decided(rows: Sequence[Graded], policy: Policy) -> list[TierDecision]:
-    engine = build_engine(policy)
-    found = []
-    for row in rows:
-        tier = drive(engine.decide(turn_from_text(row.prompt), Memory(), ""), _nobody).decision.tier
-        assert tier is not None  # noqa: S101 - no prompt here names a model
-        found.append(tier)
-    return found
-
-
-def _nobody(need: Need) -> Answer:  # noqa: ARG001 - the shape of a driver's ask
-    return Answer(error="no-model")
+def _prompts(rows: Sequence[Graded]) -> list[str]:
+    return [row.prompt for row in rows]
 
 
 def _outcome(row: Graded) -> Outcome:

@@ -16,10 +16,20 @@ from pointsman.policy import Policy
 from pointsman.runtime import drive
 from pointsman.text import turn_from_text
 from pointsman.text.extract import persons_words
+from pointsman.tiers import TierDecision
 from pointsman.tiers.head import Head, HeadScore, HeadScorer
 from pointsman.types import Answer, Need
 
-__all__ = ["RULES", "baselines", "by_head", "by_length", "by_rules", "persons_text", "was_fitted_on"]
+__all__ = [
+    "RULES",
+    "baselines",
+    "by_head",
+    "by_length",
+    "by_rules",
+    "decided",
+    "persons_text",
+    "was_fitted_on",
+]
 
 #: The profiles that are measured beside everything else.
 RULES: Final = ("seed", "default")
@@ -39,13 +49,19 @@ def by_length(rows: Sequence[Outcome]) -> Scores:
 
 def by_rules(rows: Sequence[Outcome], profile: str) -> Scores:
     """The weighted score of a tier profile."""
-    engine = build_engine(Policy(profile=read_profile(profile)))
+    policy = Policy(profile=read_profile(profile))
+    return np.array([tier.score for tier in decided([row.prompt for row in rows], policy)])
 
-    def score(prompt: str) -> float:
+
+def decided(prompts: Sequence[str], policy: Policy) -> list[TierDecision]:
+    """What a policy decides of prompts that stand alone, when no model can be asked."""
+    engine = build_engine(policy)
+    found = []
+    for prompt in prompts:
         tier = drive(engine.decide(turn_from_text(prompt), Memory(), ""), _nobody).decision.tier
-        return tier.score if tier else 0.0
-
-    return np.array([score(row.prompt) for row in rows])
+        assert tier is not None  # noqa: S101 - no prompt here names a model
+        found.append(tier)
+    return found
 
 
 def by_head(rows: Sequence[Outcome], scorer: HeadScorer) -> list[HeadScore]:

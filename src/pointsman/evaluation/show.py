@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pointsman.evaluation import robustness
 from pointsman.evaluation.tiers import Row
 
-__all__ = ["evaluation_lines", "ranking_table"]
+__all__ = ["evaluation_lines", "ranking_table", "robustness_lines"]
 
 
 def ranking_table(rows: Sequence[Row]) -> str:
@@ -48,4 +49,16 @@ def _equal_quality(rows: Sequence[Row]) -> list[str]:
     for name, equal in kept:
         shown = equal.cost or equal.strong_share
         lines.append(f"{name:<10} {shown.value:>6.1%}  {shown.low:.1%} .. {shown.high:.1%}")
+    return lines
+
+
+def robustness_lines(rows: Sequence[robustness.Row]) -> list[str]:
+    """One line per change, one column per decider: share of decisions unchanged."""
+    deciders = list(dict.fromkeys(row.decider for row in rows))
+    lines = [f"unchanged, {rows[0].n:,} prompts".ljust(28) + "".join(f"{name:>26}" for name in deciders)]
+    for change in dict.fromkeys(row.change for row in rows):
+        cells = (
+            f"{row.unchanged:.1%} ({row.low:.1%} .. {row.high:.1%})" for row in rows if row.change == change
+        )
+        lines.append(change.ljust(28) + "".join(f"{cell:>26}" for cell in cells))
     return lines
