@@ -13,7 +13,7 @@ import typer
 from pointsman.cli.config import ConfigOption, JsonOption
 from pointsman.cli.output import json_line, print_json, printable
 from pointsman.comparison import verdict
-from pointsman.config import find, load
+from pointsman.config import AnyKey, find, load
 from pointsman.config.shapes import state_file
 from pointsman.decision import Decision
 from pointsman.errors import PointsmanError, StoreUnavailable
@@ -104,7 +104,7 @@ def opened(ledger: Path | None, config: Path | None) -> Iterator[SqliteLedger]:
 
 def _configured(config: Path | None) -> Path:
     file = config or find()
-    return load(file).ledger.path if file else state_file("ledger.sqlite")
+    return load(file, AnyKey()).ledger.path if file else state_file("ledger.sqlite")
 
 
 def _when(seconds: float) -> str:

@@ -13,7 +13,8 @@ from pointsman.assembly import build_policy, question_price
 from pointsman.cli.config import ConfigOption, JsonOption
 from pointsman.cli.decisions import LedgerOption, opened
 from pointsman.cli.output import config_file, print_json
-from pointsman.config import load
+from pointsman.cli.report_shadow import shadow
+from pointsman.config import AnyKey, load
 from pointsman.decision import Decision
 from pointsman.errors import PointsmanError
 from pointsman.evaluation.savings import savings
@@ -28,6 +29,7 @@ _report: Final = typer.Typer(no_args_is_help=True, help="What came of what was d
 
 def register(app: typer.Typer) -> None:
     """Add ``report`` to the command line."""
+    _report.command("shadow")(shadow)
     app.add_typer(_report, name="report")
 
 
@@ -63,7 +65,7 @@ def saved(
 ) -> None:
     """Say what was saved against one model, net of verification, retries and rebuilt caches."""
     file = config_file(config)
-    policy = build_policy(load(file))
+    policy = build_policy(load(file, AnyKey()))
     as_of = prices_as_of or datetime.fromtimestamp(file.stat().st_mtime, UTC).date().isoformat()
     with opened(ledger, config) as store:
         found = savings(store.records(), policy.models, baseline, question=question_price(policy))

@@ -6,7 +6,7 @@ a turn whose tier a model verified then is answered with the tier recorded.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 
 import msgspec
@@ -17,10 +17,10 @@ from pointsman.engine import Engine, Memory
 from pointsman.errors import UnknownModel
 from pointsman.evaluation.usage import HASHED, PRICED, Usage, answered, cost, usage
 from pointsman.ledger import Attempt, Record
-from pointsman.policy import Policy
 from pointsman.runtime import drive
+from pointsman.types import ModelSpec
 
-__all__ = ["Cache", "Replay", "Replayed", "SessionState", "Side", "Source"]
+__all__ = ["Cache", "Replay", "Replayed", "SessionState", "Side", "Source", "costs", "served"]
 
 
 class Source(StrEnum):
@@ -45,6 +45,11 @@ class Side(Verdict, frozen=True):
     """What one policy said about a turn, and what that costs."""
 
     cost: float | None = None  # of the answer; None where usage or price is lacking
+
+    @classmethod
+    def of(cls, said: Verdict, cost: float | None) -> Side:
+        """Put a price to what was said."""
+        return cls(said.tier, said.model, said.domains, said.rule, said.guidance, cost)
 
 
 class Replayed(msgspec.Struct, frozen=True):
@@ -95,21 +100,21 @@ class Replay:
         try:
             decided = drive(self.engine.again(then, before.memory, text), ask)
         except UnknownModel as error:
-            return _refused(then, record.attempts, self.engine.policy, str(error))
+            return _refused(then, record.attempts, self.engine.policy.models, str(error))
         now = decided.decision
-        served = _served(then, record.attempts)
-        would = served if now.chain[:1] == then.chain[:1] else "".join(now.chain[:1])
+        was = served(then, record.attempts)
+        would = was if now.chain[:1] == then.chain[:1] else "".join(now.chain[:1])
         if then.session:
-            self.sessions[then.session] = SessionState(decided.memory, served, would)
+            self.sessions[then.session] = SessionState(decided.memory, was, would)
         used = usage(answered(record.attempts))
-        cache, paid, pays = _costs(used, self.engine.policy, before, served, would)
+        cache, paid, pays = costs(used, self.engine.policy.models, before, was, would)
         line = Replayed(
             id=then.id,
             session=then.session,
             arrived_at=then.arrived_at,
             source=source,
-            then=_side(verdict(then), paid),
-            now=_side(verdict(now), pays),
+            then=Side.of(verdict(then), paid),
+            now=Side.of(verdict(now), pays),
             unknown=sum(signal not in self._known for signal in then.signals),
             cache=cache,
             asks=ask.answered,
@@ -125,21 +130,21 @@ def _words(record: Record) -> tuple[str | None, Source]:
     return text, Source.WORDS if whole else Source.ALTERED
 
 
-def _served(then: Decision, attempts: Iterable[Attempt]) -> str:
+def served(then: Decision, attempts: Iterable[Attempt]) -> str:
     """The model that answered; the one that was to, where no attempt was recorded as answering."""
     answer = answered(attempts)
     return answer.model if answer else "".join(then.chain[:1])
 
 
-def _costs(
-    used: Usage | None, policy: Policy, before: SessionState, served: str, would: str
+def costs(
+    used: Usage | None, models: Mapping[str, ModelSpec], before: SessionState, was: str, would: str
 ) -> tuple[Cache, float | None, float | None]:
     """What became of the cache, and what the turn's answer costs then and now."""
     if used is None:
         return Cache.NONE, None, None
-    cache = _cache(before, served, would)
+    cache = _cache(before, was, would)
     paid = used._replace(cached=0) if cache is Cache.LOST else used
-    return cache if used.cached else Cache.NONE, _cost(policy, served, used), _cost(policy, would, paid)
+    return cache if used.cached else Cache.NONE, _cost(models, was, used), _cost(models, would, paid)
 
 
 def _cache(before: SessionState, served: str, would: str) -> Cache:
@@ -150,8 +155,8 @@ def _cache(before: SessionState, served: str, would: str) -> Cache:
     return Cache.KEPT if stays else Cache.LOST
 
 
-def _cost(policy: Policy, model: str, used: Usage) -> float | None:
-    spec = policy.models.get(model)
+def _cost(models: Mapping[str, ModelSpec], model: str, used: Usage) -> float | None:
+    spec = models.get(model)
     return round(cost(spec, used), PRICED) if spec else None
 
 
@@ -169,20 +174,18 @@ def _explained(line: Replayed, then: Decision, now: Decision) -> Replayed:
     )
 
 
-def _side(said: Verdict, cost: float | None) -> Side:
-    return Side(said.tier, said.model, said.domains, said.rule, said.guidance, cost)
-
-
-def _refused(then: Decision, attempts: Iterable[Attempt], policy: Policy, why: str) -> Replayed:
+def _refused(
+    then: Decision, attempts: Iterable[Attempt], models: Mapping[str, ModelSpec], why: str
+) -> Replayed:
     answer = answered(attempts)
     used = usage(answer)
-    spent = _cost(policy, answer.model, used) if answer and used else None
+    spent = _cost(models, answer.model, used) if answer and used else None
     return Replayed(
         id=then.id,
         session=then.session,
         arrived_at=then.arrived_at,
         source=Source.NOTHING,
-        then=_side(verdict(then), spent),
+        then=Side.of(verdict(then), spent),
         now=Side(),
         refused=why,
     )

@@ -107,6 +107,11 @@ class Summary:
         yield "  from " + ", ".join(f"{name}: {count:,}" for name, count in _ordered(self.sources))
         if self.unknown:
             yield f"  {self.unknown:,} of those from signals had signals that this policy does not have"
+        yield from self.differences()
+        yield from _HONEST
+
+    def differences(self) -> Iterator[str]:
+        """What the other policy does otherwise, and what that costs, for a person."""
         yield f"changed: {self._share(self.changed['any'])}"
         for part in ("tier", "model", "domains", "guidance"):
             yield f"  {part:<9}{self._share(self.changed[part])}"
@@ -117,7 +122,6 @@ class Summary:
         if asked:
             yield f"asks a model: {self._share(asked)}, answered from the record: {self.asks['record']:,}"
         yield from self._money()
-        yield from _HONEST
 
     def _money(self) -> Iterator[str]:
         lacking = self._share(self.replayed - self.priced)

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from pointsman.decision import Decision
 from pointsman.errors import PointsmanError
 from pointsman.evaluation.usage import PRICED, Usage, answered, cost, usage
-from pointsman.ledger import Attempt, Record
+from pointsman.ledger import Attempt, Record, Shadow, ShadowAnswer
 from pointsman.types import ModelSpec, Stage
 
 __all__ = ["Savings", "savings"]
@@ -35,11 +35,15 @@ class Savings:
     retries: float = 0.0  # attempts that did not answer, where usage is known
     questions: int = 0
     verification: float = 0.0  # an estimate: the most a question costs, times the questions
+    trials: int = 0
+    shadow: float = 0.0  # answers of a shadow model, where usage is known
 
     @property
     def net(self) -> float:
         """What was saved, after everything."""
-        return self.at_baseline - self.rebuilds - self.answers - self.retries - self.verification
+        return (
+            self.at_baseline - self.rebuilds - self.answers - self.retries - self.verification - self.shadow
+        )
 
     @property
     def share(self) -> float:
@@ -49,7 +53,7 @@ class Savings:
 
     def to_json(self) -> dict[str, object]:
         """Plain values, in a fixed order."""
-        amounts = ("at_baseline", "rebuilds", "answers", "retries", "verification", "net")
+        amounts = ("at_baseline", "rebuilds", "answers", "retries", "verification", "shadow", "net")
         return {
             "baseline": self.baseline,
             "turns": self.turns,
@@ -62,6 +66,7 @@ class Savings:
             },
             "switches": self.switches,
             "questions": self.questions,
+            "trials": self.trials,
             **{name: round(getattr(self, name), PRICED) for name in amounts},
             "net_share": round(self.share, PRICED),
         }
@@ -76,6 +81,7 @@ class Savings:
         yield f"  answers                          {-self.answers:>12.4f}"
         yield f"  attempts that did not answer     {-self.retries:>12.4f}"
         yield f"  verification, at most            {-self.verification:>12.4f}  {self.questions:,} questions"
+        yield f"  answers of a shadow model        {-self.shadow:>12.4f}  {self.trials:,} answers"
         yield f"  net                              {self.net:>12.4f}  {self.share:+.1%}"
         yield (
             f"left out: {lacking:,} turns ({share}): {self.no_answer:,} without an answer, "
@@ -119,6 +125,7 @@ def savings(
         found.turns += 1
         _add_question(found, decision, asked, question)
         _add_retries(found, record.attempts, models)
+        _add_shadows(found, record.shadows, models)
         now = _add_answer(found, record.attempts, models, before.get(decision.session))
         if now and decision.session:
             before[decision.session] = now
@@ -147,6 +154,15 @@ def _add_retries(found: Savings, attempts: Iterable[Attempt], models: Mapping[st
         spent = usage(attempt)
         if attempt is not answer and spent and attempt.model in models:
             found.retries += cost(models[attempt.model], spent)
+
+
+def _add_shadows(found: Savings, shadows: Iterable[Shadow], models: Mapping[str, ModelSpec]) -> None:
+    for shadow in shadows:
+        if isinstance(shadow, ShadowAnswer):
+            found.trials += 1
+            spent = usage(shadow)
+            if spent and shadow.model in models:
+                found.shadow += cost(models[shadow.model], spent)
 
 
 def _add_answer(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from pointsman.ledger import Attempt
+from pointsman.ledger import Attempt, ShadowAnswer
 from pointsman.types import ModelSpec
 
 __all__ = ["HASHED", "PRICED", "Usage", "answered", "cost", "usage"]
@@ -31,8 +31,8 @@ def answered(attempts: Iterable[Attempt]) -> Attempt | None:
     return good[-1] if good else None
 
 
-def usage(attempt: Attempt | None) -> Usage | None:
-    """Return what an attempt used; None where the upstream did not say."""
+def usage(attempt: Attempt | ShadowAnswer | None) -> Usage | None:
+    """Return what an answer used; None where the upstream did not say."""
     if attempt is None or attempt.input_tokens is None or attempt.output_tokens is None:
         return None
     cached = min(attempt.cached_tokens or 0, attempt.input_tokens)
