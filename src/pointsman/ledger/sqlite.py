@@ -32,7 +32,7 @@ from pointsman.ledger.port import (
 from pointsman.ledger.redact import LONGEST, kept_text
 from pointsman.ledger.retention import Retention
 from pointsman.ledger.schema import APPLICATION, MIGRATIONS
-from pointsman.sqlite_file import SqliteFile
+from pointsman.sqlite_file import SqliteFile, insert
 
 __all__ = ["SqliteLedger"]
 
@@ -48,16 +48,16 @@ _attempt: Final = msgspec.json.Decoder(Attempt).decode
 _outcome: Final = msgspec.json.Decoder(Outcome).decode
 _shadow: Final = msgspec.json.Decoder(Shadow).decode
 
-_INSERT_SHADOW: Final = "INSERT INTO shadows (decision, at, body) VALUES (?, ?, ?)"
+_INSERT_SHADOW: Final = "INSERT INTO shadows (decision, at, body) VALUES {rows}"
 
 _INSERT: Final[dict[type, str]] = {
-    Decision: "INSERT INTO decisions (id, session, arrived_at, body) VALUES (?, ?, ?, ?) ON CONFLICT (id) "
+    Decision: "INSERT INTO decisions (id, session, arrived_at, body) VALUES {rows} ON CONFLICT (id) "
     "DO UPDATE SET session = excluded.session, arrived_at = excluded.arrived_at, body = excluded.body",
-    Attempt: "INSERT INTO attempts (decision, number, at, body) VALUES (?, ?, ?, ?)",
-    Outcome: "INSERT INTO outcomes (decision, at, body) VALUES (?, ?, ?)",
+    Attempt: "INSERT INTO attempts (decision, number, at, body) VALUES {rows}",
+    Outcome: "INSERT INTO outcomes (decision, at, body) VALUES {rows}",
     ShadowDecision: _INSERT_SHADOW,
     ShadowAnswer: _INSERT_SHADOW,
-    PromptText: "INSERT OR REPLACE INTO texts (decision, at, text) VALUES (?, ?, ?)",
+    PromptText: "INSERT OR REPLACE INTO texts (decision, at, text) VALUES {rows}",
 }
 
 
@@ -238,7 +238,7 @@ class SqliteLedger:
             connection.execute("BEGIN IMMEDIATE")
             with connection:
                 for statement, values in rows.items():
-                    connection.executemany(statement, values)
+                    insert(connection, statement, values)
         except sqlite3.Error as error:
             self._file.close_writer()
             raise StoreUnavailable(f"cannot write the ledger {self._file.path}: {error}") from error

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from pointsman.background import BatchWriter
 from pointsman.errors import StoreUnavailable
 from pointsman.sessions.memory import MemorySessions
-from pointsman.sqlite_file import SqliteFile
+from pointsman.sqlite_file import SqliteFile, insert
 
 __all__ = ["SqliteSessions"]
 
@@ -32,7 +32,7 @@ MIGRATIONS: Final = (
 #: Seconds between two removals of what is over the bounds.
 SWEEP: Final = 60.0
 
-_PUT: Final = "INSERT OR REPLACE INTO sessions (id, put_at, memory) VALUES (?, ?, ?)"
+_PUT: Final = "INSERT OR REPLACE INTO sessions (id, put_at, memory) VALUES {rows}"
 _FORGET: Final = "DELETE FROM sessions WHERE id = ?"
 _EXPIRE: Final = "DELETE FROM sessions WHERE put_at < ?"
 _EVICT: Final = (
@@ -129,7 +129,7 @@ class SqliteSessions(MemorySessions):
             connection = self._file.writer()
             connection.execute("BEGIN IMMEDIATE")
             with connection:
-                connection.executemany(_PUT, [change for change in last if change.memory is not None])
+                insert(connection, _PUT, [change for change in last if change.memory is not None])
                 connection.executemany(
                     _FORGET, [(change.session,) for change in last if change.memory is None]
                 )
