@@ -14,7 +14,7 @@ import msgspec
 from pointsman.decision import Decision
 from pointsman.errors import CallerError, MalformedRequest, TooLarge, Unauthorized
 from pointsman.gateway.auth import authorise
-from pointsman.gateway.caller import CallerLeft, Receive, Scope, Watch, read_body
+from pointsman.gateway.caller import CallerLeft, Receive, Scope, Watch, Watches, read_body
 from pointsman.gateway.chains import Chains, where_it_is
 from pointsman.gateway.metrics import Metrics
 from pointsman.gateway.ourselves import answer_command, last_word, send_words
@@ -52,6 +52,8 @@ class Gateway:
         self.targets: Mapping[str, Target] = targets(setup.models, setup.upstreams, setup.connections, {})
         self.chains = Chains()
         self.active = 0  # requests under way
+        self._watches = Watches()
+        self._speakers: dict[tuple[WireFormat, tuple[str, ...]], list[Target]] = {}
         self.metrics.gauge("requests_in_progress", "Requests under way.", lambda: self.active)
         self.metrics.gauge(
             "ledger_lost", "Rows the ledger could not keep.", lambda: self.setup.runtime.ledger.lost
@@ -64,6 +66,7 @@ class Gateway:
         """Serve another setup from the next request on."""
         known = {target.upstream.spec.name: target.upstream for target in self.targets.values()}
         self.targets = targets(setup.models, setup.upstreams, setup.connections, known)
+        self._speakers = {}
         before, self.setup = self.setup, setup
         if before.connections is not setup.connections:
             before.connections.close()
@@ -101,7 +104,7 @@ class Gateway:
     def record(self, attempt: Attempt) -> None:
         """Write an attempt down (``request.Context``)."""
         self.setup.runtime.ledger.append(attempt)
-        self.metrics.attempt(attempt)
+        self.metrics.seen(attempt)
 
     async def _agent(self, wire: Wire, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one of the three endpoints, for as long as the caller is there."""
@@ -111,7 +114,7 @@ class Gateway:
             arrived = time.perf_counter()
             named = dict(scope["headers"])
             body = await read_body(scope, named, receive, self.setup.server)
-            watch = Watch(receive)
+            watch = self._watches.begin(receive)
             await self._decide_and_relay(wire, scope, named, body, arrived, send)
         except CallerError as error:
             await self._refuse(wire, error, dict(scope["headers"]), send)
@@ -124,7 +127,7 @@ class Gateway:
         finally:
             self.active -= 1
             if watch is not None:
-                watch.stop()
+                self._watches.end(watch)
 
     async def _count(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Count the tokens of a request: no model writes anything, so nothing is decided."""
@@ -169,8 +172,8 @@ class Gateway:
         if link is not None:
             self.metrics.count("continued", "known" if link.earlier else "unknown")
         decision = await self.setup.runtime.decide(turn)
-        self.metrics.decision(decision)
-        speaking = self._speaking(wire.format, decision)
+        self.metrics.seen(decision)
+        speaking = self._speakers.get((wire.format, decision.chain)) or self._speaking(wire.format, decision)
         request = Request(wire, body, decision, scope["headers"], named, scope["query_string"], self)
         if wire.format is WireFormat.RESPONSES:
             request.on_answer = partial(self.chains.keep, turn, body)
@@ -205,6 +208,7 @@ class Gateway:
                 hint=f'name a model whose upstream lists "{wire}" under formats',
                 param="model",
             )
+        self._speakers[wire, decision.chain] = speaking
         return speaking
 
     def _second(self, before: SecondModel | None = None) -> SecondModel | None:

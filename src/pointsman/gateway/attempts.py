@@ -49,7 +49,7 @@ class Try:
 
     def over(self, status: int, error: str = "", usage: Usage | None = None) -> None:
         """Write the attempt down."""
-        model, upstream, _ = self.target
+        model, upstream = self.target.model, self.target.upstream
         spent = usage or Usage()
         self.request.context.record(
             Attempt(
@@ -175,9 +175,10 @@ async def _read(attempt: Try, exchange: Exchange) -> Answer | Failure:
 
 def is_stream(exchange: Exchange) -> bool:
     """Whether an upstream answers with a stream of events."""
-    return any(
-        name == b"content-type" and value.startswith(b"text/event-stream") for name, value in exchange.headers
-    )
+    for name, value in exchange.headers:
+        if name == b"content-type":
+            return value.startswith(b"text/event-stream")
+    return False
 
 
 async def _first_event(attempt: Try, exchange: Exchange) -> Answer | Failure:

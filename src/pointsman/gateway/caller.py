@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, MutableMapping
+from itertools import chain
 from typing import Any, Final, TypeAlias
 
 from pointsman.errors import TooLarge, WrongContentType
@@ -11,7 +12,7 @@ from pointsman.gateway.auth import authorise
 from pointsman.gateway.wire import Body
 from pointsman.upstreams import ServerSpec
 
-__all__ = ["CallerLeft", "Receive", "Scope", "Watch", "read_body"]
+__all__ = ["CallerLeft", "Receive", "Scope", "Watch", "Watches", "read_body"]
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Any
@@ -29,7 +30,7 @@ async def read_body(scope: Scope, named: Mapping[bytes, bytes], receive: Receive
         CallerLeft: the connection ended before the body did.
     """
     authorise(named, server.keys)
-    if sum([len(name) + len(value) for name, value in scope["headers"]]) > server.limits.header_bytes:
+    if sum(map(len, chain.from_iterable(scope["headers"]))) > server.limits.header_bytes:
         raise TooLarge(f"the headers are larger than {server.limits.header_bytes} bytes")
     if named.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
         raise WrongContentType("the body must be JSON", hint="send 'Content-Type: application/json'")
@@ -39,31 +40,26 @@ async def read_body(scope: Scope, named: Mapping[bytes, bytes], receive: Receive
 
 
 class Watch:
-    """Cancels the task it was made in when the caller goes away.
+    """Cancels the task it was made in when the caller goes away."""
 
-    It begins to look after a quarter of a second: most of what is answered sooner is answered before anybody
-    could leave, and a task for each request costs each of them.
-    """
-
-    __slots__ = ("_receive", "_start", "_task", "_watching", "caller_left")
-
-    _AFTER: Final = 0.25  # seconds; a caller who left must be noticed within one
+    __slots__ = ("_receive", "_task", "_watching", "caller_left", "is_due")
 
     def __init__(self, receive: Receive) -> None:
         self._receive = receive
         self._task = asyncio.current_task()
         self._watching: asyncio.Task[None] | None = None
-        self._start = asyncio.get_running_loop().call_later(self._AFTER, self._begin)
+        self.is_due = False  # at the next look
         self.caller_left = False
+
+    def start(self) -> None:
+        """Begin to look."""
+        if self._watching is None:
+            self._watching = asyncio.get_running_loop().create_task(self._look())
 
     def stop(self) -> None:
         """Stop looking."""
-        self._start.cancel()
         if self._watching is not None:
             self._watching.cancel()
-
-    def _begin(self) -> None:
-        self._watching = asyncio.get_running_loop().create_task(self._look())
 
     async def _look(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
@@ -71,6 +67,47 @@ class Watch:
         self.caller_left = True
         if self._task is not None:
             self._task.cancel()
+
+
+class Watches:
+    """Watches over all callers who have waited for a while.
+
+    Most of what is answered sooner is answered before anybody could leave, and a task or a timer for each
+    request costs each of them.
+    """
+
+    _EVERY: Final = 0.25  # seconds; a caller is watched after one to two of them, and must be missed within 1
+
+    def __init__(self) -> None:
+        self._active: set[Watch] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None  # where a look is planned
+
+    def begin(self, receive: Receive) -> Watch:
+        """Watch over the caller of the current task."""
+        watch = Watch(receive)
+        self._active.add(watch)
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            self._plan(loop)
+        return watch
+
+    def end(self, watch: Watch) -> None:
+        """The caller has been answered."""
+        self._active.discard(watch)
+        watch.stop()
+
+    def _plan(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        loop.call_later(self._EVERY, self._look, loop)
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = None
+        for watch in self._active:
+            if watch.is_due:
+                watch.start()
+            watch.is_due = True
+        if self._active:
+            self._plan(loop)
 
 
 async def _read(receive: Receive, named: Mapping[bytes, bytes], limit: int) -> bytes:

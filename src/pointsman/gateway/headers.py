@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 from pointsman.upstreams import Headers
@@ -31,10 +32,13 @@ _NOT_DOWN: Final = _HOP | {
     b"x-should-retry",  # the gateway is who retries
 }  # fmt: skip
 
+#: Names of headers whose way is remembered; a client sends the same dozen with every request.
+_KEPT_NAMES: Final = 512
+
 
 def upstream(sent: Headers) -> list[tuple[bytes, bytes]]:
     """Return what of a caller's headers goes to the upstream."""
-    return [pair for pair in sent if pair[0] not in _NOT_UP and not pair[0].startswith(OWN_PREFIX)]
+    return [pair for pair in sent if _goes_up(pair[0])]
 
 
 #: The caller's own or the decision's id goes by this name; the upstream's keeps one beside it.
@@ -43,11 +47,21 @@ _RENAMED: Final = {b"x-request-id": b"x-pointsman-upstream-request-id"}
 
 def downstream(sent: Headers, secret: bytes) -> list[tuple[bytes, bytes]]:
     """Return what of an upstream's headers goes to the caller, without any that repeats our key."""
-    return [
-        (_RENAMED.get(name, name), value)
-        for name, value in sent
-        if name not in _NOT_DOWN and not name.startswith(OWN_PREFIX) and not (secret and secret in value)
-    ]
+    passed = [(new, value) for name, value in sent if (new := _name_down(name))]
+    return [pair for pair in passed if secret not in pair[1]] if secret else passed
+
+
+@lru_cache(_KEPT_NAMES)
+def _goes_up(name: bytes) -> bool:
+    return name not in _NOT_UP and not name.startswith(OWN_PREFIX)
+
+
+@lru_cache(_KEPT_NAMES)
+def _name_down(name: bytes) -> bytes:
+    """The name under which a header goes to the caller; empty when it does not."""
+    if name in _NOT_DOWN or name.startswith(OWN_PREFIX):
+        return b""
+    return _RENAMED.get(name, name)
 
 
 def printable(text: str, limit: int = 200) -> bytes:

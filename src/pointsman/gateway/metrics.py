@@ -7,6 +7,7 @@ cached child of a ``prometheus_client`` counter 0.6, and every request makes sev
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from itertools import accumulate
 from typing import Final, NamedTuple
@@ -44,6 +45,10 @@ _OVERHEAD: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.01, 0.05, 0.25, 1.
 _FIRST_BYTE: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 
 
+#: Decisions and attempts counted at once: counting many in a row costs a quarter of counting each in its turn.
+_BATCH: Final = 256
+
+
 class _Histogram:
     __slots__ = ("bounds", "counts", "sum")
 
@@ -67,7 +72,8 @@ class Metrics(Collector):
     def __init__(self) -> None:
         self.overhead = _Histogram(_OVERHEAD)
         self._first_byte: dict[str, _Histogram] = {}
-        self._counts: dict[tuple[str, ...], float] = {("disconnects",): 0}
+        self._counts = defaultdict[tuple[str, ...], float](float, {("disconnects",): 0})
+        self._waiting: list[Decision | Attempt] = []
         self._gauges: dict[str, tuple[str, Callable[[], float]]] = {}
         self._results: dict[str, tuple[str, Callable[[], Mapping[str, float]]]] = {}
         self._registry = CollectorRegistry()
@@ -75,7 +81,7 @@ class Metrics(Collector):
 
     def count(self, *key: str, by: float = 1) -> None:
         """Add to a counter: its name, then its labels."""
-        self._counts[key] = self._counts.get(key, 0) + by
+        self._counts[key] += by
 
     def gauge(self, name: str, help_text: str, read: Callable[[], float]) -> None:
         """Add a gauge that is read when somebody looks."""
@@ -85,15 +91,28 @@ class Metrics(Collector):
         """Add a counter by result that somebody else counts; it is read when somebody looks."""
         self._results[name] = help_text, read
 
-    def decision(self, decision: Decision) -> None:
-        """Count a decision."""
+    def seen(self, entry: Decision | Attempt) -> None:
+        """Count a decision or an attempt."""
+        waiting = self._waiting
+        waiting.append(entry)
+        if len(waiting) >= _BATCH:
+            self._count_waiting()
+
+    def _count_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for entry in waiting:
+            if isinstance(entry, Decision):
+                self._decision(entry)
+            else:
+                self._attempt(entry)
+
+    def _decision(self, decision: Decision) -> None:
         tier = decision.tier
         self.count("decisions", tier.tier if tier else "none", tier.stage if tier else "none")
         for reason in decision.abstained:
             self.count("abstained", reason.code)
 
-    def attempt(self, attempt: Attempt) -> None:
-        """Count an attempt."""
+    def _attempt(self, attempt: Attempt) -> None:
         model = attempt.model
         self.count("attempts", attempt.upstream, model, attempt.error or "ok")
         if attempt.first_byte_ms is not None:
@@ -114,6 +133,7 @@ class Metrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield everything in Prometheus' shape (``prometheus_client.registry.Collector``)."""
+        self._count_waiting()
         for name, (text, labels) in _COUNTERS.items():
             family = CounterMetricFamily(f"pointsman_{name}", text, labels=labels)
             for key, value in list(self._counts.items()):

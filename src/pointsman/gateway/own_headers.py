@@ -42,7 +42,7 @@ def own_headers(
         (b"x-pointsman-attempts", b"%d" % attempts),
     ]
     if target is not None:
-        own.append((b"x-pointsman-model", headers.printable(target.model.name)))
+        own.append((b"x-pointsman-model", target.shown))
     own.append((b"x-request-id", asked_id(named) or decision.id.encode()))
     if debug is not None:
         own += _debug_headers(decision, debug)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from pointsman.gateway import headers
 from pointsman.gateway.breaker import Breaker
 from pointsman.gateway.client import HttpClient
 from pointsman.gateway.demo import DemoClient
@@ -59,6 +60,7 @@ class Target(NamedTuple):
     model: ModelSpec
     upstream: Upstream
     id: bytes  # what the upstream calls it, as JSON
+    shown: bytes  # its name as a header's value
 
 
 def targets(
@@ -73,6 +75,8 @@ def targets(
         if name in known and known[name].client is upstream.client:
             upstreams[name] = known[name]
     return {
-        name: Target(model, upstreams[model.upstream], msgspec.json.encode(model.id))
+        name: Target(
+            model, upstreams[model.upstream], msgspec.json.encode(model.id), headers.printable(model.name)
+        )
         for name, model in models.items()
     }

@@ -85,7 +85,7 @@ def arm_of(session: str, *, seed: int, control: float) -> Arm:
 
     A caller without a session is treated: without memory there is nothing to compare.
     """
-    if not session:
+    if not session or not control:
         return Arm.TREATED
     drawn = blake2b(f"{seed}\0{session}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return Arm.WITHHELD if int.from_bytes(drawn) < control * 2**64 else Arm.TREATED

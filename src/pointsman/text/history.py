@@ -80,7 +80,7 @@ class JsonHistory:
         return message
 
     def __iter__(self) -> Iterator[Message]:
-        return (self[index] for index in range(len(self._items)))
+        return map(self.__getitem__, range(len(self._items)))
 
     def role(self, index: int) -> Role:
         """The role of a message, found without building the message: 0.3 against 4 µs.

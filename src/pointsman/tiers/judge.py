@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Generator
 from typing import Final
 
@@ -48,8 +49,12 @@ class TierJudge:
         self.gauges = tuple(Gauge(profile, dimension, table) for dimension in profile.dimensions)
         by_name = {gauge.dimension.name: gauge for gauge in self.gauges}
         self.rules = tuple(Rule(override, by_name) for override in profile.overrides)
-        self._masked = tuple((gauge.mask, gauge) for gauge in self.gauges)
         self._any_hit = sum(gauge.mask for gauge in self.gauges)  # the masks of groups never overlap
+        places = [(place, gauge, gauge.mask) for place, gauge in enumerate(self.gauges)]
+        self._always = tuple((place, gauge) for place, gauge, mask in places if not mask)
+        # A group's signals lie side by side in the table, so its lowest one tells whose a hit is.
+        self._groups = sorted((each for each in places if each[2]), key=lambda each: each[2])
+        self._starts = [mask & -mask for _, _, mask in self._groups]
         self._utf16 = profile.tokens is TokenEstimate.UTF16
         self._reasons = tuple((_reason_of(profile, tier),) for tier in _TIERS)
 
@@ -61,19 +66,21 @@ class TierJudge:
 
     def score(self, evidence: Evidence) -> Scored:
         """Add up the dimensions, in the profile's order: the sum is the same to the last bit everywhere."""
+        tokens = self.tokens(evidence)
+        measured = [
+            (place, gauge, tokens if gauge.counts_tokens else evidence.questions, 0)
+            for place, gauge in self._always
+        ]
+        left = evidence.hits & self._any_hit
+        while left:  # once for each dimension that found anything
+            place, gauge, mask = self._groups[bisect_right(self._starts, left & -left) - 1]
+            found = left & mask
+            left ^= found
+            measured.append((place, gauge, found.bit_count(), found))
+        measured.sort()
         total = 0.0
         parts: list[tuple[Gauge, Level, int, int]] = []
-        tokens = self.tokens(evidence)
-        hits = evidence.hits
-        for mask, gauge in self._masked:
-            if mask:
-                found = hits & mask
-                if not found:
-                    continue
-                measure = found.bit_count()
-            else:
-                found = 0
-                measure = tokens if gauge.counts_tokens else evidence.questions
+        for _, gauge, measure, found in measured:
             level = gauge.at(measure)
             if level.score:
                 total += level.contribution
