@@ -1,4 +1,4 @@
-"""The plainest relay there is over one HTTP client, to compare clients: ``relay.py CLIENT PORT UPSTREAM_URL``."""
+"""The plainest relay there is over one HTTP client: ``relay.py CLIENT PORT UPSTREAM_URL``."""
 
 import sys
 from collections.abc import AsyncIterator, Callable

@@ -156,10 +156,6 @@ class History(Protocol):
         """The role of one message, found without decoding the rest of it."""
         ...
 
-    def digest(self, count: int, /) -> bytes:
-        """Digest of the first ``count`` messages as they were sent, prompt-cache markers apart."""
-        ...
-
 
 class Turn(msgspec.Struct, frozen=True):
     """One request as the agent sent it."""

@@ -139,4 +139,3 @@ def test_bytes_and_mapping_give_the_same_turn() -> None:
     body = {"model": "m", "messages": [{"role": "user", "content": "ü 😀"}]}
     raw = turn_from_body(CHAT, json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode())
     assert raw.history[0] == turn_from_body(CHAT, body).history[0]
-    assert raw.history.digest(1) == turn_from_body(CHAT, body).history.digest(1)

@@ -36,9 +36,6 @@ class Counted(Sequence[Message]):
     def __iter__(self) -> Iterator[Message]:
         return iter(self.messages)
 
-    def digest(self, count: int) -> bytes:
-        raise AssertionError("reads every byte of the history")
-
 
 def user(text: str) -> Message:
     return Message(Role.USER, (text,))

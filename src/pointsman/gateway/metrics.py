@@ -45,7 +45,7 @@ _OVERHEAD: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.01, 0.05, 0.25, 1.
 _FIRST_BYTE: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 
 
-#: Decisions and attempts counted at once: counting many in a row costs a quarter of counting each in its turn.
+#: Decisions and attempts counted at once: many in a row cost a quarter of each in its turn.
 _BATCH: Final = 256
 
 

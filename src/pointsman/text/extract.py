@@ -127,7 +127,8 @@ def _words(turn: Turn, texts: tuple[str, ...], rules: list[str]) -> str:
 
 def _unwrap(text: str, rules: list[str], *, only_marked: bool = False) -> Unwrapped:
     unwrapped = unwrap(text.strip(), only_marked=only_marked)
-    rules.extend(f"tag:{tag}" for tag in unwrapped.tags)
+    if unwrapped.tags:
+        rules.extend(f"tag:{tag}" for tag in unwrapped.tags)
     return unwrapped
 
 
