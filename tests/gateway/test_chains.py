@@ -215,7 +215,7 @@ def kept(chains: Chains, name: str, words: str, **body: Any) -> None:
     raw = json.dumps({"model": "auto", "input": words, **body}).encode()
     turn = turn_from_body(WireFormat.RESPONSES, raw, session=f"s-{name}", arrived_at=1_000.0)
     spec = UpstreamSpec("up", DEMO_URL)
-    target = Target(ModelSpec("m", "up", "m"), Upstream(spec, Connections()(spec)), b'"m"')
+    target = Target(ModelSpec("m", "up", "m"), Upstream(spec, Connections()(spec)), b'"m"', b"m")
     chains.keep(turn, Body(raw), target, [json.dumps({"id": name, "output": []}).encode()])
 
 
@@ -262,7 +262,7 @@ def test_a_name_that_is_none_continues_nothing(named: str) -> None:
 def test_an_answer_of_another_shape_is_passed_over(answer: bytes) -> None:
     raw = b'{"model": "auto", "input": "x"}'
     spec = UpstreamSpec("up", DEMO_URL)
-    target = Target(ModelSpec("m", "up", "m"), Upstream(spec, Connections()(spec)), b'"m"')
+    target = Target(ModelSpec("m", "up", "m"), Upstream(spec, Connections()(spec)), b'"m"', b"m")
     chains = Chains()
     chains.keep(turn_from_body(WireFormat.RESPONSES, raw), Body(raw), target, [answer])
     assert len(chains) == 0
