@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pointsman.tiers import TierDecision, cache_key, parse_tier
 from pointsman.tiers.verification import ask
 from pointsman.types import Answer, Need, Stage, Tier
-from tiers_support import bench
+from tiers_support import bench, needs_data, rows
 
 UNSURE = {"seed": "Rewrite your previous response. Start it with the letter A.", "default": "zxcvb"}
 
@@ -137,3 +137,16 @@ def test_equal_questions_have_equal_cache_keys() -> None:
         cache_key(Need("verify_tier", "rubric\0", "a")),
     }
     assert len(keys) == 6
+
+
+@pytest.mark.data
+@needs_data
+@pytest.mark.parametrize("name", ["strong_weak", "tier_labels"])
+def test_the_margin_asks_about_at_most_fifteen_percent(name: str) -> None:
+    sample = rows(name)[::5]
+    default, seed = (
+        sum(bench(profile).by_rules(row["prompt"]).needs_verification for row in sample) / len(sample)
+        for profile in ("default", "seed")
+    )
+    assert default <= 0.15
+    assert seed > 0.25
