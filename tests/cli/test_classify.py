@@ -76,6 +76,12 @@ def test_a_malformed_line_is_an_error_in_its_place_and_the_run_goes_on(tmp_path:
     assert answers[1]["error"]["message"]
 
 
+def test_half_an_emoji_is_read_as_the_gateway_reads_it(tmp_path: Path) -> None:
+    code, answers = classify(tmp_path, {"id": 1, "text": "prove it \ud83d"}, {"id": 2, "text": "\U0001f600"})
+    assert code == 0
+    assert [answer["extracted"] for answer in answers] == ["prove it \ufffd", "\U0001f600"]
+
+
 def test_a_session_keeps_its_memory_between_lines(tmp_path: Path) -> None:
     texts = [
         "investigate Acme Corporation through its API",

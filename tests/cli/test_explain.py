@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from typer.testing import CliRunner
 
 from pointsman.cli import app
@@ -38,6 +39,14 @@ def test_the_prompt_may_come_from_standard_input() -> None:
     shown = json.loads(explain("-", "--json", stdin="<system-reminder>use json</system-reminder>\nHello!"))
     assert shown["text"] == "Hello!"
     assert shown["extraction"] == ["tag:system-reminder"]
+
+
+@pytest.mark.parametrize("prompt", ["", " \n", "\udcff\udcfe bytes that were no UTF-8"])
+def test_a_prompt_without_words_and_one_of_odd_bytes(prompt: str) -> None:
+    """Standard input that is not UTF-8 arrives as half surrogates."""
+    shown = json.loads(explain(prompt, "--json"))
+    assert shown["decision"]["tier"] == "MEDIUM"
+    assert "\n\n\n" not in explain(prompt)
 
 
 def test_markup_in_a_prompt_is_text() -> None:

@@ -10,13 +10,17 @@ import logging
 import re
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 from pointsman.assembly import build_engine
+from pointsman.config import load
+from pointsman.errors import ConfigError
 from pointsman.gateway import protocol
+from pointsman.gateway.build import Builder
 from pointsman.ledger import MemoryLedger
 from pointsman.policy import Policy
 from pointsman.runtime import Runtime
@@ -379,3 +383,11 @@ def test_who_leaves_while_sending_is_no_error(caplog: pytest.LogCaptureFixture, 
             until(lambda: "in_progress 1" in httpx.get(f"{running.url}/metrics", trust_env=False).text)
         until(lambda: "disconnects_total 1" in httpx.get(f"{running.url}/metrics", trust_env=False).text)
     assert not caplog.records
+
+
+def test_a_configuration_without_models_is_not_served(tmp_path: Path) -> None:
+    file = tmp_path / "pointsman.toml"
+    file.write_text("[server]\nport = 0\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match="no model is configured") as error:
+        Builder(lambda: load(file), file)()
+    assert "config init" in error.value.hint

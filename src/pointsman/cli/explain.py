@@ -87,8 +87,9 @@ def _show(explanation: Explanation, decided: Decided) -> None:
     console.print(f"decided by {stage}, profile {explanation.profile}{unsure}", markup=False)
     for reason in decision.reasons:
         console.print(f"  {reason.detail}", markup=False)
-    console.print()
-    console.print(_highlighted(decided.words.text, explanation))
+    if decided.words.text:
+        console.print()
+        console.print(_highlighted(decided.words.text, explanation))
     if decided.words.rules:
         console.print(f"taken off before deciding: {', '.join(decided.words.rules)}", markup=False)
     console.print()

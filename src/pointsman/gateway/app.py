@@ -202,7 +202,7 @@ class Gateway:
         chain = [self.targets[name] for name in decision.chain if name in self.targets]
         speaking = [target for target in chain if wire in target.model.formats]
         if not speaking:
-            names = ", ".join(decision.chain) or "none"
+            names = ", ".join(decision.chain) or "no tier has one"
             raise MalformedRequest(
                 f"no model chosen for this request ({names}) speaks the format {wire}",
                 hint=f'name a model whose upstream lists "{wire}" under formats',

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hmac
-import ipaddress
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
+from pointsman.config import is_loopback
 from pointsman.errors import ConfigError, Unauthorized
 from pointsman.upstreams import ServerSpec, hash_key
 
-__all__ = ["authorise", "check_bind", "is_loopback"]
+__all__ = ["authorise", "check_bind"]
 
 
 def authorise(headers: Mapping[bytes, bytes], digests: Sequence[bytes]) -> None:
@@ -51,16 +51,6 @@ def _is_local(origin: bytes) -> bool:
     except ValueError:
         return False
     return host is not None and is_loopback(host)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def check_bind(server: ServerSpec) -> None:

@@ -42,6 +42,11 @@ class Builder:
             ConfigError: the configuration is wrong; what is served already is untouched.
         """
         config = self._load()
+        if not config.models:
+            raise ConfigError(
+                "no model is configured, so there is nothing to serve",
+                hint="[models] and [tiers] name them; pointsman config init writes both",
+            )
         on_trial = build_shadow(config)
         if self._runtime is None:
             self._runtime = build_runtime(config)

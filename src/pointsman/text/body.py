@@ -126,7 +126,8 @@ def _abilities(data: bytes, tools: tuple[str, ...]) -> frozenset[str]:
 
 def turn_from_text(text: str, *, system: str = "", session: str = "", arrived_at: float = 0.0) -> Turn:
     """The turn of somebody who sends one message and nothing else."""
-    body = {"messages": [{"role": "user", "content": text}]}
+    whole = text.encode("utf-8", "replace").decode()  # bytes that were not UTF-8 arrive as half surrogates
+    body = {"messages": [{"role": "user", "content": whole}]}
     turn = turn_from_body(WireFormat.CHAT, body, session=session, arrived_at=arrived_at)
     return msgspec.structs.replace(turn, system=system) if system else turn
 

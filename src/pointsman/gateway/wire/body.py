@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from pointsman.errors import MalformedRequest, TooLarge
+from pointsman.text.surrogates import without_halves
 
 __all__ = ["Body", "Edit", "Span"]
 
@@ -19,11 +20,6 @@ _DEPTH: Final = "about 1,000 levels are read"
 
 #: A member's name up to its value; the first one also takes the opening brace.
 _NAME: Final = re.compile(rb'[\s,{]*+"([^"\\]*+(?:\\.[^"\\]*+)*+)"\s*+:\s*+')
-
-#: Half a surrogate pair. JavaScript writes one when it cuts a text inside an emoji; strict decoders refuse.
-_ESCAPE: Final = re.compile(
-    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)"
-)
 
 
 #: Where something stands in the body: ``raw[start:end]``. A plain tuple, because there are many.
@@ -56,7 +52,7 @@ class Body:
 
     def _reread(self, error: Exception) -> None:
         """Read again with every lone surrogate replaced; relay the body as it came all the same."""
-        self.readable = _ESCAPE.sub(lambda found: rb"\ufffd" if found[1] else found[0], self.raw)
+        self.readable = without_halves(self.raw)
         if self.readable == self.raw:
             raise MalformedRequest(_reason(error, self.raw)) from None
         try:
