@@ -5,7 +5,7 @@ import msgspec
 from pointsman.tiers.head import Calibration, Claim, Head
 from pointsman.tiers.ngrams import BUCKETS
 
-ZEROS = bytes(4 * BUCKETS)
+ZEROS = bytes(2 * BUCKETS)
 CALIBRATION = Calibration(0.0, 1.0, 0.0)
 
 
@@ -13,8 +13,8 @@ def blank(**changed: object) -> Head:
     """A head that learned nothing."""
     head = Head(
         rows=1,
-        rarity=b"\x00\x3c" * 2 * BUCKETS,  # 1.0
-        credibility=bytes(2 * BUCKETS),
+        rarity=b"\x00\x3c" * BUCKETS,  # 1.0
+        centres=(),
         weak=ZEROS,
         strong=ZEROS,
         weak_mean=0.0,

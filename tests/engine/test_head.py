@@ -10,7 +10,6 @@ from pointsman.config import Config, load
 from pointsman.engine import Memory
 from pointsman.runtime import drive
 from pointsman.text import turn_from_text
-from pointsman.tiers.ngrams import BUCKETS
 from pointsman.types import Answer, Need, Stage, Tier
 
 CONFIG = """
@@ -36,7 +35,7 @@ def nobody(need: Need) -> Answer:
 
 
 def configured(folder: Path, boundaries: str = "[-inf, -inf, inf]") -> Config:
-    known = blank(credibility=b"\x00\x3c" * BUCKETS)
+    known = blank(familiarity=(-1.0, -0.5))
     (folder / "mine.head").write_bytes(msgspec.json.encode(known))
     file = folder / "pointsman.toml"
     file.write_text(CONFIG.format(boundaries=boundaries))

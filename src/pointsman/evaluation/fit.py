@@ -27,7 +27,7 @@ from pointsman.evaluation.metrics import apgr_interval, difference_interval
 from pointsman.evaluation.rankers import baselines
 from pointsman.evaluation.tiers import Row, measure
 from pointsman.models.encoders import load_encoder
-from pointsman.tiers.head import Claim, Dense, Head
+from pointsman.tiers.head import Centre, Claim, Dense, Head
 from pointsman.types import Encoder
 
 __all__ = ["Fit", "fit_tiers"]
@@ -90,7 +90,7 @@ def fit_tiers(
         weak_model=weak_model,
         strong_model=strong_model,
         rarity=_halves(weights.rarity),
-        credibility=_halves(weights.credibility),
+        centres=tuple(_centre(row) for row in weights.centres),
         weak=_halves(weights.ngrams[0]),
         strong=_halves(weights.ngrams[1]),
         weak_mean=float(weights.means[0]),
@@ -126,6 +126,11 @@ def _claim(corpus: Corpus, rankings: dict[str, NDArray[np.float64]], seed: int) 
         against=against,
         improves=all(low > 0 for _, low, _ in against.values()),
     )
+
+
+def _centre(row: NDArray[np.float64]) -> Centre:
+    named = np.flatnonzero(row.astype("<f2"))  # what is 0 in the file is not named in it
+    return Centre(named.astype("<u2").tobytes(), _halves(row[named]))
 
 
 def _dense(weights: Weights, encoder: Encoder | None, kind: str) -> Dense | None:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression, Ridge
 
+from pointsman.evaluation.centres import find_centres
 from pointsman.evaluation.datasets import Outcome
 from pointsman.evaluation.metrics import calibration_error
 from pointsman.evaluation.rankers import by_rules, persons_text
@@ -51,9 +52,10 @@ RULES_SLOPE: Final = 0.05
 #: no difference of .01 on any development set, with 100 labels or 5,000.
 SHRINKAGE: Final = 10.0
 
-#: Held-out quantiles of familiarity between which the n-grams gain their say: the strangest 2 % of prompts
-#: like the training data are ranked by length alone, seven in ten are ranked by the head in full.
-TRUST_QUANTILES: Final = (0.02, 0.30)
+#: Held-out quantiles of familiarity between which the n-grams gain their say: the strangest 5 % of prompts
+#: like the training data are ranked by length and rules alone, six in ten by the head in full. Wider trust
+#: does harm on unseen tasks, narrower trust costs what the head knows (figures: docs/decisions/0061).
+TRUST_QUANTILES: Final = (0.05, 0.40)
 
 #: Where prompts are all alike the two quantiles meet; the first then stays this far below the second.
 TRUST_WIDTH: Final = 0.75
@@ -63,11 +65,6 @@ VECTOR_SHARE: Final = 0.3
 
 #: Rows a domain needs before it gets an offset, and pseudo-rows that pull the offset to zero.
 OFFSET_ROWS: Final = 50
-
-#: A pair seen in *c* training prompts is known to the degree c / (c + this): a credibility weight. Of the
-#: familiarities measured it tells unseen MMLU subjects and unseen tasks best from seen ones (AUC .70 and .73;
-#: the share of words seen twice .67 and .65).
-CREDIBLE: Final = 3.0
 
 #: Keeps an n-gram that stands in every prompt from losing all weight.
 RARITY_FLOOR: Final = 0.1
@@ -86,7 +83,7 @@ class Corpus:
     strong: Floats  # (n,)
     log_length: Floats  # (n,) natural logarithm of the characters of the person's words
     rules: Floats  # (n,) score of the profile RULES
-    ngrams: Any  # scipy CSR matrix, (n, 2 * BUCKETS), ones
+    ngrams: Any  # scipy CSR matrix, (n, BUCKETS), ones
     vectors: NDArray[np.float64] | None  # (n, d) from an encoder
 
     @classmethod
@@ -108,11 +105,11 @@ class Corpus:
 
 @dataclass(frozen=True)
 class Weights:
-    """A fitted head before calibration. ``weak`` and ``strong`` already hold the rarity of their n-gram."""
+    """A fitted head before calibration. ``ngrams`` and ``centres`` already hold their n-gram's rarity."""
 
-    rarity: Floats  # (2 * BUCKETS,)
-    credibility: Floats  # (BUCKETS,) of the pairs
-    ngrams: Floats  # (2, 2 * BUCKETS): weak, strong
+    rarity: Floats  # (BUCKETS,)
+    centres: Floats  # (k, BUCKETS) of kinds of prompts
+    ngrams: Floats  # (2, BUCKETS): weak, strong
     means: Floats  # (2,)
     vectors: Floats | None  # (2, d)
     log_length: float  # means over the training prompts
@@ -124,16 +121,17 @@ class Weights:
         return np.asarray(LENGTH_SLOPE * longer + RULES_SLOPE * (corpus.rules[rows] - self.rules))
 
     def familiarity(self, corpus: Corpus, rows: Rows) -> Floats:
-        """How well each prompt's pairs are known, on average. Shape ``(len(rows),)``."""
-        pairs = corpus.ngrams[rows][:, BUCKETS:]
-        counts = np.maximum(np.asarray(pairs.sum(axis=1)).ravel(), 1)
-        return np.asarray(pairs @ self.credibility / counts)
+        """Cosine of each prompt to the nearest centre. Shape ``(len(rows),)``."""
+        present = corpus.ngrams[rows]
+        return np.asarray((present @ self.centres.T).max(axis=1) / self._norms(present))
+
+    def _norms(self, present: Any) -> Floats:
+        return np.sqrt(np.maximum(present @ self.rarity**2, 1e-12))
 
     def evidence(self, corpus: Corpus, rows: Rows) -> Floats:
         """What the n-grams (and the vectors) say. Shape ``(2, len(rows))``."""
         present = corpus.ngrams[rows]
-        norms = np.sqrt(np.maximum(present @ (self.rarity**2), 1e-12))
-        said = (present @ self.ngrams.T).T / norms - self.means[:, None]
+        said = (present @ self.ngrams.T).T / self._norms(present) - self.means[:, None]
         if self.vectors is not None and corpus.vectors is not None:
             said = said + self.vectors @ corpus.vectors[rows].T
         return np.asarray(said)
@@ -145,7 +143,8 @@ def fit_weights(corpus: Corpus, rows: Rows) -> Weights:
     counts = np.asarray(present.sum(axis=0)).ravel()
     rarity = np.sqrt(np.log((1 + len(rows)) / (1 + counts)) + RARITY_FLOOR)
     norms = np.sqrt(np.maximum(present @ rarity**2, 1e-12))
-    features = sparse.diags(1 / norms) @ present @ sparse.diags(rarity)
+    features = (sparse.diags(1 / norms) @ present @ sparse.diags(rarity)).tocsr()
+    centres = find_centres(features)
     mean = np.asarray(features.mean(axis=0)).ravel()
     spread = max(1.0 - float(mean @ mean), 1e-6)  # variance of the n-grams of a prompt; they have length 1
     scale = 0.0
@@ -156,13 +155,12 @@ def fit_weights(corpus: Corpus, rows: Rows) -> Weights:
         mean = np.r_[mean, scale * vectors.mean(axis=0)]
     fitted = Ridge(alpha=SHRINKAGE * spread, solver="sparse_cg", tol=1e-6)
     fitted.fit(features, _targets(corpus, rows).T)
-    pairs = counts[BUCKETS:]
     return Weights(
         rarity=rarity,
-        credibility=pairs / (pairs + CREDIBLE),
-        ngrams=fitted.coef_[:, : 2 * BUCKETS] * rarity,
+        centres=centres * rarity,
+        ngrams=fitted.coef_[:, :BUCKETS] * rarity,
         means=fitted.coef_ @ mean,
-        vectors=scale * fitted.coef_[:, 2 * BUCKETS :] if scale else None,
+        vectors=scale * fitted.coef_[:, BUCKETS:] if scale else None,
         log_length=float(corpus.log_length[rows].mean()),
         rules=float(corpus.rules[rows].mean()),
     )
@@ -250,9 +248,7 @@ def _presence(texts: Sequence[str]) -> Any:
     columns: list[int] = []
     ends = [0]
     for text in texts:
-        words, pairs = ngrams(text)
-        columns.extend(words)
-        columns.extend(pairs)
+        columns.extend(sorted(ngrams(text)))
         ends.append(len(columns))
     ones = np.ones(len(columns))
-    return sparse.csr_matrix((ones, columns, ends), shape=(len(texts), 2 * BUCKETS))
+    return sparse.csr_matrix((ones, columns, ends), shape=(len(texts), BUCKETS))

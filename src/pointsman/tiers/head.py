@@ -2,9 +2,9 @@
 
 A linear model over hashed words and word pairs, on top of a prior: a longer prompt, and one that the rules
 score higher, gains more from the strong model. What the n-grams say is added to the prior only as far as the
-prompt's word pairs are known from training; an unknown prompt is ranked by length and rules alone, because a
-head does harm outside what it has seen (docs/decisions/0060). Made by ``pointsman fit tiers``; read here
-without any numerical library.
+prompt is like a kind of prompt known from training; an unknown one is ranked by length and rules alone,
+because a head does harm outside what it has seen (docs/decisions/0060, 0061). Made by
+``pointsman fit tiers``; read here without any numerical library.
 """
 
 from __future__ import annotations
@@ -22,9 +22,15 @@ from pointsman.tiers.fixed_point import FixedPoint
 from pointsman.tiers.ngrams import BUCKETS, ngrams
 from pointsman.types import Encoder
 
-__all__ = ["Calibration", "Claim", "Dense", "Head", "HeadScore", "HeadScorer", "Spoke", "read_head"]
+__all__ = ["Calibration", "Centre", "Claim", "Dense", "Head", "HeadScore", "HeadScorer", "Spoke", "read_head"]
 
 _NOTHING: Final = (0.0, 0.0, 0.0)
+
+#: N-grams from which a text is evidence: three words and their two pairs. "yes" and "go on" are none.
+_EVIDENCE: Final = 5
+
+#: Decimals kept of what a machine's own mathematical functions return.
+_DIGITS: Final = 9
 
 
 class Spoke(StrEnum):
@@ -44,7 +50,26 @@ class Calibration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def probability(self, raw: float) -> float:
         """The calibrated probability of a raw value."""
-        return 1.0 / (1.0 + math.exp(-(self.offset + self.slope * raw)))
+        return round(1.0 / (1.0 + math.exp(-(self.offset + self.slope * raw))), _DIGITS)
+
+
+class Centre(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The middle of one kind of training prompts: its heaviest n-grams."""
+
+    buckets: bytes  # little-endian unsigned 16 bits, as returned by ``ngrams``
+    weights: bytes  # little-endian float16, above 0: rarity of the n-gram times its part of the unit vector
+
+    def by_bucket(self) -> dict[int, float]:
+        """Weight of every n-gram named.
+
+        Raises:
+            ConfigError: the two arrays differ in length, or a weight is not above 0.
+        """
+        count = len(self.buckets) // 2
+        weights = _floats(self.weights, count)
+        if len(self.buckets) % 2 or not all(0.0 < weight < math.inf for weight in weights):
+            raise _damaged()
+        return dict(zip(struct.unpack(f"<{count}H", self.buckets), weights, strict=True))
 
 
 class Claim(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -76,7 +101,7 @@ class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     weak_model: str = ""
     strong_model: str = ""
     rarity: bytes  # weight of an n-gram: square root of its inverse document frequency
-    credibility: bytes  # per bucket of pairs: 0 never seen in training .. towards 1, seen often
+    centres: tuple[Centre, ...]  # of the kinds of training prompts
     weak: bytes
     strong: bytes
     weak_mean: float  # what the n-grams of an average prompt add up to; subtracted
@@ -105,7 +130,7 @@ class HeadScore(msgspec.Struct, frozen=True, gc=False):
     score: float  # rank by this for the strong model: gain over that of an average training prompt
     p_weak: float  # probability that the weak model serves it well
     p_strong: float
-    familiarity: float  # how well the prompt's word pairs are known from training: 0..1
+    familiarity: float  # cosine to the nearest centre of training prompts: 0..1
     spoke: Spoke
 
 
@@ -119,12 +144,12 @@ class HeadScorer:
             ConfigError: the arrays do not have their length, or the encoder is not the head's.
         """
         self.head = head
-        self._sums = FixedPoint(
-            [value * value for value in _floats(head.rarity, 2 * BUCKETS)],
-            _floats(head.weak, 2 * BUCKETS),
-            _floats(head.strong, 2 * BUCKETS),
-            (*[0.0] * BUCKETS, *_floats(head.credibility, BUCKETS)),
+        columns = (
+            [value * value for value in _floats(head.rarity, BUCKETS)],
+            _floats(head.weak, BUCKETS),
+            _floats(head.strong, BUCKETS),
         )
+        self._sums = FixedPoint(columns, [centre.by_bucket() for centre in head.centres])
         self._dense = _Vector(head.dense, encoder) if head.dense else None
 
     def score(self, text: str, *, rules: float | None = None, domain: str = "") -> HeadScore:
@@ -136,7 +161,8 @@ class HeadScorer:
             domain: Selects an offset where the head has learned one.
         """
         head = self.head
-        prior = head.length_slope * (math.log(max(len(text), 1)) - head.log_length)
+        # Rounded, as are the probabilities: the last bit of a logarithm is the machine's.
+        prior = head.length_slope * (round(math.log(max(len(text), 1)), _DIGITS) - head.log_length)
         if rules is not None:
             prior += head.rules_slope * (rules - head.rules_mean)
         weak, strong, familiarity = self._evidence(text)
@@ -155,14 +181,14 @@ class HeadScorer:
 
     def _evidence(self, text: str) -> tuple[float, float, float]:
         """What n-grams and vector say of the weak and the strong model, and the familiarity."""
-        words, pairs = ngrams(text)
-        if len(pairs) < 2:  # one pair is no evidence
+        buckets = ngrams(text)
+        if len(buckets) < _EVIDENCE:
             return _NOTHING
-        squares, weak, strong, known = self._sums.over([*words, *pairs])
+        squares, weak, strong, *near = self._sums.over(buckets)
         norm = math.sqrt(squares)
         weak = weak / norm - self.head.weak_mean
         strong = strong / norm - self.head.strong_mean
-        familiarity = known / len(pairs)
+        familiarity = min(max(near, default=0.0) / norm, 1.0)
         if self._dense:
             more_weak, more_strong = self._dense.evidence(text)
             weak, strong = weak + more_weak, strong + more_strong
