@@ -3,7 +3,9 @@
     .venv/bin/python benchmarks/history.py
 
 Baseline, in the same run and interleaved: SHA-256 of the body. Every part is on: tiers, domains, guidance.
-Reading the body into a turn is listed apart. CPU medians; on a busy machine trust the ratios.
+Reading the body into a turn is listed apart. ``decide`` follows on it at once, when half a megabyte has just
+gone through the processor's caches; ``alone`` decides such turns without that. CPU medians; on a busy machine
+trust the ratios.
 """
 
 import hashlib
@@ -60,19 +62,21 @@ def cpu_us(run: Callable[[], object]) -> float:
 
 def main() -> None:
     engine = build_engine(default_policy())
-    print(f"{'history':>10} {'hash':>9} {'read':>9} {'decide':>9} {'decide/hash':>12}   (µs of CPU)")
+    heads = ("history", "hash", "read", "decide", "alone", "decide/hash", "alone/hash")
+    print(*(f"{head:>11}" for head in heads), "  (µs of CPU)")
     for kilobytes in (4, 40, 400):
         messages = history(kilobytes)
         memory = decide(engine, read(body_of(messages[:-2])), Memory())
-        size, hashed, taken, decided = measure(engine, messages, memory)
-        print(f"{size:>8.0f}kB {hashed:>9.1f} {taken:>9.1f} {decided:>9.1f} {decided / hashed:>12.2f}")
+        size, hashed, taken, decided, alone = measure(engine, messages, memory)
+        times = (f"{value:>11.1f}" for value in (hashed, taken, decided, alone))
+        print(f"{size:>9.0f}kB", *times, f"{decided / hashed:>11.2f} {alone / hashed:>11.2f}")
 
 
 def measure(
     engine: Engine, messages: list[dict[str, object]], memory: Memory
-) -> tuple[float, float, float, float]:
-    """Size in kB, and the medians of hash, read and decide in µs."""
-    hashed, taken, decided = [], [], []
+) -> tuple[float, float, float, float, float]:
+    """Size in kB, and the medians of hash, read, decide and decide alone in µs."""
+    hashed, taken, decided, turns = [], [], [], []
     body = b""
     for n in range(ROUNDS):
         new = {"role": "user", "content": f"and what about step {n}? investigate it"}
@@ -80,7 +84,11 @@ def measure(
         hashed.append(cpu_us(partial(hashlib.sha256, body)))
         taken.append(cpu_us(partial(read, body)))
         decided.append(cpu_us(partial(decide, engine, read(body), memory)))
-    return len(body) / 1e3, *(statistics.median(times) for times in (hashed, taken, decided))
+        turns.append(
+            read(body_of([*messages, {**new, "content": f"step {n} was fine, look at the next one"}]))
+        )
+    alone = [cpu_us(partial(decide, engine, turn, memory)) for turn in turns]
+    return len(body) / 1e3, *(statistics.median(times) for times in (hashed, taken, decided, alone))
 
 
 if __name__ == "__main__":
