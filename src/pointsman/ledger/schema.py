@@ -47,4 +47,11 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
             DELETE FROM shadows WHERE decision = old.id;
         END""",
     ),
+    (
+        # One index serves time and session. Sessions come in no order: an index that begins with them writes a
+        # page of its own for each row, a third of the cost of all; this one is only ever written at its end.
+        "DROP INDEX decisions_by_session",
+        "DROP INDEX decisions_by_time",
+        "CREATE INDEX decisions_by_time ON decisions (arrived_at, number, session)",
+    ),
 )
