@@ -126,7 +126,7 @@ class Weights:
         return np.asarray((present @ self.centres.T).max(axis=1) / self._norms(present))
 
     def _norms(self, present: Any) -> Floats:
-        return np.sqrt(np.maximum(present @ self.rarity**2, 1e-12))
+        return np.asarray(np.sqrt(np.maximum(present @ self.rarity**2, 1e-12)))
 
     def evidence(self, corpus: Corpus, rows: Rows) -> Floats:
         """What the n-grams (and the vectors) say. Shape ``(2, len(rows))``."""
