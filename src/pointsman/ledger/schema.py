@@ -48,8 +48,8 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
         END""",
     ),
     (
-        # One index serves time and session. Sessions come in no order: an index that begins with them writes a
-        # page of its own for each row, a third of the cost of all; this one is only ever written at its end.
+        # One index serves time and session. Sessions come in no order: an index that begins with them writes
+        # a page of its own for each row, a third of the cost of all; this one is written at its end alone.
         "DROP INDEX decisions_by_session",
         "DROP INDEX decisions_by_time",
         "CREATE INDEX decisions_by_time ON decisions (arrived_at, number, session)",
