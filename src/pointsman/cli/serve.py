@@ -89,23 +89,29 @@ def _introduce(listening: socket.socket, *, demo: bool, protected: bool) -> None
     host, port = listening.getsockname()[:2]
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     key = "YOUR-POINTSMAN-KEY" if protected else "any"
+    header = f"-H 'authorization: Bearer {key}' " if protected else ""
+    variable, env_key = (f"POINTSMAN_KEY={key} ", ', env_key="POINTSMAN_KEY"') if protected else ("", "")
     if demo:
         typer.echo("Pointsman demo: answers come from a built-in upstream; no model is called.\n")
-    typer.echo(LINES.format(url=url, key=key))
+    typer.echo(LINES.format(url=url, key=key, header=header, variable=variable, env_key=env_key))
 
 
 LINES = """\
 Pointsman listens on {url}. Copy what you need:
 
-  OpenAI SDK      OpenAI(base_url="{url}/v1", api_key="{key}")            model="auto"
-  Anthropic SDK   Anthropic(base_url="{url}", api_key="{key}")               model="auto"
-  Claude Code     ANTHROPIC_BASE_URL={url} ANTHROPIC_AUTH_TOKEN={key} claude --model auto
-  Codex           codex -c model_provider=pointsman -c 'model_providers.pointsman={{name="Pointsman", \
-base_url="{url}/v1", wire_api="responses"}}' -m auto
-  opencode        provider "pointsman": npm "@ai-sdk/openai-compatible", \
-options.baseURL "{url}/v1", model "auto"
-  curl            curl {url}/v1/chat/completions -H 'content-type: application/json' \
+  curl            curl {url}/v1/chat/completions {header}-H 'content-type: application/json' \
 -d '{{"model": "auto", "messages": [{{"role": "user", "content": "Hello!"}}]}}'
+  OpenAI SDK      OpenAI(base_url="{url}/v1", api_key="{key}").responses.create(\
+model="auto", input="Hello!").output_text
+  Anthropic SDK   Anthropic(base_url="{url}", api_key="{key}").messages.create(\
+model="auto", max_tokens=99, messages=[{{"role": "user", "content": "Hello!"}}]).content[0].text
+  Claude Code     ANTHROPIC_BASE_URL={url} ANTHROPIC_AUTH_TOKEN={key} claude --model auto
+  Codex           {variable}codex -c model_provider=pointsman -c 'model_providers.pointsman={{\
+name="Pointsman", base_url="{url}/v1", wire_api="responses"{env_key}}}' -m auto
+  opencode        OPENCODE_CONFIG_CONTENT='{{"provider": {{"pointsman": {{\
+"npm": "@ai-sdk/openai-compatible", "options": {{"baseURL": "{url}/v1", "apiKey": "{key}"}}, \
+"models": {{"auto": {{}}}}}}}}}}' \
+opencode --model pointsman/auto
 
 Models: auto, simple, medium, complex, reasoning, and every configured one. Decisions: {url}/v1/decisions/ID
 """

@@ -1,0 +1,56 @@
+"""What ``pointsman serve`` prints is copied, so every line must work as it stands."""
+
+import ast
+import json
+import shlex
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import anthropic
+import openai
+import pytest
+
+from gateway.running import gateway, setup_for
+from pointsman.cli.serve import _introduce
+from pointsman.gateway.demo import LABEL
+from pointsman.upstreams import ServerSpec, hash_key
+
+pytestmark = pytest.mark.integration
+
+KEY = "YOUR-POINTSMAN-KEY"
+
+
+@pytest.fixture(params=[False, True], ids=["open", "protected"])
+def lines(request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]) -> Iterator[dict[str, str]]:
+    """The lines by their name, printed for a gateway that runs."""
+    keys = (hash_key(KEY),) if request.param else ()
+    with gateway(setup_for(server=ServerSpec(port=0, keys=keys))) as running:
+        listening: socket.socket = running.server.servers[0].sockets[0]
+        _introduce(listening, demo=True, protected=request.param)
+        said = capsys.readouterr().out.splitlines()
+        assert said[0].startswith("Pointsman demo: ")
+        yield {line[2:16].strip(): line[18:] for line in said if line.startswith("  ")}
+
+
+@pytest.mark.parametrize("name", ["OpenAI SDK", "Anthropic SDK"])
+def test_the_lines_for_sdks_run(lines: dict[str, str], name: str) -> None:
+    names: dict[str, Any] = {"OpenAI": openai.OpenAI, "Anthropic": anthropic.Anthropic}
+    ast.parse(lines[name], mode="eval")
+    assert eval(lines[name], names).startswith(LABEL)
+
+
+def test_the_other_lines_name_address_and_key(lines: dict[str, str]) -> None:
+    url = shlex.split(lines["Claude Code"])[0].partition("=")[2]
+    is_protected = KEY in lines["Claude Code"]
+    curl = shlex.split(lines["curl"])
+    assert curl[1] == f"{url}/v1/chat/completions"
+    assert json.loads(curl[-1])["model"] == "auto"
+    assert (f"authorization: Bearer {KEY}" in curl) == is_protected
+    codex = shlex.split(lines["Codex"])
+    assert (codex[0] == f"POINTSMAN_KEY={KEY}") == is_protected
+    assert ('env_key="POINTSMAN_KEY"' in lines["Codex"]) == is_protected
+    assert f'base_url="{url}/v1"' in lines["Codex"]
+    given = json.loads(shlex.split(lines["opencode"])[0].partition("=")[2])
+    options = given["provider"]["pointsman"]["options"]
+    assert options == {"baseURL": f"{url}/v1", "apiKey": KEY if is_protected else "any"}
