@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from pointsman.cli.eval_parts import capabilities, domains, guidance
+from pointsman.cli.eval_sets import datasets, export
 from pointsman.cli.output import needs_extra, print_json
 from pointsman.errors import PointsmanError
 from pointsman.evaluation.datasets import read_outcomes, read_prompts
@@ -116,5 +117,5 @@ def _ratio(weak: float | None, strong: float | None) -> float | None:
     return weak / strong
 
 
-for part in (domains, capabilities, guidance):
+for part in (domains, capabilities, guidance, datasets, export):
     evaluate.command()(part)

@@ -32,7 +32,7 @@ from pointsman.evaluation.boundaries import (
     curve,
 )
 from pointsman.evaluation.datasets import Graded, Outcome
-from pointsman.evaluation.learning import Corpus, held_out
+from pointsman.evaluation.learning import Corpus, held_out, trust
 from pointsman.evaluation.metrics import Interval, bootstrap
 from pointsman.evaluation.rankers import decided, was_fitted_on
 from pointsman.models.heads import encoder_of
@@ -166,7 +166,8 @@ def _by_unseen_heads(rows: Sequence[Graded], profile: TierProfile, head: Head, s
     """The head knows these prompts too well; heads fitted on the other folds stand in for it."""
     unseen = held_out(Corpus.of([_outcome(row) for row in rows], encoder_of(head)), seed=seed)
     found = decided(_prompts(rows), Policy(profile=profile))
-    by_rules = (unseen.familiarity <= unseen.bounds[0]) | [each.stage is not Stage.RULES for each in found]
+    unfamiliar = trust(unseen.familiarity, unseen.bounds) == 0
+    by_rules = unfamiliar | [each.stage is not Stage.RULES for each in found]
     return _Scored(
         unseen.raw[1] - unseen.raw[0],
         np.where(by_rules, [each.tier.rank for each in found], -1),

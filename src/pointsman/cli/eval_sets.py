@@ -1,0 +1,82 @@
+"""``pointsman eval datasets`` and ``export``: public sets in, predictions for RouterArena out."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pointsman.assembly import build_policy
+from pointsman.cli.config import ConfigOption, JsonOption
+from pointsman.cli.output import config_file, json_line, print_json
+from pointsman.config import AnyKey, load
+from pointsman.config.edit import write_file
+from pointsman.errors import PointsmanError
+from pointsman.evaluation.public_sets import SETS, rows_of
+from pointsman.evaluation.routerarena import export as export_predictions
+from pointsman.evaluation.routerarena import read_prompts
+
+__all__ = ["datasets", "export"]
+
+
+class Format(StrEnum):
+    """Whose format predictions are written in."""
+
+    ROUTERARENA = "routerarena"
+
+
+def datasets(
+    *,
+    get: Annotated[str, typer.Option(help="Fetch this set and write it as JSON lines.")] = "",
+    out: Annotated[Path | None, typer.Option(help="Where to write it; default: NAME.jsonl.")] = None,
+    source: Annotated[
+        str, typer.Option("--from", help="Folder or address that holds its files; default: its origin.")
+    ] = "",
+    as_json: JsonOption = False,
+) -> None:
+    """List public sets with origin and licence, or fetch one. Nothing is fetched unless --get asks for it."""
+    if not get:
+        _list(as_json=as_json)
+        return
+    if get not in SETS:
+        raise PointsmanError(f'no public set "{get}"', hint=f"known are {', '.join(SETS)}")
+    file = out or Path(f"{get}.jsonl")
+    lines = [json_line(row) for row in rows_of(SETS[get], source)]
+    write_file(file, "".join(f"{line}\n" for line in lines))
+    typer.echo(
+        f"wrote {len(lines):,} lines to {file} ({SETS[get].licence}); read it with {SETS[get].command}"
+    )
+
+
+def _list(*, as_json: bool) -> None:
+    fields = ("name", "about", "command", "licence", "repository")
+    rows = [{field: getattr(each, field) for field in fields} for each in SETS.values()]
+    if as_json:
+        print_json({"rows": rows})
+        return
+    for row in rows:
+        typer.echo(f"{row['name']:16}{row['command']:20}{row['licence']:12}{row['repository']}")
+        typer.echo(f"{'':16}{row['about']}")
+
+
+def export(
+    data: Annotated[Path, typer.Argument(help="The set: router_data.json of RouterArena.")],
+    *,
+    router: Annotated[str, typer.Option(help="Name of the router in the files.")],
+    out: Annotated[Path, typer.Option(help="Folder; config/ and predictions/ are made in it.")],
+    style: Annotated[Format, typer.Option("--format", help="Whose format.")] = Format.ROUTERARENA,
+    robustness: Annotated[
+        bool, typer.Option("--robustness", help="The set is router_robustness.json.")
+    ] = False,
+    config: ConfigOption = None,
+) -> None:
+    """Write which model the configured policy gives each prompt of a public set, in the set's own format.
+
+    Predictions are ids of models, so the configuration must use the ids that the set's owner knows.
+    """
+    policy = build_policy(load(config_file(config), AnyKey()))
+    prompts = read_prompts(data)
+    files = export_predictions(prompts, policy, router, out, robustness=robustness)
+    typer.echo(f"{len(prompts):,} predictions for {style}: {files[0]}, {files[1]}")
