@@ -18,15 +18,17 @@ import pytest
 
 from pointsman.assembly import build_engine
 from pointsman.config import load
+from pointsman.decision import Decision
 from pointsman.errors import ConfigError
-from pointsman.gateway import protocol
+from pointsman.gateway import protocol, relay
 from pointsman.gateway.build import Builder
-from pointsman.ledger import MemoryLedger
+from pointsman.ledger import MemoryLedger, SqliteLedger
 from pointsman.policy import Policy
 from pointsman.runtime import Runtime
 from pointsman.sessions import MemorySessions
+from pointsman.testing import ScriptedDecider
 from pointsman.tiers import builtin_profile
-from pointsman.types import Tier, WireFormat
+from pointsman.types import Tier, Turn, WireFormat
 from pointsman.upstreams import Limits, ServerSpec, hash_key
 from waiting import until
 
@@ -391,3 +393,46 @@ def test_a_configuration_without_models_is_not_served(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no model is configured") as error:
         Builder(lambda: load(file), file)()
     assert "config init" in error.value.hint
+
+
+class Failing(ScriptedDecider):
+    async def decide(self, turn: Turn) -> Decision:
+        raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("wire", WireFormat)
+def test_a_fault_of_our_own_is_said_in_the_callers_format(
+    caplog: pytest.LogCaptureFixture, wire: WireFormat
+) -> None:
+    with gateway(setup_for(decider=Failing("m0"))) as running:
+        got = httpx.post(running.url + PATHS[wire], json=request(wire), trust_env=False)
+        metrics = httpx.get(f"{running.url}/metrics", trust_env=False).text
+    assert (got.status_code, got.json()["error"]["message"]) == (500, "the gateway failed")
+    assert f'pointsman_requests_total{{format="{wire}",status="5xx"}} 1' in metrics
+    assert "pointsman_requests_in_progress 0" in metrics
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_a_fault_after_the_first_byte_cuts_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fails(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(relay, "_end", fails)
+    path, body = PATHS[WireFormat.CHAT], request(WireFormat.CHAT, stream=True)
+    with gateway(setup_for()) as running, pytest.raises(httpx.RemoteProtocolError):
+        httpx.post(running.url + path, json=body, trust_env=False)
+
+
+def test_a_ledger_that_cannot_be_read(tmp_path: Path) -> None:
+    """Unavailable is not "there is none"."""
+    file = tmp_path / "ledger.sqlite"
+    file.write_text("not a database", encoding="utf-8")
+    ledger = SqliteLedger(file)
+    with gateway(setup_for(decider=ScriptedDecider("m0", ledger=ledger))) as running:
+        got = httpx.get(f"{running.url}/v1/decisions/d-1", trust_env=False)
+        path = running.url + PATHS[WireFormat.CHAT]
+        served = httpx.post(path, json=request(WireFormat.CHAT), trust_env=False)
+    ledger.close()
+    assert (got.status_code, got.json()["error"]["code"]) == (503, "store_unavailable")
+    assert str(tmp_path) not in got.text
+    assert served.status_code == 200

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -124,6 +125,11 @@ class Gateway:
             if watch is None or not watch.caller_left:
                 raise  # the server is going down, not the caller
             self.metrics.count("disconnects")
+        except Exception:
+            # Ours alone. Once an answer has begun, the server cuts the connection: it must not look whole.
+            log.exception("a request failed inside the gateway")
+            with suppress(RuntimeError):
+                await self._say(wire, Fault(500, "the gateway failed", "internal_error"), [], send)
         finally:
             self.active -= 1
             if watch is not None:
@@ -233,15 +239,19 @@ class Gateway:
     async def _refuse(self, wire: Wire, error: CallerError, named: Mapping[bytes, bytes], send: Send) -> None:
         message = f"{error.message}; {error.hint}" if error.hint else error.message
         fault = Fault(error.status, message, _code(error), error.param)
-        sent: Headers = [(b"content-type", b"application/json")]
+        sent: Headers = []
         if asked := asked_id(named):
             sent.append((b"x-request-id", asked))
         if error.status == Unauthorized.status:
             sent.append((b"www-authenticate", b"Bearer"))
         if error.status == TooLarge.status or b"expect" in named:
             sent.append((b"connection", b"close"))  # the rest of the body is not read
-        await send_body(send, error.status, sent, wire.error(fault))
-        self.metrics.count("requests", wire.format, _STATUS_CLASS[error.status // 100])
+        await self._say(wire, fault, sent, send)
+
+    async def _say(self, wire: Wire, fault: Fault, sent: Headers, send: Send) -> None:
+        sent.append((b"content-type", b"application/json"))
+        await send_body(send, fault.status, sent, wire.error(fault))
+        self.metrics.count("requests", wire.format, _STATUS_CLASS[fault.status // 100])
 
 
 def _code(error: CallerError) -> str:

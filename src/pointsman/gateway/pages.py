@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
@@ -13,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from pointsman.errors import StoreUnavailable
 from pointsman.gateway.metrics import Metrics
 from pointsman.gateway.setup import Setup
 from pointsman.gateway.upstream import Target
@@ -21,6 +23,8 @@ from pointsman.ledger.port import Outcome
 from pointsman.types import Tier, WireFormat
 
 __all__ = ["OPEN_PATHS", "Pages", "Served"]
+
+log = logging.getLogger(__name__)
 
 #: Paths that ask for no key: a load balancer has none. Compared as they stand on the wire.
 OPEN_PATHS: Final = frozenset({b"/", b"/health/live", b"/health/ready"})
@@ -63,7 +67,10 @@ class Pages:
                 Route(prefix + "/decisions/{id}", self._decision),
                 Route(prefix + "/decisions/{id}/outcome", self._outcome, methods=["POST"]),
             ]
-        self.app = Starlette(routes=routes, exception_handlers={404: self._missing, 405: self._missing})
+        self.app = Starlette(
+            routes=routes,
+            exception_handlers={404: self._missing, 405: self._missing, StoreUnavailable: self._unavailable},
+        )
 
     async def _root(self, _: Request) -> Response:
         return _json(
@@ -119,6 +126,10 @@ class Pages:
     async def _missing(self, request: Request, _: Exception) -> Response:
         return _not_found(request, "there is nothing here; agents POST to /v1/chat/completions, "
                                    "/v1/responses or /v1/messages")  # fmt: skip
+
+    async def _unavailable(self, request: Request, error: Exception) -> Response:
+        log.warning("%s", error)  # with the file's name, which is not the caller's business
+        return _error(request, Fault(503, "the ledger cannot be read", "store_unavailable"))
 
     def _model_list(self) -> dict[str, Any]:
         """Return the models as OpenAI's and Anthropic's clients expect them: each reads its own fields."""
