@@ -5,10 +5,20 @@ set -eu
 venv=$1
 lock=$2
 
+# The first start would compile every module and the patterns of the default policy: seconds, spent here instead.
+# Where they cannot be kept (a read-only home), the first start does it after all.
+warm() {
+    PYTHONDONTWRITEBYTECODE= "$venv/bin/python" -c '
+import pointsman.gateway.build, pointsman.gateway.serve
+from pointsman.assembly import build_engine, default_policy
+build_engine(default_policy())'
+}
+
 if command -v uv >/dev/null 2>&1; then
     [ -x "$venv/bin/python" ] || uv venv -q "$venv"
     uv pip install -q --python "$venv/bin/python" --require-hashes -r "$lock"
     uv pip install -q --python "$venv/bin/python" --no-deps -e .
+    warm
     exit 0
 fi
 
@@ -31,3 +41,4 @@ if [ ! -x "$venv/bin/pip" ]; then
 fi
 "$venv/bin/pip" install -q --disable-pip-version-check --require-hashes -r "$lock"
 "$venv/bin/pip" install -q --disable-pip-version-check --no-deps -e .
+warm
