@@ -118,7 +118,7 @@ class HeadSpec(msgspec.Struct, frozen=True, kw_only=True):
         tuple[float, float, float],
         Meta(
             description="Head scores at which MEDIUM, COMPLEX and REASONING begin, as `pointsman fit policy` "
-            "prints them; `inf` leaves a tier out."
+            "writes them; `inf` leaves a tier out."
         ),
     ]
 
@@ -135,7 +135,10 @@ class TiersSpec(msgspec.Struct, frozen=True, kw_only=True):
     reasoning: Annotated[str | None, Meta(description="Model of tier REASONING.")] = None
     boundaries: Annotated[
         tuple[float, float, float] | None,
-        Meta(description="Scores at which MEDIUM, COMPLEX and REASONING begin; default: the profile's."),
+        Meta(
+            description="Scores at which MEDIUM, COMPLEX and REASONING begin; default: the profile's. "
+            "`pointsman fit policy` chooses them from outcomes."
+        ),
     ] = None
     head: Annotated[HeadSpec | None, Meta(description="See [tiers.head].")] = None
     verify: Annotated[VerifySpec | None, Meta(description="See [tiers.verify].")] = None
