@@ -146,6 +146,18 @@ def test_a_configuration_keeps_everything_else(data: Path, head: Path) -> None:
     assert set(policy.models) == {"small", "large"}
 
 
+def test_the_head_of_a_configuration_is_the_one_that_is_cut(data: Path, head: Path) -> None:
+    config = data.parent / "pointsman.toml"
+    config.write_text(f'{CONFIG}[tiers.head]\nfile = "{head}"\nboundaries = [0.5, 0.5, inf]\n')
+    found = said(data, "--config", str(config), "--quality", "0.9")
+    policy = read_policy(data.parent / "policy.toml", default_policy())
+    assert policy.head is not None
+    assert policy.head.boundaries[0] == pytest.approx(float(found["boundaries"][0]), abs=1e-6)
+    assert policy.head.boundaries[0] != 0.5
+    error = run(data, "--config", str(config), "--quality", "0.9", "--profile", "seed").exception
+    assert "--config names the profile already" in str(error)
+
+
 def test_four_tiers_need_four_models(tmp_path: Path) -> None:
     draw = random.Random(2)
     skills = {"a": 0.3, "b": 0.5, "c": 0.7, "d": 0.9}
@@ -188,6 +200,8 @@ def test_the_curve_as_json_and_as_pictures(data: Path) -> None:
         (["--quality", "0.9", "--price-weak", "2", "--price-strong", "1"], "not dearer"),
         ([*PRICES, "--quality", "0.9", "--tiers", "3"], "3 tiers"),
         (["--quality", "0.9", "--tiers", "4", *["--model", "a=x"] * 4], '"a=x" is not a model and a price'),
+        ([*PRICES, "--quality", "0.9", "--model", "a=1"], "two tiers are named by --weak"),
+        ([*PRICES, "--quality", "0.9", "--tiers", "4"], "four tiers are named by --model"),
     ],
 )
 def test_wrong_usage(data: Path, arguments: list[str], message: str) -> None:

@@ -98,3 +98,11 @@ def test_a_head_has_a_calibration_error_and_is_known_by_what_it_was_fitted_on(tm
     fresh = run(tmp_path, "--head", str(head))
     assert "fitted on" not in fresh.stderr
     assert "calibration error of the head: weak" in fresh.stdout
+
+
+def test_without_a_better_model_it_says_so(tmp_path: Path) -> None:
+    data = written(tmp_path / "same.jsonl", [Outcome("a", 1.0, 1.0), Outcome("b", 0.0, 0.0)])
+    result = CliRunner().invoke(app, ["eval", "tiers", "--data", str(data)])
+    assert "not better than the weak one" in result.stdout
+    said = CliRunner().invoke(app, ["eval", "tiers", "--data", str(data), "--json"])
+    assert {row["apgr"] for row in json.loads(said.stdout)["rows"]} == {None}

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["policy"]
 
 _TIERS: Final = tuple(Tier)
+_PROFILE: Final = "default"
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,17 @@ class _Served:
         return {tier: self.names[tier.rank * len(self.names) // len(_TIERS)] for tier in _TIERS}
 
 
+@dataclass(frozen=True)
+class _Named:
+    """Models and prices of a call as options name them."""
+
+    weak: str
+    strong: str
+    price_weak: float | None
+    price_strong: float | None
+    models: tuple[str, ...]  # NAME=PRICE
+
+
 def policy(
     *,
     data: Annotated[Path, typer.Option(help="JSON lines: prompt, weak, strong; or prompt, scores.")],
@@ -69,7 +81,7 @@ def policy(
         Path | None,
         typer.Option(help="Configuration to change; its [tiers] names models, their prices count."),
     ] = None,
-    profile: Annotated[str, typer.Option(help="Without --config: seed, default, or a file.")] = "default",
+    profile: Annotated[str, typer.Option(help="Without --config: seed, default, or a file.")] = _PROFILE,
     tiers: Annotated[int, typer.Option(help="Tiers in use: 2 or 4.")] = 2,
     quality: Annotated[
         float | None, typer.Option(min=0, max=1, help="Keep this share of the best tier's quality.")
@@ -104,20 +116,15 @@ def policy(
     the target cannot be reached.
     """
     with needs_extra("fit", "pointsman fit policy"):
-        from pointsman.evaluation.boundaries import Budget, Kept
         from pointsman.evaluation.policy import fit_policy
-        from pointsman.evaluation.policy_file import policy_text
 
-    if (quality is None) == (budget is None):
-        raise PointsmanError("name one target", hint="--quality 0.95, or --budget MONEY on 1,000 prompts")
-    if tiers not in {2, 4}:
-        raise PointsmanError(f"{tiers} tiers cannot be fitted", hint="--tiers 2 or --tiers 4")
-    settings = load(config) if config else None
-    served = (
-        _two(settings, weak, strong, price_weak, price_strong) if tiers == 2 else _four(settings, model or [])
-    )
+    target = _target(quality, budget)
+    settings = load(config, AnyKey()) if config else None
+    if settings and settings.tiers.head and head is None:
+        head = settings.tiers.head.file
+    named = _Named(weak, strong, price_weak, price_strong, tuple(model or ()))
+    served = _served(settings, tiers, named)
     rows = read_graded(data, served.names)
-    target: Target = Kept(quality) if quality is not None else Budget(budget or 0.0)
     fitted = fit_policy(
         rows,
         served.costs(rows, answer_tokens),
@@ -129,22 +136,59 @@ def policy(
     )
     _show_curve(fitted, curve, picture)
     if fitted.report.reached:
-        text = policy_text(
-            config.read_text("utf-8") if config else "",
-            fitted.boundaries,
-            fitted.report,
-            profile="" if config or profile == "default" else profile,
-            head=head.resolve() if head else None,
-            models=served.by_tier() if config else None,
-        )
-        _write(out, text)
+        _write(out, _text(fitted, config, served, profile, head))
     _print(fitted, out, as_json=as_json)
     if not fitted.report.reached:
         raise typer.Exit(FAILED)
 
 
+def _target(quality: float | None, budget: float | None) -> Target:
+    from pointsman.evaluation.boundaries import Budget, Kept
+
+    if quality is not None and budget is None:
+        return Kept(quality)
+    if budget is not None and quality is None:
+        return Budget(budget)
+    raise PointsmanError("name one target", hint="--quality 0.95, or --budget MONEY on 1,000 prompts")
+
+
 def _profile(settings: Config | None, named: str) -> TierProfile:
-    return build_policy(settings).profile if settings else read_profile(named)
+    if settings is None:
+        return read_profile(named)
+    if named != _PROFILE:
+        raise PointsmanError("--config names the profile already", hint="profile = … in its [tiers]")
+    return build_policy(settings).profile
+
+
+def _text(fitted: Fitted, config: Path | None, served: _Served, profile: str, head: Path | None) -> str:
+    from pointsman.evaluation.policy_file import policy_text
+
+    return policy_text(
+        config.read_text("utf-8") if config else "",
+        fitted.boundaries,
+        fitted.report,
+        profile="" if profile == _PROFILE else profile,
+        head=head.resolve() if head else None,
+        models=served.by_tier() if config else None,
+    )
+
+
+def _served(settings: Config | None, tiers: int, named: _Named) -> _Served:
+    """The models in use, from the configuration or from the options.
+
+    Raises:
+        PointsmanError: they do not name as many as there are tiers, or lack prices.
+    """
+    pair = (named.weak, named.strong, named.price_weak, named.price_strong)
+    if tiers == 2:
+        if named.models:
+            raise PointsmanError("two tiers are named by --weak and --strong", hint="--model is for four")
+        return _two(settings, *pair)
+    if tiers != 4:
+        raise PointsmanError(f"{tiers} tiers cannot be fitted", hint="--tiers 2 or --tiers 4")
+    if any(each not in {"", None} for each in pair):
+        raise PointsmanError("four tiers are named by --model", hint="--weak and --strong are for two")
+    return _four(settings, named.models)
 
 
 def _two(

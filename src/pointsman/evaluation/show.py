@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from pointsman.evaluation import robustness
@@ -23,6 +24,8 @@ def ranking_table(rows: Sequence[Row]) -> str:
 
 def evaluation_lines(rows: Sequence[Row]) -> list[str]:
     """Every ranker on all prompts and on each bench: ranking, then what the same quality takes."""
+    if math.isnan(rows[0].apgr):
+        return ["the strong model is not better than the weak one on these prompts: there is nothing to rank"]
     blocks = [("all prompts", list(rows))]
     blocks += [(bench, [row.benches[bench] for row in rows]) for bench in rows[0].benches]
     lines: list[str] = []
