@@ -1,0 +1,52 @@
+"""The page of routes, errors and metrics names all there are, and no other."""
+
+import re
+from pathlib import Path
+
+from pointsman.errors import CallerError
+from pointsman.gateway.app import Gateway, _code
+from pointsman.gateway.headers import _HOP, _NOT_UP
+from pointsman.gateway.pages import OPEN_PATHS
+from pointsman.gateway.setup import Setup
+from pointsman.gateway.tokens import TOKEN_PATHS
+from pointsman.gateway.wire import WIRES
+from pointsman.testing import ScriptedDecider
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "reference" / "http.md").read_text(encoding="utf-8")
+GATEWAY = ROOT / "src" / "pointsman" / "gateway"
+
+
+def test_every_route() -> None:
+    served = Gateway(Setup(ScriptedDecider(), {}, {}))
+    paths = {route.path.replace(":path", "") for route in served._pages.router.routes}
+    paths |= {f"/v1{wire.path.decode()}" for wire in WIRES.values()} | {p.decode() for p in TOKEN_PATHS}
+    written = set(re.findall(r"(?:GET|HEAD|POST) (/[^`,]*)`", PAGE))
+    assert written == {path for path in paths if f"/v1{path}" not in paths}
+    for path in OPEN_PATHS:
+        assert re.search(rf"^\| .*`GET {path.decode()}`.* \| no \|", PAGE, re.MULTILINE), path
+
+
+def test_every_error_code() -> None:
+    """Codes stand in the source as the third argument of a fault, or are made of an error's class."""
+    codes = {_code(kind("")) for kind in CallerError.__subclasses__()}
+    codes |= {f"upstream_{kind}" for kind in ("cut", "timeout", "connect")}
+    for file in GATEWAY.glob("*.py"):
+        faults = re.findall(r"Fault\((?:[^()]|\([^()]*\))*\)", file.read_text(encoding="utf-8"))
+        codes |= {code for fault in faults for code in re.findall(r'[ (]"([a-z]+(?:_[a-z]+)+)"', fault)}
+    section = PAGE.partition("## Errors\n")[2].partition("## Errors after")[0]
+    assert set(re.findall(r"^\| [^|]*\| `(\w+)` \|", section, re.MULTILINE)) - {"code"} == codes
+
+
+def test_every_metric() -> None:
+    shown = Gateway(Setup(ScriptedDecider(), {}, {})).metrics.page().decode()
+    names = set(re.findall(r"^# TYPE (\w+)", shown, re.MULTILINE))
+    section = PAGE.partition("## Metrics\n")[2]
+    assert set(re.findall(r"^\| `(pointsman_\w+)`", section, re.MULTILINE)) == names
+
+
+def test_every_header_that_goes_no_further() -> None:
+    section = PAGE.partition("## Headers of a request\n")[2].partition("##")[0]
+    for name in _NOT_UP - _HOP - {b"host", b"content-length", b"content-type"}:
+        named = name.decode()
+        assert f"`{named}`" in section or f"`{named.rpartition('-')[0]}-…`" in section, named
