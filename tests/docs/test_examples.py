@@ -32,3 +32,11 @@ def links(page: Path) -> list[str]:
 def test_relative_links_lead_somewhere(page: Path) -> None:
     missing = [link for link in links(page) if not (page.parent / link).exists()]
     assert not missing
+
+
+def test_every_page_is_in_the_index() -> None:
+    docs = ROOT / "docs"
+    index = docs / "README.md"
+    linked = {(docs / link).resolve() for link in links(index)}
+    pages = {page for page in docs.rglob("*.md") if page.parent.name != "decisions"} - {index}
+    assert pages <= linked, pages - linked
