@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -23,6 +24,8 @@ from pointsman.upstreams import DEMO_URL, UpstreamSpec
 
 __all__ = ["Builder", "build_ask", "demo_config"]
 
+log = logging.getLogger(__name__)
+
 
 class Builder:
     """Builds setups around one runtime: sessions and ledger stay open while policies come and go."""
@@ -33,6 +36,7 @@ class Builder:
         self._file = file
         self._runtime: Runtime | None = None
         self._shadow: ShadowPolicy | None = None
+        self._opened: dict[str, object] = {}  # see _opened_once
         self._connections = Connections()
 
     def __call__(self) -> Setup:
@@ -50,7 +54,9 @@ class Builder:
         on_trial = build_shadow(config)
         if self._runtime is None:
             self._runtime = build_runtime(config)
+            self._opened = _opened_once(config)
         else:
+            self._tell_what_waits(config)
             policy = build_policy(config)
             self._runtime.replace(build_engine(policy), build_questions(policy))
         self._runtime.ask = build_ask(config, self._connections)
@@ -74,6 +80,12 @@ class Builder:
         if self._runtime is not None:
             self._runtime.close()
 
+    def _tell_what_waits(self, config: Config) -> None:
+        """Say which changes of the configuration have no effect yet."""
+        changed = [key for key, value in _opened_once(config).items() if value != self._opened[key]]
+        if changed:
+            log.warning("changed, and in effect from the next start on: %s", ", ".join(changed))
+
     def _try_beside(self, runtime: Runtime, engine: Engine | None) -> None:
         """Decide turns under another policy too, in place of the one tried before."""
         if self._shadow is not None and engine is not None:
@@ -83,6 +95,22 @@ class Builder:
         runtime.observe = self._shadow
         if before is not None:
             before.close()
+
+
+def _opened_once(config: Config) -> dict[str, object]:
+    """Settings of what is opened at the start and kept open, by their place in the file.
+
+    A ledger or a session store that changed its file in between would leave answers under way without a
+    record, and sessions without a memory; a restart drains first.
+    """
+    tables = {"ledger": config.ledger, "sessions": config.sessions}
+    found = {
+        f"[{name}] {field}": getattr(table, field)
+        for name, table in tables.items()
+        for field in table.__struct_fields__
+    }
+    found |= {f"[server] {field}": getattr(config.server, field) for field in ("host", "port", "drain")}
+    return found | {"[server.limits] header_bytes": config.server.limits.header_bytes}
 
 
 def build_ask(config: Config, connections: Connections) -> Ask:

@@ -7,6 +7,7 @@ import gc
 import logging
 import signal
 import socket
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -102,7 +103,7 @@ class Server(uvicorn.Server):
 
     async def _keep_current(self) -> None:
         hung_up = asyncio.Event()
-        if hasattr(signal, "SIGHUP"):
+        if hasattr(signal, "SIGHUP") and threading.current_thread() is threading.main_thread():
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, hung_up.set)
         seen = self._stamp()
         while True:
@@ -125,8 +126,11 @@ class Server(uvicorn.Server):
             log.error("the configuration is wrong, the old one stays: %s", error.message)  # noqa: TRY400
             self._gateway.metrics.count("reloads", "failed")
             return False
-        if (setup.server.host, setup.server.port) != (self.config.host, self.config.port):
-            log.warning("host and port take effect at the next start")
+        except Exception:
+            # Whatever is wrong with a new configuration, those who are served by the old one go on.
+            log.exception("the configuration cannot be read, the old one stays")
+            self._gateway.metrics.count("reloads", "failed")
+            return False
         self._gateway.replace(setup)
         self._gateway.metrics.count("reloads", "done")
         log.info("configuration read again")

@@ -1,0 +1,155 @@
+"""A changed configuration takes effect while serving; what cannot is named; a wrong one changes nothing."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import msgspec
+import pytest
+
+from pointsman.config import Config, load
+from pointsman.gateway.app import Gateway
+from pointsman.gateway.build import Builder
+from pointsman.gateway.serve import Server
+from waiting import until
+
+from .formats import PATHS, request
+from .running import Running
+
+pytestmark = pytest.mark.integration
+
+FILE = """
+[upstreams.main]
+base_url = "demo:"
+[models]
+one = { upstream = "main", id = "one-1" }
+two = { upstream = "main", id = "two-2" }
+[tiers]
+simple = "one"
+[ledger]
+path = "ledger.sqlite"
+"""
+CANDIDATE = FILE.replace('simple = "one"', 'simple = "two"')
+
+
+class Serving:
+    """A gateway that watches its file."""
+
+    def __init__(self, file: Path, url: str, gateway: Gateway) -> None:
+        self.file, self.url, self.gateway = file, url, gateway
+        self._sessions = 0
+
+    def change(self, text: str) -> None:
+        """Write the file as an editor does, and wait until it was read."""
+        before = self.reloads()
+        new = self.file.with_suffix(".new")
+        new.write_text(text, encoding="utf-8")
+        new.replace(self.file)
+        until(lambda: self.reloads() != before)
+
+    def reloads(self) -> list[str]:
+        page = self.gateway.metrics.page().decode().splitlines()
+        return [line for line in page if line.startswith("pointsman_reloads_total")]
+
+    def model(self) -> str:
+        body = request(next(iter(PATHS)))
+        self._sessions += 1  # a conversation stays with its model
+        headers = {"x-session-id": f"s{self._sessions}"}
+        got = httpx.post(self.url + next(iter(PATHS.values())), json=body, headers=headers, timeout=30)
+        return got.headers["x-pointsman-model"]
+
+
+@pytest.fixture
+def serving(tmp_path: Path) -> Iterator[Serving]:
+    with started(tmp_path) as found:
+        yield found
+
+
+@contextmanager
+def started(folder: Path) -> Iterator[Serving]:
+    file = folder / "pointsman.toml"
+    file.write_text(FILE, encoding="utf-8")
+
+    def anywhere() -> Config:
+        config = load(file)
+        port = config.server.port if config.server.port != 4747 else 0
+        return msgspec.structs.replace(config, server=msgspec.structs.replace(config.server, port=port))
+
+    builder = Builder(anywhere, file)
+    try:
+        gateway = Gateway(builder())
+        with Running(Server(gateway, builder, file)) as running:
+            yield Serving(file, running.url, gateway)
+    finally:
+        builder.close()
+
+
+def test_another_model_serves_from_the_next_request_on(serving: Serving) -> None:
+    assert serving.model() == "one"
+    serving.change(FILE.replace('simple = "one"', 'simple = "two"'))
+    assert serving.model() == "two"
+
+
+def test_a_wrong_file_changes_nothing(serving: Serving, caplog: pytest.LogCaptureFixture) -> None:
+    serving.change(FILE.replace('simple = "one"', 'simple = "three"'))
+    assert serving.model() == "one"
+    assert f'the old one stays: {serving.file}:8: unknown model "three"' in caplog.text
+    assert serving.reloads() == ['pointsman_reloads_total{result="failed"} 1.0']
+
+
+def test_a_fault_of_ours_in_reading_changes_nothing(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_: Config) -> None:
+        raise ZeroDivisionError
+
+    with monkeypatch.context() as broken:
+        broken.setattr("pointsman.gateway.build.build_policy", fail)
+        serving.change(FILE.replace('simple = "one"', 'simple = "two"'))
+    assert serving.model() == "one"
+    assert "the configuration cannot be read, the old one stays" in caplog.text
+    serving.change(FILE.replace('simple = "one"', 'simple = "two" '))
+    assert serving.model() == "two"
+
+
+def test_what_waits_for_a_restart_is_named(serving: Serving, caplog: pytest.LogCaptureFixture) -> None:
+    changed = FILE.replace('"ledger.sqlite"', '"other.sqlite"\ntext = "hash"')
+    with caplog.at_level(logging.WARNING):
+        serving.change(
+            changed + "[sessions]\nttl = 60\n[server]\nport = 4801\nlimits = { header_bytes = 9_999 }\n"
+        )
+    [said] = [record.getMessage() for record in caplog.records if "next start" in record.getMessage()]
+    assert said == (
+        "changed, and in effect from the next start on: [ledger] path, [ledger] text, [sessions] ttl, "
+        "[server] port, [server.limits] header_bytes"
+    )
+    assert serving.model() == "one"
+    caplog.clear()
+    serving.change(FILE)
+    assert "next start" not in caplog.text
+
+
+def test_a_shadow_comes_and_goes(serving: Serving) -> None:
+    def counted() -> bool:
+        return (
+            'pointsman_shadow_decisions_total{result="differs"} 1.0'
+            in serving.gateway.metrics.page().decode()
+        )
+
+    (serving.file.parent / "candidate.toml").write_text(CANDIDATE, encoding="utf-8")
+    shadow = '[shadow]\npolicy = "candidate.toml"\nmodel = "two"\nshare = 1.0\n'
+    serving.change(FILE + shadow)
+    assert serving.model() == "one"
+    until(counted)
+    until(
+        lambda: 'shadow_answers_total{model="two",result="ok"} 1.0' in serving.gateway.metrics.page().decode()
+    )
+    serving.change(FILE + shadow.replace("candidate.toml", "absent.toml"))
+    assert "failed" in serving.reloads()[-1]
+    assert counted()
+    serving.change(FILE)
+    assert not counted()
+    assert serving.model() == "one"
+    assert serving.gateway.second is None
