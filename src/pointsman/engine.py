@@ -23,7 +23,7 @@ from pointsman.routing.stickiness import Load
 from pointsman.text import JsonHistory
 from pointsman.text.extract import Extracted, extract
 from pointsman.text.offered import forced_tool, offered_tools
-from pointsman.tiers import HeadStage, TierDecision, TierJudge, asks_to_decide, forced_tier
+from pointsman.tiers import HeadScore, HeadStage, TierDecision, TierJudge, asks_to_decide, forced_tier
 from pointsman.trajectory.state import TrajectoryState
 from pointsman.trajectory.step import Step
 from pointsman.types import Answer, Encoder, Evidence, History, Mode, Need, Reason, Script, Stage, Tier, Turn
@@ -78,6 +78,7 @@ class _Draft:
         self.message = turn.message_id  # identity of the user message; the same on every tool iteration
         self.same_message = False  # this request goes on with the work on the user message before it
         self.evidence = _NO_EVIDENCE
+        self.head_said: HeadScore | None = None  # of a recorded turn, by the same head
         self.tier: TierDecision | None = None
         self.chain: tuple[str, ...] = ()
         self.domains: DomainDecision | None = None
@@ -159,6 +160,8 @@ class Engine:
         draft = _Draft(_recorded_turn(then), memory)
         draft.same_message = draft.message == memory.message
         draft.evidence = self.scanner.scan(text) if text else self._recorded_evidence(then)
+        if self._head and then.tier and then.tier.head_version == self._head.version:
+            draft.head_said = then.tier.head
         guide = self._guide
         if guide:
             thread = then.guidance.thread if then.guidance else 0
@@ -263,7 +266,8 @@ class Engine:
         try:
             tier = self.judge.by_rules(draft.evidence)
             if self._head:
-                tier = self._head.after(tier, draft.evidence)
+                domain = self._domain_for_head(draft)
+                tier = self._head.after(tier, draft.evidence, domain, recorded=draft.head_said)
             if self.policy.verify:
                 tier = yield from self.judge.verify(tier, draft.evidence)
         except Exception as error:  # noqa: BLE001 - the seed serves what it cannot classify with MEDIUM
@@ -271,6 +275,13 @@ class Engine:
             tier = _without_rules(FAILED_TIER, 0.5, "deciding failed", Stage.FALLBACK)
         draft.abstained.extend(reason for reason in tier.reasons if reason.code.startswith("tiers.abstained"))
         return tier
+
+    def _domain_for_head(self, draft: _Draft) -> str:
+        """The domain whose offset a head adds; looked for only where a head has any."""
+        head = self.policy.head
+        if not (head and head.head.offsets and self._tracker):
+            return ""
+        return self._tracker.primary(draft.evidence, draft.memory.domains, draft.message)
 
     def _find_domains(self, draft: _Draft, policy: DomainPolicy, tracker: DomainTracker) -> None:
         before = draft.memory

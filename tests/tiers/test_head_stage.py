@@ -5,6 +5,7 @@ import pytest
 
 from heads import blank
 from pointsman.tiers import HeadPolicy, HeadStage, builtin_profile
+from pointsman.tiers.head import Spoke
 from pointsman.types import Stage, Tier
 from tiers_support import bench
 
@@ -67,6 +68,23 @@ def test_without_words_the_rules_stay_and_the_reason_is_told() -> None:
     decision = stage.after(by.judge.by_rules(evidence), evidence)
     assert decision.stage is Stage.RULES
     assert decision.reasons[-1].code == "tiers.head.no-words"
+
+
+def test_a_recorded_score_stands_in_for_words() -> None:
+    by = bench("default")
+    evidence = by.scan(TEXT)
+    stage = HeadStage(HeadPolicy(KNOWN, (5, 6, 7)), builtin_profile("default"))
+    live = stage.after(by.judge.by_rules(evidence), evidence)
+    wordless = msgspec.structs.replace(evidence, text="")
+    again = stage.after(by.judge.by_rules(wordless), wordless, recorded=live.head)
+    assert again == live
+    assert live.head_version == KNOWN.digest() != blank().digest()
+
+
+def test_what_the_head_said_is_kept_where_the_rules_decide() -> None:
+    decision = decided(boundaries=(-7, -6, -5), head=blank())
+    assert decision.head is not None
+    assert decision.head.spoke is Spoke.PRIOR
 
 
 def test_the_rules_count_only_beside_the_profile_the_head_was_fitted_with() -> None:

@@ -114,7 +114,9 @@ class _Classifier:
         elapsed = (time.perf_counter() - began) * 1e6
         answer = _answer(line, decided, elapsed)
         if self._head:
-            answer["head"] = self._head.score(decided.words.text, rules=self._rules(decided))
+            found = decided.decision.domains
+            domain = found.effective.domains[0] if found else ""
+            answer["head"] = self._head.score(decided.words.text, rules=self._rules(decided), domain=domain)
         if line.session:
             self._memories[line.session] = decided.memory
             if decided.decision.domains:

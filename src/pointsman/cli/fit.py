@@ -61,6 +61,7 @@ def tiers(
                 "improvement": claim.improves,
                 "claim": claim,
                 "calibration_error": _errors(fitted),
+                "offsets": fitted.head.offsets,
                 "rows": fitted.rows,
             }
         )
@@ -69,6 +70,8 @@ def tiers(
     typer.echo(_verdict(fitted))
     errors = _errors(fitted)
     typer.echo(f"calibration error: weak {errors['weak']:.3f}, strong {errors['strong']:.3f}")
+    for domain, (of_weak, of_strong) in fitted.head.offsets.items():
+        typer.echo(f"offset of {domain}: weak {of_weak:+.3f}, strong {of_strong:+.3f}")
     typer.echo(f"head written to {out}")
 
 

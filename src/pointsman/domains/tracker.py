@@ -116,14 +116,24 @@ class DomainTracker:
             The decision, and the memory to keep for the next turn.
         """
         before = memory if self._knows(memory) else DomainMemory()
-        if before.outcome and user_message_key and before.key == user_message_key:
-            return self._decision(before.outcome, profile), before
-        outcome, after = remember(self._read(evidence, before), before, self.domains, user_message_key)
+        outcome, after = self._outcome(evidence, before, user_message_key)
         decision = self._decision(outcome, profile)
-        if _log.isEnabledFor(logging.INFO):
+        if after is not before and _log.isEnabledFor(logging.INFO):
             for line in narrate.lines(before, outcome, decision.enrichment_plan, profile):
                 _log.info("%s", line)
         return decision, after
+
+    def primary(self, evidence: Evidence, memory: DomainMemory, user_message_key: str) -> str:
+        """The first of the domains that ``decide`` will find, for what is decided before a model is known."""
+        before = memory if self._knows(memory) else DomainMemory()
+        return self._outcome(evidence, before, user_message_key)[0].effective.domains[0]
+
+    def _outcome(
+        self, evidence: Evidence, before: DomainMemory, user_message_key: str
+    ) -> tuple[Outcome, DomainMemory]:
+        if before.outcome and user_message_key and before.key == user_message_key:
+            return before.outcome, before
+        return remember(self._read(evidence, before), before, self.domains, user_message_key)
 
     def _read(self, evidence: Evidence, memory: DomainMemory) -> Reading:
         reading = self._scorer.read(evidence)

@@ -102,6 +102,12 @@ class Corpus:
     def __len__(self) -> int:
         return len(self.weak)
 
+    def take(self, rows: Rows) -> Corpus:
+        """Some of the rows."""
+        vectors = None if self.vectors is None else self.vectors[rows]
+        numbers = (self.weak[rows], self.strong[rows], self.log_length[rows], self.rules[rows])
+        return Corpus(*numbers, self.ngrams[rows], vectors)
+
 
 @dataclass(frozen=True)
 class Weights:
@@ -135,6 +141,12 @@ class Weights:
         if self.vectors is not None and corpus.vectors is not None:
             said = said + self.vectors @ corpus.vectors[rows].T
         return np.asarray(said)
+
+    def predict(self, corpus: Corpus, rows: Rows, bounds: tuple[float, float]) -> Floats:
+        """Raw values of the weak and the strong model, prior included. Shape ``(2, len(rows))``."""
+        raw = trust(self.familiarity(corpus, rows), bounds) * self.evidence(corpus, rows)
+        raw[0] -= self.prior(corpus, rows)
+        return raw
 
 
 def fit_weights(corpus: Corpus, rows: Rows) -> Weights:

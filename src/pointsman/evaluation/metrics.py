@@ -115,18 +115,21 @@ class _Ties:
         return Curve(share / share[-1], gap / total, weak, weak + float(gap[-1] / share[-1]))
 
 
-def gap_curve(scores: ArrayLike, weak: ArrayLike, strong: ArrayLike) -> Curve:
+def gap_curve(
+    scores: ArrayLike, weak: ArrayLike, strong: ArrayLike, *, weights: Floats | None = None
+) -> Curve:
     """Return the curve of a ranking.
 
     Args:
         scores: What to rank by, highest first. Shape ``(n,)``.
         weak: Quality of the weak model per prompt, 0..1. Shape ``(n,)``.
         strong: Quality of the strong model per prompt, 0..1. Shape ``(n,)``.
+        weights: How often each prompt counts; once by default. Shape ``(n,)``.
 
     Raises:
         ValueError: the shapes differ or a score is not a number.
     """
-    return _Ties(scores, weak, strong).curve()
+    return _Ties(scores, weak, strong).curve(weights)
 
 
 def curve_intervals(

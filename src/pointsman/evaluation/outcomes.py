@@ -169,11 +169,12 @@ _SIGNS: Final[Mapping[str, Callable[[Record, Record], bool]]] = {
 }
 
 
-class Fittable(msgspec.Struct, frozen=True):
+class Fittable(msgspec.Struct, frozen=True, omit_defaults=True):
     """One line for ``pointsman fit tiers``: how well each model did on a prompt, 0 to 1."""
 
     prompt: str
     scores: dict[str, float]
+    domain: str = ""  # that the prompt was last decided in, where domains are found
 
 
 def fittable(records: Iterable[Record], models: Sequence[str] = ()) -> Iterator[Fittable]:
@@ -186,15 +187,19 @@ def fittable(records: Iterable[Record], models: Sequence[str] = ()) -> Iterator[
         models: Only prompts with a score of each of these, and only these; empty: whatever there is.
     """
     found: dict[str, dict[str, list[float]]] = {}
+    domains: dict[str, str] = {}
     for record in records:
         score, answer = _score(record.outcomes), answered(record.attempts)
         text = record.text
         if score is not None and answer and text and not text.startswith(HASHED):
             found.setdefault(text, {}).setdefault(answer.model, []).append(score)
+            seen = record.decision.domains
+            domains[text] = seen.effective.domains[0] if seen else ""
     for prompt, scores in found.items():
         wanted = models or sorted(scores)
         if all(model in scores for model in wanted):
-            yield Fittable(prompt, {model: fmean(scores[model]) for model in wanted})
+            means = {model: fmean(scores[model]) for model in wanted}
+            yield Fittable(prompt, means, domains[prompt])
 
 
 def _score(outcomes: Iterable[Outcome]) -> float | None:

@@ -65,10 +65,10 @@ def decided(prompts: Sequence[str], policy: Policy) -> list[TierDecision]:
 
 
 def by_head(rows: Sequence[Outcome], scorer: HeadScorer) -> list[HeadScore]:
-    """What a learned head says, beside the rules it was fitted beside."""
+    """What a learned head says, beside the rules it was fitted beside, with each row's domain named."""
     rules = by_rules(rows, scorer.head.rules)
     pairs = zip(rows, rules, strict=True)
-    return [scorer.score(persons_text(row.prompt), rules=score) for row, score in pairs]
+    return [scorer.score(persons_text(row.prompt), rules=score, domain=row.group) for row, score in pairs]
 
 
 def baselines(rows: Sequence[Outcome]) -> dict[str, Scores]:

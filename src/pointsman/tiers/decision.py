@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import msgspec
 
+from pointsman.tiers.head import HeadScore
 from pointsman.types import Reason, Stage, Tier
 
 __all__ = ["RouterDecision", "TierDecision"]
 
 
-class TierDecision(msgspec.Struct, frozen=True, gc=False):
+class TierDecision(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The tier of one prompt, how it came about and how sure it is."""
 
     tier: Tier
@@ -19,6 +20,8 @@ class TierDecision(msgspec.Struct, frozen=True, gc=False):
     stage: Stage
     needs_verification: bool  # the rules were unsure
     reasons: tuple[Reason, ...]
+    head: HeadScore | None = None  # what a learned head said, also where the rules were kept
+    head_version: str = ""  # which head that was
 
 
 #: The design page's name. What would have changed a decision is asked of ``explain``; time is the engine's.

@@ -9,6 +9,7 @@ because a head does harm outside what it has seen (docs/decisions/0060, 0061). M
 
 from __future__ import annotations
 
+import hashlib
 import math
 import struct
 from enum import StrEnum
@@ -119,6 +120,10 @@ class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     claim: Claim
     lengths: tuple[float, ...]  # deciles of the logarithm of training lengths, for the drift check
     familiarities: tuple[float, ...]  # deciles of held-out familiarity, for the drift check
+
+    def digest(self) -> str:
+        """Twelve hex digits over everything in the head: recorded with what it decides."""
+        return hashlib.sha256(msgspec.json.encode(self)).hexdigest()[:12]
 
 
 _decode: Final = msgspec.json.Decoder(Head).decode

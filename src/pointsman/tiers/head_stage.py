@@ -40,25 +40,36 @@ class HeadStage:
         self._scorer = HeadScorer(policy.head, encoder)
         self._boundaries = policy.boundaries
         self._profile = profile
+        self.version = policy.head.digest()
         self._same_rules = policy.head.rules == profile.name
 
-    def after(self, ruled: TierDecision, evidence: Evidence, domain: str = "") -> TierDecision:
+    def after(
+        self, ruled: TierDecision, evidence: Evidence, domain: str = "", *, recorded: HeadScore | None = None
+    ) -> TierDecision:
         """Decide after the rules.
 
         The rules keep their decision where a special rule made it, where the prompt is unlike the training
-        data, and where its words are not at hand, as in a replay of a ledger that keeps none.
+        data, and where neither its words nor a score are at hand.
+
+        Args:
+            ruled: what the rules decided.
+            evidence: the scan of the prompt.
+            domain: selects the head's offset.
+            recorded: what this head said when the turn was live; stands in for words that were not kept.
         """
         if ruled.stage is Stage.OVERRIDE:
             return ruled
-        if evidence.characters and not evidence.text:
+        if evidence.text or not evidence.characters:
+            rules = ruled.score if self._same_rules else None
+            said = self._scorer.score(evidence.text, rules=rules, domain=domain)
+        elif recorded:
+            said = recorded
+        else:
             return _kept(ruled, "tiers.head.no-words", "the prompt's words are not at hand for the head")
-        said = self._scorer.score(
-            evidence.text, rules=ruled.score if self._same_rules else None, domain=domain
-        )
         if said.spoke is Spoke.PRIOR:
-            return _kept(
-                ruled, "tiers.head.unfamiliar", f"unlike what the head has learned from: {_told(said)}"
-            )
+            why = f"unlike what the head has learned from: {_told(said)}"
+            kept = _kept(ruled, "tiers.head.unfamiliar", why)
+            return msgspec.structs.replace(kept, head=said, head_version=self.version)
         return self._decided(ruled, said)
 
     def _decided(self, ruled: TierDecision, said: HeadScore) -> TierDecision:
@@ -75,6 +86,8 @@ class HeadStage:
             stage=Stage.HEAD,
             needs_verification=self._profile.escalation.is_unsure(confidence),
             reasons=(reason,),
+            head=said,
+            head_version=self.version,
         )
 
 
