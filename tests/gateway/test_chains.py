@@ -229,7 +229,7 @@ def session_of(chains: Chains, name: str, now: float = 1_000.0) -> str:
 def test_what_is_not_stored_upstream_is_not_kept_here() -> None:
     chains = Chains()
     kept(chains, "one", "x", store=False)
-    kept(chains, "two", "x", store=True)
+    kept(chains, "two", "x", store=True, conversation=None)
     assert len(chains) == 1
 
 

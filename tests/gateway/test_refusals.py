@@ -270,6 +270,7 @@ def test_the_callers_request_id_stands_beside_the_upstreams() -> None:
     assert seen["traceparent"] == trace["traceparent"]
     assert seen["x-request-id"] == "mine"
     assert not [name for name in seen if name.startswith("x-pointsman")]
+    assert seen["accept-encoding"] == "identity", "the gateway reads what passes"
 
 
 UPGRADE = (b"connection: Upgrade, HTTP2-Settings", b"upgrade: h2c", b"http2-settings: AAMAAABkAAQAAP__")

@@ -38,7 +38,7 @@ def authorise(headers: Mapping[bytes, bytes], digests: Sequence[bytes]) -> None:
         raise Unauthorized(
             "a key is needed", hint="send it as 'Authorization: Bearer KEY' or in the header 'x-api-key'"
         )
-    digest = hash_key(presented.strip().decode("latin-1"))
+    digest = hash_key(presented.strip().decode("utf-8", "replace"))
     matches = [hmac.compare_digest(digest, known) for known in digests]  # every one, to tell nothing by time
     if not any(matches):
         raise Unauthorized("the key is not one of this gateway's", hint="its keys are listed under [server]")

@@ -62,7 +62,7 @@ class Chains:
             body: A request in the Responses format.
             now: Seconds since the epoch.
         """
-        name = _continued(body)
+        name = _named(body, "previous_response_id") or _named(body, "conversation")
         if not name:
             return None
         link = self._links.get(name)
@@ -90,8 +90,8 @@ class Chains:
         response, items = found
         link = Link(turn.session, target.model.name, turn.arrived_at, earlier_of(turn, items))
         self._put(response, link)
-        if "conversation" in body.members:
-            self._put(_continued(body), link)
+        if conversation := _named(body, "conversation"):
+            self._put(conversation, link)
 
     def _put(self, name: str, link: Link) -> None:
         self._forget(name)
@@ -116,19 +116,16 @@ def where_it_is(chosen: list[Target], kept: Target | None) -> list[Target]:
     return [target for target in chosen if target.upstream is kept.upstream] or [kept]
 
 
-def _continued(body: Body) -> str:
-    """Return the response or conversation that a request names; empty when it names none."""
-    for name in ("previous_response_id", "conversation"):
-        raw = body.members.get(name)
-        if raw is None:
-            continue
-        try:
-            named = _decode_id(raw)
-        except (msgspec.DecodeError, UnicodeError):
-            return ""  # for the upstream to refuse
-        if named:
-            return named if isinstance(named, str) else named.id
-    return ""
+def _named(body: Body, member: str) -> str:
+    """Return the id of a response or a conversation that a request names; empty when it names none."""
+    raw = body.members.get(member)
+    if raw is None:
+        return ""
+    try:
+        named = _decode_id(raw) or ""
+    except (msgspec.DecodeError, UnicodeError):
+        return ""  # for the upstream to refuse
+    return named if isinstance(named, str) else named.id
 
 
 def _weight(link: Link) -> int:

@@ -47,7 +47,9 @@ class HttpClient:
         self._tls = ssl.create_default_context() if url.scheme == "https" else None
         self._port = url.port or (443 if self._tls else 80)
         self._base = url.path.rstrip("/").encode()
-        self._host_line = b" HTTP/1.1\r\nhost: " + url.netloc.rpartition("@")[2].encode("idna") + b"\r\n"
+        host = url.netloc.rpartition("@")[2].encode("idna")
+        # Without the second line any compression would be welcome (RFC 9110, section 12.5.3).
+        self._fixed_lines = b" HTTP/1.1\r\nhost: %s\r\naccept-encoding: identity\r\n" % host
         self._times = spec.timeouts
         self._sweep_every = min(
             spec.timeouts.first_byte / _SWEEPS, spec.timeouts.total / _SWEEPS, _SWEEP_EVERY
@@ -79,7 +81,7 @@ class HttpClient:
             self._idle.pop().transport.close()
 
     def _encode(self, call: Call) -> bytes:
-        parts = [b"POST ", self._base, call.path, self._host_line]
+        parts = [b"POST ", self._base, call.path, self._fixed_lines]
         for name, value in call.headers:
             parts += (name, b": ", value, b"\r\n")
         parts += (b"content-length: %d\r\n\r\n" % len(call.body), call.body)

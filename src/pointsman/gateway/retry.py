@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import email.utils
+import math
 import random
 import time
+from collections.abc import Mapping
 from typing import Final
 
 from pointsman.upstreams import Headers
@@ -45,15 +47,19 @@ def retry_after(headers: Headers) -> float | None:
 
     ``retry-after-ms`` is OpenAI's; ``retry-after`` holds seconds or a date (RFC 9110, section 10.2.3).
     """
-    asked = dict(headers)
     try:
-        if milliseconds := asked.get(b"retry-after-ms"):
-            return max(float(milliseconds) / 1000, 0.0)
-        value = asked.get(b"retry-after", b"").decode("latin-1").strip()
-        if not value:
-            return None
-        if value.replace(".", "", 1).isdigit():
-            return float(value)
-        return max(email.utils.parsedate_to_datetime(value).timestamp() - time.time(), 0.0)
+        seconds = _asked(dict(headers))
     except (ValueError, OverflowError):
         return None
+    return max(seconds, 0.0) if seconds is not None and math.isfinite(seconds) else None
+
+
+def _asked(headers: Mapping[bytes, bytes]) -> float | None:
+    if milliseconds := headers.get(b"retry-after-ms"):
+        return float(milliseconds) / 1000
+    value = headers.get(b"retry-after", b"").decode("latin-1").strip()
+    if not value:
+        return None
+    if value.replace(".", "", 1).isdigit():
+        return float(value)
+    return email.utils.parsedate_to_datetime(value).timestamp() - time.time()
