@@ -1,0 +1,79 @@
+"""The head of an answer travels with the first of its body, and is never lost."""
+
+import socket
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from pointsman.gateway.protocol import _Joining
+
+from .raw import ASKED, JSON, head
+from .running import gateway, setup_for
+
+
+class Written:
+    """A transport that remembers what was written to it, each write apart."""
+
+    def __init__(self) -> None:
+        self.writes: list[bytes] = []
+        self.closed = False
+
+    def write(self, data: bytes) -> None:
+        self.writes.append(data)
+
+    def close(self) -> None:
+        self.closed = True
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+
+def joining(method: str = "POST", *, started: bool = True) -> tuple[Written, _Joining, SimpleNamespace]:
+    """A transport, what joins writes to it, and the request that is answered."""
+    below = Written()
+    request = SimpleNamespace(scope={"method": method}, response_started=started)
+    return below, _Joining(cast("Any", below), cast("Any", SimpleNamespace(cycle=request))), request
+
+
+def test_the_head_waits_for_the_first_of_the_body() -> None:
+    below, transport, _ = joining()
+    for part in (b"head ", b"first", b"second", b""):
+        transport.write(part)
+    assert below.writes == [b"head first", b"second", b""]
+
+
+def test_an_answer_that_breaks_off_keeps_its_head() -> None:
+    below, transport, _ = joining()
+    transport.write(b"head")
+    assert not below.writes
+    transport.close()
+    assert below.writes == [b"head"]
+    assert transport.is_closing()
+
+
+def test_each_answer_on_a_connection_has_a_head() -> None:
+    below, transport, request = joining()
+    transport.write(b"head 1 ")
+    transport.write(b"body 1")
+    request = SimpleNamespace(scope=request.scope, response_started=True)
+    transport._protocol.cycle = cast("Any", request)
+    transport.write(b"head 2 ")
+    transport.write(b"body 2")
+    assert below.writes == [b"head 1 body 1", b"head 2 body 2"]
+
+
+@pytest.mark.parametrize(("method", "started"), [("HEAD", True), ("GET", True), ("POST", False)])
+def test_nothing_else_waits(method: str, started: bool) -> None:
+    """An answer to HEAD has no body; "100 Continue" comes before the answer has begun."""
+    below, transport, _ = joining(method, started=started)
+    transport.write(b"all")
+    assert below.writes == [b"all"]
+
+
+@pytest.mark.integration
+def test_an_answer_arrives_in_one_piece() -> None:
+    with gateway(setup_for()) as running, socket.create_connection(("127.0.0.1", running.port)) as caller:
+        for _ in range(3):
+            caller.sendall(head(JSON) + ASKED)
+            assert caller.recv(1 << 16).endswith(b"}")
