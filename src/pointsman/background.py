@@ -38,7 +38,7 @@ class BatchWriter(Generic[T]):
         *,
         size: int,
         name: str,
-        linger: float = 0.05,  # a crash loses this much; shorter saves no one anything
+        linger: float = 0.2,  # a crash loses this much; each batch costs the event loop a few waits
         retry: float = 1.0,
     ) -> None:
         self._write: Final = write
