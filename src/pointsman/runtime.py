@@ -14,6 +14,7 @@ import msgspec
 from pointsman.asking import Ask, Questions, ask_nobody
 from pointsman.decision import Decision, without_content
 from pointsman.engine import Decided, Engine, Memory
+from pointsman.errors import StoreUnavailable
 from pointsman.ledger.port import Ledger, PromptText
 from pointsman.sessions.port import SessionStore
 from pointsman.types import Answer, Need, Turn
@@ -87,6 +88,7 @@ class Runtime:
         self.questions = questions or Questions()
         self.observe = observe
         self.failures = 0  # times the memory of a session could not be read or kept
+        self._outage = False  # the session store failed when it was last asked to keep something
         self._new_id = new_ids()
 
     def steps(self, turn: Turn) -> Generator[Need, Answer, Decision]:
@@ -97,11 +99,16 @@ class Runtime:
         Raises:
             UnknownModel: the caller asked for a model that is neither a tier nor configured.
         """
-        started = time.perf_counter()
         memory = self._remember(turn.session)
+        decision, memory = yield from self._decide(turn, memory)
+        self._keep(turn.session, memory)
+        return decision
+
+    def _decide(self, turn: Turn, memory: Memory) -> Generator[Need, Answer, tuple[Decision, Memory]]:
+        """Decide one turn with what its session remembers, and write it down."""
+        started = time.perf_counter()
         self.questions.count_request(turn.arrived_at)
         decided, waited = yield from self._asking(self.engine.decide(turn, memory, self._new_id()))
-        self._keep(turn.session, decided.memory)
         elapsed = (time.perf_counter() - started - waited) * 1e6
         decision = msgspec.structs.replace(decided.decision, elapsed_us=elapsed)
         self.ledger.append(without_content(decision))
@@ -109,7 +116,7 @@ class Runtime:
             self.ledger.append(PromptText(decision=decision.id, text=decided.words.text))
         if self.observe is not None:
             self.observe(turn, decision)
-        return decision
+        return decision, decided.memory
 
     def _asking(
         self, steps: Generator[Need, Answer, Decided]
@@ -131,8 +138,18 @@ class Runtime:
             return end.value, waited
 
     async def decide(self, turn: Turn) -> Decision:
-        """Decide one turn, asking models as configured. Raises what ``steps`` raises."""
-        return await drive_async(self.steps(turn), self.ask)
+        """Decide one turn, asking models as configured. Raises what ``steps`` raises.
+
+        A session store that answers from elsewhere is asked in a thread: the loop goes on meanwhile.
+        """
+        if not self.sessions.waits:
+            return await drive_async(self.steps(turn), self.ask)
+        from asyncio import to_thread  # costs a library that brings its own driver 50 ms at the start
+
+        memory = await to_thread(self._remember, turn.session)
+        decision, memory = await drive_async(self._decide(turn, memory), self.ask)
+        await to_thread(self._keep, turn.session, memory)
+        return decision
 
     def replace(self, engine: Engine, questions: Questions) -> None:
         """Decide by another policy from the next turn on; what was spent today stays spent."""
@@ -150,9 +167,8 @@ class Runtime:
         try:
             kept = self.sessions.get(session)
             return _decode_memory(kept) if kept else Memory()
-        except Exception:
-            self.failures += 1
-            log.warning("the memory of a session could not be read; it starts anew", exc_info=True)
+        except Exception as error:  # noqa: BLE001 - a store of any make; the turn is decided without memory
+            self._failed("read", error)
             return Memory()
 
     def _keep(self, session: str, memory: Memory) -> None:
@@ -160,6 +176,14 @@ class Runtime:
             return
         try:
             self.sessions.put(session, _encode_memory(memory))
-        except Exception:
-            self.failures += 1
-            log.warning("the memory of a session could not be kept", exc_info=True)
+            self._outage = False
+        except Exception as error:  # noqa: BLE001 - as above; the next turn is decided without it
+            self._failed("kept", error)
+
+    def _failed(self, what: str, error: Exception) -> None:
+        """Count a failure of the store. The log gets one line for an outage, not two for each request."""
+        self.failures += 1
+        if not self._outage:
+            known = isinstance(error, StoreUnavailable)
+            log.warning("the memory of a session could not be %s: %s", what, error, exc_info=not known)
+        self._outage = True

@@ -1,12 +1,14 @@
 """Effects around a decision: memory, questions, the ledger, and what happens when one of them fails."""
 
 import asyncio
+import threading
 from collections.abc import Callable, Sequence
 
 import pytest
 
 from pointsman.asking import Questions, ask_models
 from pointsman.assembly import build_engine
+from pointsman.decision import Decision
 from pointsman.errors import UpstreamTimeout
 from pointsman.ledger import MemoryLedger
 from pointsman.models.port import Prompt
@@ -124,9 +126,11 @@ class BrokenSessions(MemorySessions):
 
 def test_a_failing_store_costs_memory_and_never_the_request(caplog: pytest.LogCaptureFixture) -> None:
     running = runtime(sessions=BrokenSessions())
-    assert decide(running, [SURE]) == [(Tier.SIMPLE, Stage.RULES)]
-    assert running.failures == 2
-    assert "starts anew" in caplog.text
+    assert decide(running, [SURE, SURE]) == [(Tier.SIMPLE, Stage.RULES)] * 2
+    assert running.failures == 4
+    assert [record.getMessage() for record in caplog.records] == [
+        "the memory of a session could not be read: disk gone"
+    ]
 
 
 def test_memory_that_cannot_be_read_starts_anew() -> None:
@@ -140,3 +144,50 @@ def test_memory_that_cannot_be_read_starts_anew() -> None:
 def test_ids_are_unique_across_sources() -> None:
     one, other = new_ids(), new_ids()
     assert len({one(), one(), other(), other()}) == 4
+
+
+class FarAway(MemorySessions):
+    """A store that answers from elsewhere: whoever waits for it must not be the event loop."""
+
+    waits = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop_goes_on = threading.Event()
+        self.asked: list[str] = []
+
+    def get(self, session: str, /) -> bytes | None:
+        self._wait("get")
+        return super().get(session)
+
+    def put(self, session: str, memory: bytes, /) -> None:
+        self._wait("put")
+        super().put(session, memory)
+
+    def _wait(self, what: str) -> None:
+        assert threading.current_thread() is not threading.main_thread()
+        assert self.loop_goes_on.wait(30), "nobody else was served meanwhile"
+        self.loop_goes_on.clear()
+        self.asked.append(what)
+
+
+def test_the_loop_goes_on_while_a_store_elsewhere_is_asked() -> None:
+    store = FarAway()
+    running = runtime(sessions=store)
+
+    async def others() -> None:
+        while True:
+            store.loop_goes_on.set()
+            await asyncio.sleep(0)
+
+    async def run() -> list[Decision]:
+        served = asyncio.create_task(others())
+        found = [await running.decide(turn_from_text(SURE, session="s")) for _ in range(2)]
+        served.cancel()
+        return found
+
+    first, second = asyncio.run(run())
+    assert store.asked == ["get", "put", "get", "put"]
+    assert (first.user_message, second.user_message) == (1, 1)
+    assert running.failures == 0
+    assert [decision.id for decision in running.ledger.decisions(newest_first=False)] == [first.id, second.id]

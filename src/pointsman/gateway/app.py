@@ -59,6 +59,11 @@ class Gateway:
         self.metrics.gauge(
             "ledger_lost", "Rows the ledger could not keep.", lambda: self.setup.runtime.ledger.lost
         )
+        self.metrics.gauge(
+            "session_failures",
+            "Times the memory of a session could not be read or kept.",
+            lambda: self.setup.runtime.failures,
+        )
         self.metrics.results("shadow_decisions", "Turns decided under the shadow policy too.", self._shadowed)
         self.second = self._second()
         self._pages = Pages(self).app

@@ -29,6 +29,11 @@ class Decider(Protocol):
         """Where decisions and attempts are kept."""
         ...
 
+    @property
+    def failures(self) -> int:
+        """Times the memory of a session could not be read or kept."""
+        ...
+
     async def decide(self, turn: Turn) -> Decision:
         """Decide one turn and write it down.
 

@@ -14,6 +14,8 @@ __all__ = ["MemorySessions"]
 class MemorySessions:
     """Forgets at restart. For the threads of one process; several processes share a store outside."""
 
+    waits: Final = False
+
     def __init__(
         self,
         *,

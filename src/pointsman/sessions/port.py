@@ -14,6 +14,11 @@ class SessionStore(Protocol):
     Every method may raise ``StoreUnavailable``, which is not the same as knowing nothing of a session.
     """
 
+    @property
+    def waits(self) -> bool:
+        """Whether reading and writing may wait for another machine; an event loop then uses a thread."""
+        ...
+
     def get(self, session: str, /) -> bytes | None:
         """Return what was put last, or None when unknown, expired or evicted."""
         ...

@@ -23,6 +23,8 @@ PAUSE: Final = 1.0
 class ValkeySessions:
     """Keys ``pointsman:session:…`` with a time to live; how many are kept is the server's ``maxmemory``."""
 
+    waits: Final = True
+
     def __init__(
         self,
         url: str,
