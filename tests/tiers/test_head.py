@@ -74,7 +74,7 @@ def test_which_texts_are_alike(one: str, other: str, same: bool) -> None:
 
 
 def test_a_hash_is_the_same_everywhere() -> None:
-    assert ngrams("Prove 量") == {23352, 41472, 47231}
+    assert ngrams("Prove 量") == {10185, 39741, 56520}
 
 
 def test_a_character_without_letters_around_it_stands_alone() -> None:
