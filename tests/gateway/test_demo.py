@@ -30,6 +30,8 @@ def client() -> Iterator[httpx.Client]:
         (MESSAGES, {"messages": []}, "messages: at least one item is required"),
         (CHAT, {"messages": []}, "messages: at least one item is required"),
         (RESPONSES, {"input": []}, "input: at least one item is required"),
+        (CHAT, {"tool_choice": ["required"]}, "tool_choice: Expected `str | object | null`, got `array`"),
+        (MESSAGES, {"tool_choice": {"type": 7}}, "tool_choice: Expected `str`, got `int` - at `$.type`"),
     ],
 )
 def test_what_providers_refuse_is_refused(

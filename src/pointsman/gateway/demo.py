@@ -30,6 +30,7 @@ _EVENTS: Final = ((b"content-type", b"text/event-stream"),)
 
 
 _EMPTY: Final = msgspec.Raw(b"[]")
+_NULL: Final = msgspec.Raw(b"null")
 _NOT_FOUND: Final = WIRES[WireFormat.CHAT].error(
     Fault(404, "the demo upstream has no such path", "not_found")
 )
@@ -82,6 +83,10 @@ def _complaint(wire: Wire, body: Body) -> Fault | None:
         return Fault(400, "max_tokens: Field required", param="max_tokens")
     if body.members.get(wire.items) == _EMPTY:
         return Fault(400, f"{wire.items}: at least one item is required", param=wire.items)
+    try:
+        _decode_choice(body.members.get("tool_choice", _NULL))
+    except (msgspec.DecodeError, UnicodeError) as error:
+        return Fault(400, f"tool_choice: {error}", param="tool_choice")
     return None
 
 
@@ -121,15 +126,14 @@ class _Choice(msgspec.Struct, gc=False):
     function: _Function | None = None
 
 
-_decode_choice: Final = msgspec.json.Decoder(_Choice | str).decode
+_decode_choice: Final = msgspec.json.Decoder(_Choice | str | None).decode
 
 
 def _wanted_tool(body: Body, turn: Turn) -> str:
     """Return the tool that ``tool_choice`` demands; empty when the model would be free to choose."""
-    raw = body.members.get("tool_choice")
-    if raw is None or not turn.tools:
+    choice: _Choice | str | None = _decode_choice(body.members.get("tool_choice", _NULL))
+    if choice is None or not turn.tools:
         return ""
-    choice: _Choice | str = _decode_choice(raw)
     if isinstance(choice, str):
         return turn.tools[0] if choice == "required" else ""
     named = choice.name or (choice.function.name if choice.function else "")

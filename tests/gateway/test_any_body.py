@@ -1,0 +1,162 @@
+"""Whatever is sent, the answer is one of the caller's format: an answer, or an error that says why."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pointsman.assembly import build_engine, default_policy
+from pointsman.gateway.setup import Setup
+from pointsman.gateway.wire import WIRES
+from pointsman.guidance import GuidancePolicy
+from pointsman.ledger import MemoryLedger
+from pointsman.policy import DomainPolicy, Policy
+from pointsman.runtime import Runtime
+from pointsman.sessions import MemorySessions
+from pointsman.tiers import builtin_profile
+from pointsman.types import Mode, ModelSpec, Tier, WireFormat
+from pointsman.upstreams import DEMO_URL, ServerSpec, UpstreamSpec
+
+from .formats import PATHS
+from .running import gateway
+
+pytestmark = pytest.mark.integration
+
+#: Names that some format gives a meaning to, so that odd values stand where they are read.
+NAMES = st.sampled_from(
+    [
+        "type",
+        "role",
+        "content",
+        "text",
+        "name",
+        "id",
+        "input",
+        "output",
+        "arguments",
+        "tool_calls",
+        "tool_call_id",
+        "call_id",
+        "function",
+        "tool_use_id",
+        "is_error",
+        "tools",
+        "tool_choice",
+        "functions",
+        "parameters",
+        "image_url",
+        "source",
+        "cache_control",
+    ]
+)
+WORDS = st.sampled_from(
+    [
+        "user",
+        "assistant",
+        "tool",
+        "system",
+        "developer",
+        "function",
+        "message",
+        "function_call",
+        "function_call_output",
+        "reasoning",
+        "tool_use",
+        "tool_result",
+        "text",
+        "input_text",
+        "required",
+        "any",
+        "auto",
+        "none",
+        "<system-reminder>",
+    ]
+) | st.text(max_size=8)
+ODD = st.sampled_from([None, True, 0, -1, 1.5, 2**70, "", [], {}, "\ud83d", "\x00"])
+VALUES = st.recursive(
+    ODD | WORDS,
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(NAMES | st.text(max_size=4), inner, max_size=5)
+    ),
+    max_leaves=12,
+)
+ITEMS = st.lists(st.dictionaries(NAMES, VALUES, max_size=6) | VALUES, max_size=5)
+TOOLS = st.just(
+    [
+        {"type": "function", "name": "bash", "function": {"name": "bash"}, "input_schema": {}},
+        {"type": "function", "name": "read", "function": {"name": "read"}, "input_schema": {}},
+    ]
+)
+TOP = st.dictionaries(
+    st.sampled_from(
+        [
+            "tool_choice",
+            "tool_choice",
+            "functions",
+            "system",
+            "instructions",
+            "metadata",
+            "stream",
+            "store",
+            "previous_response_id",
+            "conversation",
+            "prompt",
+            "max_tokens",
+            "model",
+        ]
+    ),
+    VALUES,
+    max_size=5,
+)
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[httpx.Client]:
+    """A gateway with everything on."""
+    models = {"small": ModelSpec("small", "demo", "small"), "large": ModelSpec("large", "demo", "large")}
+    domains = default_policy().domains
+    assert domains is not None
+    policy = Policy(
+        profile=builtin_profile("default"),
+        models=models,
+        ladder={tier: "large" if tier is Tier.REASONING else "small" for tier in Tier},
+        domains=DomainPolicy(domains=domains.domains, mode=Mode.ON),
+        guidance=GuidancePolicy(mode=Mode.ON),
+        tools=1,
+    )
+    runtime = Runtime(build_engine(policy), sessions=MemorySessions(), ledger=MemoryLedger())
+    upstreams = {"demo": UpstreamSpec("demo", DEMO_URL)}
+    with (
+        gateway(Setup(runtime, models, upstreams, ServerSpec(port=0))) as running,
+        httpx.Client(base_url=running.url, trust_env=False) as client,
+    ):
+        yield client
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(wire=st.sampled_from(list(WireFormat)), top=TOP, items=ITEMS, tools=TOOLS | VALUES)
+def test_an_answer_or_an_error_of_the_callers_format(
+    client: httpx.Client,
+    caplog: pytest.LogCaptureFixture,
+    wire: WireFormat,
+    top: dict[str, Any],
+    items: Any,
+    tools: Any,
+) -> None:
+    body = {"model": "auto", "max_tokens": 9, WIRES[wire].items: items, "tools": tools, **top}
+    with caplog.at_level(logging.ERROR):
+        got = client.post(
+            PATHS[wire], content=json.dumps(body).encode(), headers={"content-type": "application/json"}
+        )
+    assert not caplog.records
+    assert got.status_code in {200, 400, 404}
+    if got.status_code != 200:
+        assert WIRES[wire].is_error(got.content)
+        assert got.json()["error"]["message"]
