@@ -84,6 +84,19 @@ def test_a_policy_of_a_head_keeps_quality_for_less_and_can_be_read(data: Path, h
     assert policy.head.boundaries[2] == float("inf")
 
 
+def test_a_head_that_has_not_seen_the_prompts_scores_them_itself(data: Path) -> None:
+    head = data.parent / "other.head"
+    head.write_bytes(msgspec.json.encode(fit_tiers(made_up(300, seed=5)).head))
+    report = said(data, "--head", str(head), "--quality", "0.9", *PRICES)["held_out"]
+    assert not report["cross_fitted_head"]
+    assert report["over_mixing"]["low"] > 0
+
+
+def test_too_few_prompts(data: Path) -> None:
+    data.write_text("\n".join(data.read_text().splitlines()[:99]))
+    assert "99 prompts are too few" in str(run(data, "--quality", "0.9", *PRICES).exception)
+
+
 def test_boundaries_of_the_rules(data: Path) -> None:
     found = said(data, "--budget", "5", "--profile", "seed", *PRICES)
     policy = read_policy(data.parent / "policy.toml", default_policy())
@@ -100,6 +113,7 @@ def test_money_is_not_overspent(data: Path, head: Path) -> None:
     assert report["cost"]["value"] == pytest.approx(5, rel=0.1)
     shown = run(data, "--head", str(head), "--budget", "5", *PRICES).stdout
     assert ("not shown: the interval reaches above 5" in shown) != ("shown: held out, at most" in shown)
+    assert "shown: held out, at most" in run(data, "--head", str(head), "--budget", "50", *PRICES).stdout
 
 
 def test_a_safer_target_is_shown_to_be_kept(data: Path, head: Path) -> None:

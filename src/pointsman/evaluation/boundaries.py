@@ -14,7 +14,7 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pointsman.evaluation.metrics import Interval, bootstrap
+from pointsman.evaluation.metrics import RESAMPLES, Interval, bootstrap
 from pointsman.types import Tier
 
 __all__ = [
@@ -73,6 +73,15 @@ class Served:
     quality: Floats  # (n,)
     cost: Floats  # (n,)
     ranks: Rows  # (n,)
+
+    def kept(self, best: Floats, *, seed: int, resamples: int = RESAMPLES) -> Interval:
+        """Share of the quality of the best tier's model that they got. ``best`` is ``(n,)``."""
+        return bootstrap(
+            lambda rows: float(self.quality[rows].sum() / best[rows].sum()),
+            len(best),
+            seed=seed,
+            resamples=resamples,
+        )
 
 
 @dataclass(frozen=True)
@@ -151,12 +160,7 @@ def curve(prompts: Prompts, tiers: Tiers, *, best: Floats, seed: int) -> Iterato
     means = prompts.cost.mean(axis=0)
     for budget in np.linspace(means.min(), means.max(), POINTS):
         served = cross_fitted(prompts, Budget(float(budget)), tiers, best=best, seed=seed)
-        kept = bootstrap(
-            lambda rows, got=served.quality: float(got[rows].sum() / best[rows].sum()),  # type: ignore[misc]
-            len(prompts),
-            seed=seed,
-            resamples=CURVE_RESAMPLES,
-        )
+        kept = served.kept(best, seed=seed, resamples=CURVE_RESAMPLES)
         yield Point(float(budget), float(served.cost.mean()), kept)
 
 

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
+    "RESAMPLES",
     "Curve",
     "Interval",
     "apgr_interval",

@@ -230,7 +230,7 @@ def _report(
     def over_mixing(rows: Rows) -> float:
         return float(served.quality[rows].mean()) - mixed.at(float(served.cost[rows].mean()), rows)
 
-    kept = bootstrap(lambda rows: float(served.quality[rows].sum() / best[rows].sum()), count, seed=seed)
+    kept = served.kept(best, seed=seed)
     cost = bootstrap(lambda rows: float(served.cost[rows].mean()), count, seed=seed)
     enough = kept.low >= target.quality if isinstance(target, Kept) else cost.high <= target.money
     ranks = _ranks(served, scored)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from random import Random
 from typing import Final
 
@@ -20,6 +21,7 @@ from pointsman.evaluation.metrics import bootstrap
 from pointsman.evaluation.rankers import RULES, by_head, decided
 from pointsman.policy import Policy
 from pointsman.tiers.head import HeadScorer
+from pointsman.types import Tier
 
 __all__ = ["CHANGES", "Row", "evaluate_robustness"]
 
@@ -53,6 +55,7 @@ FRAMES: Final = {
 }
 
 Change = Callable[[str, Random], tuple[str, str]]  # a prompt -> it before and after the change
+Decider = Callable[[Sequence[str]], Sequence[object]]  # prompts -> a decision for each
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,13 +84,10 @@ def evaluate_robustness(
         boundary: of the head's score; by default the median over the prompts as they are.
         seed: of the changes and the resamples.
     """
-    deciders: dict[str, Callable[[Sequence[str]], list[object]]] = {
-        name: lambda texts, name=name: list(_tiers(texts, name))  # type: ignore[misc]
-        for name in RULES
-    }
+    deciders: dict[str, Decider] = {name: partial(_tiers, profile=name) for name in RULES}
     if scorer:
         cut = float(np.median(_scores(prompts, scorer))) if boundary is None else boundary
-        deciders["head"] = lambda texts: [score >= cut for score in _scores(texts, scorer)]
+        deciders["head"] = partial(_sides, scorer=scorer, boundary=cut)
     rows = []
     for change, apply in CHANGES.items():
         before, after = zip(
@@ -106,7 +106,11 @@ def _row(name: str, change: str, same: np.ndarray, seed: int) -> Row:
     )
 
 
-def _tiers(texts: Sequence[str], profile: str) -> list[str]:
+def _sides(texts: Sequence[str], scorer: HeadScorer, boundary: float) -> list[bool]:
+    return [score >= boundary for score in _scores(texts, scorer)]
+
+
+def _tiers(texts: Sequence[str], profile: str) -> list[Tier]:
     return [each.tier for each in decided(texts, Policy(profile=read_profile(profile)))]
 
 
