@@ -1,8 +1,10 @@
 """``pointsman report guidance``: from records to a verdict."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -11,7 +13,7 @@ from pointsman.cli.report import followed_in
 from pointsman.decision import Decision
 from pointsman.guidance import Arm, Firing, FollowUp, GuidanceDecision, Mode, Rung
 from pointsman.integrations.claude_code import HookState
-from pointsman.ledger import SqliteLedger
+from pointsman.ledger import Entry, Outcome, SqliteLedger
 from pointsman.types import WireFormat
 
 
@@ -39,7 +41,7 @@ def decisions(sessions: int, treated: float, withheld: float) -> list[Decision]:
     ]
 
 
-def report(tmp_path: Path, kept: list[Decision], *arguments: str) -> Result:
+def report(tmp_path: Path, kept: Sequence[Entry], *arguments: str) -> Result:
     ledger = SqliteLedger(tmp_path / "ledger.sqlite")
     for entry in kept:
         ledger.append(entry)
@@ -75,6 +77,67 @@ def test_json(tmp_path: Path) -> None:
     assert printed["effect"]["treated"] == {"sessions": 10, "continued": 2}
     assert printed["enough"] is False
     assert len(printed["rows"]) == 20
+
+
+def due(number: int, arm: Arm, *, mode: Mode = Mode.ON) -> Decision:
+    """A turn in which a hint was due."""
+    firing = Firing(1, 2, Rung.HINT, "p", "c", 0.5, "r", delivered=arm is Arm.TREATED)
+    return Decision(
+        id=f"d{number}",
+        session=f"s{number}",
+        format=WireFormat.CHAT,
+        model_asked="",
+        arrived_at=float(number),
+        policy="",
+        tier=None,
+        chain=(),
+        guidance=GuidanceDecision(mode=mode, arm=arm, firing=firing),
+    )
+
+
+def after(number: int, name: str = "after") -> Decision:
+    """A later turn of the same session, in which none was."""
+    return msgspec.structs.replace(
+        due(number, Arm.TREATED), id=f"d{number}-{name}", arrived_at=1_000.0 + number, guidance=None
+    )
+
+
+def test_how_sessions_ended(tmp_path: Path) -> None:
+    kept: list[Entry] = []
+    for number in range(100):
+        arm = Arm.TREATED if number < 50 else Arm.WITHHELD
+        before = msgspec.structs.replace(after(number, "before"), arrived_at=-1.0)
+        kept += [before, due(number, arm), after(number)]
+        kept.append(Outcome(decision=f"d{number}-before", score=0.0))  # before any hint: says nothing of it
+        if number % 50 < 40:
+            kept.append(Outcome(decision=f"d{number}-after", score=0.9 if arm is Arm.TREATED else 0.3))
+    output = report(tmp_path, kept).stdout
+    assert output.splitlines()[-5:] == [
+        "how sessions ended, by the scores given from the first due hint on (1 is good):",
+        "guidance given: 0.90 in 40 of 50 sessions",
+        "guidance withheld: 0.30 in 40 of 50 sessions",
+        "difference: +0.60, 95 % interval +0.40 to +0.73",
+        "Guidance helps: sessions end better with it than without.",
+    ]
+    printed = json.loads(report(tmp_path, [], "--json").stdout)["endings"]
+    assert printed.keys() == {"said"}
+    assert printed["said"]["treated"] == {"sessions": 50, "scored": 40, "mean": 0.9}
+    assert printed["said"]["enough"] is True
+
+
+def test_derived_signs_are_compared_apart(tmp_path: Path) -> None:
+    kept: list[Entry] = [due(number, Arm.TREATED if number < 50 else Arm.WITHHELD) for number in range(100)]
+    kept += [Outcome(decision=f"d{n}", score=0.0, source="implicit:retry") for n in range(60, 100)]
+    kept += [Outcome(decision=f"d{n}", score=0.0, source="implicit:escalation") for n in range(50)]
+    output = report(tmp_path, kept).stdout
+    assert "by the scores given" not in output
+    assert "guidance given: 1.00 in 50 of 50 sessions\nguidance withheld: 0.20 in 50 of 50 sessions" in output
+
+
+def test_where_nothing_is_known_of_endings_nothing_is_said(tmp_path: Path) -> None:
+    observed = [due(1, Arm.TREATED, mode=Mode.OBSERVE), Outcome(decision="d1", score=1.0)]
+    assert "ended" not in report(tmp_path, observed).stdout
+    assert json.loads(report(tmp_path, [], "--json").stdout)["endings"] == {}
 
 
 def test_observed_decisions_have_no_treated_side() -> None:

@@ -1,10 +1,13 @@
 """Intervals and comparisons, checked against published values."""
 
+from math import sqrt
+from statistics import stdev
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pointsman.guidance import Arm, Followed, compare, streak_continues
+from pointsman.guidance import Arm, Ended, Followed, compare, compare_endings, streak_continues
 from pointsman.guidance.effect import wilson
 from runs import run
 
@@ -47,6 +50,49 @@ def test_nothing_at_all() -> None:
 def test_the_interval_holds_the_difference(a: int, b: int, c: int, d: int) -> None:
     effect = compare([*side(Arm.TREATED, min(a, b), b), *side(Arm.WITHHELD, min(c, d), d)])
     assert -1.0 - 1e-9 <= effect.low <= effect.difference <= effect.high <= 1.0 + 1e-9
+
+
+def ended(arm: Arm, *scores: float | None) -> list[Ended]:
+    return [Ended(f"{arm} {number}", arm, score) for number, score in enumerate(scores)]
+
+
+def test_endings_of_yes_and_no_are_shares() -> None:
+    rows = [*ended(Arm.TREATED, *[1.0] * 56, *[0.0] * 14), *ended(Arm.WITHHELD, *[1.0] * 48, *[0.0] * 32)]
+    effect = compare_endings(rows)  # Newcombe 1998, table II
+    assert (effect.low, effect.high) == pytest.approx((0.0524, 0.3339), abs=5e-5)
+    assert effect.verdict.startswith("Guidance helps")
+
+
+@pytest.mark.parametrize(
+    ("treated", "withheld", "verdict"),
+    [
+        ([0.9] * 100, [0.5] * 100, "Guidance helps"),
+        ([0.5] * 100, [0.9] * 100, "Guidance harms"),
+        ([0.6] * 100, [0.5] * 100, "No difference can be shown"),
+        (
+            [0.9] * 29 + [None] * 71,
+            [0.5] * 100,
+            "Too little data: 30 sessions a side are needed, the smaller",
+        ),
+        ([], [], "Too little data"),
+    ],
+)
+def test_the_verdict_on_endings(
+    treated: list[float | None], withheld: list[float | None], verdict: str
+) -> None:
+    effect = compare_endings([*ended(Arm.TREATED, *treated), *ended(Arm.WITHHELD, *withheld)])
+    assert effect.verdict.startswith(verdict)
+    assert effect.treated.sessions == len(treated)
+    assert effect.treated.scored == sum(score is not None for score in treated)
+
+
+@given(st.lists(st.floats(0, 1), min_size=2, max_size=40), st.lists(st.floats(0, 1), min_size=2, max_size=40))
+def test_the_interval_of_scores_is_wide_enough(treated: list[float], withheld: list[float]) -> None:
+    effect = compare_endings([*ended(Arm.TREATED, *treated), *ended(Arm.WITHHELD, *withheld)])
+    spread = [stdev(scores) ** 2 / len(scores) for scores in (treated, withheld)]
+    half = min(effect.difference - effect.low, effect.high - effect.difference)
+    assert half >= 0
+    assert effect.high - effect.low >= 2 * sqrt(sum(spread)) * 0.9  # one standard error each way, at least
 
 
 @pytest.mark.parametrize(

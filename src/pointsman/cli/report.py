@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Final
@@ -17,8 +17,9 @@ from pointsman.cli.report_shadow import shadow
 from pointsman.config import AnyKey, load
 from pointsman.decision import Decision
 from pointsman.errors import PointsmanError
+from pointsman.evaluation.endings import endings
 from pointsman.evaluation.savings import savings
-from pointsman.guidance import Arm, Effect, Followed, Mode, compare
+from pointsman.guidance import Arm, Effect, EndingEffect, Followed, Mode, compare, compare_endings
 from pointsman.integrations.claude_code import HookState
 from pointsman.ledger import SqliteLedger
 
@@ -40,15 +41,21 @@ def guidance(
     hooks: Annotated[Path | None, typer.Option(help="File in which the hook keeps its sessions.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Compare sessions in which guidance was given with those in which it was withheld."""
+    """Compare sessions in which guidance was given with those in which it was withheld.
+
+    By the call after the first hint that was due; and where a ledger holds outcomes, by how sessions ended.
+    """
     if (ledger is None) == (hooks is None):
         raise PointsmanError("name one source of records", hint="--ledger FILE or --hooks FILE")
     rows = list(_from_ledger(ledger) if ledger else _from_hooks(hooks or Path()))
     effect = compare(rows)
+    ended = _ended_in(ledger) if ledger else {}
     if as_json:
-        print_json({"effect": effect, "enough": effect.enough, "verdict": effect.verdict, "rows": rows})
+        found = {"effect": effect, "enough": effect.enough, "verdict": effect.verdict, "rows": rows}
+        by = {name: _ending_json(each) for name, each in ended.items()}
+        print_json({**found, "endings": by})
         return
-    for line in [*classifier_lines(rows), "", *effect_lines(effect)]:
+    for line in [*classifier_lines(rows), "", *effect_lines(effect), *ending_lines(ended)]:
         typer.echo(line)
 
 
@@ -88,6 +95,26 @@ def _from_ledger(file: Path) -> Iterator[Followed]:
         yield from followed_in(ledger.decisions(limit=None, newest_first=False))
     finally:
         ledger.close()
+
+
+def _ended_in(file: Path) -> dict[str, EndingEffect]:
+    """How sessions ended, by what is known of it; without what nothing is known of."""
+    ledger = SqliteLedger(_existing(file))
+    try:
+        found = endings(ledger.records())
+    finally:
+        ledger.close()
+    effects = {"said": compare_endings(found.said), "signs": compare_endings(found.signs)}
+    return {name: each for name, each in effects.items() if each.treated.scored or each.withheld.scored}
+
+
+def _ending_json(effect: EndingEffect) -> dict[str, object]:
+    sides = {
+        name: {"sessions": side.sessions, "scored": side.scored, "mean": round(side.mean, 6)}
+        for name, side in (("treated", effect.treated), ("withheld", effect.withheld))
+    }
+    interval = {"difference": effect.difference, "low": effect.low, "high": effect.high}
+    return {**sides, **interval, "enough": effect.enough, "verdict": effect.verdict}
 
 
 def _from_hooks(file: Path) -> list[Followed]:
@@ -130,3 +157,22 @@ def effect_lines(effect: Effect) -> list[str]:
             f"difference: {effect.difference:+.0%}, 95 % interval {effect.low:+.0%} to {effect.high:+.0%}"
         )
     return [*lines, effect.verdict]
+
+
+_ENDED: Final = {
+    "said": "how sessions ended, by the scores given from the first due hint on (1 is good)",
+    "signs": "sessions without a retry or a correction from the first due hint on, as derived",
+}
+
+
+def ending_lines(effects: Mapping[str, EndingEffect]) -> Iterator[str]:
+    """How sessions ended, each way it is known."""
+    for name, effect in effects.items():
+        yield ""
+        yield f"{_ENDED[name]}:"
+        for label, side in (("guidance given", effect.treated), ("guidance withheld", effect.withheld)):
+            yield f"{label}: {side.mean:.2f} in {side.scored} of {side.sessions} sessions"
+        if effect.enough:
+            interval = f"95 % interval {effect.low:+.2f} to {effect.high:+.2f}"
+            yield f"difference: {effect.difference:+.2f}, {interval}"
+        yield effect.verdict

@@ -25,6 +25,7 @@ from pointsman.guidance.context import DecisionPoint, GuidanceClassifier, Guidan
 from pointsman.guidance.cooldown import ClassifierConfig, ClassifierCooldownTracker
 from pointsman.guidance.decide import GuidanceDecision, Guide, without_models
 from pointsman.guidance.effect import Effect, Followed, compare, streak_continues
+from pointsman.guidance.ending import Ended, EndingEffect, compare_endings
 from pointsman.guidance.ladder import Firing, FollowUp
 from pointsman.guidance.memory import Arm, GuidanceMemory, arm_of
 from pointsman.guidance.policy import GuidancePolicy, Rung, default_providers
@@ -55,6 +56,8 @@ __all__ = [
     "DoomLoopBreaker",
     "DoomLoopClassifier",
     "Effect",
+    "Ended",
+    "EndingEffect",
     "ErrorRateClassifier",
     "ErrorStreakClassifier",
     "Firing",
@@ -89,6 +92,7 @@ __all__ = [
     "benchmark_classifier",
     "collect_guidance",
     "compare",
+    "compare_endings",
     "default_providers",
     "run_classifiers",
     "streak_continues",

@@ -13,7 +13,15 @@ from typing import Final
 from pointsman.guidance.memory import Arm
 from pointsman.trajectory import Step
 
-__all__ = ["ArmCount", "Effect", "Followed", "compare", "streak_continues", "wilson"]
+__all__ = [
+    "ArmCount",
+    "Effect",
+    "Followed",
+    "compare",
+    "difference_of_shares",
+    "streak_continues",
+    "wilson",
+]
 
 #: Steps before a call among which its result may be a repetition: the window of the error rate.
 RECENT: Final = 10
@@ -88,16 +96,24 @@ def compare(rows: Iterable[Followed]) -> Effect:
         ArmCount(len(side), sum(row.continued for row in side))
         for side in ([row for row in first.values() if row.arm is arm] for arm in (Arm.TREATED, Arm.WITHHELD))
     )
-    difference = treated.share - withheld.share
-    low_t, high_t = wilson(treated.continued, treated.sessions)
-    low_w, high_w = wilson(withheld.continued, withheld.sessions)
-    # Newcombe 1998, method 10: the interval of a difference from the two score intervals.
-    low = difference - sqrt((treated.share - low_t) ** 2 + (high_w - withheld.share) ** 2)
-    high = difference + sqrt((high_t - treated.share) ** 2 + (withheld.share - low_w) ** 2)
-    return Effect(treated, withheld, difference, low, high)
+    low, high = difference_of_shares(
+        treated.continued, treated.sessions, withheld.continued, withheld.sessions
+    )
+    return Effect(treated, withheld, treated.share - withheld.share, low, high)
 
 
-def wilson(hits: int, total: int) -> tuple[float, float]:
+def difference_of_shares(hits: float, total: int, other_hits: float, other_total: int) -> tuple[float, float]:
+    """The 95 % interval of a share minus another, from their score intervals (Newcombe 1998, method 10)."""
+    share = hits / total if total else 0.0
+    other = other_hits / other_total if other_total else 0.0
+    low, high = wilson(hits, total)
+    other_low, other_high = wilson(other_hits, other_total)
+    below = sqrt((share - low) ** 2 + (other_high - other) ** 2)
+    above = sqrt((high - share) ** 2 + (other - other_low) ** 2)
+    return share - other - below, share - other + above
+
+
+def wilson(hits: float, total: int) -> tuple[float, float]:
     """The 95 % score interval of a share (Wilson 1927); everything is possible without data."""
     if total == 0:
         return 0.0, 1.0
