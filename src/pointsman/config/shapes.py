@@ -319,7 +319,7 @@ class SessionsSpec(msgspec.Struct, frozen=True, kw_only=True):
         Meta(description="`memory` forgets at restart, `sqlite` does not, `valkey` is shared by replicas."),
     ] = "memory"
     size: Annotated[_Count, Meta(description="Sessions kept; the least recently used goes first.")] = (
-        8_000  # 3 to 4 kB each: the gateway stays below 100 MB
+        6_000  # 3 to 4 kB each: the gateway stays below 100 MB
     )
     ttl: Annotated[float, Meta(gt=0, description="Seconds after which an unused session is forgotten.")] = (
         86_400.0  # a person comes back the next morning

@@ -19,7 +19,7 @@ class MemorySessions:
     def __init__(
         self,
         *,
-        size: int = 8_000,  # 3 to 4 kB each: the gateway stays below 100 MB
+        size: int = 6_000,  # 3 to 4 kB each: the gateway stays below 100 MB
         ttl: float = 86_400.0,  # a person comes back the next morning
         clock: Callable[[], float] = time.time,
     ) -> None:

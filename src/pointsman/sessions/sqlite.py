@@ -66,7 +66,7 @@ class SqliteSessions(MemorySessions):
         self,
         path: Path,
         *,
-        size: int = 8_000,
+        size: int = 6_000,
         ttl: float = 86_400.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
