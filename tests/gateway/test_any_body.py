@@ -29,56 +29,21 @@ from .running import gateway
 
 pytestmark = pytest.mark.integration
 
-#: Names that some format gives a meaning to, so that odd values stand where they are read.
-NAMES = st.sampled_from(
-    [
-        "type",
-        "role",
-        "content",
-        "text",
-        "name",
-        "id",
-        "input",
-        "output",
-        "arguments",
-        "tool_calls",
-        "tool_call_id",
-        "call_id",
-        "function",
-        "tool_use_id",
-        "is_error",
-        "tools",
-        "tool_choice",
-        "functions",
-        "parameters",
-        "image_url",
-        "source",
-        "cache_control",
-    ]
-)
-WORDS = st.sampled_from(
-    [
-        "user",
-        "assistant",
-        "tool",
-        "system",
-        "developer",
-        "function",
-        "message",
-        "function_call",
-        "function_call_output",
-        "reasoning",
-        "tool_use",
-        "tool_result",
-        "text",
-        "input_text",
-        "required",
-        "any",
-        "auto",
-        "none",
-        "<system-reminder>",
-    ]
-) | st.text(max_size=8)
+#: Names and words that some format gives a meaning to, so that odd values stand where they are read.
+READ = """
+type role content text name id input output arguments tool_calls tool_call_id call_id function tool_use_id
+is_error tools tool_choice functions parameters image_url source cache_control
+"""
+SAID = """
+user assistant tool system developer function message function_call function_call_output reasoning tool_use
+tool_result text input_text required any auto none <system-reminder>
+"""
+TOP_LEVEL = """
+tool_choice functions system instructions metadata stream store previous_response_id conversation prompt
+max_tokens model
+"""
+NAMES = st.sampled_from(READ.split())
+WORDS = st.sampled_from(SAID.split()) | st.text(max_size=8)
 ODD = st.sampled_from([None, True, 0, -1, 1.5, 2**70, "", [], {}, "\ud83d", "\x00"])
 VALUES = st.recursive(
     ODD | WORDS,
@@ -94,27 +59,7 @@ TOOLS = st.just(
         {"type": "function", "name": "read", "function": {"name": "read"}, "input_schema": {}},
     ]
 )
-TOP = st.dictionaries(
-    st.sampled_from(
-        [
-            "tool_choice",
-            "tool_choice",
-            "functions",
-            "system",
-            "instructions",
-            "metadata",
-            "stream",
-            "store",
-            "previous_response_id",
-            "conversation",
-            "prompt",
-            "max_tokens",
-            "model",
-        ]
-    ),
-    VALUES,
-    max_size=5,
-)
+TOP = st.dictionaries(st.sampled_from(TOP_LEVEL.split()), VALUES, max_size=5)
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ import json
 import logging
 import re
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -437,3 +438,24 @@ def test_a_ledger_that_cannot_be_read(tmp_path: Path) -> None:
     assert (got.status_code, got.json()["error"]["code"]) == (503, "store_unavailable")
     assert str(tmp_path) not in got.text
     assert served.status_code == 200
+
+
+def test_an_outcome_is_read_no_further_than_it_may_be_long(running: Running) -> None:
+    path = b"/v1/decisions/d-1/outcome"
+    told = talk(running.port, head(path=path, length=1 << 30))
+    assert statuses(told) == [b"413"]
+    chunk = b"%x\r\n%s\r\n" % (9_000, b" " * 9_000)
+    found = talk(
+        running.port, head(b"transfer-encoding: chunked", path=path, length=None), chunk, chunk, chunk
+    )
+    assert statuses(found) == [b"413"]
+    assert b"16384 bytes" in found
+
+
+def test_who_leaves_while_sending_an_outcome_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    with gateway(setup_for()) as running, caplog.at_level(logging.ERROR):
+        for sent in (b"", b'{"score"'):
+            with socket.create_connection(("127.0.0.1", running.port)) as connection:
+                connection.sendall(head(path=b"/v1/decisions/d-1/outcome") + sent)
+                time.sleep(0.05)  # so that it is being read
+    assert not caplog.records

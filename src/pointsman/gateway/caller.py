@@ -12,7 +12,7 @@ from pointsman.gateway.auth import authorise
 from pointsman.gateway.wire import Body
 from pointsman.upstreams import ServerSpec
 
-__all__ = ["CallerLeft", "Receive", "Scope", "Watch", "Watches", "read_body"]
+__all__ = ["CallerLeft", "Receive", "Scope", "Watch", "Watches", "read_body", "read_bytes"]
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Any
@@ -36,7 +36,7 @@ async def read_body(scope: Scope, named: Mapping[bytes, bytes], receive: Receive
         raise WrongContentType("the body must be JSON", hint="send 'Content-Type: application/json'")
     if named.get(b"content-encoding", b"identity") != b"identity":
         raise WrongContentType("the body must not be compressed", hint="send no 'Content-Encoding'")
-    return Body(await _read(receive, named, server.limits.body_bytes))
+    return Body(await read_bytes(receive, named, server.limits.body_bytes))
 
 
 class Watch:
@@ -110,7 +110,13 @@ class Watches:
             self._plan(loop)
 
 
-async def _read(receive: Receive, named: Mapping[bytes, bytes], limit: int) -> bytes:
+async def read_bytes(receive: Receive, named: Mapping[bytes, bytes], limit: int) -> bytes:
+    """Read a body of at most ``limit`` bytes.
+
+    Raises:
+        TooLarge: it is larger, or says that it will be.
+        CallerLeft: the connection ended before the body did.
+    """
     declared = named.get(b"content-length", b"0")
     if declared.isdigit() and int(declared) > limit:
         raise TooLarge(f"the request body is larger than {limit} bytes")

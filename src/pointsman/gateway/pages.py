@@ -14,7 +14,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from pointsman.errors import StoreUnavailable
+from pointsman.errors import StoreUnavailable, TooLarge
+from pointsman.gateway.caller import CallerLeft, read_bytes
 from pointsman.gateway.metrics import Metrics
 from pointsman.gateway.setup import Setup
 from pointsman.gateway.upstream import Target
@@ -106,11 +107,13 @@ class Pages:
         return _json({"decision": found, **belonging})
 
     async def _outcome(self, request: Request) -> Response:
-        body = await request.body()
-        if len(body) > _OUTCOME_BYTES:
-            return _error(request, Fault(413, f"an outcome has at most {_OUTCOME_BYTES} bytes", "too_large"))
         try:
+            body = await read_bytes(request.receive, dict(request.scope["headers"]), _OUTCOME_BYTES)
             said = _decode_outcome(body)
+        except TooLarge as error:
+            return _error(request, Fault(error.status, error.message, "too_large"))
+        except CallerLeft:
+            return Response(status_code=400)  # which nobody reads
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             return _error(request, Fault(400, f"not an outcome: {error}", "malformed_request"))
         entry = Outcome(
