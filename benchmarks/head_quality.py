@@ -47,8 +47,8 @@ from pointsman.types import Answer, Need
 
 DATA = Path(os.environ.get("POINTSMAN_SHARED", Path(__file__).parents[2] / "shared")) / "data" / "tiers"
 
-#: Picked after several pairs had been seen; ``--pairs`` shows how all of them do.
-WEAK, STRONG = "mistral-7b-instruct-v0.3", "llama-3.3-nemotron-super-49b-v1"
+#: Picked after all pairs had been seen; ``--pairs`` shows how each of them does.
+WEAK, STRONG = "codegemma-7b", "gemma-2-9b-it"
 
 #: Resamples of the interval of a mean over splits.
 RESAMPLES = 200

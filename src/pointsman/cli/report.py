@@ -13,6 +13,7 @@ from pointsman.assembly import build_policy, question_price
 from pointsman.cli.config import ConfigOption, JsonOption
 from pointsman.cli.decisions import LedgerOption, opened
 from pointsman.cli.output import config_file, print_json
+from pointsman.cli.report_drift import report_drift
 from pointsman.cli.report_shadow import shadow
 from pointsman.config import AnyKey, load
 from pointsman.decision import Decision
@@ -30,6 +31,7 @@ _report: Final = typer.Typer(no_args_is_help=True, help="What came of what was d
 
 def register(app: typer.Typer) -> None:
     """Add ``report`` to the command line."""
+    _report.command("drift")(report_drift)
     _report.command("shadow")(shadow)
     app.add_typer(_report, name="report")
 

@@ -1,0 +1,46 @@
+"""``pointsman report drift``: whether live prompts have left what the head was trained on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pointsman.cli.config import ConfigOption, JsonOption
+from pointsman.cli.decisions import LedgerOption, opened
+from pointsman.cli.output import config_file, print_json
+from pointsman.config import AnyKey, load
+from pointsman.errors import ConfigError
+from pointsman.evaluation.drift import drift
+from pointsman.models.heads import load_head
+
+__all__ = ["report_drift"]
+
+
+def report_drift(
+    *,
+    head: Annotated[Path | None, typer.Option(help="The head file; default: the configured one.")] = None,
+    ledger: LedgerOption = None,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say whether live prompts still look like those a head was trained on.
+
+    Reads the length and the familiarity recorded with every decision; no words are needed.
+    """
+    found = load_head(head or _configured(config))
+    with opened(ledger, config) as store:
+        shown = drift(store.records(), found)
+    if as_json:
+        print_json(shown.to_json())
+        return
+    for line in shown.lines():
+        typer.echo(line)
+
+
+def _configured(config: Path | None) -> Path:
+    spec = load(config_file(config), AnyKey()).tiers.head
+    if spec is None:
+        raise ConfigError("no head is configured", hint="name one with --head, or in [tiers.head]")
+    return spec.file
