@@ -20,8 +20,6 @@ __all__ = ["Drift", "Shift", "drift"]
 
 #: Population stability index from which a distribution has shifted somewhat, and from which what was fitted
 #: on the old one is not to be relied on. Source: Siddiqi, "Credit Risk Scorecards" (2006), chapter 10.
-#: Population stability index from which a distribution has shifted somewhat, and from which what was fitted
-#: on the old one is not to be relied on. Source: Siddiqi, "Credit Risk Scorecards" (2006), chapter 10.
 SHIFTED: Final = 0.10
 LEFT: Final = 0.25
 
