@@ -188,6 +188,16 @@ def test_importing_says_which_lines_are_wrong_and_goes_on(ledger: Path, tmp_path
     assert "added 0 outcomes" in run(ledger, "import", file).stdout
 
 
+def test_a_shadows_answer_can_be_scored_too(ledger: Path, tmp_path: Path) -> None:
+    said = tmp_path / "said.jsonl"
+    lines = ['{"decision": "d1", "score": 0.25}', '{"decision": "d1", "score": 1, "model": "large"}']
+    said.write_text("\n".join(lines), encoding="utf-8")
+    assert "added 2 outcomes" in run(ledger, "import", said).stdout
+    assert "added 0 outcomes" in run(ledger, "import", said).stdout
+    [line] = run(ledger, "export", "--weak", "small", "--strong", "large").stdout.splitlines()
+    assert json.loads(line)["scores"] == {"small": 0.25, "large": 1.0}
+
+
 def test_what_is_exported_can_be_fitted(ledger: Path, tmp_path: Path) -> None:
     said = tmp_path / "said.jsonl"
     said.write_text('{"decision": "d1", "score": 0}\n{"decision": "d2", "score": 1}\n', encoding="utf-8")

@@ -17,7 +17,7 @@ from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder
 from pointsman.gateway.serve import Server
 from pointsman.gateway.wire import WIRES, Reply
-from pointsman.gateway.wire.said import said
+from pointsman.gateway.wire.said import read_answer
 from pointsman.ledger import MemoryLedger, Said, ShadowAnswer, ShadowDecision, SqliteLedger
 from pointsman.testing import ScriptedDecider
 from pointsman.types import WireFormat
@@ -136,6 +136,34 @@ def test_what_is_kept(start: Start, wire: WireFormat, stream: bool) -> None:
     assert kept.total_ms >= kept.first_byte_ms
     assert trial.counts() == {"ok": 1}
     assert len(first.asked) == len(other.asked) == 1
+
+
+SECRET = Reply(id="ef56", model="second", text="Mail it to me@example.com, all of it.")
+
+
+async def tell_a_secret(asked: Asked, send: Any) -> None:
+    await speak(asked, send, SECRET)
+
+
+@pytest.mark.parametrize(("wire", "stream"), BOTH)
+def test_words_are_kept_only_when_asked_for(start: Start, wire: WireFormat, stream: bool) -> None:
+    trial, _, _ = start(tell_a_secret)
+    trial.post(wire, stream=stream)
+    assert (trial.shadow().text, trial.shadow().beside_text) == (None, None)
+    trial, _, _ = start(tell_a_secret, text="redacted")
+    trial.post(wire, stream=stream)
+    kept = trial.shadow()
+    assert kept.text == "Mail it to [e-mail], all of it."
+    assert kept.beside_text == "Paris, of course."
+
+
+def test_what_its_answer_was_worth_can_be_said(start: Start) -> None:
+    trial, _, _ = start()
+    trial.post()
+    said = {"score": 0.5, "model": "m1"}
+    assert httpx.post(f"{trial.url}/v1/decisions/d-1/outcome", json=said).status_code == 202
+    [outcome] = trial.ledger.outcomes("d-1")
+    assert (outcome.model, outcome.score) == ("m1", 0.5)
 
 
 def test_it_gets_the_same_request_with_what_was_added_once(start: Start) -> None:
@@ -267,7 +295,7 @@ def test_a_fault_in_trying_is_counted(start: Start, monkeypatch: pytest.MonkeyPa
     def fail(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(second, "_heard", fail)
+    monkeypatch.setattr(second, "_compare", fail)
     trial, _, _ = start()
     assert trial.post().content == answer(WireFormat.CHAT)
     assert trial.shadow().error == "failed"
@@ -300,8 +328,8 @@ def test_the_share_is_drawn_by_session_and_seed(share: float) -> None:
 
 def test_what_is_of_no_known_shape_says_nothing() -> None:
     for wire in WireFormat:
-        assert said(wire, b"<html>") == said(wire, b'{"choices": 3, "content": 3, "output": 3}') == Said()
-        assert said(wire, b"data: {\n\n") == said(wire, b"") == Said()
+        for answered in (b"<html>", b'{"choices": 3, "content": 3, "output": 3}', b"data: {\n\n", b""):
+            assert read_answer(wire, answered) == (Said(), "")
 
 
 CONFIG = """

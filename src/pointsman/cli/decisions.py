@@ -189,4 +189,5 @@ def _outcome(outcome: Outcome) -> str:
     score = "" if outcome.score is None else f" score {outcome.score:g}"
     label = f" {outcome.label}" if outcome.label else ""
     comment = f": {outcome.comment}" if outcome.comment else ""
-    return f"outcome ({outcome.source}){score}{label}{comment}"
+    whose = f" of {outcome.model}'s answer" if outcome.model else ""
+    return f"outcome ({outcome.source}){whose}{score}{label}{comment}"

@@ -354,6 +354,10 @@ class ShadowSpec(msgspec.Struct, frozen=True, kw_only=True):
         _Count, Meta(description="Requests to `model` under way at once; others are left out.")
     ] = 4
     per_minute: Annotated[_Count, Meta(description="Requests to `model` begun in any minute.")] = 30
+    text: Annotated[
+        TextMode,
+        Meta(description="What is kept of both answers, for somebody to judge them; as [ledger] `text`."),
+    ] = "off"
     money_per_day: Annotated[
         _Price | None,
         Meta(

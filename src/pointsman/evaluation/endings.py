@@ -58,5 +58,5 @@ def _add(session: _Session, outcomes: Iterable[Outcome]) -> None:
     for outcome in outcomes:
         if outcome.source.startswith(_IMPLICIT):
             session.signs += outcome.source != _OF_GUIDANCE
-        elif outcome.score is not None:
+        elif outcome.score is not None and not outcome.model:
             session.scores.append(outcome.score)

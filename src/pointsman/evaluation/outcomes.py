@@ -40,6 +40,7 @@ class _Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     label: str = ""
     source: str = "import"
     comment: str = ""
+    model: str = ""  # of a shadow whose answer is meant
 
 
 _decode: Final = msgspec.json.Decoder(_Line).decode
@@ -61,6 +62,7 @@ def read_outcome(line: bytes, *, at: float) -> Outcome:
         source=said.source,
         comment=said.comment,
         at=at,
+        model=said.model,
     )
 
 
@@ -74,7 +76,7 @@ def new_outcomes(said: Iterable[Outcome], known: Sequence[Outcome]) -> Iterator[
 
 
 def _said(outcome: Outcome) -> tuple[object, ...]:
-    return outcome.decision, outcome.score, outcome.label, outcome.source, outcome.comment
+    return outcome.decision, outcome.model, outcome.score, outcome.label, outcome.source, outcome.comment
 
 
 def derive(records: Iterable[Record]) -> Iterator[Outcome]:
@@ -180,7 +182,8 @@ class Fittable(msgspec.Struct, frozen=True, omit_defaults=True):
 def fittable(records: Iterable[Record], models: Sequence[str] = ()) -> Iterator[Fittable]:
     """Yield prompts whose words were kept, with the mean score of each model that answered them.
 
-    What a person or a program said counts; implicit signs only where nobody said anything.
+    A shadow's answer counts where somebody said what it was worth. What a person or a program said counts;
+    implicit signs only where nobody said anything.
 
     Args:
         records: Any order; the same words are one prompt.
@@ -189,10 +192,11 @@ def fittable(records: Iterable[Record], models: Sequence[str] = ()) -> Iterator[
     found: dict[str, dict[str, list[float]]] = {}
     domains: dict[str, str] = {}
     for record in records:
-        score, answer = _score(record.outcomes), answered(record.attempts)
         text = record.text
-        if score is not None and answer and text and not text.startswith(HASHED):
-            found.setdefault(text, {}).setdefault(answer.model, []).append(score)
+        scored = dict(_scores(record)) if text and not text.startswith(HASHED) else {}
+        if text and scored:
+            for model, score in scored.items():
+                found.setdefault(text, {}).setdefault(model, []).append(score)
             seen = record.decision.domains
             domains[text] = seen.effective.domains[0] if seen else ""
     for prompt, scores in found.items():
@@ -200,6 +204,16 @@ def fittable(records: Iterable[Record], models: Sequence[str] = ()) -> Iterator[
         if all(model in scores for model in wanted):
             means = {model: fmean(scores[model]) for model in wanted}
             yield Fittable(prompt, means, domains[prompt])
+
+
+def _scores(record: Record) -> Iterator[tuple[str, float]]:
+    """Each model whose answer to a turn has a score."""
+    answer = answered(record.attempts)
+    for model in sorted({outcome.model for outcome in record.outcomes}):
+        score = _score(outcome for outcome in record.outcomes if outcome.model == model)
+        name = model or (answer.model if answer else "")
+        if score is not None and name:
+            yield name, score
 
 
 def _score(outcomes: Iterable[Outcome]) -> float | None:

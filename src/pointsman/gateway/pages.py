@@ -45,6 +45,7 @@ class _Reported(msgspec.Struct, forbid_unknown_fields=True):
     score: float | None = None
     label: str = ""
     comment: str = ""
+    model: str = ""  # of a shadow whose answer is meant
 
 
 _decode_outcome: Final = msgspec.json.Decoder(_Reported).decode
@@ -122,6 +123,7 @@ class Pages:
             label=said.label,
             comment=said.comment,
             at=time.time(),
+            model=said.model,
         )
         self._served.setup.runtime.ledger.append(entry)
         return Response(status_code=202)

@@ -18,7 +18,7 @@ from typing import Any, Final
 import msgspec
 
 from pointsman.config import ShadowSpec
-from pointsman.decision import Decision
+from pointsman.decision import Decision, TextMode
 from pointsman.errors import UpstreamError
 from pointsman.gateway.attempts import failure_kind, is_stream
 from pointsman.gateway.metrics import Metrics
@@ -26,8 +26,9 @@ from pointsman.gateway.relay import Send
 from pointsman.gateway.request import Request
 from pointsman.gateway.upstream import Target
 from pointsman.gateway.wire import Body, Ending, Usage, Wire
-from pointsman.gateway.wire.said import said
+from pointsman.gateway.wire.said import read_answer
 from pointsman.ledger.port import Said, ShadowAnswer
+from pointsman.ledger.redact import kept_text
 from pointsman.routing.chain import Requirements, lacks
 from pointsman.upstreams import Call, Exchange
 
@@ -100,7 +101,9 @@ class _Trial:
     total: float | None = None
     usage: Usage = _UNKNOWN
     said: Said = _NOTHING
+    text: str | None = None
     beside: Said | None = None
+    beside_text: str | None = None
 
 
 class SecondModel:
@@ -180,8 +183,8 @@ class SecondModel:
     async def _try(self, sample: _Sample, target: Target, now: float) -> None:
         request, trial, at = sample.request, _Trial(now), time.time()
         try:
-            await _ask(trial, request, target)
-            trial.beside = await asyncio.to_thread(_heard, sample)
+            await _ask(trial, request, target, self._spec.text)
+            await asyncio.to_thread(_compare, trial, sample, self._spec.text)
         except UpstreamError as error:
             trial.error = failure_kind(error)
         except asyncio.CancelledError:
@@ -213,7 +216,9 @@ class SecondModel:
                 cached_tokens=used.cached,
                 output_tokens=used.output,
                 said=trial.said,
+                text=trial.text,
                 beside=trial.beside,
+                beside_text=trial.beside_text,
             )
         )
 
@@ -255,7 +260,7 @@ def _has_effects(body: Body) -> bool:
     return any(tool.type == "mcp" for tool in tools or ())
 
 
-async def _ask(trial: _Trial, request: Request, target: Target) -> None:
+async def _ask(trial: _Trial, request: Request, target: Target, text: TextMode) -> None:
     exchange = await target.upstream.client.send(_call(request, target))
     try:
         trial.status = exchange.status
@@ -266,7 +271,7 @@ async def _ask(trial: _Trial, request: Request, target: Target) -> None:
         body = await _read(exchange)
         trial.total = time.monotonic() - trial.began
         # A long answer takes milliseconds to read, during which no caller should wait.
-        await asyncio.to_thread(_look, trial, request.wire, body, stream=is_stream(exchange))
+        await asyncio.to_thread(_look, trial, request.wire, body, text, stream=is_stream(exchange))
     finally:
         exchange.close()
 
@@ -288,9 +293,10 @@ async def _read(exchange: Exchange) -> bytes:
     return b"".join(parts)
 
 
-def _look(trial: _Trial, wire: Wire, body: bytes, *, stream: bool) -> None:
+def _look(trial: _Trial, wire: Wire, body: bytes, text: TextMode, *, stream: bool) -> None:
     """Find what an answer used, how it failed if it did, and what it amounts to."""
-    trial.said = said(wire.format, body)
+    trial.said, words = read_answer(wire.format, body)
+    trial.text = kept_text(words, text)
     if stream:
         end = wire.end([body])
         trial.usage, trial.error = end.usage, _FAILED.get(end.ending, "")
@@ -301,6 +307,9 @@ def _look(trial: _Trial, wire: Wire, body: bytes, *, stream: bool) -> None:
         trial.error = "malformed"
 
 
-def _heard(sample: _Sample) -> Said | None:
+def _compare(trial: _Trial, sample: _Sample, text: TextMode) -> None:
+    """Find what the caller's answer amounts to."""
     heard = sample.heard
-    return None if heard is None else said(sample.request.wire.format, heard)
+    if heard is not None:
+        trial.beside, words = read_answer(sample.request.wire.format, heard)
+        trial.beside_text = kept_text(words, text)

@@ -55,6 +55,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     source: str = "api"  # "api", "import", "implicit:…"
     comment: str = ""
     at: float = 0.0  # seconds since the epoch
+    model: str = ""  # whose answer is meant: that of a shadow; empty: the one the caller got
 
 
 class PromptText(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -100,7 +101,9 @@ class ShadowAnswer(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_fiel
     cached_tokens: int | None = None
     output_tokens: int | None = None
     said: Said = Said()
+    text: str | None = None  # its words, where they are to be kept
     beside: Said | None = None  # what the caller's answer amounts to; None when it was too long to look at
+    beside_text: str | None = None
 
 
 Shadow = ShadowDecision | ShadowAnswer
