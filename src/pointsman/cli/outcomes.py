@@ -32,7 +32,9 @@ def register(app: typer.Typer) -> None:
 
 
 def import_outcomes(
-    file: Annotated[Path, typer.Argument(help="JSON lines: decision, score 0 to 1, label, source, comment, model.")],
+    file: Annotated[
+        Path, typer.Argument(help="JSON lines: decision, score 0 to 1, label, source, comment, model.")
+    ],
     *,
     ledger: LedgerOption = None,
     config: ConfigOption = None,
