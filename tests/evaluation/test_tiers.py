@@ -11,8 +11,11 @@ from typer.testing import CliRunner, Result
 from evaluation.outcomes import made_up
 from pointsman.cli import app
 from pointsman.errors import PointsmanError
-from pointsman.evaluation.datasets import Outcome
+from pointsman.evaluation.datasets import Outcome, read_outcomes
 from pointsman.evaluation.fit import fit_tiers
+from pointsman.evaluation.metrics import gap_curve
+from pointsman.evaluation.rankers import by_length
+from tiers_support import DATA, needs_data
 
 ROWS = [
     replace(row, bench=bench)
@@ -106,3 +109,13 @@ def test_without_a_better_model_it_says_so(tmp_path: Path) -> None:
     assert "not better than the weak one" in result.stdout
     said = CliRunner().invoke(app, ["eval", "tiers", "--data", str(data), "--json"])
     assert {row["apgr"] for row in json.loads(said.stdout)["rows"]} == {None}
+
+
+@pytest.mark.data
+@needs_data
+def test_length_ranks_mmlu_and_gsm8k_as_the_issue_says() -> None:
+    every = read_outcomes(DATA / "strong_weak.jsonl.gz")
+    for bench, apgr in (("mmlu", 0.614), ("gsm8k", 0.558)):
+        rows = [row for row in every if row.bench == bench]
+        curve = gap_curve(by_length(rows), [row.weak for row in rows], [row.strong for row in rows])
+        assert curve.apgr == pytest.approx(apgr, abs=0.0005)

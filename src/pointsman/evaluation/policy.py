@@ -62,9 +62,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     cost: Interval  # money on 1,000 prompts
     cost_of_best: float  # money on 1,000 prompts when the best tier serves everything
     over_mixing: Interval  # quality above that of drawing models at random for the same money, 0..1
-    models: tuple[
-        tuple[float, float], ...
-    ]  # money on 1,000 prompts and quality kept when one tier serves everything
+    models: tuple[tuple[float, float], ...]  # money and quality kept when one model serves everything
     shares: dict[str, float]  # of prompts by tier
     fixed: float  # share of prompts whose tier no boundary moves: special rules, and prompts unlike training
     cross_fitted_head: bool  # the head was fitted on these prompts: scores are of heads that were not
@@ -116,9 +114,8 @@ def fit_policy(
         raise PointsmanError(f"{len(rows)} prompts are too few to choose on; {LEAST_ROWS} are the least")
     seen = head is not None and was_fitted_on(head, [_outcome(row) for row in rows])
     scored = _scored(rows, profile, head, seen=seen, seed=seed)
-    places = np.repeat(
-        np.arange(tiers), len(_EVERY) // tiers
-    )  # two tiers: SIMPLE and MEDIUM are the weak one
+    # With two tiers, SIMPLE and MEDIUM are served by the weak model, COMPLEX and REASONING by the strong one.
+    places = np.repeat(np.arange(tiers), len(_EVERY) // tiers)
     quality = np.array([row.scores for row in rows])[:, places]
     spent = costs[:, places]
     prompts = Prompts(scored.scores, _settled(quality, scored), _settled(spent, scored))
