@@ -94,6 +94,13 @@ def test_a_sentence_says_about_as_much_in_every_script() -> None:
         assert english / 2 <= judge.tokens(scan(text)) <= english * 2
 
 
+@pytest.mark.parametrize("words", ["Ответьте одним абзацем", "एक अनुच्छेद में जवाब दें", "Répondez"])
+def test_words_of_another_script_weigh_as_much_as_our_own(words: str) -> None:
+    judge, scan = bench("default").judge, bench("default").scan
+    text = "The quick brown fox jumps over the lazy dog, and the dog does not mind at all. "
+    assert judge.tokens(scan(text + words)) == (len(text) + len(words)) // 4
+
+
 @given(st.lists(st.integers(0, 100_000), min_size=2, max_size=2))
 def test_a_longer_text_never_scores_lower(tokens: list[int]) -> None:
     short, long = (Evidence("", 0, 4 * count, 4 * count, count, 0, Script.LATIN) for count in sorted(tokens))

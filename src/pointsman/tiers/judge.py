@@ -14,7 +14,7 @@ from pointsman.tiers.compiled import Gauge, Level, Rule
 from pointsman.tiers.decision import TierDecision
 from pointsman.tiers.profile import TierProfile, TokenEstimate
 from pointsman.tiers.verification import ask, settle
-from pointsman.types import Answer, Evidence, Need, Reason, Stage, Tier
+from pointsman.types import Answer, Evidence, Need, Reason, Script, Stage, Tier
 
 __all__ = ["Scored", "TierJudge"]
 
@@ -22,6 +22,7 @@ __all__ = ["Scored", "TierJudge"]
 _TIERS: Final = tuple(Tier)
 _RULES: Final = Stage.RULES
 _OVERRIDE: Final = Stage.OVERRIDE
+_LATIN: Final = Script.LATIN
 
 _NO_SIGNAL: Final = Reason("tiers.no-signal", "no keyword was found, so it is not taken to be simple")
 
@@ -62,7 +63,9 @@ class TierJudge:
         """The profile's token estimate."""
         if self._utf16:
             return evidence.utf16_units // 4
-        return int(evidence.tokens * self.profile.script_factors.get(evidence.script, 1.0))
+        script = evidence.script
+        estimate = evidence.characters // 4 if script is _LATIN else evidence.tokens
+        return int(estimate * self.profile.script_factors.get(script, 1.0))
 
     def score(self, evidence: Evidence) -> Scored:
         """Add up the dimensions, in the profile's order: the sum is the same to the last bit everywhere."""
