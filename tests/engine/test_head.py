@@ -1,5 +1,7 @@
 """A policy with a head decides with it, alike on every machine."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
@@ -82,3 +84,33 @@ def test_a_turn_without_words_is_decided_again_by_what_the_head_said(tmp_path: P
     assert drive(engine.again(live, Memory()), nobody).decision.tier == live.tier
     other = build_engine(build_policy(configured(tmp_path, "[-inf, 9, inf]")))
     assert drive(other.again(live, Memory()), nobody).decision.tier.tier is Tier.MEDIUM
+
+
+def test_deciding_and_classifying_with_a_head_load_no_numerical_library(tmp_path: Path) -> None:
+    configured(tmp_path)
+    (tmp_path / "lines.jsonl").write_text('{"text": "please summarise the minutes of the meeting"}\n')
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_LIBRARIES], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["head", "head", "[]"]
+
+
+WITHOUT_LIBRARIES = """
+import json, sys
+from pathlib import Path
+from typer.testing import CliRunner
+from pointsman.assembly import build_engine, build_policy
+from pointsman.cli import app
+from pointsman.config import load
+from pointsman.engine import Memory
+from pointsman.runtime import drive
+from pointsman.text import turn_from_text
+
+said = CliRunner().invoke(app, ["classify", "--head", "mine.head", "lines.jsonl"])
+print(json.loads(said.stdout)["head"]["spoke"])
+engine = build_engine(build_policy(load(Path("pointsman.toml"))))
+turn = turn_from_text("please summarise the minutes of the meeting")
+print(drive(engine.decide(turn, Memory(), "d"), None).decision.tier.stage)
+heavy = ("numpy", "scipy", "sklearn", "torch", "tokenizers", "onnxruntime", "wordllama")
+print([name for name in heavy if name in sys.modules])
+"""

@@ -29,7 +29,8 @@ MAX_TOKENS: Final = 256
 class StaticEncoder:
     """The mean of a table's token vectors: no network, no layers, 256 dimensions.
 
-    The table (float16, 32,000 rows) is mapped, not loaded: only the rows that are used take memory.
+    The table (32,000 rows) is kept as float32: 32 MB, for a third of the time per text. From float16 the rows
+    of a text would be converted again for each text, in 70 of 215 µs for 450 characters.
     """
 
     name = "wordllama-l2-supercat-256"
@@ -47,7 +48,8 @@ class StaticEncoder:
             str(folder / "tokenizers" / "l2_supercat_tokenizer_config.json")
         )
         self._tokenizer.enable_truncation(MAX_TOKENS)
-        self._table = _map_tensor(self._numpy, folder / "weights" / "l2_supercat_256.safetensors")
+        halves = _map_tensor(self._numpy, folder / "weights" / "l2_supercat_256.safetensors")
+        self._table = halves.astype(self._numpy.float32)
 
     def encode(self, texts: Sequence[str], /) -> NDArray[np.float32]:
         """Encode texts. Shape: ``(len(texts), 256)``, rows of unit length."""
@@ -56,7 +58,7 @@ class StaticEncoder:
         encodings = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
         for index, encoding in enumerate(encodings):
             if encoding.ids:
-                rows[index] = self._table[encoding.ids].sum(axis=0, dtype=numpy.float32)
+                rows[index] = self._table[encoding.ids].sum(axis=0)
         return _unit(numpy, rows)
 
 
