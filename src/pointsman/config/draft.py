@@ -190,4 +190,10 @@ port = 4747
 # What is written down about decisions. Of prompts nothing, unless you say so.
 [ledger]
 text = "off"       # off | hash | redacted (no keys, no e-mail addresses) | full
+
+# Try another policy, or another model, beside the answers: nobody who calls notices. `pointsman report shadow`.
+# [shadow]
+# policy = "candidate.toml"
+# model  = "{cheapest}"
+# share  = 0.05
 """

@@ -19,6 +19,7 @@ import msgspec
 
 from pointsman.config import ShadowSpec
 from pointsman.decision import Decision, TextMode
+from pointsman.engine import BYTES_PER_TOKEN
 from pointsman.errors import UpstreamError
 from pointsman.gateway.attempts import failure_kind, is_stream
 from pointsman.gateway.metrics import Metrics
@@ -40,12 +41,9 @@ log = logging.getLogger(__name__)
 _LONGEST: Final = 8 << 20
 _MINUTE: Final = 60.0
 _DAY: Final = 86_400.0
-#: A byte of JSON is a quarter of a token, as everywhere (docs/explanation/evidence.md).
-_BYTES_PER_TOKEN: Final = 4
 #: Members with which a request does more than ask: it adds to a conversation that the provider keeps, goes on
 #: from an answer that only one provider has, works on after its answer, or reaches out from there.
 _NOT_TWICE: Final = ("conversation", "previous_response_id", "background", "container", "mcp_servers")
-
 
 #: How a stream that did not end well is named.
 _FAILED: Final = {Ending.CUT: "cut", Ending.REFUSED: "status"}
@@ -241,7 +239,7 @@ def _unfit(request: Request, target: Target) -> str:
     decision = request.decision
     if decision.chain[:1] == (target.model.name,):
         return "same model"
-    needed = Requirements(decision.size // _BYTES_PER_TOKEN, frozenset(decision.abilities), decision.format)
+    needed = Requirements(decision.size // BYTES_PER_TOKEN, frozenset(decision.abilities), decision.format)
     for reason in lacks(target.model, needed):
         return reason.code.rpartition(".")[2]
     if target.upstream.breaker.is_open:
