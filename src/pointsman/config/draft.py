@@ -191,7 +191,7 @@ port = 4747
 [ledger]
 text = "off"       # off | hash | redacted (no keys, no e-mail addresses) | full
 
-# Try another policy, or another model, beside the answers; nobody who calls notices (pointsman report shadow):
+# Try another policy, or another model, beside the answers, unnoticed; "pointsman report shadow" tells of it:
 # [shadow]
 # policy = "candidate.toml"
 # model  = "{cheapest}"
