@@ -28,8 +28,11 @@ __all__ = ["ShadowPolicy"]
 
 log = logging.getLogger(__name__)
 
-#: Turns that may wait. Each holds on to its request; a decision takes a millisecond, so hardly one waits.
-WAITING: Final = 128
+#: Turns that may wait, each of which holds on to its request. Half a second of a thousand a second.
+WAITING: Final = 512
+
+#: Seconds for which turns gather: the one that has just been decided gets on its way first.
+LINGER: Final = 0.005
 
 _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder(Memory).decode
@@ -52,7 +55,9 @@ class ShadowPolicy:
         self._ledger: Final = ledger
         self._sessions: Final = MemorySessions()
         self._counts: Final[Counter[str]] = Counter()
-        self._writer: Final = BatchWriter[_Decided](self._decide_all, size=WAITING, name="shadow")
+        self._writer: Final = BatchWriter[_Decided](
+            self._decide_all, size=WAITING, name="shadow", linger=LINGER
+        )
 
     @property
     def counts(self) -> Mapping[str, int]:
