@@ -12,7 +12,7 @@ import pytest
 from pointsman import sqlite_file
 from pointsman.decision import Decision
 from pointsman.errors import StoreUnavailable
-from pointsman.ledger import Outcome, PromptText, Retention, SqliteLedger, schema, sqlite
+from pointsman.ledger import Outcome, PromptText, Retention, ShadowDecision, SqliteLedger, schema, sqlite
 from pointsman.ledger.port import MAX_TEXT
 from pointsman.testing import a_decision, an_attempt
 from waiting import until
@@ -25,6 +25,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "ledger.sqlite"
 
 
+TABLES = ("decisions", "attempts", "outcomes", "texts", "shadows")
 FOREVER = Retention(keep_days=None, max_mb=None)
 
 
@@ -248,40 +249,44 @@ def fill(ledger: SqliteLedger, decisions: list[Decision]) -> None:
         ledger.append(decision)
         ledger.append(an_attempt(decision.id))
         ledger.append(Outcome(decision=decision.id, at=decision.arrived_at))
+        ledger.append(ShadowDecision(decision=decision.id, at=decision.arrived_at, policy="p2"))
         ledger.append(PromptText(decision=decision.id, text="x" * 500))
     ledger.close()
 
 
 def counts(path: Path) -> dict[str, int]:
     with closing(raw(path)) as connection:
-        return {
-            table: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
-            for table in ("decisions", "attempts", "outcomes", "texts")
-        }
+        return {table: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in TABLES}
 
 
 def test_old_entries_go_with_all_that_belongs_to_them(path: Path) -> None:
     now = 100 * DAY
     days = [a_decision(f"d{day}", at=day * DAY) for day in range(60, 100)]
     fill(SqliteLedger(path, text="full", clock=lambda: now), days)
-    assert counts(path) == dict.fromkeys(("decisions", "attempts", "outcomes", "texts"), 40)
+    assert counts(path) == dict.fromkeys(TABLES, 40)
     late = SqliteLedger(path, retention=Retention(keep_days=10, max_mb=None), clock=lambda: now)
     late.append(a_decision("new", at=now))
     late.close()
     kept = {d.id for d in SqliteLedger(path).decisions(limit=None)}
     assert kept == {"new"} | {f"d{day}" for day in range(91, 100)}
-    assert counts(path)["attempts"] == counts(path)["outcomes"] == counts(path)["texts"] == 9
+    assert counts(path) == {**dict.fromkeys(TABLES, 9), "decisions": 10}
 
 
 def test_what_belongs_to_no_decision_goes_too(path: Path) -> None:
     early = SqliteLedger(path, text="full", clock=lambda: 0.0)
-    for entry in (an_attempt("lost"), Outcome(decision="lost"), PromptText(decision="lost", text="x")):
+    shadow = ShadowDecision(decision="lost", at=0.0, policy="p2")
+    for entry in (
+        an_attempt("lost"),
+        Outcome(decision="lost"),
+        PromptText(decision="lost", text="x"),
+        shadow,
+    ):
         early.append(entry)
     early.close()
     late = SqliteLedger(path, clock=lambda: 100 * DAY)
     late.append(a_decision("new", at=100 * DAY))
     late.close()
-    assert counts(path) == {"decisions": 1, "attempts": 0, "outcomes": 0, "texts": 0}
+    assert counts(path) == {**dict.fromkeys(TABLES, 0), "decisions": 1}
 
 
 def test_a_file_over_its_bound_loses_its_oldest_entries_and_shrinks(path: Path) -> None:

@@ -37,7 +37,7 @@ __all__ = ["SecondModel"]
 
 log = logging.getLogger(__name__)
 
-#: Bytes of an answer that are looked at: five times the longest that a model writes today, as a stream.
+#: Bytes of an answer that are looked at: some 30,000 tokens as a stream, with their wrapping. Few are longer.
 _LONGEST: Final = 8 << 20
 _MINUTE: Final = 60.0
 _DAY: Final = 86_400.0
@@ -79,6 +79,8 @@ class _Sample:
         self._size += len(part)
         if self._size <= _LONGEST:
             self._parts.append(part)
+        else:
+            self._parts.clear()
         if self._answered and not message.get("more_body"):
             self._then(self)
 
