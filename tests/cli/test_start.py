@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -12,13 +13,13 @@ from pointsman.cli import COMMANDS, app
 HEAVY = ("asyncio", "httptools", "numpy", "prometheus_client", "pydantic", "rich", "starlette", "uvicorn")
 
 
-def loaded_by(*arguments: str) -> set[str]:
+def loaded_by(*arguments: str, said: str = "") -> set[str]:
     code = (
         "import sys; from pointsman.cli import app; "
         f"app({list(arguments)!r}, standalone_mode=False); "
         "print(*sys.modules, file=sys.stderr)"
     )
-    ran = subprocess.run([sys.executable, "-c", code], input="", capture_output=True, text=True, check=True)
+    ran = subprocess.run([sys.executable, "-c", code], input=said, capture_output=True, text=True, check=True)
     return set(ran.stderr.split())
 
 
@@ -29,8 +30,13 @@ def test_nothing_heavy_is_imported(arguments: tuple[str, ...]) -> None:
     assert loaded_by(*arguments).isdisjoint(HEAVY)
 
 
-def test_the_hook_loads_nothing_that_routes() -> None:
-    loaded = loaded_by("hook", "claude-code", "install")
+EVENT = """{"hook_event_name": "PostToolUse", "session_id": "s", "tool_name": "Bash",
+"tool_input": {"command": "ls"}, "tool_response": "a.py"}"""
+
+
+def test_the_hook_loads_nothing_that_routes(tmp_path: Path) -> None:
+    loaded = loaded_by("hook", "claude-code", "--state", str(tmp_path / "state.sqlite"), said=EVENT)
+    assert loaded.isdisjoint(HEAVY)
     parts = ("assembly", "capabilities", "config", "domains", "engine", "evidence", "gateway", "tiers")
     assert loaded.isdisjoint(f"pointsman.{part}" for part in parts)
     assert "pointsman.guidance" in loaded
