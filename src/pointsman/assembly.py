@@ -77,7 +77,7 @@ def read_profile(name: str) -> TierProfile:
         raise ConfigError(
             f'no tier profile "{name}"', hint=f"built in: {built_in}; or the path of a TOML file"
         )
-    return load_profile(path.read_text(encoding="utf-8"), str(path))
+    return load_profile(read(path), str(path))
 
 
 def default_policy() -> Policy:
@@ -147,7 +147,7 @@ def _domains(config: Config) -> DomainPolicy | None:
         return None
     domains = default_domains()
     if spec.file is not None:
-        domains = parse_domains(spec.file.read_text(encoding="utf-8"), place=str(spec.file))
+        domains = parse_domains(read(spec.file), place=str(spec.file))
     profiles = _profiles(config, domains) if spec.profiles else {}
     return DomainPolicy(domains=domains, mode=spec.mode, examples=spec.examples, profiles=profiles)
 

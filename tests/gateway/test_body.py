@@ -95,9 +95,10 @@ def test_what_is_not_an_object(raw: bytes, message: str) -> None:
         Body(raw)
 
 
-def test_nesting_without_end_is_refused() -> None:
+@pytest.mark.parametrize("before", [b"", b'"half": "\\ud83d", '])
+def test_nesting_without_end_is_refused(before: bytes) -> None:
     with pytest.raises(TooLarge, match="nested"):
-        Body(b'{"a":' + b"[" * 200_000 + b"]" * 200_000 + b"}")
+        Body(b"{" + before + b'"a":' + b"[" * 200_000 + b"]" * 200_000 + b"}")
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import msgspec
 from pointsman.agent.application import Application
 from pointsman.capabilities import Capability, CapabilityRegistry, ClassifierExample, TaskClassifierGuide
 from pointsman.errors import ConfigError
+from pointsman.text.foreign import UNREADABLE, why_unreadable
 
 __all__ = ["ENTRY_POINTS", "installed_capabilities", "load_application", "load_capabilities"]
 
@@ -45,8 +46,10 @@ def load_capabilities(file: Path) -> CapabilityRegistry:
         entries = msgspec.json.decode(file.read_bytes(), type=list[msgspec.Raw])
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror or error}", place=str(file)) from error
-    except msgspec.DecodeError as error:
-        raise ConfigError(f"not a JSON list of capabilities: {error}", place=str(file)) from error
+    except UNREADABLE as error:
+        raise ConfigError(
+            f"not a JSON list of capabilities: {why_unreadable(error)}", place=str(file)
+        ) from error
     return CapabilityRegistry(_capability(file, at, raw) for at, raw in enumerate(entries))
 
 

@@ -22,7 +22,7 @@ from pointsman.models.heads import load_scorer
 from pointsman.policy import DomainPolicy, Policy
 from pointsman.runtime import drive
 from pointsman.text import turn_from_body, turn_from_text
-from pointsman.text.surrogates import without_halves
+from pointsman.text.foreign import UNREADABLE, why_unreadable, without_halves
 from pointsman.tiers.head import HeadScorer
 from pointsman.types import Answer, Need, Turn, WireFormat
 
@@ -146,8 +146,8 @@ def _nobody(need: Need) -> Answer:  # noqa: ARG001 - the shape of a driver's ask
 def _read(raw: bytes) -> Line:
     try:
         line = _decode(raw if rb"\ud" not in raw.lower() else without_halves(raw))
-    except msgspec.MsgspecError as error:
-        raise MalformedRequest(str(error)) from None
+    except UNREADABLE as error:
+        raise MalformedRequest(why_unreadable(error)) from None
     if (line.text is None) == (line.messages is None):
         raise MalformedRequest('a line needs either "text" or "messages"')
     return line

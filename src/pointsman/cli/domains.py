@@ -9,12 +9,14 @@ import msgspec
 import typer
 
 from pointsman.cli.output import FAILED, print_json, read_lines
+from pointsman.config import read
 from pointsman.domains import DomainSet, DomainTracker, default_domains, parse_domains
 from pointsman.domains.lint import Severity, check_domains
 from pointsman.errors import PointsmanError
 from pointsman.evaluation.domains import LabelledTurn, Report, Spread, evaluate
 from pointsman.models.encoders import load_encoder
 from pointsman.scanning import open_scanner
+from pointsman.text.foreign import UNREADABLE, why_unreadable
 
 __all__ = ["register"]
 
@@ -90,10 +92,7 @@ def load_domains(file: Path | None) -> DomainSet:
     """The domains of a file, or the built-in ones."""
     if file is None:
         return default_domains()
-    try:
-        return parse_domains(file.read_text("utf-8"), place=str(file))
-    except OSError as error:
-        raise PointsmanError(f"cannot read {file}: {error.strerror}") from error
+    return parse_domains(read(file), place=str(file))
 
 
 def _turns(file: Path) -> list[LabelledTurn]:
@@ -102,8 +101,8 @@ def _turns(file: Path) -> list[LabelledTurn]:
     for number, line in read_lines(file):
         try:
             turns.append(decoder.decode(line))
-        except msgspec.DecodeError as error:
-            raise PointsmanError(f"{file}:{number}: {error}") from error
+        except UNREADABLE as error:
+            raise PointsmanError(f"{file}:{number}: {why_unreadable(error)}") from error
     return turns
 
 

@@ -18,6 +18,7 @@ from pointsman.errors import CallerError, ConfigError
 from pointsman.evaluation.guidance import Summary, replay
 from pointsman.guidance import GuidancePolicy, Guide, Mode
 from pointsman.models.encoders import load_encoder
+from pointsman.text.foreign import UNREADABLE, why_unreadable
 
 if TYPE_CHECKING:
     from pointsman.evaluation.metrics import Interval
@@ -110,8 +111,8 @@ def _descriptions(file: Path) -> dict[str, str]:
         return msgspec.json.decode(file.read_bytes(), type=dict[str, str])
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror or error}", place=str(file)) from error
-    except msgspec.MsgspecError as error:
-        raise ConfigError(f"not descriptions by name: {error}", place=str(file)) from error
+    except UNREADABLE as error:
+        raise ConfigError(f"not descriptions by name: {why_unreadable(error)}", place=str(file)) from error
 
 
 def _selection_lines(found: Selections) -> list[str]:

@@ -10,8 +10,9 @@ from typing import Annotated
 import typer
 
 from pointsman.cli.output import FAILED, print_json
+from pointsman.config import read
 from pointsman.domains import default_domains, parse_domains
-from pointsman.errors import ConfigError, LexiconError
+from pointsman.errors import LexiconError
 from pointsman.evidence.lexicon import Lexicon, load_lexicon
 from pointsman.evidence.lint import Finding, Report, check
 from pointsman.tiers import BUILTIN_PROFILES, builtin_profile, load_profile
@@ -40,7 +41,7 @@ def check_files(
 ) -> None:
     """Find duplicates, overlaps and patterns that cannot match; measure what each costs in ns per byte."""
     lexicons = [_read(file) for file in files] if files else _built_in()
-    report = check(lexicons, time.process_time, sample=_text(sample) if sample else "")
+    report = check(lexicons, time.process_time, sample=read(sample) if sample else "")
     if as_json:
         print_json(report)
     else:
@@ -59,7 +60,7 @@ def _built_in() -> list[Lexicon]:
 
 def _read(file: Path) -> Lexicon:
     """Read a file of any of the three kinds that hold patterns, told apart by their tables."""
-    text = _text(file)
+    text = read(file)
     try:
         tables = tomllib.loads(text).keys()
     except tomllib.TOMLDecodeError as error:
@@ -70,15 +71,6 @@ def _read(file: Path) -> Lexicon:
     if "domains" in tables:
         return Lexicon.of("domains", parse_domains(text, place=str(file)).signals(), place=str(file))
     return load_lexicon(text, str(file))
-
-
-def _text(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"cannot read {file}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise ConfigError("not UTF-8", place=str(file)) from None
 
 
 def _show(report: Report, *, notes: bool, top: int) -> None:

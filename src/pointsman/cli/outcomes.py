@@ -48,7 +48,7 @@ def import_outcomes(
                 said = read_outcome(line, at=now)
                 if store.get(said.decision) is None:
                     raise ValueError(f'there is no decision "{said.decision}"')  # noqa: TRY301 - one report
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 wrong += 1
                 typer.echo(f"{file}:{number}: {error}", err=True)
                 continue

@@ -26,6 +26,7 @@ from pointsman.config.load import load
 from pointsman.errors import ConfigError
 from pointsman.models.encoders import load_encoder
 from pointsman.models.http import chat_models
+from pointsman.text.foreign import UNREADABLE, why_unreadable
 
 __all__ = ["register"]
 
@@ -91,8 +92,8 @@ def read_calibration(file: Path | None) -> Calibration | None:
         return Calibration.from_json(msgspec.json.decode(file.read_bytes(), type=dict[str, Any]))
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror or error}", place=str(file)) from error
-    except msgspec.DecodeError as error:
-        raise ConfigError(f"not JSON: {error}", place=str(file)) from error
+    except UNREADABLE as error:
+        raise ConfigError(f"not JSON: {why_unreadable(error)}", place=str(file)) from error
 
 
 def _ask(model: str, config: Path | None) -> Ask:
@@ -111,9 +112,9 @@ async def _lines(file: Path | None, selector: Selector, ask: Ask) -> bool:
     for number, raw in read_lines(file):
         try:
             task = _decode(raw)
-        except msgspec.DecodeError as error:
+        except UNREADABLE as error:
             good = False
-            typer.echo(json_line({"error": {"line": number, "message": str(error)}}))
+            typer.echo(json_line({"error": {"line": number, "message": why_unreadable(error)}}))
             continue
         selection = await answer_batches(selector.select(task.task), ask)
         typer.echo(json_line({"id": task.id, **_as_json(selection)}))

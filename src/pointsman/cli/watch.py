@@ -13,6 +13,7 @@ from pointsman.cli.output import FAILED, json_line, print_json, read_lines
 from pointsman.errors import CallerError, MalformedRequest
 from pointsman.evaluation.guidance import Replayed, Row, Run, Summary, replay
 from pointsman.guidance import GuidancePolicy, Guide, Mode
+from pointsman.text.foreign import UNREADABLE, why_unreadable
 
 __all__ = ["read_run", "register", "table_lines"]
 
@@ -72,8 +73,8 @@ def read_run(raw: bytes) -> Run:
     """
     try:
         return _decode(raw)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise MalformedRequest(str(error)) from None
+    except UNREADABLE as error:
+        raise MalformedRequest(why_unreadable(error)) from None
 
 
 def _print_firings(run: Run, replayed: Replayed) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from pointsman.config.check import is_loopback
-from pointsman.config.load import AnyKey, Loaded, examine, find, is_profile, load, read
+from pointsman.config.files import read
+from pointsman.config.load import AnyKey, Loaded, examine, find, is_profile, load
 from pointsman.config.shapes import (
     CapabilitiesSpec,
     Config,

@@ -9,6 +9,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from pointsman.config.convert import Problem, did_you_mean
+from pointsman.config.files import read
 from pointsman.config.places import KeyPath
 from pointsman.config.shapes import File, HeadSpec
 from pointsman.domains import parse_domains
@@ -124,7 +125,7 @@ def _profile(name: str, directory: Path) -> Iterator[Problem]:
         built_in = ", ".join(BUILTIN_PROFILES)
         yield Problem(path, f'no tier profile "{name}"{near}', f"built in: {built_in}; or a TOML file")
         return
-    yield from _refused(path, lambda: load_profile(target.read_text(encoding="utf-8"), str(target)))
+    yield from _refused(path, lambda: load_profile(read(target), str(target)))
 
 
 def _guidance(file: File) -> Iterator[Problem]:
@@ -137,9 +138,7 @@ def _domains(file: File) -> Iterator[Problem]:
     if domains is not None and not domains.is_file():
         yield Problem(path, f"{domains} does not exist")
     elif domains is not None:
-        yield from _refused(
-            path, lambda: parse_domains(domains.read_text(encoding="utf-8"), place=str(domains))
-        )
+        yield from _refused(path, lambda: parse_domains(read(domains), place=str(domains)))
     if profiles is not None and not profiles.is_dir():
         yield Problem(("domains", "profiles"), f"{profiles} is not a directory")
 

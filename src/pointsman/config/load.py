@@ -14,14 +14,16 @@ import msgspec
 
 from pointsman.config.check import check
 from pointsman.config.convert import Converter, Problem
+from pointsman.config.files import read
 from pointsman.config.places import KeyPath, key_places
 from pointsman.config.shapes import Config, File, Sections
 from pointsman.errors import ConfigError
 from pointsman.tiers import BUILTIN_PROFILES, load_profile
 
-__all__ = ["FILE_NAME", "AnyKey", "Loaded", "examine", "find", "is_profile", "load", "read"]
+__all__ = ["FILE_NAME", "AnyKey", "Loaded", "examine", "find", "is_profile", "load"]
 
 FILE_NAME: Final = "pointsman.toml"
+_INIT: Final = "pointsman config init"
 _SYNTAX_PLACE: Final = re.compile(r" \((?:at line (\d+), column \d+|at end of document)\)$")
 
 
@@ -79,7 +81,7 @@ def load(file: Path, env: Mapping[str, str] = os.environ) -> Config:
 def examine(file: Path, env: Mapping[str, str] = os.environ, *, text: str | None = None) -> Loaded:
     """Read a file, or ``text`` as if it stood in it, and return every mistake in it."""
     try:
-        text = read(file) if text is None else text
+        text = read(file, hint=_INIT) if text is None else text
         raw = tomllib.loads(text)
     except ConfigError as error:
         return Loaded(None, [error])
@@ -96,27 +98,13 @@ def examine(file: Path, env: Mapping[str, str] = os.environ, *, text: str | None
     return Loaded(_linked(tables, file), [], tables)
 
 
-def read(file: Path) -> str:
-    """Return the text of a file.
-
-    Raises:
-        ConfigError: it cannot be read.
-    """
-    try:
-        return file.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"cannot read {file}: {error.strerror}", hint="pointsman config init") from None
-    except UnicodeDecodeError:
-        raise ConfigError("not UTF-8", place=str(file)) from None
-
-
 def _shadow(file: Path | None) -> Iterator[Problem]:
     """What is wrong with the file of a shadow policy, which may be a profile or a configuration."""
     path = ("shadow", "policy")
     if file is None:
         return
     try:
-        text = read(file)
+        text = read(file, hint=_INIT)
         if is_profile(text):
             load_profile(text, str(file))
         elif "shadow" in tomllib.loads(text):

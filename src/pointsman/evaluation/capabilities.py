@@ -10,6 +10,7 @@ import msgspec
 from pointsman.capabilities import Calibration, CapabilityRegistry, LocalJudge, SelectionPolicy
 from pointsman.capabilities.calibration import Observation, fit, observe
 from pointsman.errors import ConfigError
+from pointsman.text.foreign import UNREADABLE, why_unreadable
 from pointsman.types import Encoder
 
 __all__ = [
@@ -61,8 +62,8 @@ def read_tasks(lines: Iterable[tuple[int, bytes]], place: str) -> list[LabelledT
     for number, line in lines:
         try:
             tasks.append(decode(line))
-        except msgspec.DecodeError as error:
-            raise ConfigError(str(error), place=f"{place}:{number}") from None
+        except UNREADABLE as error:
+            raise ConfigError(why_unreadable(error), place=f"{place}:{number}") from None
     return tasks
 
 

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from pointsman.errors import ConfigError, PointsmanError
+from pointsman.text.foreign import UNREADABLE, why_unreadable
 
 __all__ = ["Graded", "Outcome", "json_lines", "read_graded", "read_outcomes", "read_prompts"]
 
@@ -85,8 +86,8 @@ def read_prompts(path: Path) -> list[str]:
     for place, line in json_lines(path):
         try:
             found.append(decode(line).prompt)
-        except msgspec.MsgspecError as error:
-            raise ConfigError(str(error), place=place) from None
+        except UNREADABLE as error:
+            raise ConfigError(why_unreadable(error), place=place) from None
     if not found:
         raise PointsmanError(f"{path} holds no line")
     return found
@@ -118,8 +119,8 @@ def read_graded(path: Path, models: Sequence[str]) -> list[Graded]:
 def _graded(place: str, line: bytes, models: Sequence[str]) -> Graded:
     try:
         row = _decode(line)
-    except msgspec.MsgspecError as error:
-        raise ConfigError(str(error), place=place) from None
+    except UNREADABLE as error:
+        raise ConfigError(why_unreadable(error), place=place) from None
     values = tuple(
         map(float, _pair(place, row, models) if row.scores is None else _named(place, row, models))
     )

@@ -7,6 +7,7 @@ their runs fail anyway.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from itertools import zip_longest
 from statistics import median
 from typing import Any, Final, NamedTuple
 
@@ -70,7 +71,7 @@ def replay(run: Run, guide: Guide) -> Replayed:
     trajectory, memory = guide.empty, GuidanceMemory()
     steps: list[Step] = []
     firings: list[Firing] = []
-    for event, following in zip(events, [*events[1:], None], strict=True):
+    for event, following in zip_longest(events, events[1:]):
         trajectory = trajectory.with_event(event)
         if isinstance(event, UserSpoke):
             continue

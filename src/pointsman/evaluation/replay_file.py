@@ -12,6 +12,7 @@ import msgspec
 from pointsman.errors import PointsmanError
 from pointsman.evaluation.replay import Replay, Replayed, SessionState
 from pointsman.ledger import Record
+from pointsman.text.foreign import UNREADABLE, why_unreadable
 
 __all__ = ["ReplayFile"]
 
@@ -70,8 +71,8 @@ class ReplayFile:
             raise PointsmanError(
                 f"nothing to resume: there is no {self.checkpoint}", hint="start anew without --resume"
             ) from None
-        except msgspec.MsgspecError as error:
-            raise PointsmanError(f"{self.checkpoint} is not a checkpoint: {error}") from None
+        except UNREADABLE as error:
+            raise PointsmanError(f"{self.checkpoint} is not a checkpoint: {why_unreadable(error)}") from None
         if found.policy != replay.engine.version:
             raise PointsmanError(
                 f"{self.checkpoint} belongs to policy {found.policy}, not {replay.engine.version}",

@@ -21,6 +21,7 @@ from pointsman.errors import ConfigError
 from pointsman.policy import Policy
 from pointsman.runtime import drive
 from pointsman.text import turn_from_text
+from pointsman.text.foreign import UNREADABLE, why_unreadable
 from pointsman.types import Answer, Need
 
 __all__ = ["export", "read_prompts"]
@@ -51,8 +52,8 @@ def read_prompts(file: Path) -> list[Prompt]:
         found = msgspec.json.decode(file.read_bytes(), type=list[Prompt])
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror or error}", place=str(file)) from error
-    except msgspec.MsgspecError as error:
-        raise ConfigError(f"not a set of RouterArena: {error}", place=str(file)) from error
+    except UNREADABLE as error:
+        raise ConfigError(f"not a set of RouterArena: {why_unreadable(error)}", place=str(file)) from error
     for at, each in enumerate(found):
         if not each.words:
             raise ConfigError(f"entry {at + 1} has no prompt", place=str(file))

@@ -29,6 +29,7 @@ from pointsman.capabilities import (
 from pointsman.errors import ConfigError
 from pointsman.evaluation.capabilities import CalibrationReport, report_selection
 from pointsman.evaluation.metrics import Interval, bootstrap
+from pointsman.text.foreign import UNREADABLE, why_unreadable
 from pointsman.types import Encoder
 
 __all__ = ["Labelled", "Row", "Selections", "evaluate_selection", "read_labelled"]
@@ -113,8 +114,8 @@ def read_labelled(lines: Iterable[tuple[int, bytes]], place: str) -> list[Labell
     for number, line in lines:
         try:
             row = decode(line)
-        except msgspec.MsgspecError as error:
-            raise ConfigError(str(error), place=f"{place}:{number}") from None
+        except UNREADABLE as error:
+            raise ConfigError(why_unreadable(error), place=f"{place}:{number}") from None
         if not row.words:
             raise ConfigError('a line needs a "task"', place=f"{place}:{number}")
         found.append(row)

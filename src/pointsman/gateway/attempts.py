@@ -19,6 +19,7 @@ from pointsman.gateway.retry import backoff, is_ours, is_worth_retrying, retry_a
 from pointsman.gateway.upstream import Target, Upstream
 from pointsman.gateway.wire import Fault, Usage, sse
 from pointsman.ledger.port import Attempt
+from pointsman.text.foreign import UNREADABLE
 from pointsman.upstreams import Exchange, Headers
 
 __all__ = ["Answer", "Failure", "Try", "failure_kind", "first_answer", "is_stream"]
@@ -163,7 +164,7 @@ async def _read(attempt: Try, exchange: Exchange) -> Answer | Failure:
     body = await exchange.read()
     try:
         usage = attempt.request.wire.usage(body)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    except UNREADABLE:
         attempt.over(status, "malformed")
         return Failure(
             Fault(502, "the upstream answered with something that is not JSON", "upstream_malformed"),

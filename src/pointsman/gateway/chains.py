@@ -16,6 +16,7 @@ from pointsman.gateway.upstream import Target
 from pointsman.gateway.wire import Body
 from pointsman.gateway.wire.responses import answered
 from pointsman.text.earlier import Earlier, earlier_of
+from pointsman.text.foreign import UNREADABLE
 from pointsman.types import Turn
 
 __all__ = ["Chains", "Link", "where_it_is"]
@@ -123,7 +124,7 @@ def _named(body: Body, member: str) -> str:
         return ""
     try:
         named = _decode_id(raw) or ""
-    except (msgspec.DecodeError, UnicodeError):
+    except UNREADABLE:
         return ""  # for the upstream to refuse
     return named if isinstance(named, str) else named.id
 

@@ -15,6 +15,7 @@ import msgspec
 from pointsman.gateway.wire import WIRES, Body, Fault, Reply, Wire
 from pointsman.text import turn_from_body
 from pointsman.text.extract import persons_words
+from pointsman.text.foreign import UNREADABLE
 from pointsman.types import Role, Turn, WireFormat
 from pointsman.upstreams import Call, Exchange, Headers
 
@@ -85,7 +86,7 @@ def _complaint(wire: Wire, body: Body) -> Fault | None:
         return Fault(400, f"{wire.items}: at least one item is required", param=wire.items)
     try:
         _decode_choice(body.members.get("tool_choice", _NULL))
-    except (msgspec.DecodeError, UnicodeError) as error:
+    except UNREADABLE as error:
         return Fault(400, f"tool_choice: {error}", param="tool_choice")
     return None
 

@@ -21,6 +21,7 @@ from pointsman.gateway.setup import Setup
 from pointsman.gateway.upstream import Target
 from pointsman.gateway.wire import WIRES, Fault
 from pointsman.ledger.port import Outcome
+from pointsman.text.foreign import UNREADABLE
 from pointsman.types import Tier, WireFormat
 
 __all__ = ["OPEN_PATHS", "Pages", "Served"]
@@ -115,7 +116,7 @@ class Pages:
             return _error(request, Fault(error.status, error.message, "too_large"))
         except CallerLeft:
             return Response(status_code=400)  # which nobody reads
-        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        except UNREADABLE as error:
             return _error(request, Fault(400, f"not an outcome: {error}", "malformed_request"))
         entry = Outcome(
             decision=request.path_params["id"],

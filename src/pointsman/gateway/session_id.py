@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from pointsman.gateway.wire import Body
+from pointsman.text.foreign import UNREADABLE
 from pointsman.types import Role, Turn
 
 __all__ = ["fingerprint", "named_session"]
@@ -49,7 +50,7 @@ def named_session(headers: Mapping[bytes, bytes], body: Body) -> str:
         return ""
     try:
         user = _decode_metadata(metadata).user_id
-    except (msgspec.DecodeError, UnicodeError):
+    except UNREADABLE:
         return ""
     # Claude Code puts the account in here as well, which is nobody's business.
     return _digest(user.encode("utf-8", "surrogatepass")) if user else ""

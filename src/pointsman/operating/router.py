@@ -11,7 +11,7 @@ from typing import Any
 from pointsman.config import Config, examine
 from pointsman.config.convert import did_you_mean
 from pointsman.config.edit import set_value, write_file
-from pointsman.config.load import read
+from pointsman.config.files import read
 from pointsman.errors import ConfigError
 from pointsman.operating.doctor import Check, diagnose
 from pointsman.types import Tier

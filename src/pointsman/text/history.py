@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from pointsman.text.foreign import UNREADABLE
 from pointsman.text.items import read_item, read_kind, read_role
 from pointsman.types import Message, Role, WireFormat
 
@@ -48,8 +49,6 @@ _USER: Final = Role.USER
 _TOOL: Final = Role.TOOL
 _RESPONSES: Final = WireFormat.RESPONSES
 _BRACKET: Final = ord("[")
-#: What decoding bytes that nobody has vetted can raise. Each means: read what can be read.
-_UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class JsonHistory:
@@ -94,7 +93,7 @@ class JsonHistory:
             if role is not _USER or not content or content[0] != _BRACKET:
                 return role
             blocks = _decode_types(content)
-        except _UNREADABLE:
+        except UNREADABLE:
             return self[index].role
         for block in blocks:
             if not block.type.endswith("tool_result"):
@@ -104,7 +103,7 @@ class JsonHistory:
     def _decode(self, item: msgspec.Raw | bytes) -> Message:
         try:
             return _plain(item) or read_item(self._wire, msgspec.json.decode(item))
-        except _UNREADABLE:
+        except UNREADABLE:
             return Message(_TOOL)
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
+from pointsman.text.foreign import UNREADABLE
 from pointsman.types import WireFormat
 
 __all__ = ["End", "Ending", "Fault", "Reply", "Usage", "Wire", "lenient"]
@@ -92,7 +93,7 @@ class Wire(Protocol):
         """Read the usage of a whole answer.
 
         Raises:
-            msgspec.DecodeError: the answer is not JSON.
+            UNREADABLE: the answer is not JSON.
         """
         ...
 
@@ -132,5 +133,5 @@ def lenient(decode: Callable[[msgspec.Raw], T | None], raw: msgspec.Raw) -> T | 
     """
     try:
         return decode(raw)
-    except (msgspec.DecodeError, UnicodeError):
+    except UNREADABLE:
         return None

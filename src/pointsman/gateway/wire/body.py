@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from pointsman.errors import MalformedRequest, TooLarge
-from pointsman.text.surrogates import without_halves
+from pointsman.text.foreign import without_halves
 
 __all__ = ["Body", "Edit", "Span"]
 
@@ -57,6 +57,8 @@ class Body:
             raise MalformedRequest(_reason(error, self.raw)) from None
         try:
             self.members = _decode_members(self.readable)
+        except RecursionError:
+            raise TooLarge("the request body is nested too deep", hint=_DEPTH) from None
         except (msgspec.DecodeError, UnicodeError) as again:
             raise MalformedRequest(_reason(again, self.raw)) from None
 

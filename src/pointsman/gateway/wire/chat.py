@@ -10,6 +10,7 @@ import msgspec
 from pointsman.gateway.wire import sse
 from pointsman.gateway.wire.base import End, Ending, Fault, Reply, Usage, lenient
 from pointsman.gateway.wire.openai_errors import error_object, is_error, status_of
+from pointsman.text.foreign import UNREADABLE
 from pointsman.types import WireFormat
 
 __all__ = ["CHAT"]
@@ -63,7 +64,7 @@ class _ChatWire:
                 return End(Ending.COMPLETE, usage)
             try:
                 chunk = _decode_chunk(payload)
-            except msgspec.DecodeError:
+            except UNREADABLE:
                 continue
             if bytes(chunk.error) not in _NOTHING:
                 return End(Ending.REFUSED, usage)

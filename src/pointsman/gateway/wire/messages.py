@@ -9,6 +9,7 @@ import msgspec
 
 from pointsman.gateway.wire import sse
 from pointsman.gateway.wire.base import End, Ending, Fault, Reply, Usage, lenient
+from pointsman.text.foreign import UNREADABLE
 from pointsman.types import WireFormat
 
 __all__ = ["MESSAGES"]
@@ -89,7 +90,7 @@ class _MessagesWire:
     def is_error(self, answer: bytes) -> bool:
         try:
             return _decode_event(answer).error is not None
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
+        except UNREADABLE:
             return False
 
     def error(self, fault: Fault) -> bytes:
@@ -127,7 +128,7 @@ def _events(blocks: Sequence[bytes]) -> Iterator[_Event]:
     for single in sse.events(b"".join(blocks)):
         try:
             yield _decode_event(sse.data(single))
-        except msgspec.DecodeError:
+        except UNREADABLE:
             continue
 
 

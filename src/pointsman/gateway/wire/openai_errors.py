@@ -8,6 +8,7 @@ import msgspec
 
 from pointsman.gateway.wire import sse
 from pointsman.gateway.wire.base import Fault
+from pointsman.text.foreign import UNREADABLE
 
 __all__ = ["error_object", "is_error", "status_of"]
 
@@ -62,7 +63,7 @@ def is_error(answer: bytes) -> bool:
     """Whether an answer is an object with an object or a text under ``error``."""
     try:
         return _decode(answer).error is not None
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    except UNREADABLE:
         return False
 
 
@@ -73,7 +74,7 @@ def status_of(block: bytes) -> int | None:
         return None
     try:
         event = _decode(payload)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return None
     error = event.error or (event.response.error if event.response else None)
     if error is None and event.type != "error":

@@ -12,6 +12,7 @@ import msgspec
 from pointsman.gateway.wire import sse
 from pointsman.gateway.wire.base import End, Ending, Fault, Reply, Usage, lenient
 from pointsman.gateway.wire.openai_errors import error_object, is_error, status_of
+from pointsman.text.foreign import UNREADABLE
 from pointsman.types import WireFormat
 
 __all__ = ["RESPONSES", "answered"]
@@ -93,7 +94,7 @@ class _ResponsesWire:
         for single in sse.events(b"".join(blocks)):
             try:
                 event = _decode_event(sse.data(single))
-            except msgspec.DecodeError:
+            except UNREADABLE:
                 continue
             if event.type in _FINAL:
                 return End(Ending.COMPLETE, _usage(event.response))
@@ -156,7 +157,7 @@ def answered(parts: Sequence[bytes]) -> tuple[str, list[bytes]] | None:
     for payload in reversed([sse.data(event) for event in sse.events(whole)]) if streamed else (whole,):
         try:
             found = _decode_stored_event(payload).response if streamed else _decode_stored(payload)
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
+        except UNREADABLE:
             continue  # a comment, or half an event
         return found.id, [bytes(item) for item in found.output]
     return None

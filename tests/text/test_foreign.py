@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pointsman.text import turn_from_text
-from pointsman.text.surrogates import without_halves
+from pointsman.text.foreign import without_halves
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,65 @@
+"""Files that hold anything but what they should: one line and a way out, never a traceback."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from pointsman.cli import app
+from pointsman.errors import PointsmanError
+
+DEEP = b"[" * 5_000 + b"]" * 5_000
+BYTES = b'{"id": "\xff", "text": "", "steps": []}'
+
+
+@pytest.fixture
+def odd(tmp_path: Path) -> Path:
+    file = tmp_path / "odd.jsonl"
+    file.write_bytes(b"\n".join([b'{"messages": ' + DEEP + b"}", BYTES, b"\xff\xfe\x00", b"{", b""]))
+    return file
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "explain --profile FILE hello",
+        "classify --profile FILE",
+        "config check --config FILE",
+        "config show --config FILE",
+        "serve --config FILE",
+        "decisions list --ledger FILE",
+        "report savings --ledger FILE",
+        "domains check FILE",
+        "domains eval FILE",
+        "lexicon check FILE",
+        "eval tiers --data FILE",
+        "fit tiers --data FILE --weak a --strong b --out x.json",
+        "capabilities check FILE",
+        "select --calibration FILE hello",
+        "replay FILE --policy FILE",
+        "outcomes import FILE --ledger FILE",
+    ],
+)
+def test_a_file_of_another_kind(odd: Path, command: str) -> None:
+    result = CliRunner().invoke(app, [str(odd) if word == "FILE" else word for word in command.split()])
+    assert result.exit_code in {1, 2}
+    if result.exception and not isinstance(result.exception, SystemExit):
+        assert isinstance(result.exception, PointsmanError), repr(result.exception)
+        assert odd.name in str(result.exception)
+
+
+@pytest.mark.parametrize("command", ["classify", "watch"])
+def test_lines_that_cannot_be_read_are_errors_in_their_place(odd: Path, command: str) -> None:
+    result = CliRunner().invoke(app, [command, str(odd)])
+    assert result.exit_code == 1
+    errors = [json.loads(line)["error"] for line in result.stdout.splitlines()]
+    assert [error["line"] for error in errors] == [1, 2, 3, 4]
+    assert [error["message"] for error in errors[:2]] == ["nested too deep", "not UTF-8"]
+
+
+def test_a_run_without_steps(tmp_path: Path) -> None:
+    file = tmp_path / "runs.jsonl"
+    file.write_text('{"id": 1, "steps": []}\n', encoding="utf-8")
+    result = CliRunner().invoke(app, ["watch", str(file)])
+    assert result.exit_code == 0, result.exception

@@ -1,0 +1,79 @@
+"""Answers that cannot be read, as a provider, or something between it and us, may send them."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from pointsman.gateway.wire import WIRES, Ending, sse
+from pointsman.types import WireFormat
+
+from .formats import PATHS, answer, events, request, start_stream
+from .running import Asked, ScriptedUpstream, gateway, reply, setup_for
+
+DEEP = b"[" * 5_000 + b"]" * 5_000
+ODD = {
+    "bytes": b'{"type": "\xff", "model": "\xff"}',
+    "deep": b'{"type": "error", "error": ' + DEEP + b', "usage": ' + DEEP + b"}",
+    "half": b'{"type": "mess',
+    "number": b'{"type": 7, "usage": 7, "choices": 7, "response": 7, "message": 7}',
+    "null": b"null",
+    "list": b"[]",
+    "nothing": b"",
+}
+
+
+@pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
+@pytest.mark.parametrize("wire", WireFormat)
+def test_an_event_that_cannot_be_read_says_nothing(wire: WireFormat, odd: bytes) -> None:
+    spoken, event = WIRES[wire], b"data: " + odd + b"\n\n"
+    assert spoken.end([event, *events(wire)]).ending is Ending.COMPLETE
+    assert spoken.end([*events(wire)[:2], event]).ending is Ending.CUT
+    assert spoken.refusal(event) is None
+    assert not spoken.is_error(odd)
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("odd", [ODD["bytes"], ODD["deep"]], ids=["bytes", "deep"])
+@pytest.mark.parametrize("wire", WireFormat)
+def test_such_an_event_passes_and_the_stream_goes_on(wire: WireFormat, odd: bytes) -> None:
+    sent = [*events(wire)[:2], b"data: " + odd + b"\n\n", *events(wire)[2:]]
+
+    async def answering(asked: Asked, send: Any) -> None:
+        await start_stream(send, *sent)
+        await send({"type": "http.response.body", "body": b""})
+
+    upstream = ScriptedUpstream(answering)
+    with upstream.running() as url, gateway(setup_for(f"{url}/v1")) as running:
+        got = httpx.post(running.url + PATHS[wire], json=request(wire, stream=True), trust_env=False)
+    assert got.content == b"".join(sent)
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("wire", WireFormat)
+def test_a_stream_that_ends_in_such_an_event_is_cut(wire: WireFormat) -> None:
+    async def answering(asked: Asked, send: Any) -> None:
+        await start_stream(send, *events(wire)[:2], b"data: " + ODD["bytes"] + b"\n\n")
+        await send({"type": "http.response.body", "body": b""})
+
+    upstream = ScriptedUpstream(answering)
+    with upstream.running() as url, gateway(setup_for(f"{url}/v1")) as running:
+        got = httpx.post(running.url + PATHS[wire], json=request(wire, stream=True), trust_env=False)
+    last = list(sse.events(got.content))[-1]
+    assert b"before the answer was whole" in last
+    assert b"error" in last
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("wire", WireFormat)
+def test_a_whole_answer_nested_too_deep_is_none(wire: WireFormat) -> None:
+    """As when a proxy answers in the provider's place; what can be read passes as it is."""
+
+    async def answering(asked: Asked, send: Any) -> None:
+        await reply(send, 200, answer(wire)[:-1] + b',"x":' + DEEP + b"}")
+
+    upstream = ScriptedUpstream(answering)
+    with upstream.running() as url, gateway(setup_for(f"{url}/v1")) as running:
+        got = httpx.post(running.url + PATHS[wire], json=request(wire), trust_env=False)
+    assert got.status_code == 502
+    assert "not JSON" in got.json()["error"]["message"]
