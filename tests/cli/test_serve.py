@@ -1,6 +1,6 @@
 """What ``pointsman serve`` prints is copied, so every line must work as it stands."""
 
-import ast
+import contextlib
 import json
 import shlex
 import socket
@@ -35,9 +35,13 @@ def lines(request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]) ->
 
 @pytest.mark.parametrize("name", ["OpenAI SDK", "Anthropic SDK"])
 def test_the_lines_for_sdks_run(lines: dict[str, str], name: str) -> None:
-    names: dict[str, Any] = {"OpenAI": openai.OpenAI, "Anthropic": anthropic.Anthropic}
-    ast.parse(lines[name], mode="eval")
-    assert eval(lines[name], names).startswith(LABEL)
+    with contextlib.ExitStack() as opened:
+
+        def kept(sdk: Any) -> Any:
+            return lambda **given: opened.enter_context(sdk(**given))
+
+        names = {"OpenAI": kept(openai.OpenAI), "Anthropic": kept(anthropic.Anthropic)}
+        assert eval(lines[name], names).startswith(LABEL)
 
 
 def test_the_other_lines_name_address_and_key(lines: dict[str, str]) -> None:
