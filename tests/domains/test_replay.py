@@ -34,6 +34,15 @@ def decisions(tracker: DomainTracker, scanner: Scanner) -> list[DomainDecision]:
     return decisions
 
 
+def test_the_domain_can_be_asked_for_before_deciding(tracker: DomainTracker, scanner: Scanner) -> None:
+    memory = DomainMemory()
+    for number, (message, _) in enumerate(INVESTIGATION):
+        evidence = scanner.scan(message)
+        before = tracker.primary(evidence, memory, str(number))
+        decision, memory = tracker.decide(evidence, memory, str(number))
+        assert before == decision.effective.domains[0] == tracker.primary(evidence, memory, str(number))
+
+
 def turns(decisions: list[DomainDecision], kind: str) -> list[DomainDecision]:
     found = [d for d, (_, expected) in zip(decisions, INVESTIGATION, strict=True) if expected == kind]
     assert found

@@ -139,3 +139,10 @@ def test_intervals_repeat_with_the_same_seed() -> None:
 )
 def test_calibration_error(probabilities: list[float], outcomes: list[int], error: float) -> None:
     assert calibration_error(probabilities, outcomes, bins=2) == pytest.approx(error)
+
+
+def test_a_prompt_that_counts_twice_is_a_prompt_that_is_there_twice() -> None:
+    scores, weak, strong = [3.0, 2.0, 1.0], [0, 1, 0], [1, 1, 1]
+    weighted = gap_curve(scores, weak, strong, weights=np.array([2.0, 1.0, 1.0]))
+    repeated = gap_curve([3.0, *scores], [0, *weak], [1, *strong])
+    assert weighted.apgr == pytest.approx(repeated.apgr)

@@ -4,18 +4,25 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from typer.testing import CliRunner, Result
 
+from pointsman.assembly import build_engine, read_profile
 from pointsman.cli import app
 from pointsman.decision import Decision
+from pointsman.domains import default_domains
+from pointsman.engine import Memory
 from pointsman.evaluation.datasets import read_outcomes
 from pointsman.evaluation.outcomes import derive, fittable
 from pointsman.ledger import Attempt, Outcome, PromptText, Record, SqliteLedger
+from pointsman.policy import DomainPolicy, Policy
+from pointsman.runtime import drive
+from pointsman.text import turn_from_text
 from pointsman.tiers import TierDecision
 from pointsman.trajectory import Step
 from pointsman.trajectory.step import Outcome as Came
-from pointsman.types import Reason, Stage, Tier, WireFormat
+from pointsman.types import Answer, Reason, Stage, Tier, WireFormat
 
 ASKED = "why does the parser fail on nested lists?"
 
@@ -123,6 +130,19 @@ def test_scores_by_model_are_means_and_what_was_said_goes_before_signs() -> None
         "q": {"small": 0.0},
     }
     assert [line.prompt for line in fittable(records, ["small", "large"])] == ["p"]
+
+
+def test_a_prompt_is_exported_with_the_domain_it_was_decided_in() -> None:
+    engine = build_engine(
+        Policy(profile=read_profile("default"), domains=DomainPolicy(domains=default_domains()))
+    )
+    found = drive(engine.decide(turn_from_text(ASKED), Memory(), "d"), lambda need: Answer()).decision.domains
+    judged = (Outcome(decision="d", score=1.0),)
+    lines = list(
+        fittable([a_turn(1, 1, ASKED, outcomes=judged, domains=found), a_turn(2, 2, "p", outcomes=judged)])
+    )
+    assert [line.domain for line in lines] == [found.effective.domains[0], ""]
+    assert b"domain" not in msgspec.json.encode(lines[1])
 
 
 @pytest.fixture
