@@ -16,7 +16,7 @@ from pointsman.decision import Decision
 from pointsman.errors import CallerError, MalformedRequest, TooLarge, Unauthorized
 from pointsman.gateway.auth import authorise
 from pointsman.gateway.caller import CallerLeft, Receive, Scope, Watch, Watches, read_body
-from pointsman.gateway.chains import Chains, where_it_is
+from pointsman.gateway.chains import Chains, Link, where_it_is
 from pointsman.gateway.metrics import Metrics
 from pointsman.gateway.ourselves import answer_command, last_word, send_words
 from pointsman.gateway.own_headers import asked_id, own_headers
@@ -31,7 +31,7 @@ from pointsman.gateway.upstream import Target, targets
 from pointsman.gateway.wire import WIRES, Body, Fault, Wire
 from pointsman.ledger.port import Attempt, ShadowAnswer
 from pointsman.text import turn_from_body
-from pointsman.types import WireFormat
+from pointsman.types import Turn, WireFormat
 
 __all__ = ["Gateway"]
 
@@ -161,21 +161,7 @@ class Gateway:
         arrived: float,
         send: Send,
     ) -> None:
-        if "model" not in body.members and "prompt" not in body.members:  # a stored prompt may name one
-            raise MalformedRequest(
-                "the request names no model", hint='"auto" lets the gateway choose', param="model"
-            )
-        now = time.time()
-        link = self.chains.continued(body, now) if wire.format is WireFormat.RESPONSES else None
-        turn = turn_from_body(
-            wire.format,
-            body.readable,
-            session=named_session(named, body) or (link.session if link else ""),
-            arrived_at=now,
-            earlier=link.earlier if link else None,
-        )
-        if not turn.session:
-            turn = msgspec.structs.replace(turn, session=fingerprint(turn))
+        turn, link = self._turn(wire, named, body)
         if answered := answer_command(turn, self.setup.command):
             status = await send_words(wire, body, turn, answered, [], send)
             self.metrics.count("requests", wire.format, _STATUS_CLASS[status // 100])
@@ -203,6 +189,29 @@ class Gateway:
             to = send if self.second is None else self.second.listening(request, send)
             status = await relay(request, speaking, own, to)
         self.metrics.count("requests", wire.format, _STATUS_CLASS[status // 100])
+
+    def _turn(self, wire: Wire, named: Mapping[bytes, bytes], body: Body) -> tuple[Turn, Link | None]:
+        """Read a request, and the conversation that it continues where the provider keeps that.
+
+        Raises:
+            MalformedRequest: it names no model, or is not what its format asks for.
+        """
+        if "model" not in body.members and "prompt" not in body.members:  # a stored prompt may name one
+            raise MalformedRequest(
+                "the request names no model", hint='"auto" lets the gateway choose', param="model"
+            )
+        now = time.time()
+        link = self.chains.continued(body, now) if wire.format is WireFormat.RESPONSES else None
+        turn = turn_from_body(
+            wire.format,
+            body.readable,
+            session=named_session(named, body) or (link.session if link else ""),
+            arrived_at=now,
+            earlier=link.earlier if link else None,
+        )
+        if not turn.session:
+            turn = msgspec.structs.replace(turn, session=fingerprint(turn))
+        return turn, link
 
     def _speaking(self, wire: WireFormat, decision: Decision) -> list[Target]:
         """Return the models of a decision's chain that understand the caller's format.
