@@ -5,7 +5,8 @@ import json
 import shlex
 import socket
 from collections.abc import Iterator
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import anthropic
 import openai
@@ -26,8 +27,8 @@ def lines(request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]) ->
     """The lines by their name, printed for a gateway that runs."""
     keys = (hash_key(KEY),) if request.param else ()
     with gateway(setup_for(server=ServerSpec(port=0, keys=keys))) as running:
-        listening: socket.socket = running.server.servers[0].sockets[0]
-        _introduce(listening, demo=True, protected=request.param)
+        listening = SimpleNamespace(getsockname=lambda: ("127.0.0.1", running.port))
+        _introduce(cast("socket.socket", listening), demo=True, protected=request.param)
         said = capsys.readouterr().out.splitlines()
         assert said[0].startswith("Pointsman demo: ")
         yield {line[2:16].strip(): line[18:] for line in said if line.startswith("  ")}
