@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
 from typing import Final
+from urllib.error import HTTPError
 from urllib.parse import quote, urlsplit
 from urllib.request import Request, urlopen
 
@@ -78,6 +79,8 @@ def _bytes(where: str, name: str, public: PublicSet) -> bytes:
         with urlopen(request, timeout=TIMEOUT) as answer:  # noqa: S310 - the same
             data: bytes = answer.read(LARGEST + 1)
     except (OSError, HTTPException) as error:
+        if isinstance(error, HTTPError):
+            error.close()  # it is the answer as well
         raise PointsmanError(
             f"cannot fetch {address}: {getattr(error, 'reason', error)}",
             hint=f"where there is a network: git clone {public.repository}; here: --from FOLDER",
