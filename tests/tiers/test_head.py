@@ -1,9 +1,11 @@
 """The head file: what is refused, and that reading one needs no numerical library."""
 
 import math
+import os
 import struct
 import subprocess
 import sys
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -126,3 +128,26 @@ def test_a_head_is_read_without_numerical_libraries() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_score_is_the_same_to_the_last_bit_under_every_hash_seed(tmp_path: Path) -> None:
+    weights = struct.pack(f"<{BUCKETS}e", *[math.sin(bucket) for bucket in range(BUCKETS)])
+    head = blank(weak=weights, strong=weights[200:] + weights[:200], rarity=struct.pack("<e", 0.7) * BUCKETS)
+    (tmp_path / "mine.head").write_bytes(msgspec.json.encode(head))
+    code = (
+        "from pathlib import Path; from pointsman.models.heads import load_scorer;"
+        "scorer = load_scorer(Path('mine.head'));"
+        "print([scorer.score(text, rules=0.1) for text in ('Prove that it holds.', '量子场论的重整化群')])"
+    )
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(said) == 1
+    assert b"p_weak" in said.pop()
