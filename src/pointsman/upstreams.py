@@ -9,6 +9,7 @@ from typing import Annotated, Final, Literal, NamedTuple, NoReturn, Protocol, Ty
 import msgspec
 from msgspec import Meta
 
+from pointsman.errors import UpstreamError
 from pointsman.types import WireFormat
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "UpstreamSpec",
     "credentials",
     "hash_key",
+    "read_at_most",
 ]
 
 #: Names in lower case. Bytes from end to end: the gateway passes them on and reads few.
@@ -177,6 +179,22 @@ class UpstreamClient(Protocol):
     def close(self) -> None:
         """Close the connections that are kept; one in use closes after its answer."""
         ...
+
+
+async def read_at_most(exchange: Exchange, limit: int, refusal: str) -> bytes:
+    """Return a whole body of at most ``limit`` bytes.
+
+    Raises:
+        UpstreamError: it is longer, in the words of ``refusal``, or does not come to its end.
+    """
+    parts: list[bytes] = []
+    size = 0
+    while part := await exchange.next():
+        size += len(part)
+        if size > limit:
+            raise UpstreamError(refusal)
+        parts.append(part)
+    return b"".join(parts)
 
 
 def credentials(spec: UpstreamSpec, wire: WireFormat) -> list[tuple[bytes, bytes]]:

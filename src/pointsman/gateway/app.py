@@ -170,7 +170,7 @@ class Gateway:
             self.metrics.count("continued", "known" if link.earlier else "unknown")
         decision = await self.setup.runtime.decide(turn)
         self.metrics.seen(decision)
-        speaking = self._speakers.get((wire.format, decision.chain)) or self._speaking(wire.format, decision)
+        speaking = self._speaking(wire.format, decision)
         request = Request(wire, body, decision, scope["headers"], named, scope["query_string"], self)
         if wire.format is WireFormat.RESPONSES:
             request.on_answer = partial(self.chains.keep, turn, body)
@@ -219,6 +219,9 @@ class Gateway:
         Raises:
             MalformedRequest: none does.
         """
+        known = self._speakers.get((wire, decision.chain))
+        if known is not None:
+            return known
         chain = [self.targets[name] for name in decision.chain if name in self.targets]
         speaking = [target for target in chain if wire in target.model.formats]
         if not speaking:

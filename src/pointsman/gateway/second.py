@@ -31,7 +31,7 @@ from pointsman.gateway.wire.said import read_answer
 from pointsman.ledger.port import Said, ShadowAnswer
 from pointsman.ledger.redact import kept_text
 from pointsman.routing.chain import Requirements, lacks
-from pointsman.upstreams import Call, Exchange
+from pointsman.upstreams import Call, read_at_most
 
 __all__ = ["SecondModel"]
 
@@ -268,7 +268,7 @@ async def _ask(trial: _Trial, request: Request, target: Target, text: TextMode) 
         if not 200 <= exchange.status < 300:
             trial.error = "status"
             return
-        body = await _read(exchange)
+        body = await read_at_most(exchange, _LONGEST, "the answer is too long to look at")
         trial.total = time.monotonic() - trial.began
         # A long answer takes milliseconds to read, during which no caller should wait.
         await asyncio.to_thread(_look, trial, request.wire, body, text, stream=is_stream(exchange))
@@ -280,17 +280,6 @@ def _call(request: Request, target: Target) -> Call:
     """The request as the model that served got it, but for what would make a provider take them for one."""
     call = request.call(target)
     return call._replace(headers=[pair for pair in call.headers if pair[0] != b"idempotency-key"])
-
-
-async def _read(exchange: Exchange) -> bytes:
-    parts: list[bytes] = []
-    size = 0
-    while part := await exchange.next():
-        size += len(part)
-        if size > _LONGEST:
-            raise UpstreamError("the answer is too long to look at")
-        parts.append(part)
-    return b"".join(parts)
 
 
 def _look(trial: _Trial, wire: Wire, body: bytes, text: TextMode, *, stream: bool) -> None:

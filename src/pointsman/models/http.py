@@ -13,12 +13,13 @@ from pointsman.errors import ConfigError, UpstreamError, UpstreamTimeout, Upstre
 from pointsman.models.dialects import DIALECTS, Dialect
 from pointsman.models.port import ChatModel, Prompt
 from pointsman.types import ModelSpec, WireFormat
-from pointsman.upstreams import Call, Exchange, UpstreamClient, UpstreamSpec, credentials
+from pointsman.upstreams import Call, UpstreamClient, UpstreamSpec, credentials, read_at_most
 
 __all__ = ["HttpModel", "chat_models"]
 
 #: A reply to a question of ours is a few words; an upstream that sends more is not answering it.
 MAX_REPLY: Final = 1 << 20  # bytes
+_TOO_LONG: Final = "the upstream sent more than a reply"
 
 _REFUSED: Final = frozenset({401, 403})
 _BUSY: Final = frozenset({429, 503, 529})
@@ -66,7 +67,7 @@ class HttpModel:
         body = msgspec.json.encode(write(self._spec.id, prompt))
         exchange = await self._client.send(Call(self._dialect.path, self._headers, body))
         try:
-            return exchange.status, await _whole(exchange)
+            return exchange.status, await read_at_most(exchange, MAX_REPLY, _TOO_LONG)
         finally:
             exchange.close()
 
@@ -118,17 +119,6 @@ def _wire(spec: ModelSpec, upstream: UpstreamSpec) -> WireFormat:
         if wire in upstream.formats:
             return wire
     raise ConfigError(f'model "{spec.name}" cannot be asked: its upstream speaks neither chat nor messages')
-
-
-async def _whole(exchange: Exchange) -> bytes:
-    parts: list[bytes] = []
-    size = 0
-    while part := await exchange.next():
-        size += len(part)
-        if size > MAX_REPLY:
-            raise UpstreamError("the upstream sent more than a reply")
-        parts.append(part)
-    return b"".join(parts)
 
 
 def _constrained(prompt: Prompt) -> Prompt:
