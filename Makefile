@@ -2,12 +2,16 @@
 VENV := .venv
 PY := $(VENV)/bin/python
 
-.PHONY: run test check lock clean
+.PHONY: run test search check lock clean
 run: $(VENV)/.ready
 	$(VENV)/bin/pointsman serve --demo
 
 test: $(VENV)/.ready-dev
 	$(PY) -m pytest $(ARGS)
+
+# The property tests on new random examples, twenty times as many as usual.
+search: $(VENV)/.ready-dev
+	$(PY) -m pytest -m hypothesis --hypothesis-profile=search $(ARGS)
 
 check: $(VENV)/.ready-dev
 	$(VENV)/bin/ruff check .

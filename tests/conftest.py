@@ -1,10 +1,16 @@
-"""For every test: compiled patterns are kept with pytest's own cache, never in the user's."""
+"""For every test: where compiled patterns are kept, and how hypothesis chooses its examples."""
 
 import os
 
 import pytest
+from hypothesis import settings
+
+# A change is judged by the same examples every time; `make search` looks for new ones, and many more.
+settings.register_profile("steady", derandomize=True)
+settings.register_profile("search", max_examples=2_000, deadline=None)
+settings.load_profile("steady")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if config.cache is not None:
+    if config.cache is not None:  # with pytest's own, never in the user's
         os.environ["POINTSMAN_CACHE_DIR"] = str(config.cache.mkdir("patterns"))
