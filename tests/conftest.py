@@ -12,5 +12,5 @@ settings.load_profile("steady")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if config.cache is not None:  # with pytest's own, never in the user's
+    if hasattr(config, "cache"):  # with pytest's own, never in the user's
         os.environ["POINTSMAN_CACHE_DIR"] = str(config.cache.mkdir("patterns"))
