@@ -54,6 +54,25 @@ def test_entries_arrive_in_order_and_in_batches() -> None:
     queue.close()
 
 
+def test_what_comes_during_a_write_gathers_into_the_next_batch() -> None:
+    again = threading.Event()
+
+    def write(batch: Sequence[int]) -> int:
+        if list(batch) == [0]:
+            queue.put(1)  # as a busy gateway does
+        else:
+            again.set()
+        return 0
+
+    queue = BatchWriter(write, size=10, name="test", linger=60.0)
+    queue.put(0)
+    assert queue.flush()
+    assert not again.wait(0.05)
+    assert (queue.written, queue.waiting) == (1, 1)
+    queue.close()
+    assert queue.written == 2
+
+
 def test_beyond_its_size_entries_are_lost_and_counted() -> None:
     disk = Disk()
     queue = writer(disk, size=3)

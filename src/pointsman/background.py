@@ -102,8 +102,9 @@ class BatchWriter(Generic[T]):
 
     def _run(self) -> None:
         while self._await_work():
-            self._hurry.wait(self._linger)
-            self._hurry.clear()
+            if not self._closed:
+                self._hurry.wait(self._linger)
+                self._hurry.clear()
             self._drain()
 
     def _await_work(self) -> bool:
@@ -116,8 +117,11 @@ class BatchWriter(Generic[T]):
         return bool(self._queue)
 
     def _drain(self) -> None:
+        """Write what is queued now. What comes meanwhile gathers anew, or a busy store never ends writing."""
         reached: list[threading.Event] = []
-        while self._batch or self._queue:
+        due = len(self._queue)
+        while self._batch or due > 0:
+            due -= BATCH
             self._fill(reached)
             if self._write_batch() or self._give_up(reached):
                 for flushed in reached:
