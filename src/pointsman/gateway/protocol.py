@@ -14,8 +14,9 @@ __all__ = ["bounded_protocol", "close_slow"]
 
 #: Seconds between looks at all connections, so that no request pays for a timer.
 _SWEEP_EVERY: Final = 15.0
-#: Looks at which a connection may have no request under way: 90 s, more than an idle one is kept for.
-_WITHOUT_REQUEST: Final = 6
+#: Looks at which a connection may have no request under way: 75 s at least, longer than the 60 of common load
+#: balancers, which so are the first to close.
+_WITHOUT_REQUEST: Final = 5
 #: Looks at which the body of one request may be arriving: 5 minutes, the largest one at 1 Mbit/s.
 _WITHOUT_BODY: Final = 20
 #: What asks for another protocol on this connection (RFC 9110, section 7.8; RFC 7540, section 3.2.1).
@@ -74,6 +75,14 @@ class _Bounded(HttpToolsProtocol):
         self._unfinished += len(data)
         if self._unfinished > self.header_bytes:
             self.transport.close()
+
+    def on_response_complete(self) -> None:
+        """uvicorn sets a timer here for every answer, which ``look`` makes needless."""
+        if self.pipeline or self.transport.is_closing():
+            super().on_response_complete()
+            return
+        self.server_state.total_requests += 1
+        self.flow.resume_reading()
 
     def _should_upgrade(self) -> bool:
         """Asked when a request offers another protocol. True: only its head is read, then what is below."""

@@ -31,8 +31,6 @@ _BACKLOG: Final = 2048
 #: Objects made before the collector looks for cycles: about fifty requests' worth instead of three. A request
 #: leaves none behind, so looking is all it costs.
 _GC_ALLOCATIONS: Final = 20_000
-#: Seconds an idle connection is kept: longer than the 60 of common load balancers, which close first then.
-_KEEP_ALIVE: Final = 75
 
 
 class Server(uvicorn.Server):
@@ -69,7 +67,6 @@ class Server(uvicorn.Server):
                 date_header=False,
                 proxy_headers=False,
                 backlog=_BACKLOG,
-                timeout_keep_alive=_KEEP_ALIVE,
                 timeout_graceful_shutdown=max(round(server.drain), 1),
             )
         )
