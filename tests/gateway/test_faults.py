@@ -12,7 +12,7 @@ from .running import ScriptedUpstream, gateway, setup_for
 pytestmark = pytest.mark.integration
 
 
-@pytest.mark.parametrize(("retries", "requests"), [(0, 200), (1, 60)])
+@pytest.mark.parametrize(("retries", "requests"), [(0, 200), (1, 160)])
 def test_a_healthy_model_makes_good_what_another_breaks(retries: int, requests: int) -> None:
     result = run(requests, seed=20 + retries, retries=retries)
     assert result.bad == []

@@ -77,7 +77,7 @@ class _Bounded(HttpToolsProtocol):
             self.transport.close()
 
     def on_response_complete(self) -> None:
-        """uvicorn sets a timer here for every answer, which ``look`` makes needless."""
+        """Without the timer that uvicorn sets after every answer: ``look`` closes idle connections."""
         if self.pipeline or self.transport.is_closing():
             super().on_response_complete()
             return
