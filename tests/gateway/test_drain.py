@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
+from pointsman.ledger import SqliteLedger
 from pointsman.types import WireFormat
 from waiting import until
 
@@ -28,7 +29,7 @@ WIRES = tuple(WireFormat)
 
 CONFIG = """
 [upstreams.slow]
-base_url = "{url}/v1"
+base_url = "{url}"
 formats = ["chat", "responses", "messages"]
 [models]
 one = {{ upstream = "slow", id = "model-0" }}
@@ -101,9 +102,23 @@ def test_no_open_stream_is_lost(tmp_path: Path) -> None:
         return texts
 
     upstream = ScriptedUpstream(halfway)
-    with upstream.running() as url, serving(url, tmp_path) as (process, gateway_url):
+    with upstream.running() as url, serving(f"{url}/v1", tmp_path) as (process, gateway_url):
         until(lambda: listens(gateway_url))
         texts = asyncio.run(read_all(process, gateway_url))
         ended = process.wait(20)
     assert texts == [b"".join(events(WIRES[number % 3])) for number in range(STREAMS)]
-    assert ended in {0, -signal.SIGTERM}
+    assert ended == 0
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_what_was_decided_last_is_written_down(tmp_path: Path, number: signal.Signals, status: int) -> None:
+    with serving("demo:", tmp_path) as (process, url):
+        until(lambda: listens(url))
+        with httpx.Client(trust_env=False) as client:
+            answers = [client.post(url + PATHS[wire], json=request(wire)) for wire in WIRES for _ in range(5)]
+        process.send_signal(number)
+        assert process.wait(20) == status
+    with closing(SqliteLedger(tmp_path / "ledger.sqlite")) as ledger:
+        kept = {decision.id: ledger.attempts(decision.id) for decision in ledger.decisions(limit=None)}
+    assert set(kept) == {answer.headers["x-pointsman-decision-id"] for answer in answers}
+    assert {len(attempts) for attempts in kept.values()} == {1}

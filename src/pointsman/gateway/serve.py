@@ -7,6 +7,7 @@ import gc
 import logging
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -34,7 +35,7 @@ _GC_ALLOCATIONS: Final = 20_000
 
 
 class Server(uvicorn.Server):
-    """One gateway listening. ``run`` returns when it has drained."""
+    """One gateway listening."""
 
     def __init__(
         self, gateway: Gateway, load: Callable[[], Setup] | None = None, watch: Path | None = None
@@ -73,6 +74,18 @@ class Server(uvicorn.Server):
         self._gateway = gateway
         self._load = load
         self._watch = watch
+
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve until SIGTERM or SIGINT, and drain.
+
+        Raises:
+            SystemExit: SIGTERM has ended it. uvicorn raises the signal again when it has drained, and by
+                default that ends the process before its stores are closed.
+            KeyboardInterrupt: SIGINT has.
+        """
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+        super().run(sockets)
 
     async def main_loop(self) -> None:
         """Serve until told to stop, reading the configuration again when it changes."""
@@ -146,6 +159,7 @@ def serve(setup: Setup, load: Callable[[], Setup] | None = None, watch: Path | N
 
     Raises:
         ConfigError: the address is public and no key is configured.
-        SystemExit: the port is in use.
+        SystemExit: the port is in use, or SIGTERM came.
+        KeyboardInterrupt: SIGINT came.
     """
     Server(Gateway(setup), load, watch).run()
