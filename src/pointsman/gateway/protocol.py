@@ -16,7 +16,7 @@ __all__ = ["bounded_protocol", "close_slow"]
 _SWEEP_EVERY: Final = 15.0
 #: Looks at which a connection may have no request under way: 75 s at least, longer than the 60 of common load
 #: balancers, which so are the first to close.
-_WITHOUT_REQUEST: Final = 5
+_WITHOUT_REQUEST: Final = 6
 #: Looks at which the body of one request may be arriving: 5 minutes, the largest one at 1 Mbit/s.
 _WITHOUT_BODY: Final = 20
 #: What asks for another protocol on this connection (RFC 9110, section 7.8; RFC 7540, section 3.2.1).
