@@ -108,6 +108,10 @@ class HttpClient:
                 )
         except TimeoutError:
             raise UpstreamUnavailable("the upstream did not accept a connection in time") from None
+        except ssl.SSLCertVerificationError as error:
+            raise UpstreamUnavailable(
+                f"the upstream's certificate is refused: {error.verify_message}"
+            ) from None
         except OSError:  # its text names the address
             raise UpstreamUnavailable("the upstream cannot be reached") from None
         return connection
@@ -145,8 +149,7 @@ class HttpClient:
     def _sweep_now(self, loop: asyncio.AbstractEventLoop) -> None:
         """Fail what is overdue. One timer for all requests, because a timer for each costs each."""
         for answer in tuple(self._active):
-            answer.age += self._sweep_every
-            answer.silence += self._sweep_every
+            answer.grow_older(self._sweep_every)
             if answer.silence > self._times.first_byte or answer.age > self._times.total:
                 answer.fail(UpstreamTimeout("the upstream did not answer in time"))
         self._sweep = None
@@ -178,6 +181,12 @@ class _Answer:
         self.age = 0.0  # seconds, as the sweep counts them
         self.silence = 0.0  # seconds since something came
         self.done = False
+
+    def grow_older(self, seconds: float) -> None:
+        """Count time (from the sweep). An upstream that was told to wait is not silent."""
+        self.age += seconds
+        if not self._paused:
+            self.silence += seconds
 
     async def head(self) -> None:
         """Wait until status and headers are there."""
