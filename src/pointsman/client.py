@@ -11,7 +11,7 @@ from pointsman.assembly import build_engine, build_questions, default_policy
 from pointsman.decision import Decision
 from pointsman.ledger import Ledger, MemoryLedger
 from pointsman.policy import Policy
-from pointsman.runtime import Runtime, drive
+from pointsman.runtime import Runtime, drive, no_model
 from pointsman.sessions import MemorySessions, SessionStore
 from pointsman.text import turn_from_body, turn_from_text
 from pointsman.types import Answer, Need, Turn, WireFormat
@@ -52,7 +52,7 @@ class Pointsman:
             ask=ask_async,
             questions=build_questions(policy),
         )
-        self._ask = ask or _nobody
+        self._ask = ask or no_model
 
     def decide(
         self,
@@ -78,7 +78,7 @@ class Pointsman:
         self,
         request: str | Mapping[str, Any],
         *,
-        format: WireFormat | str = WireFormat.CHAT,  # noqa: A002
+        format: WireFormat | str = WireFormat.CHAT,  # noqa: A002 - as above
         session: str = "",
     ) -> Decision:
         """Decide one request without blocking the event loop. Arguments and errors as in ``decide``."""
@@ -89,7 +89,3 @@ def _turn(request: str | Mapping[str, Any], wire: WireFormat, session: str) -> T
     if isinstance(request, str):
         return turn_from_text(request, session=session, arrived_at=time.time())
     return turn_from_body(wire, request, session=session, arrived_at=time.time())
-
-
-def _nobody(need: Need) -> Answer:  # noqa: ARG001 - the shape of a driver's ask
-    return Answer(error="no-model")

@@ -19,7 +19,7 @@ from pointsman.ledger.port import Ledger, PromptText
 from pointsman.sessions.port import SessionStore
 from pointsman.types import Answer, Need, Turn
 
-__all__ = ["Runtime", "drive", "drive_async", "new_ids"]
+__all__ = ["Runtime", "drive", "drive_async", "new_ids", "no_model"]
 
 log = logging.getLogger(__name__)
 
@@ -28,14 +28,19 @@ _encode_memory: Final = msgspec.json.Encoder().encode
 _decode_memory: Final = msgspec.json.Decoder(Memory).decode
 
 
-def drive(steps: Generator[Need, Answer, Result], ask: Callable[[Need], Answer]) -> Result:
-    """Run a decision to its end in this thread."""
+def no_model(need: Need) -> Answer:  # noqa: ARG001 - the shape of an ask
+    """Answer for a program in which no model can be asked."""
+    return Answer(error="no-model")
+
+
+def drive(steps: Generator[Need, Answer, Result], ask: Callable[[Need], Answer] = no_model) -> Result:
+    """Run a decision to its end in this thread; by default nobody is asked."""
     try:
         need = next(steps)
         while True:
             need = steps.send(ask(need))
     except StopIteration as end:
-        return end.value  # type: ignore[no-any-return]
+        return end.value  # type: ignore[no-any-return]  # typeshed has no type for it
 
 
 async def drive_async(steps: Generator[Need, Answer, Result], ask: Ask) -> Result:
@@ -45,7 +50,7 @@ async def drive_async(steps: Generator[Need, Answer, Result], ask: Ask) -> Resul
         while True:
             need = steps.send(await ask(need))
     except StopIteration as end:
-        return end.value  # type: ignore[no-any-return]
+        return end.value  # type: ignore[no-any-return]  # typeshed has no type for it
 
 
 def new_ids() -> Callable[[], str]:

@@ -61,7 +61,7 @@ def test_without_a_file_the_way_out_is_init(file: Path) -> None:
     file.unlink()
     result = run("check")
     assert isinstance(result.exception, ConfigError)
-    assert result.exception.hint == "pointsman config init writes one"
+    assert result.exception.hint == "pointsman config init writes one; pointsman serve --demo needs none"
 
 
 def test_show_prints_what_takes_effect_and_no_key(file: Path) -> None:

@@ -1,5 +1,6 @@
 """Files that hold anything but what they should: one line and a way out, never a traceback."""
 
+import gzip
 import json
 from pathlib import Path
 
@@ -63,3 +64,12 @@ def test_a_run_without_steps(tmp_path: Path) -> None:
     file.write_text('{"id": 1, "steps": []}\n', encoding="utf-8")
     result = CliRunner().invoke(app, ["watch", str(file)])
     assert result.exit_code == 0, result.exception
+
+
+@pytest.mark.parametrize("command", ["classify", "watch"])
+def test_a_packed_file_that_was_cut_off(tmp_path: Path, command: str) -> None:
+    file = tmp_path / "cut.jsonl.gz"
+    file.write_bytes(gzip.compress(b'{"id": 1, "text": "hello"}\n' * 2)[:-9])
+    result = CliRunner().invoke(app, [*command.split(), str(file)])
+    assert isinstance(result.exception, PointsmanError), repr(result.exception)
+    assert "cut.jsonl.gz: Compressed file ended" in str(result.exception)

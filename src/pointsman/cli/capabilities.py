@@ -66,7 +66,7 @@ def check(file: CapabilitiesFile = None) -> None:
         typer.echo(finding)
     if findings:
         raise typer.Exit(FAILED)
-    typer.echo(f"{len(registry)} capabilities, nothing to say")
+    typer.echo(f"{len(registry)} capabilities, no findings")
 
 
 def _registry(file: Path | None) -> CapabilityRegistry:

@@ -13,6 +13,7 @@ import msgspec
 import typer
 
 from pointsman.assembly import build_engine, build_policy, read_profile
+from pointsman.cli.options import HeadOption, ProfileOption
 from pointsman.cli.output import FAILED, config_file, json_line, needs_extra, read_lines
 from pointsman.config import Config, load
 from pointsman.domains import default_domains
@@ -20,7 +21,7 @@ from pointsman.engine import Decided, Engine, Memory
 from pointsman.errors import CallerError, ConfigError, MalformedRequest
 from pointsman.models.heads import load_scorer
 from pointsman.policy import DomainPolicy, Policy
-from pointsman.runtime import drive
+from pointsman.runtime import drive, no_model
 from pointsman.text import turn_from_body, turn_from_text
 from pointsman.text.foreign import UNREADABLE, why_unreadable, without_halves
 from pointsman.tiers.head import HeadScorer
@@ -52,8 +53,8 @@ def register(app: typer.Typer) -> None:
 def classify(
     file: Annotated[Path | None, typer.Argument(help="JSON lines; default: standard input.")] = None,
     *,
-    profile: Annotated[str, typer.Option(help="seed, default, or a profile file.")] = "default",
-    head: Annotated[Path | None, typer.Option(help="A head made by pointsman fit tiers.")] = None,
+    profile: ProfileOption = "default",
+    head: HeadOption = None,
     verify: Annotated[
         bool, typer.Option("--verify", help="Ask the configured model where the rules are unsure.")
     ] = False,
@@ -78,7 +79,7 @@ def classify(
             asking = _Classifier(build_engine(policy), lambda need: loop.run(ask(need)), scorer)
             failed = _classify(file, asking)
     else:
-        failed = _classify(file, _Classifier(build_engine(policy), _nobody, scorer))
+        failed = _classify(file, _Classifier(build_engine(policy), no_model, scorer))
     if failed:
         raise typer.Exit(FAILED)
 
@@ -137,10 +138,6 @@ def _settings(named: Path | None) -> Config:
             "--verify needs a model to ask", hint='verify = { model = "…" } in [tiers] of pointsman.toml'
         )
     return settings
-
-
-def _nobody(need: Need) -> Answer:  # noqa: ARG001 - the shape of a driver's ask
-    return Answer(error="no-model")
 
 
 def _read(raw: bytes) -> Line:

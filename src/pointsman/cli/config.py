@@ -8,21 +8,16 @@ from typing import Annotated
 
 import typer
 
-from pointsman.cli.output import FAILED, print_json
-from pointsman.config import examine, find
+from pointsman.cli.options import ConfigOption, JsonOption
+from pointsman.cli.output import FAILED, config_file, print_json
+from pointsman.config import examine
 from pointsman.config.draft import draft, find_local, find_providers
 from pointsman.config.edit import write_file
 from pointsman.config.load import FILE_NAME
 from pointsman.config.show import as_toml, plain
 from pointsman.errors import ConfigError
 
-__all__ = ["ConfigOption", "JsonOption", "config_file", "register"]
-
-ConfigOption = Annotated[
-    Path | None,
-    typer.Option("--config", help="Configuration; default: pointsman.toml here, then the user's."),
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+__all__ = ["register"]
 
 
 def register(app: typer.Typer) -> None:
@@ -32,17 +27,6 @@ def register(app: typer.Typer) -> None:
     config.command()(show)
     config.command()(init)
     app.add_typer(config, name="config")
-
-
-def config_file(named: Path | None) -> Path:
-    """Return the configuration file to use.
-
-    Raises:
-        ConfigError: there is none.
-    """
-    if (file := named or find()) is None:
-        raise ConfigError(f"there is no {FILE_NAME}", hint="pointsman config init writes one")
-    return file
 
 
 def check(*, config: ConfigOption = None, as_json: JsonOption = False) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from pointsman.cli.config import ConfigOption, JsonOption
+from pointsman.cli.options import ConfigOption, JsonLinesOption, JsonOption, LedgerOption
 from pointsman.cli.output import json_line, print_json, printable
 from pointsman.comparison import verdict
 from pointsman.config import AnyKey, find, load
@@ -20,11 +20,7 @@ from pointsman.errors import PointsmanError, StoreUnavailable
 from pointsman.ledger import Attempt, Outcome, Record, Retention, Shadow, ShadowAnswer, SqliteLedger
 from pointsman.ledger.export import Format, export, record
 
-__all__ = ["LedgerOption", "opened", "register"]
-
-LedgerOption = Annotated[
-    Path | None, typer.Option("--ledger", help="Ledger file; default: the one the configuration names.")
-]
+__all__ = ["opened", "register"]
 
 
 def register(app: typer.Typer) -> None:
@@ -42,7 +38,7 @@ def list_decisions(
     session: Annotated[str, typer.Option(help="Only those of one session.")] = "",
     ledger: LedgerOption = None,
     config: ConfigOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines.")] = False,
+    as_json: JsonLinesOption = False,
 ) -> None:
     """List decisions, one a line, the newest first."""
     with opened(ledger, config) as store:
@@ -51,7 +47,10 @@ def list_decisions(
 
 
 def show(
-    decision_id: Annotated[str, typer.Argument(metavar="ID", help="Of the decision; the header has it.")],
+    decision_id: Annotated[
+        str,
+        typer.Argument(metavar="ID", help="Its id, from the header x-pointsman-decision-id."),
+    ],
     *,
     ledger: LedgerOption = None,
     config: ConfigOption = None,
@@ -72,9 +71,9 @@ def show(
 
 def export_decisions(
     *,
-    format: Annotated[Format, typer.Option(help="How to write it.")] = Format.JSONL,  # noqa: A002
+    format: Annotated[Format, typer.Option(help="How to write it.")] = Format.JSONL,  # noqa: A002 - the option's name
     session: Annotated[str, typer.Option(help="Only decisions of one session.")] = "",
-    limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="At most so many.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="At most this many.")] = None,
     ledger: LedgerOption = None,
     config: ConfigOption = None,
 ) -> None:

@@ -9,6 +9,7 @@ import typer
 
 from pointsman.cli.eval_parts import capabilities, domains, guidance
 from pointsman.cli.eval_sets import datasets, export
+from pointsman.cli.options import HeadOption, JsonOption, OutcomesOption, StrongOption, WeakOption
 from pointsman.cli.output import needs_extra, print_json
 from pointsman.errors import PointsmanError
 from pointsman.evaluation.datasets import read_outcomes, read_prompts
@@ -27,10 +28,10 @@ def register(app: typer.Typer) -> None:
 @evaluate.command()
 def tiers(
     *,
-    data: Annotated[Path, typer.Option(help="JSON lines: prompt, weak, strong; or prompt, scores.")],
-    head: Annotated[Path | None, typer.Option(help="A head made by pointsman fit tiers.")] = None,
-    weak: Annotated[str, typer.Option(help="The weak model, where lines hold scores by model.")] = "",
-    strong: Annotated[str, typer.Option(help="The strong model, where lines hold scores by model.")] = "",
+    data: OutcomesOption,
+    head: HeadOption = None,
+    weak: WeakOption = "",
+    strong: StrongOption = "",
     quality: Annotated[
         float,
         typer.Option(min=0, max=1, help="Share of the strong model's quality at which costs are compared."),
@@ -41,8 +42,8 @@ def tiers(
     price_strong: Annotated[
         float | None, typer.Option(min=0, help="Price of a call of the strong model, in the same money.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the resamples.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    seed: Annotated[int, typer.Option(help="Seed for resampling.")] = 0,
+    as_json: JsonOption = False,
 ) -> None:
     """Measure how well each ranking finds the prompts that need the strong model, and what it then costs.
 
@@ -78,14 +79,14 @@ def tiers(
 def robustness(
     *,
     data: Annotated[Path, typer.Option(help="JSON lines with prompt.")],
-    head: Annotated[Path | None, typer.Option(help="A head made by pointsman fit tiers.")] = None,
+    head: HeadOption = None,
     boundary: Annotated[
-        float | None, typer.Option(help="Of the head's score; default: its median over the prompts.")
+        float | None, typer.Option(help="Boundary on the head's score; default: its median over the prompts.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the changes and the resamples.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    seed: Annotated[int, typer.Option(help="Seed for the changes and for resampling.")] = 0,
+    as_json: JsonOption = False,
 ) -> None:
-    """Measure how many decisions stay when prompts are written a little differently.
+    """Measure how many decisions stay the same when prompts are written a little differently.
 
     Changed are letters (one word in twenty), case, politeness, and the language of an instruction around the
     prompt. A rule profile's decision is the tier; a head's is the side of a boundary.

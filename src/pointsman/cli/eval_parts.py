@@ -10,6 +10,7 @@ import msgspec
 import typer
 
 from pointsman.cli.domains import DomainsFile, load_domains, reports_on, table_lines
+from pointsman.cli.options import JsonOption
 from pointsman.cli.output import FAILED, needs_extra, print_json, read_lines, report_error
 from pointsman.cli.select import EncoderName
 from pointsman.cli.watch import read_run
@@ -27,8 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["capabilities", "domains", "guidance"]
 
 JsonLines = Annotated[Path, typer.Argument(help="JSON lines; may be gzipped.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Seed = Annotated[int, typer.Option(help="Of the resamples.")]
+Seed = Annotated[int, typer.Option(help="Seed for resampling.")]
 
 
 def domains(
@@ -36,7 +36,7 @@ def domains(
     domains: DomainsFile = None,
     encoder: EncoderName = "none",
     seed: Seed = 0,
-    as_json: Json = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Measure how memory keeps the domain of a conversation, with intervals over dialogues.
 
@@ -61,7 +61,7 @@ def capabilities(
     examples: Annotated[int, typer.Option(min=0, help="Examples for each, from tasks not judged.")] = 10,
     encoder: EncoderName = "none",
     seed: Seed = 0,
-    as_json: Json = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Measure the selection of capabilities beside TF-IDF, the nearest example, the commonest and chance.
 
@@ -84,7 +84,7 @@ def capabilities(
         typer.echo("\n".join(_selection_lines(found)))
 
 
-def guidance(file: JsonLines, as_json: Json = False) -> None:
+def guidance(file: JsonLines, as_json: JsonOption = False) -> None:
     """Measure guidance on recorded runs, by source and outcome, beside four simple rules.
 
     A line has "id" and either "messages" and "format" (chat, responses, messages) or "steps", and may have

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from pointsman.assembly import build_policy
-from pointsman.cli.config import ConfigOption, JsonOption
+from pointsman.cli.options import ConfigOption, JsonOption
 from pointsman.cli.output import config_file, json_line, print_json
 from pointsman.config import AnyKey, load
 from pointsman.config.edit import write_file

@@ -9,6 +9,7 @@ import msgspec
 import typer
 
 from pointsman.assembly import build_engine, read_profile
+from pointsman.cli.options import JsonOption, ProfileOption
 from pointsman.cli.output import print_json
 from pointsman.domains import default_domains
 from pointsman.engine import Memory
@@ -16,7 +17,7 @@ from pointsman.policy import DomainPolicy, Policy
 from pointsman.runtime import drive
 from pointsman.text import turn_from_text
 from pointsman.tiers import Explanation, explain
-from pointsman.types import Answer, Need, Stage
+from pointsman.types import Stage
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -45,24 +46,20 @@ def register(app: typer.Typer) -> None:
 def explain_text(
     text: Annotated[str, typer.Argument(help="The prompt; - reads standard input.")],
     *,
-    profile: Annotated[str, typer.Option(help="seed, default, or a profile file.")] = "default",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    profile: ProfileOption = "default",
+    as_json: JsonOption = False,
 ) -> None:
     """Explain the decision for a prompt: what fired and why, and what would have changed it."""
     prompt = sys.stdin.read() if text == "-" else text
     engine = build_engine(
         Policy(profile=read_profile(profile), domains=DomainPolicy(domains=default_domains()))
     )
-    decided = drive(engine.decide(turn_from_text(prompt), Memory(), ""), _nobody)
+    decided = drive(engine.decide(turn_from_text(prompt), Memory(), ""))
     explanation = explain(engine.judge, engine.scanner.scan(decided.words.text))
     if as_json:
         print_json(_plain(explanation, decided))
     else:
         _show(explanation, decided)
-
-
-def _nobody(need: Need) -> Answer:  # noqa: ARG001 - the shape of a driver's ask
-    return Answer(error="no-model")
 
 
 def _plain(explanation: Explanation, decided: Decided) -> dict[str, object]:

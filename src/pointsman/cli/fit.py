@@ -10,6 +10,7 @@ import typer
 
 from pointsman.cli.fit_capabilities import capabilities
 from pointsman.cli.fit_policy import policy
+from pointsman.cli.options import JsonOption, OutcomesOption, StrongOption, WeakOption
 from pointsman.cli.output import needs_extra, print_json
 from pointsman.evaluation.datasets import read_outcomes
 from pointsman.evaluation.features import Features
@@ -34,13 +35,13 @@ fit.command()(policy)
 @fit.command()
 def tiers(
     *,
-    data: Annotated[Path, typer.Option(help="JSON lines: prompt, weak, strong; or prompt, scores.")],
+    data: OutcomesOption,
     out: Annotated[Path, typer.Option(help="Where to write the head.")],
-    weak: Annotated[str, typer.Option(help="The weak model, where lines hold scores by model.")] = "",
-    strong: Annotated[str, typer.Option(help="The strong model, where lines hold scores by model.")] = "",
+    weak: WeakOption = "",
+    strong: StrongOption = "",
     features: Annotated[Features, typer.Option(help="What the head reads.")] = Features.AUTO,
-    seed: Annotated[int, typer.Option(help="Of the folds and resamples.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    seed: Annotated[int, typer.Option(help="Seed for folds and resampling.")] = 0,
+    as_json: JsonOption = False,
 ) -> None:
     """Fit a head that ranks prompts by what the strong model adds, and say whether it beats the rules.
 

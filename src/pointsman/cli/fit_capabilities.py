@@ -9,6 +9,7 @@ import msgspec
 import typer
 
 from pointsman.agent import load_capabilities
+from pointsman.cli.options import JsonOption
 from pointsman.cli.output import print_json, read_lines
 from pointsman.cli.select import CapabilitiesFile, EncoderName
 from pointsman.evaluation.capabilities import CalibrationReport, fit_capabilities, read_tasks
@@ -23,7 +24,7 @@ def capabilities(
     capabilities: CapabilitiesFile,
     out: Annotated[Path, typer.Option(help="Where to write the calibration.")],
     encoder: EncoderName = "none",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Calibrate the selection of capabilities, and report on tasks the fit has not seen.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -12,102 +10,75 @@ import msgspec
 import typer
 
 from pointsman.assembly import build_policy, read_profile
+from pointsman.cli.fit_policy_models import NamedModels, ServedModels, served_models
+from pointsman.cli.options import JsonOption, OutcomesOption, StrongOption, WeakOption
 from pointsman.cli.output import FAILED, needs_extra, print_json
 from pointsman.config import AnyKey, Config, load
 from pointsman.config.edit import write_file
 from pointsman.engine import ANSWER
 from pointsman.errors import ConfigError, PointsmanError
-from pointsman.evaluation.datasets import Graded, read_graded
+from pointsman.evaluation.datasets import read_graded
 from pointsman.models.heads import load_head
-from pointsman.text.tokens import estimate_tokens
 from pointsman.tiers import TierProfile
-from pointsman.types import ModelSpec, Tier
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from pointsman.evaluation.boundaries import Target
     from pointsman.evaluation.policy import Fitted
 
 __all__ = ["policy"]
 
-_TIERS: Final = tuple(Tier)
 _PROFILE: Final = "default"
 
 
-@dataclass(frozen=True)
-class _Served:
-    """The models of the tiers in use, cheapest first: name in the data, and what a call costs."""
-
-    names: tuple[str, ...]
-    calls: tuple[float, ...] = ()  # money for one call; empty: by the specs
-    specs: tuple[ModelSpec, ...] = ()
-
-    def costs(self, rows: Sequence[Graded], answer: int) -> NDArray[np.float64]:
-        """Money on 1,000 prompts like each. Shape ``(n, models)``."""
-        import numpy as np
-
-        if self.calls:
-            return np.tile(1000 * np.array(self.calls), (len(rows), 1))
-        tokens = np.array([estimate_tokens(row.prompt) for row in rows])
-        prices = [(spec.price_in, spec.price_out) for spec in self.specs]
-        return np.stack([1e-3 * (tokens * paid + answer * written) for paid, written in prices], axis=1)
-
-    def by_tier(self) -> dict[Tier, str]:
-        """Configured name per tier: of two models, each serves two tiers."""
-        return {tier: self.names[tier.rank * len(self.names) // len(_TIERS)] for tier in _TIERS}
-
-
-@dataclass(frozen=True)
-class _Named:
-    """Models and prices of a call as options name them."""
-
-    weak: str
-    strong: str
-    price_weak: float | None
-    price_strong: float | None
-    models: tuple[str, ...]  # NAME=PRICE
+_HeadCut = Annotated[
+    Path | None, typer.Option("--head", help="Cut the score of this head; default: that of the profile.")
+]
+_Base = Annotated[
+    Path | None,
+    typer.Option("--config", help="Configuration to change; its [tiers] names models, their prices count."),
+]
+_Profile = Annotated[str, typer.Option("--profile", help="Without --config: seed, default, or a file.")]
+_Quality = Annotated[
+    float | None, typer.Option("--quality", min=0, max=1, help="Keep this share of the best tier's quality.")
+]
+_Budget = Annotated[
+    float | None, typer.Option("--budget", min=0, help="Or spend at most this on 1,000 prompts.")
+]
+_WeakPrice = Annotated[
+    float | None, typer.Option("--price-weak", min=0, help="Price of a call of the weak model.")
+]
+_StrongPrice = Annotated[
+    float | None, typer.Option("--price-strong", min=0, help="Price of a call of the strong model.")
+]
+_Models = Annotated[
+    list[str] | None,
+    typer.Option("--model", help="NAME=PRICE of a call, once for each of four tiers, SIMPLE first."),
+]
+_AnswerTokens = Annotated[
+    int, typer.Option("--answer-tokens", min=0, help="With --config: tokens of an answer, for its price.")
+]
 
 
 def policy(
     *,
-    data: Annotated[Path, typer.Option(help="JSON lines: prompt, weak, strong; or prompt, scores.")],
+    data: OutcomesOption,
     out: Annotated[Path, typer.Option(help="Where to write the policy (TOML).")],
-    head: Annotated[
-        Path | None, typer.Option(help="Cut the score of this head; default: that of the profile.")
-    ] = None,
-    config: Annotated[
-        Path | None,
-        typer.Option(help="Configuration to change; its [tiers] names models, their prices count."),
-    ] = None,
-    profile: Annotated[str, typer.Option(help="Without --config: seed, default, or a file.")] = _PROFILE,
+    head: _HeadCut = None,
+    config: _Base = None,
+    profile: _Profile = _PROFILE,
     tiers: Annotated[int, typer.Option(help="Tiers in use: 2 or 4.")] = 2,
-    quality: Annotated[
-        float | None, typer.Option(min=0, max=1, help="Keep this share of the best tier's quality.")
-    ] = None,
-    budget: Annotated[
-        float | None, typer.Option(min=0, help="Or spend at most this on 1,000 prompts.")
-    ] = None,
-    weak: Annotated[str, typer.Option(help="The weak model, where lines hold scores by model.")] = "",
-    strong: Annotated[str, typer.Option(help="The strong model, where lines hold scores by model.")] = "",
-    price_weak: Annotated[
-        float | None, typer.Option(min=0, help="Price of a call of the weak model.")
-    ] = None,
-    price_strong: Annotated[
-        float | None, typer.Option(min=0, help="Price of a call of the strong model.")
-    ] = None,
-    model: Annotated[
-        list[str] | None,
-        typer.Option(help="NAME=PRICE of a call, once for each of four tiers, SIMPLE first."),
-    ] = None,
-    answer_tokens: Annotated[
-        int, typer.Option(min=0, help="With --config: tokens of an answer, for its price.")
-    ] = ANSWER,
+    quality: _Quality = None,
+    budget: _Budget = None,
+    weak: WeakOption = "",
+    strong: StrongOption = "",
+    price_weak: _WeakPrice = None,
+    price_strong: _StrongPrice = None,
+    model: _Models = None,
+    answer_tokens: _AnswerTokens = ANSWER,
     curve: Annotated[Path | None, typer.Option(help="Write the cost-quality curve as JSON.")] = None,
     picture: Annotated[Path | None, typer.Option(help="Draw the curve: .svg, or .png (extra plot).")] = None,
-    seed: Annotated[int, typer.Option(help="Of folds and resamples.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    seed: Annotated[int, typer.Option(help="Seed for folds and resampling.")] = 0,
+    as_json: JsonOption = False,
 ) -> None:
     """Choose where a score is cut into tiers, on outcomes, for a quality to keep or for money to spend.
 
@@ -120,10 +91,9 @@ def policy(
 
     target = _target(quality, budget)
     settings = load(config, AnyKey()) if config else None
-    if settings and settings.tiers.head and head is None:
-        head = settings.tiers.head.file
-    named = _Named(weak, strong, price_weak, price_strong, tuple(model or ()))
-    served = _served(settings, tiers, named)
+    head = head or _configured_head(settings)
+    named = NamedModels(weak, strong, price_weak, price_strong, tuple(model or ()))
+    served = served_models(settings, tiers, named)
     rows = read_graded(data, served.names)
     fitted = fit_policy(
         rows,
@@ -152,6 +122,10 @@ def _target(quality: float | None, budget: float | None) -> Target:
     raise PointsmanError("name one target", hint="--quality 0.95, or --budget MONEY on 1,000 prompts")
 
 
+def _configured_head(settings: Config | None) -> Path | None:
+    return settings.tiers.head.file if settings and settings.tiers.head else None
+
+
 def _profile(settings: Config | None, named: str) -> TierProfile:
     if settings is None:
         return read_profile(named)
@@ -160,7 +134,7 @@ def _profile(settings: Config | None, named: str) -> TierProfile:
     return build_policy(settings).profile
 
 
-def _text(fitted: Fitted, config: Path | None, served: _Served, profile: str, head: Path | None) -> str:
+def _text(fitted: Fitted, config: Path | None, served: ServedModels, profile: str, head: Path | None) -> str:
     from pointsman.evaluation.policy_file import policy_text
 
     return policy_text(
@@ -171,77 +145,6 @@ def _text(fitted: Fitted, config: Path | None, served: _Served, profile: str, he
         head=head.resolve() if head else None,
         models=served.by_tier() if config else None,
     )
-
-
-def _served(settings: Config | None, tiers: int, named: _Named) -> _Served:
-    """The models in use, from the configuration or from the options.
-
-    Raises:
-        PointsmanError: they do not name as many as there are tiers, or lack prices.
-    """
-    pair = (named.weak, named.strong, named.price_weak, named.price_strong)
-    if tiers == 2:
-        if named.models:
-            raise PointsmanError("two tiers are named by --weak and --strong", hint="--model is for four")
-        return _two(settings, *pair)
-    if tiers != 4:
-        raise PointsmanError(f"{tiers} tiers cannot be fitted", hint="--tiers 2 or --tiers 4")
-    if any(each not in {"", None} for each in pair):
-        raise PointsmanError("four tiers are named by --model", hint="--weak and --strong are for two")
-    return _four(settings, named.models)
-
-
-def _two(
-    settings: Config | None, weak: str, strong: str, price_weak: float | None, price_strong: float | None
-) -> _Served:
-    if settings:
-        models = settings.tiers.models
-        return _configured(
-            settings, (weak or models.get(Tier.SIMPLE, ""), strong or models.get(Tier.COMPLEX, ""))
-        )
-    if price_weak is None or price_strong is None:
-        raise PointsmanError(
-            "a policy needs prices", hint="--price-weak and --price-strong, or --config pointsman.toml"
-        )
-    if price_strong <= price_weak:
-        raise PointsmanError("the strong model is not dearer than the weak one: nothing to choose")
-    return _Served((weak, strong), (price_weak, price_strong))
-
-
-def _four(settings: Config | None, models: Sequence[str]) -> _Served:
-    if settings:
-        named = settings.tiers.models
-        return _configured(settings, tuple(named.get(tier, "") for tier in _TIERS))
-    if len(models) != len(_TIERS):
-        raise PointsmanError(
-            "four tiers need four models",
-            hint="--model NAME=PRICE four times, or --config pointsman.toml",
-        )
-    names, prices = zip(*(_priced(each) for each in models), strict=True)
-    return _Served(names, prices)
-
-
-def _priced(text: str) -> tuple[str, float]:
-    name, _, price = text.rpartition("=")
-    try:
-        return name, float(price)
-    except ValueError:
-        raise PointsmanError(f'"{text}" is not a model and a price', hint="--model NAME=0.002") from None
-
-
-def _configured(settings: Config, names: tuple[str, ...]) -> _Served:
-    for name in names:
-        if name not in settings.models:
-            known = ", ".join(settings.models) or "none"
-            raise ConfigError(
-                f'no model "{name}" for a tier' if name else "a tier in use has no model",
-                place=settings.source,
-                hint=f"models here: {known}; [tiers] names one for each tier, --weak and --strong two others",
-            )
-    specs = tuple(settings.models[name] for name in names)
-    if not any(spec.price_in or spec.price_out for spec in specs):
-        raise ConfigError("the models have no prices", place=settings.source, hint="in = …, out = …")
-    return _Served(names, specs=specs)
 
 
 def _write(out: Path, text: str) -> None:

@@ -35,7 +35,7 @@ def check_files(
     ] = None,
     *,
     sample: Annotated[Path | None, typer.Option(help="Text to measure costs on; default: the terms.")] = None,
-    notes: Annotated[bool, typer.Option("--notes", help="Print what is only worth knowing, too.")] = False,
+    notes: Annotated[bool, typer.Option("--notes", help="Print notes, too.")] = False,
     top: Annotated[int, typer.Option(min=0, help="Dearest patterns to print.")] = 10,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:

@@ -9,8 +9,8 @@ from typing import Annotated, Final
 
 import typer
 
-from pointsman.cli.config import ConfigOption
-from pointsman.cli.decisions import LedgerOption, opened
+from pointsman.cli.decisions import opened
+from pointsman.cli.options import ConfigOption, LedgerOption
 from pointsman.cli.output import FAILED, json_line, read_lines
 from pointsman.errors import StoreUnavailable
 from pointsman.evaluation.outcomes import derive, fittable, new_outcomes, read_outcome

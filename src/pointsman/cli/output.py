@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -13,6 +12,7 @@ import msgspec
 import typer
 
 from pointsman.errors import ConfigError, MissingExtra, PointsmanError
+from pointsman.lines import numbered, numbered_lines
 
 __all__ = [
     "FAILED",
@@ -21,6 +21,7 @@ __all__ = [
     "json_line",
     "needs_extra",
     "print_json",
+    "printable",
     "read_lines",
     "report_error",
 ]
@@ -86,18 +87,11 @@ def read_lines(file: Path | None) -> Iterator[tuple[int, bytes]]:
     """Yield the numbered, non-blank lines of a file, or of standard input when ``file`` is None or ``-``.
 
     A file whose name ends in ``.gz`` is unpacked on the way.
+
+    Raises:
+        PointsmanError: the file cannot be read.
     """
     if file is None or str(file) == "-":
-        yield from _numbered(sys.stdin.buffer)
-        return
-    try:
-        with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as lines:
-            yield from _numbered(lines)
-    except OSError as error:
-        raise PointsmanError(f"cannot read {file}: {error.strerror or error}") from error
-
-
-def _numbered(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-    for number, line in enumerate(lines, start=1):
-        if line.strip():
-            yield number, line
+        yield from numbered(sys.stdin.buffer)
+    else:
+        yield from numbered_lines(file)

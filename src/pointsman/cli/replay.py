@@ -10,8 +10,8 @@ from typing import Annotated, Final
 import typer
 
 from pointsman.assembly import build_engine, default_policy, read_policy
-from pointsman.cli.config import JsonOption
 from pointsman.cli.decisions import opened
+from pointsman.cli.options import JsonOption
 from pointsman.cli.output import json_line
 from pointsman.engine import Engine
 from pointsman.errors import PointsmanError
@@ -36,7 +36,7 @@ def replay(
     *,
     policy: Annotated[Path, typer.Option(help="The other policy: a pointsman.toml, or a tier profile.")],
     out: Annotated[Path | None, typer.Option(help="Write one JSON line per decision to this file.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted --out file.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted --out file.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Decide recorded turns again under another policy, the oldest first, and say what changes.

@@ -10,8 +10,8 @@ from typing import Annotated, Final
 import typer
 
 from pointsman.assembly import build_policy, question_price
-from pointsman.cli.config import ConfigOption, JsonOption
-from pointsman.cli.decisions import LedgerOption, opened
+from pointsman.cli.decisions import opened
+from pointsman.cli.options import ConfigOption, JsonOption, LedgerOption
 from pointsman.cli.output import config_file, print_json
 from pointsman.cli.report_drift import report_drift
 from pointsman.cli.report_shadow import shadow

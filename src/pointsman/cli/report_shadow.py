@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from pointsman.cli.config import ConfigOption, JsonOption
-from pointsman.cli.decisions import LedgerOption, opened
+from pointsman.cli.decisions import opened
+from pointsman.cli.options import ConfigOption, JsonOption, LedgerOption
 from pointsman.cli.output import config_file, print_json
 from pointsman.config import AnyKey, load
 from pointsman.evaluation.shadow import shadow_report

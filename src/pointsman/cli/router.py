@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from pointsman.cli.config import ConfigOption, JsonOption, config_file
-from pointsman.cli.output import FAILED, print_json
+from pointsman.cli.options import ConfigOption, JsonOption
+from pointsman.cli.output import FAILED, config_file, print_json
 from pointsman.config import load
 from pointsman.operating import choose_classifier, describe_check, describe_routing, diagnose
 from pointsman.types import Tier
@@ -48,7 +48,7 @@ def classifier(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Choose the model that is asked when the rules are unsure. A gateway that runs takes it up by itself."""
+    """Choose the model that is asked when the rules are unsure. A running gateway picks it up by itself."""
     file = config_file(config)
     name = choose_classifier(file, model)
     if as_json:

@@ -20,8 +20,8 @@ from pointsman.capabilities import (
     Selector,
     Strategy,
 )
-from pointsman.cli.config import ConfigOption, config_file
-from pointsman.cli.output import FAILED, json_line, needs_extra, read_lines
+from pointsman.cli.options import ConfigOption
+from pointsman.cli.output import FAILED, config_file, json_line, needs_extra, read_lines
 from pointsman.config.load import load
 from pointsman.errors import ConfigError
 from pointsman.models.encoders import load_encoder

@@ -32,10 +32,11 @@ def serve(
         Path | None, typer.Option(help="Configuration; default: pointsman.toml here, then the user's.")
     ] = None,
     port: Annotated[
-        int | None, typer.Option(min=0, max=65_535, help="Another port; 0 takes a free one.")
+        int | None,
+        typer.Option(min=0, max=65_535, help="Use this port, not the configured one; 0 takes a free one."),
     ] = None,
     log_level: Annotated[
-        str, typer.Option(help="Of what decides: info logs a line for every decision.")
+        str, typer.Option(help="Log level of the deciding code; info logs a line for every decision.")
     ] = "warning",
 ) -> None:
     """Start the gateway. Point an agent's base URL at it; nothing else in the agent changes."""

@@ -12,15 +12,15 @@ import msgspec
 import typer
 
 from pointsman.assembly import open_sessions
-from pointsman.cli.config import ConfigOption, JsonOption, config_file
-from pointsman.cli.output import json_line, print_json, printable
+from pointsman.cli.options import ConfigOption, JsonLinesOption, JsonOption
+from pointsman.cli.output import config_file, json_line, print_json, printable
 from pointsman.config import load
 from pointsman.errors import PointsmanError, StoreUnavailable
 from pointsman.sessions import SessionStore, SqliteSessions
 
 __all__ = ["register"]
 
-SessionArgument = Annotated[str, typer.Argument(metavar="SESSION", help="Its id.")]
+SessionArgument = Annotated[str, typer.Argument(metavar="SESSION", help="Id of the session.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -35,7 +35,7 @@ def register(app: typer.Typer) -> None:
 def list_sessions(
     *,
     config: ConfigOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines.")] = False,
+    as_json: JsonLinesOption = False,
 ) -> None:
     """List sessions, one a line, the one used last first."""
     with _opened(config) as store:
@@ -56,7 +56,7 @@ def show(session: SessionArgument, *, config: ConfigOption = None) -> None:
 
 
 def forget(session: SessionArgument, *, config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """Forget a session. A gateway that runs on a file of sessions keeps its own copy until it restarts."""
+    """Forget a session. A running gateway keeps its own copy of a session file until it restarts."""
     with _opened(config) as store:
         if not store.forget(session):
             raise _unknown(session)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Final
 import msgspec
 
 from pointsman.errors import ConfigError, PointsmanError
+from pointsman.lines import numbered_lines
 from pointsman.text.foreign import UNREADABLE, why_unreadable
 
 __all__ = ["Graded", "Outcome", "json_lines", "read_graded", "read_outcomes", "read_prompts"]
@@ -51,13 +51,7 @@ def json_lines(path: Path) -> Iterator[tuple[str, bytes]]:
     Raises:
         PointsmanError: the file cannot be read.
     """
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as lines:
-            for number, line in enumerate(lines, start=1):
-                if line.strip():
-                    yield f"{path.name}:{number}", line
-    except (OSError, EOFError) as error:
-        raise PointsmanError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
+    return ((f"{path.name}:{number}", line) for number, line in numbered_lines(path))
 
 
 @dataclass(frozen=True, slots=True)

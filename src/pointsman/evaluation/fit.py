@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,6 +18,7 @@ from pointsman.evaluation.learning import (
     RULES,
     RULES_SLOPE,
     Corpus,
+    HeldOut,
     Weights,
     calibrate,
     fit_weights,
@@ -82,13 +84,22 @@ def fit_tiers(
             hint="name them the other way round with --weak and --strong, or serve everything with one",
         )
     unseen = held_out(corpus, seed=seed)
-    score = unseen.raw[1] - unseen.raw[0]
-    rankings = {**baselines(outcomes), "head": score}
+    rankings = {**baselines(outcomes), "head": unseen.raw[1] - unseen.raw[0]}
     weights = fit_weights(corpus, np.arange(len(corpus)))
-    head = Head(
-        rows=len(corpus),
+    head = msgspec.structs.replace(
+        _head(corpus, weights, unseen, _claim(corpus, rankings, seed), seed=seed),
         weak_model=weak_model,
         strong_model=strong_model,
+        offsets=group_offsets(corpus, unseen, [row.group for row in outcomes]),
+        dense=_dense(weights, encoder, features),
+    )
+    return Fit(head, tuple(measure(outcomes, rankings, seed=seed)))
+
+
+def _head(corpus: Corpus, weights: Weights, unseen: HeldOut, claim: Claim, *, seed: int) -> Head:
+    """The head of one set of weights, calibrated on predictions of heads that had not seen the prompt."""
+    return Head(
+        rows=len(corpus),
         rarity=_halves(weights.rarity),
         centres=tuple(_centre(row) for row in weights.centres),
         weak=_halves(weights.ngrams[0]),
@@ -103,13 +114,10 @@ def fit_tiers(
         familiarity=unseen.bounds,
         weak_calibration=calibrate(unseen.raw[0], corpus.weak, seed=seed),
         strong_calibration=calibrate(unseen.raw[1], corpus.strong, seed=seed),
-        offsets=group_offsets(corpus, unseen, [row.group for row in outcomes]),
-        dense=_dense(weights, encoder, features),
-        claim=_claim(corpus, rankings, seed),
+        claim=claim,
         lengths=_deciles(corpus.log_length),
         familiarities=_deciles(unseen.familiarity),
     )
-    return Fit(head, tuple(measure(outcomes, rankings, seed=seed)))
 
 
 def _claim(corpus: Corpus, rankings: dict[str, NDArray[np.float64]], seed: int) -> Claim:

@@ -18,7 +18,6 @@ from pointsman.text import turn_from_text
 from pointsman.text.extract import persons_words
 from pointsman.tiers import TierDecision
 from pointsman.tiers.head import Head, HeadScore, HeadScorer
-from pointsman.types import Answer, Need
 
 __all__ = [
     "RULES",
@@ -58,7 +57,7 @@ def decided(prompts: Sequence[str], policy: Policy) -> list[TierDecision]:
     engine = build_engine(policy)
     found = []
     for prompt in prompts:
-        tier = drive(engine.decide(turn_from_text(prompt), Memory(), ""), _nobody).decision.tier
+        tier = drive(engine.decide(turn_from_text(prompt), Memory(), "")).decision.tier
         assert tier is not None  # noqa: S101 - no prompt here names a model
         found.append(tier)
     return found
@@ -91,7 +90,3 @@ def was_fitted_on(head: Head, rows: Sequence[Outcome]) -> bool:
     """
     lengths = np.log([max(len(persons_text(row.prompt)), 1) for row in rows])
     return head.rows == len(rows) and math.isclose(head.log_length, float(lengths.mean()), rel_tol=1e-12)
-
-
-def _nobody(need: Need) -> Answer:  # noqa: ARG001 - the shape of a driver's ask
-    return Answer(error="no-model")

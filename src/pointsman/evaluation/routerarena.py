@@ -22,7 +22,6 @@ from pointsman.policy import Policy
 from pointsman.runtime import drive
 from pointsman.text import turn_from_text
 from pointsman.text.foreign import UNREADABLE, why_unreadable
-from pointsman.types import Answer, Need
 
 __all__ = ["export", "read_prompts"]
 
@@ -95,9 +94,5 @@ def export(
 
 def _chosen(engine: Engine, prompt: str) -> str:
     """Id of the first model of the chain for a prompt that stands alone."""
-    decision = drive(engine.decide(turn_from_text(prompt), Memory(), ""), _nobody).decision
+    decision = drive(engine.decide(turn_from_text(prompt), Memory(), "")).decision
     return engine.policy.models[decision.chain[0]].id
-
-
-def _nobody(need: Need) -> Answer:  # noqa: ARG001 - the shape of a driver's ask
-    return Answer(error="no-model")

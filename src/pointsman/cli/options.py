@@ -1,0 +1,41 @@
+"""Options that several commands have, so that each reads the same everywhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = [
+    "ConfigOption",
+    "HeadOption",
+    "JsonLinesOption",
+    "JsonOption",
+    "LedgerOption",
+    "OutcomesOption",
+    "ProfileOption",
+    "StrongOption",
+    "WeakOption",
+]
+
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option("--config", help="Configuration; default: pointsman.toml here, then the user's."),
+]
+HeadOption = Annotated[Path | None, typer.Option("--head", help="A head made by pointsman fit tiers.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+JsonLinesOption = Annotated[bool, typer.Option("--json", help="Print JSON lines.")]
+LedgerOption = Annotated[
+    Path | None, typer.Option("--ledger", help="Ledger file; default: the one the configuration names.")
+]
+ProfileOption = Annotated[str, typer.Option("--profile", help="seed, default, or a profile file.")]
+
+#: What learning and measuring read, and which two of its models are meant.
+OutcomesOption = Annotated[
+    Path, typer.Option("--data", help="JSON lines: prompt, weak, strong; or prompt, scores.")
+]
+WeakOption = Annotated[str, typer.Option("--weak", help="The weak model, where lines hold scores by model.")]
+StrongOption = Annotated[
+    str, typer.Option("--strong", help="The strong model, where lines hold scores by model.")
+]
