@@ -250,9 +250,8 @@ class ModelSpec(msgspec.Struct, frozen=True):
     price_out: float = 0.0
     price_cached_in: float | None = None  # None: cached input costs what input costs
     window: int | None = None  # context window in tokens; None: unknown, never filtered on
-    abilities: frozenset[str] | None = (
-        None  # "tools", "vision", "structured"; None: unknown, never filtered on
-    )
+    #: "tools", "vision", "structured"; None: unknown, never filtered on
+    abilities: frozenset[str] | None = None
     formats: frozenset[WireFormat] = frozenset(WireFormat)  # what its upstream speaks natively
 
     def cost(self, tokens_in: int, cached: int, tokens_out: int) -> float:

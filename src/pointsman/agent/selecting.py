@@ -34,7 +34,7 @@ async def answer_batches(
         while True:
             needs = steps.send(await asyncio.gather(*(one(need) for need in needs)))
     except StopIteration as end:
-        return end.value  # type: ignore[no-any-return]
+        return end.value  # type: ignore[no-any-return]  # typeshed has no type for it
 
 
 async def select_capabilities(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 import tomllib
 from pathlib import Path
@@ -43,7 +42,7 @@ def write_file(file: Path, text: str) -> None:
         temporary.write(text)
     if target.exists():
         Path(name).chmod(target.stat().st_mode & 0o777)
-    os.replace(name, target)  # noqa: PTH105
+    Path(name).replace(target)
 
 
 def _with_value(text: str, path: KeyPath, literal: str) -> str:

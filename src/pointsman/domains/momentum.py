@@ -27,7 +27,7 @@ MOMENTUM_THRESHOLD: Final = 3
 #: still carried, but no longer held against anything.
 QUIET_LIMIT: Final = 6
 
-#: The how-manieth chore in a row is the task itself, against a weak and against a strong pair.
+#: Chores in a row from which the chore is the task itself, against a weak and against a strong pair.
 OPERATIONAL_LIMIT_WEAK: Final = 3
 OPERATIONAL_LIMIT_STRONG: Final = 6
 

@@ -64,10 +64,10 @@ def build_matcher(patterns: PatternSet, *, engine: str = "", keep: Keep | None =
 class _Nothing:
     """Looks for nothing, which the libraries refuse to do."""
 
-    def match(self, lowered: str) -> int:  # noqa: ARG002
+    def match(self, lowered: str) -> int:  # noqa: ARG002 - the protocol's shape
         return 0
 
-    def find(self, data: bytes) -> tuple[int, ...]:  # noqa: ARG002
+    def find(self, data: bytes) -> tuple[int, ...]:  # noqa: ARG002 - as above
         return ()
 
 

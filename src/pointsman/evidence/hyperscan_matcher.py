@@ -79,7 +79,7 @@ class HyperscanMatcher:
         return found
 
 
-def _note(index: int, start: int, end: int, flags: int, found: Any) -> None:  # noqa: ARG001
+def _note(index: int, start: int, end: int, flags: int, found: Any) -> None:  # noqa: ARG001 - the library's shape
     found.append(index)
 
 

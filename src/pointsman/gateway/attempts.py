@@ -106,7 +106,7 @@ async def first_answer(request: Request, targets: Sequence[Target]) -> Answer | 
         failure = result if failure is None or result.kind != "breaker" else failure
         if not result.fall_back or request.attempts >= _MOST_TRIES:
             break
-    assert failure is not None, "a request has at least one target"  # noqa: S101
+    assert failure is not None, "a request has at least one target"  # noqa: S101 - ``Gateway._speaking`` refuses
     return failure
 
 

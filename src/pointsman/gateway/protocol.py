@@ -61,7 +61,7 @@ class _Bounded(HttpToolsProtocol):
     _seen: Any = None  # the request at the last look
     _looks = 0  # since it was another
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn's own
         super().connection_made(cast("asyncio.Transport", _Joining(transport, self)))
 
     def data_received(self, data: bytes) -> None:

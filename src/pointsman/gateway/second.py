@@ -31,6 +31,7 @@ from pointsman.gateway.wire.said import read_answer
 from pointsman.ledger.port import Said, ShadowAnswer
 from pointsman.ledger.redact import kept_text
 from pointsman.routing.chain import Requirements, lacks
+from pointsman.text.foreign import UNREADABLE
 from pointsman.upstreams import Call, read_at_most
 
 __all__ = ["SecondModel"]
@@ -255,7 +256,7 @@ def _has_effects(body: Body) -> bool:
         return True
     try:
         tools = _decode_tools(body.members.get("tools", b"null"))
-    except (msgspec.DecodeError, UnicodeError):
+    except UNREADABLE:
         return True  # of an unknown kind: better not
     return any(tool.type == "mcp" for tool in tools or ())
 
@@ -292,7 +293,7 @@ def _look(trial: _Trial, wire: Wire, body: bytes, text: TextMode, *, stream: boo
         return
     try:
         trial.usage = wire.usage(body)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    except UNREADABLE:
         trial.error = "malformed"
 
 

@@ -128,12 +128,12 @@ class Server(uvicorn.Server):
 
     def reload(self) -> bool:
         """Read the configuration again; a bad one is reported and the old one stays."""
-        assert self._load is not None  # noqa: S101
+        assert self._load is not None  # noqa: S101 - nothing reloads a server without a way to
         try:
             setup = self._load()
             check_bind(setup.server)
         except PointsmanError as error:
-            log.error("the configuration is wrong, the old one stays: %s", error.message)  # noqa: TRY400
+            log.error("the configuration is wrong, the old one stays: %s", error.message)  # noqa: TRY400 - no traceback
             self._gateway.metrics.count("reloads", "failed")
             return False
         except Exception:

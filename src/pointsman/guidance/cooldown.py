@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pointsman.errors import ConfigError
 from pointsman.guidance.context import GuidanceClassifier
 
-__all__ = ["ClassifierConfig", "ClassifierCooldownTracker", "may_fire"]
+__all__ = ["ClassifierConfig", "ClassifierCooldownTracker", "check_limits", "may_fire"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,9 +52,8 @@ class GuidancePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     errors_in_window: int = 5  # failed calls …
     error_window: int = 10  # … among as many calls
     loop_repetitions: int = 3  # rounds of a cycle of calls with equal results
-    repeated_error: int = (
-        4  # times different calls meet one error: above ``error_streak``, for calls in between
-    )
+    #: Times different calls meet one error: above ``error_streak``, for there are calls in between.
+    repeated_error: int = 4
     stall: int = 5  # calls without anything new
     escalate_after: int = 3  # further calls before the next rung: as many as made the first one speak
     escalate: tuple[Rung, ...] = (Rung.CONSULT,)  # what follows, in order, when a hint did not help

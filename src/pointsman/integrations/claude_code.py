@@ -26,6 +26,7 @@ from pointsman.guidance import (
     without_models,
 )
 from pointsman.text.append import mark
+from pointsman.text.foreign import UNREADABLE
 from pointsman.trajectory import (
     Event,
     ToolInvoked,
@@ -77,7 +78,7 @@ def read_event(data: bytes) -> HookEvent:
     """
     try:
         return _decode(data)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise MalformedRequest(f"this is not a hook event of Claude Code: {error}") from None
 
 

@@ -180,7 +180,7 @@ def _resume(
     try:
         steps.send(answers)
     except StopIteration as end:
-        return end.value  # type: ignore[no-any-return]
+        return end.value  # type: ignore[no-any-return]  # typeshed has no type for it
     raise AssertionError("a selection asks at most once")
 
 

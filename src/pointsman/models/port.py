@@ -19,7 +19,7 @@ class Prompt(msgspec.Struct, frozen=True):
 
 
 class ChatModel(Protocol):
-    """A model that can be asked. Implementations pass ``tests/contract``."""
+    """A model that can be asked. Implementations pass ``pointsman.testing.chat_model_checks``."""
 
     async def complete(self, prompt: Prompt, *, timeout: float) -> str:
         """Return the model's text within ``timeout`` seconds.

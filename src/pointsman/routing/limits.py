@@ -55,9 +55,8 @@ class Limits:
     max_steps: int = 100  # nodes run, retries included
     max_execution_time_seconds: float = 300.0  # of work and waiting, not of a person's approval
     default_policy: RetryPolicy = field(default_factory=RetryPolicy)
-    policies: Mapping[str, RetryPolicy] = field(
-        default_factory=lambda: NODE_POLICIES
-    )  # by node or capability name
+    #: By node or capability name.
+    policies: Mapping[str, RetryPolicy] = field(default_factory=lambda: NODE_POLICIES)
 
     def __post_init__(self) -> None:
         """Refuse limits that forbid any run.

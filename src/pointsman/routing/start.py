@@ -28,5 +28,5 @@ def start_turn(
     switches = Switches.of(commands).over(lasting).over(configured or Switches())
     state = StateManager.create_fresh_state(rest, previous)
     state["session_commands"] = session
-    state.update(switches.update())  # type: ignore[typeddict-item]
+    state.update(switches.update())  # type: ignore[typeddict-item]  # keys of ``AgentState``
     return state

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from pointsman.text.foreign import UNREADABLE
 from pointsman.types import WireFormat
 
 __all__ = ["Insertion", "append_text", "insertion", "mark"]
@@ -29,8 +30,6 @@ _decode_items: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _decode_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_text: Final = msgspec.json.Decoder(str).decode
 _encode: Final = msgspec.json.Encoder().encode
-#: What decoding bytes that nobody has vetted can raise. Each means: no place was found.
-_UNREADABLE: Final = (msgspec.MsgspecError, UnicodeError, RecursionError)
 #: A member's name up to its value. A name with an escape is left to the fallback.
 _NAME: Final = re.compile(rb'[\s,{]*+"([^"\\]*+)"\s*+:\s*+')
 
@@ -59,7 +58,7 @@ def insertion(wire: WireFormat, items: bytes, text: str) -> Insertion | None:
         if wire is WireFormat.RESPONSES:
             return _in_input(items, text)
         return _in_messages(items, text)
-    except _UNREADABLE:
+    except UNREADABLE:  # no place is found in it
         return None
 
 

@@ -182,6 +182,9 @@ class TierProfile(_Table, frozen=True, kw_only=True):
             for words in dimension.keywords.values():
                 for word in words:
                     _check_keyword(word, dimension.name, self.matching)
+        self._check_names()
+
+    def _check_names(self) -> None:
         names = [dimension.name for dimension in self.dimensions]
         if len(set(names)) != len(names):
             twice = next(name for name in names if names.count(name) > 1)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-__all__ = ["DEFAULT_INDICATORS", "ProgressIndicator", "TextIndicator", "progress_in"]
+__all__ = ["DEFAULT_INDICATORS", "PlanIndicator", "ProgressIndicator", "TextIndicator", "progress_in"]
 
 #: Characters read at the end of a result: test runners and builds put their summary last.
 SUMMARY: Final = 400

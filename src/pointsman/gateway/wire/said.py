@@ -9,6 +9,7 @@ import msgspec
 
 from pointsman.gateway.wire import sse
 from pointsman.ledger.port import Said
+from pointsman.text.foreign import UNREADABLE
 from pointsman.types import WireFormat
 
 __all__ = ["read_answer"]
@@ -119,7 +120,7 @@ def _decoded(payloads: Iterable[bytes], shape: type[T]) -> Iterator[T]:
     for payload in payloads:
         try:
             yield decode(payload)
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
+        except UNREADABLE:
             continue
 
 
