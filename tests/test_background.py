@@ -95,12 +95,12 @@ def test_a_batch_is_kept_while_the_disk_fails(error: Exception) -> None:
     queue = writer(disk)
     queue.put(1)
     until(lambda: queue.fault == str(error))
-    assert not queue.flush(timeout=0.001)
+    assert not queue.flush(timeout=60.0)  # at once: a store that fails keeps no reader waiting
     assert (queue.written, queue.lost, queue.waiting) == (0, 0, 1)
     disk.error = None
+    until(lambda: queue.fault == "")
     assert queue.flush()
     assert disk.kept == [1]
-    assert queue.fault == ""
     queue.close()
 
 
@@ -185,3 +185,83 @@ def test_every_entry_is_written_lost_or_waiting(actions: list[int | str], size: 
     assert queue.written + queue.lost == len(put)
     remaining = iter(put)
     assert all(entry in remaining for entry in disk.kept)  # in the order they were put
+
+
+def test_the_log_tells_when_writing_fails_and_when_it_succeeds_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    disk = Disk()
+    disk.error = OSError("disk full")
+    queue = writer(disk, size=2)
+    queue.put(0)
+    until(lambda: disk.attempts >= 3)
+    disk.running.clear()
+    stalled = disk.attempts
+    until(lambda: disk.attempts > stalled)  # 0 is in the writer's hands, and stays there
+    for entry in range(1, 5):
+        queue.put(entry)
+    disk.error = None
+    disk.running.set()
+    assert queue.close()
+    assert disk.kept == [0, 1, 2]
+    assert caplog.messages == [
+        "test: disk full; what comes waits, 2 entries at most",
+        "test: written again; lost meanwhile: 2",
+    ]
+
+
+def test_the_log_tells_what_the_end_cost(caplog: pytest.LogCaptureFixture) -> None:
+    disk = Disk()
+    disk.error = OSError("gone")
+    queue = writer(disk)
+    queue.put(1)
+    until(lambda: queue.fault)
+    assert queue.close()
+    assert caplog.messages[-1] == "test: not written before the end, and lost: 1"
+
+
+def test_a_system_without_threads_is_a_fault_and_blocks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    queue = writer(disk := Disk())
+    with monkeypatch.context() as full:
+        full.setattr(threading.Thread, "start", refuse)
+        queue.put(1)
+    assert (queue.fault, queue.waiting) == ("can't start new thread", 1)
+    queue.put(2)
+    queue.close()
+    assert disk.kept == [1, 2]
+
+
+def test_close_tells_whether_the_writer_has_ended() -> None:
+    disk = Disk()
+    queue = writer(disk)
+    disk.running.clear()
+    queue.put(1)
+    assert disk.attempted.wait(5)
+    assert not queue.close(timeout=0.001)
+    disk.running.set()
+    until(lambda: queue.written == 1)
+
+
+def test_upkeep_gives_way_to_entries_and_goes_on_when_none_wait() -> None:
+    done: list[str] = []
+    pieces = iter(range(4))
+
+    def write(batch: Sequence[int]) -> int:
+        done.extend(map(str, batch))
+        return 0
+
+    def upkeep() -> bool:
+        left = next(pieces, None) is not None
+        done.append("piece" if left else "end")
+        if len(done) == 2:
+            queue.put(2)
+        return left
+
+    queue = BatchWriter(write, size=10, name="test", linger=0.0, upkeep=upkeep)
+    queue.put(1)
+    until(lambda: done[-1:] == ["end"])
+    queue.close()
+    assert done == ["1", "piece", "2", "piece", "piece", "piece", "end"]

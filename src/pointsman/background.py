@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -10,6 +11,8 @@ from typing import Final, Generic, TypeVar
 from pointsman.errors import PointsmanError
 
 __all__ = ["BATCH", "BatchWriter"]
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -22,14 +25,17 @@ class BatchWriter(Generic[T]):
 
     ``write`` returns how many entries of its batch it had to refuse. When it raises a ``PointsmanError`` or
     an ``OSError`` the batch is kept and tried again; after anything else the batch is lost. The entries
-    put are at every moment those ``written``, ``lost`` and ``waiting``, each exactly once.
+    put are at every moment those ``written``, ``lost`` and ``waiting``, each exactly once. The log tells when
+    writing begins to fail, and when it succeeds again.
 
     Args:
         write: called from the writer's thread only.
         size: entries that may wait; what comes beyond is lost and counted.
-        name: of the thread.
+        name: of the thread, and of the store in the log.
         linger: seconds for which entries gather into a batch.
         retry: seconds between attempts while ``write`` fails.
+        upkeep: does a piece of other work in the writer's thread and tells whether more is left. Called after
+            what was queued is written, and again while nothing waits. Must not raise.
     """
 
     def __init__(
@@ -40,12 +46,14 @@ class BatchWriter(Generic[T]):
         name: str,
         linger: float = 0.2,  # a crash loses this much; each batch costs the event loop a few waits
         retry: float = 1.0,
+        upkeep: Callable[[], bool] = lambda: False,
     ) -> None:
         self._write: Final = write
         self._size: Final = size
         self._name: Final = name
         self._linger: Final = linger
         self._retry: Final = retry
+        self._upkeep: Final = upkeep
         self._queue: Final[deque[T | threading.Event]] = deque()
         self._batch: list[T] = []
         self._lock: Final = threading.Lock()
@@ -57,6 +65,8 @@ class BatchWriter(Generic[T]):
         self.written = 0
         self.lost = 0
         self.fault = ""  # why the last write failed; empty after one that did not
+        self._stuck = False  # a batch is kept, to be tried again
+        self._lost_before = 0  # entries lost when writing began to fail
 
     @property
     def waiting(self) -> int:
@@ -74,30 +84,44 @@ class BatchWriter(Generic[T]):
             self._rouse()
 
     def flush(self, timeout: float = 5.0) -> bool:
-        """Wait until nothing put before is waiting; False when it still is after ``timeout`` seconds."""
-        if self._thread is None:
-            return not self._queue
+        """Wait until nothing put before is waiting; False when it still is after ``timeout`` seconds.
+
+        While batches are kept because writing fails, nobody has to wait.
+        """
+        if self._thread is None or self._stuck:
+            return not self.waiting
         reached = threading.Event()
         self._queue.append(reached)
         self._hurry.set()
         self._wake.set()
         return reached.wait(timeout)
 
-    def close(self, timeout: float = 5.0) -> None:
-        """Try once more to write what waits, count as lost what cannot be written, and end the thread."""
+    def close(self, timeout: float = 6.0) -> bool:
+        """Try once more to write what waits, count as lost what cannot be written, and end the thread.
+
+        Returns:
+            False when it is still at it after ``timeout`` seconds; by default longer than SQLite waits.
+        """
         with self._lock:
             self._closed = True
             thread, self._thread = self._thread, None
         self._hurry.set()
         self._wake.set()
-        if thread is not None:
-            thread.join(timeout)
+        if thread is None:
+            return True
+        thread.join(timeout)
+        return not thread.is_alive()
 
     def _rouse(self) -> None:
         with self._lock:
             if self._thread is None and not self._closed:
-                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError as error:  # the system has no thread left; the next entry asks again
+                    self._fail(str(error))
+                    return
+                self._thread = thread
         self._wake.set()
 
     def _run(self) -> None:
@@ -106,6 +130,8 @@ class BatchWriter(Generic[T]):
                 self._hurry.wait(self._linger)
                 self._hurry.clear()
             self._drain()
+            while self._upkeep() and not (self._queue or self._closed):
+                pass
 
     def _await_work(self) -> bool:
         """Sleep until something is queued; False when closed and nothing is."""
@@ -143,13 +169,15 @@ class BatchWriter(Generic[T]):
         try:
             refused = self._write(self._batch)
         except (PointsmanError, OSError) as error:
-            self.fault = str(error)
+            self._stuck = True
+            self._fail(str(error))
             return False
         except Exception as error:  # noqa: BLE001 - one bad batch must not end the thread; it is counted
-            self.fault = f"{type(error).__name__}: {error}"
+            self._fail(f"{type(error).__name__}: {error}", unforeseen=True)
             refused = len(self._batch)
         else:
-            self.fault = ""
+            self._recover()
+        self._stuck = False
         self.written += len(self._batch) - refused
         self._lose(refused)
         self._batch.clear()
@@ -161,11 +189,24 @@ class BatchWriter(Generic[T]):
             self._hurry.wait(self._retry)
             self._hurry.clear()
             return False
+        log.warning("%s: not written before the end, and lost: %d", self._name, self.waiting)
         while self._batch:
             self._lose(len(self._batch))
             self._batch.clear()
             self._fill(reached)
         return True
+
+    def _fail(self, fault: str, *, unforeseen: bool = False) -> None:
+        if not self.fault:
+            self._lost_before = self.lost
+            what = "a batch is lost" if unforeseen else f"what comes waits, {self._size:,} entries at most"
+            log.warning("%s: %s; %s", self._name, fault, what, exc_info=unforeseen)
+        self.fault = fault
+
+    def _recover(self) -> None:
+        if self.fault:
+            log.warning("%s: written again; lost meanwhile: %d", self._name, self.lost - self._lost_before)
+        self.fault = ""
 
     def _lose(self, count: int) -> None:
         if count:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 import threading
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pointsman.errors import StoreUnavailable
 
 __all__ = ["BUSY", "SqliteFile", "insert"]
 
+log = logging.getLogger(__name__)
+
 #: Seconds to wait for another process that writes; a store's thread waits, no request does.
 BUSY: Final = 5.0
+
+#: Bytes to which the log beside a file is cut once all of it is in the file: four times what SQLite lets it
+#: grow to while no reader holds it back.
+_LOG: Final = 16 << 20
 
 #: Most rows of one statement: with four values a row, half of what the oldest SQLite allows.
 _ROWS: Final = 128
@@ -39,17 +46,24 @@ class SqliteFile:
         self._application: Final = application
         self._migrations: Final = migrations
         self._connection: sqlite3.Connection | None = None  # the writing thread's own
+        self._written: _Files | None = None  # what is behind it
         self._reader: sqlite3.Connection | None = None  # of whichever thread holds the lock
+        self._read: _Identity | None = None  # what is behind it
         self._lock: Final = threading.Lock()
 
     def writer(self) -> sqlite3.Connection:
         """Return the connection to write with, opened and migrated; transactions are the caller's.
+
+        A file that was moved away or deleted is written no more: its place is taken by a new one.
 
         Raises:
             StoreUnavailable: the file belongs to another program, or to a newer version of this one.
             sqlite3.Error: it cannot be written, or is no database.
             OSError: it cannot be made.
         """
+        if self._connection is not None and self._is_another():
+            log.warning("the %s %s was moved or deleted, another takes its place", self._kind, self.path)
+            self.close_writer()
         if self._connection is None:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             self.path.touch(mode=0o600)  # it may hold people's words; SQLite's side files take its mode
@@ -60,13 +74,16 @@ class SqliteFile:
                 connection.close()
                 raise
             self._connection = connection
+            self._written = _Files(_identity(self.path), _identity(self._beside("-wal")))
         return self._connection
 
     def close_writer(self) -> None:
         """Release the connection to write with; the next ``writer`` opens anew."""
         if self._connection is not None:
+            with suppress(sqlite3.Error):  # SQLite does so itself, but not for a file that was moved away
+                self._connection.execute("PRAGMA wal_checkpoint").fetchall()
             self._connection.close()
-            self._connection = None
+            self._connection = self._written = None
 
     def close(self) -> None:
         """Release the file."""
@@ -78,26 +95,51 @@ class SqliteFile:
         """Return the rows of a query, over a connection that cannot write.
 
         Raises:
-            StoreUnavailable: there is no file, or it cannot be read.
+            StoreUnavailable: there is no file, it cannot be read, or it is not ours.
         """
         try:
             with self._lock:
+                found = _identity(self.path)
+                if found != self._read:
+                    self._is_another()
+                    self._close_reader()
                 if self._reader is None:
-                    self._reader = self._open_reader()
+                    self._reader, self._read = self._open_reader(), found
                 return self._reader.execute(query, values).fetchall()
         except sqlite3.Error as error:
             with self._lock:
                 self._close_reader()
             raise StoreUnavailable(f"cannot read the {self._kind} {self.path}: {error}") from error
 
+    def _beside(self, ending: str) -> Path:
+        """Return where SQLite keeps a file of its own: with ``-wal`` the log, with ``-shm`` its index."""
+        path = self.path.resolve()
+        return path.with_name(path.name + ending)
+
+    def _is_another(self) -> bool:
+        """Tell whether the file is another than the one that was written.
+
+        The log of that one goes: SQLite would take it for the log of the file that is here now.
+        """
+        known = self._written
+        if known is None or known.file == _identity(self.path):
+            return False
+        if known.log is not None and known.log == _identity(self._beside("-wal")):
+            for ending in ("-wal", "-shm"):
+                self._beside(ending).unlink(missing_ok=True)
+        return True
+
     def _open_reader(self) -> sqlite3.Connection:
         """Open the file to read, brought up to date before when an older version of this program made it."""
         uri = self.path.resolve().as_uri()
         reader = _connect(f"{uri}?mode=ro")
-        [version] = reader.execute("PRAGMA user_version").fetchone()
-        if 0 < version < len(self._migrations):
-            with closing(_connect(uri)) as writer:
-                self._prepare(writer)
+        try:
+            if 0 < self._version(reader) < len(self._migrations):
+                with closing(_connect(uri)) as writer:
+                    self._prepare(writer)
+        except BaseException:
+            reader.close()
+            raise
         return reader
 
     def _close_reader(self) -> None:
@@ -110,6 +152,7 @@ class SqliteFile:
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")  # with WAL safe against a crash of this process
+        connection.execute(f"PRAGMA journal_size_limit = {_LOG}")
         connection.execute("BEGIN IMMEDIATE")  # two processes may start at the same moment
         with connection:
             version = self._version(connection)
@@ -134,6 +177,25 @@ class SqliteFile:
                 hint="upgrade pointsman, or name another path in the configuration",
             )
         return int(version)
+
+
+class _Identity(NamedTuple):
+    device: int
+    inode: int
+
+
+class _Files(NamedTuple):
+    file: _Identity | None
+    log: _Identity | None
+
+
+def _identity(path: Path) -> _Identity | None:
+    """Tell which file is at a path; None when there is none that can be looked at."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return _Identity(found.st_dev, found.st_ino)
 
 
 def insert(connection: sqlite3.Connection, statement: str, rows: Sequence[Sequence[object]]) -> None:

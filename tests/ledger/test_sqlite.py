@@ -3,6 +3,7 @@
 import sqlite3
 import stat
 import threading
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -12,7 +13,16 @@ import pytest
 from pointsman import sqlite_file
 from pointsman.decision import Decision
 from pointsman.errors import StoreUnavailable
-from pointsman.ledger import Outcome, PromptText, Retention, ShadowDecision, SqliteLedger, schema, sqlite
+from pointsman.ledger import (
+    Outcome,
+    PromptText,
+    Retention,
+    ShadowDecision,
+    SqliteLedger,
+    retention,
+    schema,
+    sqlite,
+)
 from pointsman.ledger.port import MAX_TEXT
 from pointsman.testing import a_decision, an_attempt
 from waiting import until
@@ -137,7 +147,7 @@ def test_a_locked_file_is_waited_for(path: Path, monkeypatch: pytest.MonkeyPatch
         until(lambda: "locked" in ledger.fault)
         assert ledger.waiting == 1
         other.execute("ROLLBACK")
-    ledger.flush()
+    until(lambda: ledger.fault == "")
     assert ledger.get("e") is not None
     assert (ledger.lost, ledger.fault) == (0, "")
     ledger.close()
@@ -158,6 +168,7 @@ def test_a_full_disk_loses_nothing_once_there_is_room(path: Path, monkeypatch: p
     until(lambda: "full" in ledger.fault)
     assert (ledger.lost, ledger.waiting) == (0, 300)
     monkeypatch.undo()
+    until(lambda: ledger.fault == "")
     ledger.flush()
     assert (ledger.lost, ledger.fault) == (0, "")
     assert ledger.get("d299") is not None
@@ -303,3 +314,102 @@ def test_a_file_over_its_bound_loses_its_oldest_entries_and_shrinks(path: Path) 
     assert kept[:2] == ["new", "d1999"]
     assert 500 < len(kept) < 1_100
     assert path.stat().st_size <= before * 0.55
+
+
+def moved_away(path: Path) -> Path:
+    return path.rename(path.with_name("moved.sqlite"))
+
+
+def deleted(path: Path) -> None:
+    for file in path.parent.glob(f"{path.name}*"):
+        file.unlink()
+
+
+@pytest.mark.parametrize("gone", [moved_away, deleted])
+def test_a_file_that_is_gone_is_written_anew(
+    path: Path, gone: Callable[[Path], Path | None], caplog: pytest.LogCaptureFixture
+) -> None:
+    ledger = opened(path)
+    ledger.append(a_decision("before"))
+    assert ledger.get("before") is not None
+    moved = gone(path)
+    for name in ("after", "later"):
+        ledger.append(a_decision(name))
+        assert ledger.get(name) is not None
+    assert ledger.get("before") is None
+    assert ledger.lost == 0
+    ledger.close()
+    assert caplog.messages == [f"the ledger {path} was moved or deleted, another takes its place"]
+    assert {d.id for d in opened(path).decisions()} == {"after", "later"}
+    if moved:
+        assert {d.id for d in opened(moved).decisions()} == {"before"}
+
+
+def test_a_file_put_in_its_place_is_written_and_read(path: Path, tmp_path: Path) -> None:
+    fill(opened(other := tmp_path / "other"), [a_decision("theirs")])
+    ledger = opened(path)
+    ledger.append(a_decision("before"))
+    assert ledger.get("before") is not None
+    other.replace(path)
+    assert ledger.get("theirs") is not None
+    ledger.append(a_decision("after"))
+    assert {d.id for d in ledger.decisions()} == {"theirs", "after"}
+    ledger.close()
+
+
+def test_what_is_not_ours_to_read_says_so(path: Path) -> None:
+    with closing(raw(path)) as other:
+        other.execute("CREATE TABLE decisions (x)")
+    with pytest.raises(StoreUnavailable, match="is not a ledger but a database of another program"):
+        SqliteLedger(path).count()
+    deleted(path)
+    fill(opened(path), [a_decision("d")])
+    with closing(raw(path)) as newer:
+        newer.execute(f"PRAGMA user_version = {len(schema.MIGRATIONS) + 1}")
+    with pytest.raises(StoreUnavailable, match="knows versions up to"):
+        SqliteLedger(path).count()
+
+
+def test_a_clock_set_back_does_not_put_off_what_is_too_old(path: Path) -> None:
+    now = 1_000 * DAY
+    ledger = SqliteLedger(path, retention=Retention(keep_days=1, max_mb=None), clock=lambda: now)
+    ledger.append(a_decision("first", at=now))
+    ledger.flush()
+    now = 10 * DAY
+    ledger.append(a_decision("old", at=0.0))
+    ledger.flush()
+    now += sqlite.SWEEP
+    ledger.append(a_decision("new", at=now))
+    ledger.flush()
+    assert {d.id for d in ledger.decisions()} == {"first", "new"}
+    ledger.close()
+
+
+def free_pages(path: Path) -> int:
+    with closing(raw(path)) as connection:
+        return int(connection.execute("PRAGMA freelist_count").fetchone()[0])
+
+
+def test_entries_are_written_between_the_pieces_of_a_removal(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(opened(path), [a_decision(f"d{number}", at=float(number)) for number in range(100)])
+    monkeypatch.setattr(retention, "STEP", 10)
+    monkeypatch.setattr(retention, "PAGES", 2)
+    ledger = SqliteLedger(path, retention=Retention(keep_days=1, max_mb=None))
+    left: list[dict[str, int]] = []
+    remove = ledger._writer._upkeep
+
+    def remove_and_append() -> bool:
+        left.append(counts(path))
+        if len(left) == 1:
+            ledger.append(a_decision("between", at=1e12))
+        return remove()
+
+    monkeypatch.setattr(ledger._writer, "_upkeep", remove_and_append)
+    ledger.append(a_decision("new", at=1e12))
+    until(lambda: ledger.count() == 2 and free_pages(path) == 0)
+    ledger.close()
+    # Ten are gone before the first entry is written, ten more in a pause, ten before the second entry.
+    assert [found["attempts"] for found in left[:2]] == [90, 70]
+    assert left[1]["decisions"] == 72

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,8 +14,11 @@ DAY: Final = 86_400.0
 #: A file over its bound is brought down to this share of it, so that not every sweep has to delete.
 ROOM: Final = 0.9
 
-#: Decisions removed in one transaction: some ten milliseconds during which no other process can write.
+#: Decisions removed in one transaction: some ten milliseconds during which nothing can be written.
 STEP: Final = 1_000
+
+#: Pages given back in one transaction: about what so many decisions filled.
+PAGES: Final = 1_000
 
 _FORGET: Final = (
     "DELETE FROM decisions WHERE number IN "
@@ -34,21 +38,35 @@ class Retention:
     keep_days: float | None = 30
     max_mb: float | None = 1_024  # MiB of data, the oldest goes first
 
-    def apply(self, connection: sqlite3.Connection, now: float) -> None:
-        """Remove what is over a bound. ``now`` is in seconds since the epoch."""
+    def pieces(self, connection: sqlite3.Connection, now: float) -> Iterator[None]:
+        """Remove what is over a bound, stopping where other work may come between.
+
+        ``now`` is in seconds since the epoch.
+        """
         if self.keep_days is not None:
-            _forget(connection, now - self.keep_days * DAY)
+            yield from _forget(connection, now - self.keep_days * DAY)
         if self.max_mb is not None and (excess := _excess(connection, self.max_mb * 1024 * 1024)):
-            _forget(connection, _oldest(connection, excess))
-        # As a script: a single statement without columns is stepped once, and gives back one page.
-        connection.executescript("PRAGMA incremental_vacuum")
+            yield from _forget(connection, _oldest(connection, excess))
+        while _free(connection) > PAGES:
+            _give_back(connection)
+            yield
+        _give_back(connection)
 
 
-def _forget(connection: sqlite3.Connection, until: float) -> None:
+def _forget(connection: sqlite3.Connection, until: float) -> Iterator[None]:
     while connection.execute(_FORGET, (until, STEP)).rowcount == STEP:
-        pass
+        yield
     for statement in _FORGET_ORPHANS:
         connection.execute(statement, (until,))
+
+
+def _free(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA freelist_count").fetchone()[0])
+
+
+def _give_back(connection: sqlite3.Connection) -> None:
+    # As a script: a single statement without columns is stepped once, and gives back one page.
+    connection.executescript(f"PRAGMA incremental_vacuum({PAGES})")
 
 
 def _excess(connection: sqlite3.Connection, bound: float) -> float:

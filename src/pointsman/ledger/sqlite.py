@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import sqlite3
 import sys
@@ -35,6 +36,8 @@ from pointsman.ledger.schema import APPLICATION, MIGRATIONS
 from pointsman.sqlite_file import SqliteFile, insert
 
 __all__ = ["SqliteLedger"]
+
+log = logging.getLogger(__name__)
 
 #: Seconds between two looks at the bounds of size and age.
 SWEEP: Final = 600.0
@@ -118,7 +121,10 @@ class SqliteLedger:
         self._retention: Final = retention
         self._clock: Final = clock
         self._swept_at = -math.inf
-        self._writer: Final = BatchWriter[Entry](self._write, size=queue, name="ledger")
+        self._removal: Iterator[None] = iter(())  # of what is over the bounds, piece by piece
+        self._writer: Final = BatchWriter[Entry](
+            self._write, size=queue, name="ledger", upkeep=self._remove_more
+        )
 
     @property
     def lost(self) -> int:
@@ -202,8 +208,8 @@ class SqliteLedger:
 
     def close(self) -> None:
         """Write what waits and release the file; what cannot be written is counted as lost."""
-        self._writer.close()
-        self._file.close()
+        if self._writer.close():
+            self._file.close()
 
     def _completed(self, page: Sequence[Decision]) -> Iterator[Record]:
         ids = _encode([decision.id for decision in page]).decode()
@@ -234,13 +240,14 @@ class SqliteLedger:
                 rows[_INSERT[type(entry)]].append(self._row(entry))
         try:
             connection = self._file.writer()
-            self._sweep(connection)
+            self._remove_some(connection)
             connection.execute("BEGIN IMMEDIATE")
             with connection:
                 for statement, values in rows.items():
                     insert(connection, statement, values)
         except sqlite3.Error as error:
             self._file.close_writer()
+            self._removal, self._swept_at = iter(()), -math.inf
             raise StoreUnavailable(f"cannot write the ledger {self._file.path}: {error}") from error
         return len(batch) - sum(map(len, rows.values()))
 
@@ -255,11 +262,21 @@ class SqliteLedger:
             case PromptText():
                 return entry.decision, self._clock(), kept_text(entry.text, self._mode)
 
-    def _sweep(self, connection: sqlite3.Connection) -> None:
+    def _remove_some(self, connection: sqlite3.Connection) -> None:
+        """Remove a piece of what is over the bounds; begin with it now and then."""
         now = self._clock()
-        if now - self._swept_at >= SWEEP:
-            self._retention.apply(connection, now)
-            self._swept_at = now
+        if not 0 <= now - self._swept_at < SWEEP:  # below zero when the clock was set back
+            self._removal, self._swept_at = self._retention.pieces(connection, now), now
+        next(self._removal, None)
+
+    def _remove_more(self) -> bool:
+        """Go on with what was begun; tell whether more may be left."""
+        try:
+            for _ in self._removal:
+                return True
+        except sqlite3.Error as error:
+            log.warning("the ledger %s cannot be kept within its bounds: %s", self._file.path, error)
+        return False
 
 
 def _grouped(

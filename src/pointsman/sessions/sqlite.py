@@ -81,8 +81,8 @@ class SqliteSessions(MemorySessions):
 
     @property
     def fault(self) -> str:
-        """Why the file could not be read, or the last write failed; empty when all is well."""
-        return self._unread or self._writer.fault
+        """Why the last write failed, or nothing could be read before the first; empty when all is well."""
+        return self._writer.fault or ("" if self._writer.written else self._unread)
 
     @property
     def lost(self) -> int:
@@ -107,8 +107,8 @@ class SqliteSessions(MemorySessions):
 
     def close(self) -> None:
         """Write what waits and release the file."""
-        self._writer.close()
-        self._file.close()
+        if self._writer.close():
+            self._file.close()
 
     def _load(self) -> str:
         """Take over what an earlier process kept; return why that was not possible."""
@@ -141,7 +141,7 @@ class SqliteSessions(MemorySessions):
 
     def _sweep(self, connection: sqlite3.Connection) -> None:
         now = self._clock()
-        if now - self._swept_at >= SWEEP:
+        if not 0 <= now - self._swept_at < SWEEP:  # below zero when the clock was set back
             connection.execute(_EXPIRE, (now - self._ttl,))
             connection.execute(_EVICT, (self._size,))
             self._swept_at = now
