@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import Final
 
 import msgspec
@@ -53,9 +52,8 @@ class TierJudge:
         self._any_hit = sum(gauge.mask for gauge in self.gauges)  # the masks of groups never overlap
         places = [(place, gauge, gauge.mask) for place, gauge in enumerate(self.gauges)]
         self._always = tuple((place, gauge) for place, gauge, mask in places if not mask)
-        # A group's signals lie side by side in the table, so its lowest one tells whose a hit is.
-        self._groups = sorted((each for each in places if each[2]), key=lambda each: each[2])
-        self._starts = [mask & -mask for _, _, mask in self._groups]
+        # By the length of a mask, whose highest bit tells whose that hit is.
+        self._group_of = {length: each for each in places for length in _lengths(each[2])}
         self._utf16 = profile.tokens is TokenEstimate.UTF16
         self._reasons = tuple((_reason_of(profile, tier),) for tier in _TIERS)
 
@@ -76,7 +74,7 @@ class TierJudge:
         ]
         left = evidence.hits & self._any_hit
         while left:  # once for each dimension that found anything
-            place, gauge, mask = self._groups[bisect_right(self._starts, left & -left) - 1]
+            place, gauge, mask = self._group_of[left.bit_length()]
             found = left & mask
             left ^= found
             measured.append((place, gauge, found.bit_count(), found))
@@ -150,6 +148,14 @@ class TierJudge:
     def _sigmoid(self, distance: float) -> float:
         # 1 / (1 + exp(-x)) written so that no x overflows.
         return 0.5 * (1.0 + math.tanh(0.5 * self.profile.steepness * distance))
+
+
+def _lengths(mask: int) -> Iterator[int]:
+    """One past the place of each bit, the highest first."""
+    while mask:
+        length = mask.bit_length()
+        yield length
+        mask ^= 1 << (length - 1)
 
 
 def _reason_of(profile: TierProfile, tier: Tier) -> Reason:
