@@ -40,3 +40,23 @@ def test_every_page_is_in_the_index() -> None:
     linked = {(docs / link).resolve() for link in links(index)}
     pages = {page for page in docs.rglob("*.md") if page.parent.name != "decisions"} - {index}
     assert pages <= linked, pages - linked
+
+
+def test_every_decision_is_in_its_index_under_its_title() -> None:
+    folder = ROOT / "docs" / "decisions"
+    listed = re.findall(r"^- \[(.+)\]\((.+)\)$", (folder / "README.md").read_text("utf-8"), re.MULTILINE)
+    pages = {page.name: page.read_text("utf-8").partition("\n")[0] for page in folder.glob("0*.md")}
+    assert {name: f"# {title}" for title, name in listed} == pages
+    assert len(listed) == len(pages)
+    assert all(title.startswith(f"# {name[:4]} ") for name, title in pages.items())
+
+
+def test_every_module_is_on_the_architecture_page_once() -> None:
+    page = (ROOT / "docs" / "explanation" / "architecture.md").read_text("utf-8")
+    rows = re.findall(r"^\| *\d? *\| (`[^|]+) \|", page.partition("## The floors")[2], re.MULTILINE)
+    named = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
+    source = ROOT / "src" / "pointsman"
+    modules = [
+        path.stem for path in source.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()
+    ]
+    assert sorted([*named, "testing"]) == sorted(name for name in modules if not name.startswith("__"))
