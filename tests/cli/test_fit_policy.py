@@ -97,6 +97,19 @@ def test_too_few_prompts(data: Path) -> None:
     assert "99 prompts are too few" in str(run(data, "--quality", "0.9", *PRICES).exception)
 
 
+def test_copies_of_prompts_are_no_more_evidence(data: Path) -> None:
+    lines = data.read_text().splitlines()
+
+    def width(times: int) -> float:
+        data.write_text("\n".join(lines * times))
+        kept = said(data, "--quality", "0.9", *PRICES)["held_out"]["kept"]
+        return float(kept["high"] - kept["low"])
+
+    assert width(4) > 0.8 * width(1), "drawn one by one, four copies would halve it"
+    data.write_text("\n".join(lines[:50] * 4))
+    assert "50 different prompts are too few" in str(run(data, "--quality", "0.9", *PRICES).exception)
+
+
 def test_boundaries_of_the_rules(data: Path) -> None:
     found = said(data, "--budget", "5", "--profile", "seed", *PRICES)
     policy = read_policy(data.parent / "policy.toml", default_policy())

@@ -9,9 +9,9 @@ import pytest
 from evaluation.outcomes import HARD, made_up, shuffled
 from pointsman.errors import PointsmanError
 from pointsman.evaluation.datasets import Outcome
-from pointsman.evaluation.fit import Fit, fit_tiers
+from pointsman.evaluation.fit import Fit, claim, fit_tiers
 from pointsman.evaluation.learning import Corpus, fit_weights
-from pointsman.evaluation.rankers import persons_text
+from pointsman.evaluation.rankers import alike, persons_text
 from pointsman.evaluation.tiers import evaluate_tiers
 from pointsman.tiers.head import HeadScorer, Spoke, read_head
 
@@ -28,12 +28,40 @@ def scorer(fitted: Fit) -> HeadScorer:
 
 def test_a_head_that_learned_something_may_say_so(fitted: Fit) -> None:
     assert fitted.improves
-    assert set(fitted.head.claim.against) == {"length", "seed", "default"}
+    assert set(fitted.head.claim.against) == {"random", "length", "seed", "default"}
     assert [row.ranker for row in fitted.rows] == ["random", "length", "seed", "default", "oracle", "head"]
 
 
 def test_labels_without_information_are_no_improvement() -> None:
     assert not any(fit_tiers(shuffled(made_up(200), seed=seed), seed=seed).improves for seed in range(2))
+
+
+def test_copies_of_a_prompt_are_not_held_out_from_one_another() -> None:
+    """Learned by heart from one copy and "predicted" of the other, noise would rank above everything."""
+    rows = shuffled(made_up(100)) * 3
+    fit = fit_tiers(rows)
+    assert not fit.improves
+    assert fit.head.claim.apgr < 0.7
+    once = fit_tiers(shuffled(made_up(100))).head.claim
+    assert fit.head.claim.high - fit.head.claim.low > 0.8 * (once.high - once.low)
+
+
+def test_copies_are_found_whatever_their_case_and_spaces() -> None:
+    assert alike(["Good day", "good  day ", "day good", "", "GOOD\nDAY", " "]).tolist() == [0, 0, 2, 3, 0, 3]
+
+
+def test_a_ranking_below_chance_is_no_improvement_on_a_worse_one() -> None:
+    """Where the short prompts are the hard ones, a head beats length and rules without being of use."""
+    draw = np.random.default_rng(0)
+    ease = draw.uniform(size=600)  # longer prompts are easier for the weak model
+    weak, strong = (draw.random(600) < ease).astype(float), np.ones(600)
+    worse = dict.fromkeys(("length", "seed", "default"), ease)
+    below = {**worse, "random": np.zeros(600), "head": ease + draw.normal(size=600)}
+    found = claim(below, weak, strong, first=np.arange(600), seed=0)
+    assert all(found.against[name][1] > 0 for name in worse)
+    assert found.high < 0.5
+    assert not found.improves
+    assert claim({**below, "head": -ease}, weak, strong, first=np.arange(600), seed=0).improves
 
 
 def test_a_fresh_set_confirms_it(scorer: HeadScorer) -> None:
@@ -113,6 +141,11 @@ def test_groups_get_an_offset_only_where_the_caller_names_them(scorer: HeadScore
 def test_too_few_outcomes_are_refused() -> None:
     with pytest.raises(PointsmanError, match="39 outcomes are too few"):
         fit_tiers(made_up(39))
+
+
+def test_a_few_prompts_said_often_are_too_few() -> None:
+    with pytest.raises(PointsmanError, match="78 outcomes of 39 different prompts are too few"):
+        fit_tiers(made_up(39) * 2)
 
 
 def test_models_the_wrong_way_round_are_refused() -> None:

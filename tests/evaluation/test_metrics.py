@@ -11,6 +11,7 @@ from pointsman.evaluation.metrics import (
     apgr_interval,
     bootstrap,
     calibration_error,
+    calibration_interval,
     curve_intervals,
     difference_interval,
     gap_curve,
@@ -139,6 +140,57 @@ def test_intervals_repeat_with_the_same_seed() -> None:
 )
 def test_calibration_error(probabilities: list[float], outcomes: list[int], error: float) -> None:
     assert calibration_error(probabilities, outcomes, bins=2) == pytest.approx(error)
+
+
+def test_equal_predictions_share_a_bin_in_whatever_order_the_rows_stand() -> None:
+    """A file sorted by outcome is no worse predicted than the same file shuffled."""
+    half = [0.5] * 60
+    assert calibration_error(half, [1] * 30 + [0] * 30) == pytest.approx(0.0)
+    assert calibration_error(half, [1, 0] * 30) == pytest.approx(0.0)
+    # two kinds of prompts: |.2 - 1/3| and |.8 - 1| weighted by 30 and 10
+    assert calibration_error([0.2] * 30 + [0.8] * 10, [1] * 10 + [0] * 20 + [1] * 10) == pytest.approx(0.15)
+
+
+@pytest.mark.parametrize("count", [60, 400, 3_000])
+def test_the_interval_of_a_calibration_error_holds_its_value_and_the_truth(count: int) -> None:
+    generator = np.random.default_rng(count)
+    held = 0
+    for seed in range(20):
+        predicted = generator.uniform(0.1, 0.9, count)
+        happened = generator.random(count) < predicted
+        found = calibration_interval(predicted, happened, seed=seed, resamples=200)
+        assert found.value == pytest.approx(calibration_error(predicted, happened))
+        assert found.low <= found.value <= found.high
+        held += found.low == 0.0
+    assert held >= 18, "a perfect predictor's true error is zero"
+
+
+def test_a_predictor_that_is_wrong_by_a_fifth_is_shown_to_be_wrong() -> None:
+    generator = np.random.default_rng(0)
+    truth = generator.uniform(0.3, 0.9, 2_000)
+    found = calibration_interval(truth - 0.2, generator.random(2_000) < truth)
+    assert 0.1 < found.low < 0.2 < found.high < 0.3
+
+
+def test_copies_drawn_together_give_the_interval_of_one_copy() -> None:
+    generator = np.random.default_rng(2)
+    scores, weak = generator.normal(size=80), generator.random(80) < 0.5
+    strong = np.ones(80)
+    once = apgr_interval(scores, weak, strong)
+    five = [np.tile(column, 5) for column in (scores, weak, strong)]
+    together = apgr_interval(*five, together=np.tile(np.arange(80), 5))
+    assert (together.low, together.high) == pytest.approx((once.low, once.high))
+    alone = apgr_interval(*five)
+    assert alone.high - alone.low < 0.6 * (once.high - once.low), "five times the evidence there is"
+    other = generator.normal(size=80)
+    difference = difference_interval(scores, other, weak, strong)
+    again = difference_interval(
+        five[0], np.tile(other, 5), five[1], five[2], together=np.tile(np.arange(80), 5)
+    )
+    assert (again.low, again.high) == pytest.approx((difference.low, difference.high))
+    mean = bootstrap(lambda rows: float(scores[rows].mean()), 80)
+    copied = bootstrap(lambda rows: float(five[0][rows].mean()), 400, together=np.tile(np.arange(80), 5))
+    assert (copied.low, copied.high) == pytest.approx((mean.low, mean.high))
 
 
 def test_a_prompt_that_counts_twice_is_a_prompt_that_is_there_twice() -> None:

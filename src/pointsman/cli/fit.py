@@ -17,6 +17,7 @@ from pointsman.evaluation.features import Features
 
 if TYPE_CHECKING:
     from pointsman.evaluation.fit import Fit
+    from pointsman.evaluation.metrics import Interval
 
 __all__ = ["register"]
 
@@ -61,7 +62,10 @@ def tiers(
                 "head": str(out),
                 "improvement": claim.improves,
                 "claim": claim,
-                "calibration_error": _errors(fitted),
+                "calibration_error": {name: error.value for name, error in _errors(fitted).items()},
+                "calibration_intervals": {
+                    name: (error.low, error.high) for name, error in _errors(fitted).items()
+                },
                 "offsets": fitted.head.offsets,
                 "rows": fitted.rows,
             }
@@ -69,18 +73,19 @@ def tiers(
         return
     typer.echo(ranking_table(fitted.rows))
     typer.echo(_verdict(fitted))
-    errors = _errors(fitted)
-    typer.echo(f"calibration error: weak {errors['weak']:.3f}, strong {errors['strong']:.3f}")
+    errors = (
+        f"{name} {error.value:.3f} ({error.low:.3f} .. {error.high:.3f})"
+        for name, error in _errors(fitted).items()
+    )
+    typer.echo(f"calibration error: {', '.join(errors)}")
     for domain, (of_weak, of_strong) in fitted.head.offsets.items():
         typer.echo(f"offset of {domain}: weak {of_weak:+.3f}, strong {of_strong:+.3f}")
     typer.echo(f"head written to {out}")
 
 
-def _errors(fitted: Fit) -> dict[str, float]:
-    return {
-        "weak": fitted.head.weak_calibration.error,
-        "strong": fitted.head.strong_calibration.error,
-    }
+def _errors(fitted: Fit) -> dict[str, Interval]:
+    weak, strong = fitted.calibration_errors
+    return {"weak": weak, "strong": strong}
 
 
 def _verdict(fitted: Fit) -> str:

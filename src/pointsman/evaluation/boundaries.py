@@ -74,11 +74,14 @@ class Served:
     cost: Floats  # (n,)
     ranks: Rows  # (n,)
 
-    def kept(self, best: Floats, *, seed: int, resamples: int = RESAMPLES) -> Interval:
+    def kept(
+        self, best: Floats, *, together: Rows | None = None, seed: int, resamples: int = RESAMPLES
+    ) -> Interval:
         """Share of the quality of the best tier's model that they got. ``best`` is ``(n,)``."""
         return bootstrap(
             lambda rows: float(self.quality[rows].sum() / best[rows].sum()),
             len(best),
+            together=together,
             seed=seed,
             resamples=resamples,
         )
@@ -134,9 +137,21 @@ def tiers_of(scores: Floats, boundaries: Boundaries) -> Rows:
     return np.asarray(sum((scores >= boundary).astype(np.intp) for boundary in boundaries))
 
 
-def cross_fitted(prompts: Prompts, target: Target, tiers: Tiers, *, best: Floats, seed: int) -> Served:
-    """Serve every prompt under boundaries chosen on other prompts."""
+def cross_fitted(
+    prompts: Prompts, target: Target, tiers: Tiers, *, best: Floats, first: Rows | None = None, seed: int
+) -> Served:
+    """Serve every prompt under boundaries chosen on other prompts.
+
+    Args:
+        prompts: to serve.
+        target: what to keep or to spend.
+        tiers: how many are in use.
+        best: quality of the best tier's model on these prompts. Shape ``(n,)``.
+        first: the first prompt with the same words as each, where there are copies. Shape ``(n,)``.
+        seed: of the folds.
+    """
     folds = np.random.default_rng(seed).permutation(len(prompts)) % FOLDS
+    folds = folds if first is None else folds[first]
     ranks = np.zeros(len(prompts), dtype=np.intp)
     for fold in range(FOLDS):
         out, others = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
@@ -155,12 +170,14 @@ class Point:
     kept: Interval  # of the best tier's quality
 
 
-def curve(prompts: Prompts, tiers: Tiers, *, best: Floats, seed: int) -> Iterator[Point]:
-    """What each budget buys, from the cheapest tier alone to the dearest alone."""
+def curve(
+    prompts: Prompts, tiers: Tiers, *, best: Floats, first: Rows | None = None, seed: int
+) -> Iterator[Point]:
+    """What each budget buys, from the cheapest tier alone to the dearest alone. As ``cross_fitted``."""
     means = prompts.cost.mean(axis=0)
     for budget in np.linspace(means.min(), means.max(), POINTS):
-        served = cross_fitted(prompts, Budget(float(budget)), tiers, best=best, seed=seed)
-        kept = served.kept(best, seed=seed, resamples=CURVE_RESAMPLES)
+        served = cross_fitted(prompts, Budget(float(budget)), tiers, best=best, first=first, seed=seed)
+        kept = served.kept(best, together=first, seed=seed, resamples=CURVE_RESAMPLES)
         yield Point(float(budget), float(served.cost.mean()), kept)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,28 +18,30 @@ from pointsman.evaluation.learning import (
     RULES,
     RULES_SLOPE,
     Corpus,
+    Floats,
     HeldOut,
+    Rows,
     Weights,
     calibrate,
     fit_weights,
     group_offsets,
     held_out,
 )
-from pointsman.evaluation.metrics import apgr_interval, difference_interval
-from pointsman.evaluation.rankers import baselines
+from pointsman.evaluation.metrics import Interval, apgr_interval, difference_interval
+from pointsman.evaluation.rankers import alike, baselines
 from pointsman.evaluation.tiers import Row, measure
 from pointsman.models.encoders import load_encoder
-from pointsman.tiers.head import Centre, Claim, Dense, Head
+from pointsman.tiers.head import Calibration, Centre, Claim, Dense, Head
 from pointsman.types import Encoder
 
-__all__ = ["Fit", "fit_tiers"]
+__all__ = ["Fit", "claim", "fit_tiers"]
 
 #: With fewer, five folds leave too little to learn from, and intervals are wider than any improvement.
 LEAST_ROWS: Final = 40
 
-#: What a head has to beat before it may be called an improvement.
-RIVALS: Final = ("length", "seed", "default")
-
+#: What a head has to beat before it may be called an improvement. Random among them: where short prompts are
+#: the hard ones, a head may rank better than length and both profiles, and worse than no ranking at all.
+RIVALS: Final = ("random", "length", "seed", "default")
 
 #: Where the drift check looks for live prompts outside what was trained on.
 DECILES: Final = tuple(step / 10 for step in range(11))
@@ -51,10 +53,11 @@ class Fit:
 
     head: Head
     rows: tuple[Row, ...]
+    calibration_errors: tuple[Interval, Interval]  # of the weak and the strong model, held out
 
     @property
     def improves(self) -> bool:
-        """Whether the held-out interval lies above length and above both rule profiles."""
+        """Whether the held-out interval lies above chance, length and both rule profiles."""
         return self.head.claim.improves
 
 
@@ -72,9 +75,11 @@ def fit_tiers(
         PointsmanError: too few outcomes, or the strong model is not better on them.
         MissingExtra: scikit-learn, or the encoder asked for, is not installed.
     """
-    if len(outcomes) < LEAST_ROWS:
+    different = len(set(alike([row.prompt for row in outcomes]).tolist()))
+    if different < LEAST_ROWS:
+        of = f" of {different} different prompts" if different < len(outcomes) else ""
         raise PointsmanError(
-            f"{len(outcomes)} outcomes are too few to learn from; {LEAST_ROWS} are the least"
+            f"{len(outcomes)} outcomes{of} are too few to learn from; {LEAST_ROWS} are the least"
         )
     encoder = load_encoder(features) if features in {Features.STATIC, Features.SENTENCE} else None
     corpus = Corpus.of(outcomes, encoder)
@@ -86,17 +91,26 @@ def fit_tiers(
     unseen = held_out(corpus, seed=seed)
     rankings = {**baselines(outcomes), "head": unseen.raw[1] - unseen.raw[0]}
     weights = fit_weights(corpus, np.arange(len(corpus)))
+    weak, weak_error = calibrate(unseen.raw[0], corpus.weak, first=corpus.first, seed=seed)
+    strong, strong_error = calibrate(unseen.raw[1], corpus.strong, first=corpus.first, seed=seed)
+    shown = claim(rankings, corpus.weak, corpus.strong, first=corpus.first, seed=seed)
     head = msgspec.structs.replace(
-        _head(corpus, weights, unseen, _claim(corpus, rankings, seed), seed=seed),
+        _head(corpus, weights, unseen, (weak, strong), shown),
         weak_model=weak_model,
         strong_model=strong_model,
         offsets=group_offsets(corpus, unseen, [row.group for row in outcomes]),
         dense=_dense(weights, encoder, features),
     )
-    return Fit(head, tuple(measure(outcomes, rankings, seed=seed)))
+    return Fit(head, tuple(measure(outcomes, rankings, seed=seed)), (weak_error, strong_error))
 
 
-def _head(corpus: Corpus, weights: Weights, unseen: HeldOut, claim: Claim, *, seed: int) -> Head:
+def _head(
+    corpus: Corpus,
+    weights: Weights,
+    unseen: HeldOut,
+    calibrations: tuple[Calibration, Calibration],
+    shown: Claim,
+) -> Head:
     """The head of one set of weights, calibrated on predictions of heads that had not seen the prompt."""
     return Head(
         rows=len(corpus),
@@ -112,22 +126,32 @@ def _head(corpus: Corpus, weights: Weights, unseen: HeldOut, claim: Claim, *, se
         rules_mean=weights.rules,
         rules_slope=RULES_SLOPE,
         familiarity=unseen.bounds,
-        weak_calibration=calibrate(unseen.raw[0], corpus.weak, seed=seed),
-        strong_calibration=calibrate(unseen.raw[1], corpus.strong, seed=seed),
-        claim=claim,
+        weak_calibration=calibrations[0],
+        strong_calibration=calibrations[1],
+        claim=shown,
         lengths=_deciles(corpus.log_length),
         familiarities=_deciles(unseen.familiarity),
     )
 
 
-def _claim(corpus: Corpus, rankings: dict[str, NDArray[np.float64]], seed: int) -> Claim:
-    own = apgr_interval(rankings["head"], corpus.weak, corpus.strong, seed=seed)
+def claim(rankings: Mapping[str, Floats], weak: Floats, strong: Floats, *, first: Rows, seed: int) -> Claim:
+    """What a held-out ranking ``head`` shows beside its rivals.
+
+    Args:
+        rankings: Scores by ranker, each of shape ``(n,)``.
+        weak: Quality of the weak model. Shape ``(n,)``.
+        strong: Quality of the strong model. Shape ``(n,)``.
+        first: The first row with the same words as each. Shape ``(n,)``.
+        seed: of the resamples.
+    """
+    head = rankings["head"]
+    own = apgr_interval(head, weak, strong, together=first, seed=seed)
     against = {}
     for rival in RIVALS:
-        more = difference_interval(rankings["head"], rankings[rival], corpus.weak, corpus.strong, seed=seed)
+        more = difference_interval(head, rankings[rival], weak, strong, together=first, seed=seed)
         against[rival] = (more.value, more.low, more.high)
     return Claim(
-        rows=len(corpus),
+        rows=len(weak),
         apgr=own.value,
         low=own.low,
         high=own.high,

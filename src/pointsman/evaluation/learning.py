@@ -19,8 +19,8 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from pointsman.evaluation.centres import find_centres
 from pointsman.evaluation.datasets import Outcome
-from pointsman.evaluation.metrics import calibration_error
-from pointsman.evaluation.rankers import by_rules, persons_text
+from pointsman.evaluation.metrics import Interval, calibration_interval
+from pointsman.evaluation.rankers import alike, by_rules, persons_text
 from pointsman.tiers.head import Calibration
 from pointsman.tiers.ngrams import BUCKETS, ngrams
 
@@ -87,6 +87,7 @@ class Corpus:
     rules: Floats  # (n,) score of the profile RULES
     ngrams: Any  # scipy CSR matrix, (n, BUCKETS), ones
     vectors: NDArray[np.float64] | None  # (n, d) from an encoder
+    first: Rows  # (n,) the first row with the same words: copies of a prompt belong together
 
     @classmethod
     def of(cls, rows: Sequence[Outcome], encoder: Encoder | None = None) -> Corpus:
@@ -99,6 +100,7 @@ class Corpus:
             rules=by_rules(rows, RULES),
             ngrams=_presence(texts),
             vectors=np.asarray(encoder.encode(texts), dtype=np.float64) if encoder else None,
+            first=alike(texts),
         )
 
     def __len__(self) -> int:
@@ -108,7 +110,8 @@ class Corpus:
         """Some of the rows."""
         vectors = None if self.vectors is None else self.vectors[rows]
         numbers = (self.weak[rows], self.strong[rows], self.log_length[rows], self.rules[rows])
-        return Corpus(*numbers, self.ngrams[rows], vectors)
+        _, first, group = np.unique(self.first[rows], return_index=True, return_inverse=True)
+        return Corpus(*numbers, self.ngrams[rows], vectors, first[group])
 
 
 @dataclass(frozen=True)
@@ -203,8 +206,8 @@ class HeldOut:
 
 
 def held_out(corpus: Corpus, *, seed: int) -> HeldOut:
-    """Predict every prompt by a head fitted on the other folds."""
-    folds = np.random.default_rng(seed).permutation(len(corpus)) % FOLDS
+    """Predict every prompt by a head fitted on the other folds. Copies of a prompt are in the same fold."""
+    folds = (np.random.default_rng(seed).permutation(len(corpus)) % FOLDS)[corpus.first]
     evidence = np.zeros((2, len(corpus)))
     prior = np.zeros(len(corpus))
     familiarity = np.zeros(len(corpus))
@@ -234,15 +237,23 @@ def group_offsets(corpus: Corpus, unseen: HeldOut, groups: Sequence[str]) -> dic
     return offsets
 
 
-def calibrate(raw: Floats, outcomes: Floats, *, seed: int) -> Calibration:
-    """Platt scaling of held-out raw values, with its error measured on folds it was not fitted on."""
-    folds = np.random.default_rng(seed).permutation(len(raw)) % FOLDS
+def calibrate(raw: Floats, outcomes: Floats, *, first: Rows, seed: int) -> tuple[Calibration, Interval]:
+    """Platt scaling of held-out raw values, with its error measured on folds it was not fitted on.
+
+    Args:
+        raw: Shape ``(n,)``.
+        outcomes: Shape ``(n,)``.
+        first: As in ``Corpus``. Shape ``(n,)``.
+        seed: of the folds and resamples.
+    """
+    folds = (np.random.default_rng(seed).permutation(len(raw)) % FOLDS)[first]
     probabilities = np.zeros(len(raw))
     for fold in range(FOLDS):
         offset, slope = _platt(raw[folds != fold], outcomes[folds != fold])
         probabilities[folds == fold] = 1 / (1 + np.exp(-(offset + slope * raw[folds == fold])))
     offset, slope = _platt(raw, outcomes)
-    return Calibration(offset, slope, calibration_error(probabilities, outcomes))
+    error = calibration_interval(probabilities, outcomes, together=first, seed=seed)
+    return Calibration(offset, slope, error.value), error
 
 
 def _platt(raw: Floats, outcomes: Floats) -> tuple[float, float]:

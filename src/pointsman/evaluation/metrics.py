@@ -30,6 +30,7 @@ __all__ = [
     "apgr_interval",
     "bootstrap",
     "calibration_error",
+    "calibration_interval",
     "curve_intervals",
     "difference_interval",
     "gap_curve",
@@ -44,11 +45,12 @@ RESAMPLES: Final = 1_000
 BINS: Final = 15
 
 Floats = NDArray[np.float64]
+Rows = NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A value and the central 95 % of its bootstrap distribution; NaN where nothing is defined."""
+    """A value and its 95 % interval, as a rule the middle of its bootstrap; NaN where nothing is defined."""
 
     value: float
     low: float
@@ -139,25 +141,35 @@ def curve_intervals(
     strong: ArrayLike,
     statistics: Sequence[Callable[[Curve], float]],
     *,
+    together: Rows | None = None,
     seed: int = 0,
     resamples: int = RESAMPLES,
 ) -> list[Interval]:
     """Return several figures of one curve, each with its bootstrap interval over prompts.
 
-    Shapes and errors as ``gap_curve``.
+    Shapes and errors as ``gap_curve``. Rows of one number in ``together`` (copies of a prompt) are drawn as
+    one: one by one they would look like more evidence than they are.
     """
     ties = _Ties(scores, weak, strong)
     whole = ties.curve()
-    curves = [ties.curve(weights) for weights in _resamples(len(ties.gains), seed, resamples)]
+    curves = [ties.curve(weights) for weights in _resamples(len(ties.gains), together, seed, resamples)]
     return [_interval(figure(whole), [figure(curve) for curve in curves]) for figure in statistics]
 
 
 def apgr_interval(
-    scores: ArrayLike, weak: ArrayLike, strong: ArrayLike, *, seed: int = 0, resamples: int = RESAMPLES
+    scores: ArrayLike,
+    weak: ArrayLike,
+    strong: ArrayLike,
+    *,
+    together: Rows | None = None,
+    seed: int = 0,
+    resamples: int = RESAMPLES,
 ) -> Interval:
-    """APGR with its bootstrap interval over prompts. Shapes and errors as ``gap_curve``."""
+    """APGR with its bootstrap interval over prompts. Shapes and errors as ``curve_intervals``."""
     figures: list[Callable[[Curve], float]] = [lambda curve: curve.apgr]
-    return curve_intervals(scores, weak, strong, figures, seed=seed, resamples=resamples)[0]
+    return curve_intervals(scores, weak, strong, figures, together=together, seed=seed, resamples=resamples)[
+        0
+    ]
 
 
 def difference_interval(
@@ -166,18 +178,19 @@ def difference_interval(
     weak: ArrayLike,
     strong: ArrayLike,
     *,
+    together: Rows | None = None,
     seed: int = 0,
     resamples: int = RESAMPLES,
 ) -> Interval:
     """APGR of ``first`` minus that of ``second``, both measured on the same resampled prompts.
 
     The prompts that make one ranking look good make the other look good too: the interval of the difference
-    is narrower than the two intervals suggest.
+    is narrower than the two intervals suggest. Shapes and errors as ``curve_intervals``.
     """
     one, two = _Ties(first, weak, strong), _Ties(second, weak, strong)
     samples = [
         one.curve(weights).apgr - two.curve(weights).apgr
-        for weights in _resamples(len(one.gains), seed, resamples)
+        for weights in _resamples(len(one.gains), together, seed, resamples)
     ]
     return _interval(one.curve().apgr - two.curve().apgr, samples)
 
@@ -185,15 +198,56 @@ def difference_interval(
 def calibration_error(probabilities: ArrayLike, outcomes: ArrayLike, *, bins: int = BINS) -> float:
     """Expected calibration error: mean distance of prediction and outcome over bins of equal count.
 
-    Bins of equal count, because live predictions crowd together and bins of equal width stay empty.
+    Bins of equal count, because live predictions crowd together and bins of equal width stay empty. Equal
+    predictions share a bin, so that the order of the rows says nothing.
+
+    Args:
+        probabilities: What was predicted. Shape ``(n,)``.
+        outcomes: What happened, 0..1. Shape ``(n,)``.
+        bins: As many as there are different predictions to part.
     """
+    left, places = _unexplained(probabilities, outcomes, bins)
+    return float(np.abs(np.bincount(places, left)).sum() / len(left))
+
+
+def calibration_interval(
+    probabilities: ArrayLike,
+    outcomes: ArrayLike,
+    *,
+    together: Rows | None = None,
+    seed: int = 0,
+    resamples: int = RESAMPLES,
+) -> Interval:
+    """The calibration error and where the true one is, with about 95 % confidence.
+
+    A mean of distances is never zero, and noise only adds to it: drawn again like other figures it would
+    mostly exceed its own value. So the gaps of the bins are drawn again; the true error is no further away
+    than these stray from the gaps seen, taken together (triangle inequality).
+
+    Args:
+        probabilities: What was predicted. Shape ``(n,)``.
+        outcomes: What happened, 0..1. Shape ``(n,)``.
+        together: rows of one number are drawn as one. Shape ``(n,)``.
+        seed: of the resamples.
+        resamples: how many.
+    """
+    left, places = _unexplained(probabilities, outcomes, BINS)
+    gaps = np.bincount(places, left)
+    strays = [
+        float(np.abs(np.bincount(places, weights * left) - gaps).sum() / len(left))
+        for weights in _resamples(len(left), together, seed, resamples)
+    ]
+    value, furthest = float(np.abs(gaps).sum() / len(left)), float(np.quantile(strays, 0.95))
+    return Interval(value, max(value - furthest, 0.0), min(value + furthest, 1.0))
+
+
+def _unexplained(probabilities: ArrayLike, outcomes: ArrayLike, bins: int) -> tuple[Floats, Rows]:
+    """Prediction minus outcome, and the bin of every row. Both of shape ``(n,)``."""
     predicted = np.asarray(probabilities, dtype=np.float64)
-    happened = np.asarray(outcomes, dtype=np.float64)
-    order = np.argsort(predicted, kind="stable")
-    parts = np.array_split(order, min(bins, len(order)))
-    return float(
-        sum(abs(predicted[part].mean() - happened[part].mean()) * len(part) for part in parts) / len(order)
-    )
+    ranked = np.sort(predicted)
+    edges = ranked[np.linspace(0, len(ranked), min(bins, len(ranked)), endpoint=False).astype(np.intp)]
+    places = np.searchsorted(np.unique(edges), predicted, side="right") - 1
+    return predicted - np.asarray(outcomes, dtype=np.float64), places
 
 
 def _from_zero(steps: Floats) -> Floats:
@@ -203,19 +257,28 @@ def _from_zero(steps: Floats) -> Floats:
 
 
 def bootstrap(
-    figure: Callable[[NDArray[np.intp]], float], count: int, *, seed: int = 0, resamples: int = RESAMPLES
+    figure: Callable[[Rows], float],
+    count: int,
+    *,
+    together: Rows | None = None,
+    seed: int = 0,
+    resamples: int = RESAMPLES,
 ) -> Interval:
     """Return a figure of all rows with its bootstrap interval.
 
     Args:
         figure: takes the numbers of the rows to look at, some more than once; NaN where it is not defined.
         count: rows there are.
+        together: rows of one number are drawn as one. Shape ``(count,)``.
         seed: of the resamples.
         resamples: how many.
     """
-    generator = np.random.default_rng(seed)
-    samples = [figure(generator.integers(0, count, count)) for _ in range(resamples)]
-    return _interval(figure(np.arange(count)), samples)
+    every = np.arange(count)
+    samples = [
+        figure(np.repeat(every, weights.astype(np.intp)))
+        for weights in _resamples(count, together, seed, resamples)
+    ]
+    return _interval(figure(every), samples)
 
 
 def ratio_interval(
@@ -235,11 +298,13 @@ def ratio_interval(
     return found.low, found.high
 
 
-def _resamples(count: int, seed: int, resamples: int) -> Iterator[Floats]:
+def _resamples(count: int, together: Rows | None, seed: int, resamples: int) -> Iterator[Floats]:
     """How often each prompt is drawn, resample by resample; the same for every ranking of a seed."""
+    drawn = np.arange(count) if together is None else np.unique(together, return_inverse=True)[1]
+    units = int(drawn.max()) + 1
     generator = np.random.default_rng(seed)
     for _ in range(resamples):
-        yield np.bincount(generator.integers(0, count, count), minlength=count).astype(np.float64)
+        yield np.bincount(generator.integers(0, units, units), minlength=units).astype(np.float64)[drawn]
 
 
 def _interval(value: float, samples: list[float]) -> Interval:

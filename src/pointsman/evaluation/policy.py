@@ -34,7 +34,7 @@ from pointsman.evaluation.boundaries import (
 from pointsman.evaluation.datasets import Graded, Outcome
 from pointsman.evaluation.learning import Corpus, held_out, trust
 from pointsman.evaluation.metrics import Interval, bootstrap
-from pointsman.evaluation.rankers import decided, was_fitted_on
+from pointsman.evaluation.rankers import alike, decided, was_fitted_on
 from pointsman.models.heads import encoder_of
 from pointsman.policy import Policy
 from pointsman.tiers import Head, HeadPolicy, TierProfile
@@ -110,8 +110,13 @@ def fit_policy(
     Raises:
         PointsmanError: too few prompts.
     """
-    if len(rows) < LEAST_ROWS:
-        raise PointsmanError(f"{len(rows)} prompts are too few to choose on; {LEAST_ROWS} are the least")
+    first = alike(_prompts(rows))
+    different = len(np.unique(first))
+    if different < LEAST_ROWS:
+        other = "different " if different < len(rows) else ""
+        raise PointsmanError(
+            f"{different} {other}prompts are too few to choose on; {LEAST_ROWS} are the least"
+        )
     seen = head is not None and was_fitted_on(head, [_outcome(row) for row in rows])
     scored = _scored(rows, profile, head, seen=seen, seed=seed)
     # With two tiers, SIMPLE and MEDIUM are served by the weak model, COMPLEX and REASONING by the strong one.
@@ -121,11 +126,13 @@ def fit_policy(
     prompts = Prompts(scored.scores, _settled(quality, scored), _settled(spent, scored))
     best = quality[:, -1]
     chosen = choose(prompts, target, tiers, best=best)
-    served = cross_fitted(prompts, target, tiers, best=best, seed=seed)
+    served = cross_fitted(prompts, target, tiers, best=best, first=first, seed=seed)
     return Fitted(
         chosen.boundaries,
-        _report(chosen, target, served, best, _Mixed(quality, spent), scored, seen=seen, seed=seed),
-        tuple(curve(prompts, tiers, best=best, seed=seed)),
+        _report(
+            chosen, target, served, best, _Mixed(quality, spent), scored, first=first, seen=seen, seed=seed
+        ),
+        tuple(curve(prompts, tiers, best=best, first=first, seed=seed)),
     )
 
 
@@ -219,6 +226,7 @@ def _report(
     mixed: _Mixed,
     scored: _Scored,
     *,
+    first: Rows,
     seen: bool,
     seed: int,
 ) -> Report:
@@ -227,8 +235,8 @@ def _report(
     def over_mixing(rows: Rows) -> float:
         return float(served.quality[rows].mean()) - mixed.at(float(served.cost[rows].mean()), rows)
 
-    kept = served.kept(best, seed=seed)
-    cost = bootstrap(lambda rows: float(served.cost[rows].mean()), count, seed=seed)
+    kept = served.kept(best, together=first, seed=seed)
+    cost = bootstrap(lambda rows: float(served.cost[rows].mean()), count, together=first, seed=seed)
     enough = kept.low >= target.quality if isinstance(target, Kept) else cost.high <= target.money
     ranks = _ranks(served, scored)
     return Report(
@@ -239,7 +247,7 @@ def _report(
         kept=kept,
         cost=cost,
         cost_of_best=float(mixed.cost[:, -1].mean()),
-        over_mixing=bootstrap(over_mixing, count, seed=seed),
+        over_mixing=bootstrap(over_mixing, count, together=first, seed=seed),
         models=mixed.alone(),
         shares={str(tier): float(np.mean(ranks == tier.rank)) for tier in _EVERY},
         fixed=float(np.mean(scored.fixed >= 0)),

@@ -21,6 +21,7 @@ from pointsman.tiers.head import Head, HeadScore, HeadScorer
 
 __all__ = [
     "RULES",
+    "alike",
     "baselines",
     "by_head",
     "by_length",
@@ -39,6 +40,17 @@ Scores = NDArray[np.float64]
 def persons_text(prompt: str) -> str:
     """The words that count of a prompt: the same extraction as for a live request."""
     return persons_words(turn_from_text(prompt))
+
+
+def alike(texts: Sequence[str]) -> NDArray[np.intp]:
+    """The first text with the same words as each, whatever their case and spaces. Shape ``(n,)``.
+
+    Copies of a prompt say the same thing twice: what is learned from one is not held out from the other, and
+    an interval that draws them one by one is too narrow.
+    """
+    first: dict[str, int] = {}
+    words = (" ".join(text.lower().split()) for text in texts)
+    return np.array([first.setdefault(each, place) for place, each in enumerate(words)], dtype=np.intp)
 
 
 def by_length(rows: Sequence[Outcome]) -> Scores:

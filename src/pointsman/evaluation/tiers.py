@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pointsman.evaluation.datasets import Outcome
-from pointsman.evaluation.metrics import Curve, Interval, bootstrap, calibration_error, curve_intervals
-from pointsman.evaluation.rankers import baselines, by_head
+from pointsman.evaluation.metrics import Curve, Interval, calibration_interval, curve_intervals
+from pointsman.evaluation.rankers import alike, baselines, by_head
 from pointsman.tiers.head import HeadScore, HeadScorer
 
 __all__ = ["KEPT", "EqualQuality", "Row", "evaluate_tiers", "measure"]
@@ -19,9 +19,6 @@ __all__ = ["KEPT", "EqualQuality", "Row", "evaluate_tiers", "measure"]
 #: Share of the strong model's quality at which rankings are compared by cost, unless asked otherwise: the
 #: loss of one answer in twenty is the most that published routers call "the same quality".
 KEPT: Final = 0.95
-
-#: Resamples of a calibration error: each sorts all probabilities again.
-CALIBRATION_RESAMPLES: Final = 200
 
 
 class EqualQuality(msgspec.Struct, frozen=True):
@@ -81,16 +78,26 @@ def measure(
     quality: float = KEPT,
     price_ratio: float | None = None,
 ) -> list[Row]:
-    """One row per ranking, in the order given; with a row per bench inside where rows name several."""
+    """One row per ranking, in the order given; with a row per bench inside where rows name several.
+
+    Copies of a prompt count each, and are drawn together for the intervals.
+    """
     benches = sorted({row.bench for row in outcomes})
     whole = np.arange(len(outcomes))
     parts = {name: np.flatnonzero([row.bench == name for row in outcomes]) for name in benches}
     weak = np.array([row.weak for row in outcomes])
     strong = np.array([row.strong for row in outcomes])
+    copies = alike([row.prompt for row in outcomes])
 
     def row(name: str, at: NDArray[np.intp]) -> Row:
-        scores = rankings[name][at]
-        return _row(name, scores, weak[at], strong[at], seed=seed, quality=quality, price_ratio=price_ratio)
+        return _row(
+            name,
+            (rankings[name][at], weak[at], strong[at]),
+            together=copies[at],
+            seed=seed,
+            quality=quality,
+            price_ratio=price_ratio,
+        )
 
     return [
         msgspec.structs.replace(
@@ -103,10 +110,9 @@ def measure(
 
 def _row(
     name: str,
-    scores: NDArray[np.float64],
-    weak: NDArray[np.float64],
-    strong: NDArray[np.float64],
+    ranked: tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]],  # scores, weak, strong
     *,
+    together: NDArray[np.intp],
     seed: int,
     quality: float,
     price_ratio: float | None,
@@ -115,15 +121,14 @@ def _row(
         return curve.share_at(quality)
 
     apgr, half, most, share = curve_intervals(
-        scores,
-        weak,
-        strong,
+        *ranked,
         [lambda curve: curve.apgr, lambda curve: curve.cpt(0.5), lambda curve: curve.cpt(0.8), strong_share],
+        together=together,
         seed=seed,
     )
     return Row(
         ranker=name,
-        n=len(weak),
+        n=len(together),
         apgr=apgr.value,
         low=apgr.low,
         high=apgr.high,
@@ -143,18 +148,13 @@ def _cost(share: Interval, price_ratio: float | None) -> Interval | None:
 
 
 def _calibrated(row: Row, outcomes: Sequence[Outcome], said: Sequence[HeadScore], seed: int) -> Row:
+    copies = alike([each.prompt for each in outcomes])
+
+    def error(probabilities: Sequence[float], happened: Sequence[float]) -> Interval:
+        return calibration_interval(probabilities, happened, together=copies, seed=seed)
+
     errors = {
-        "weak": _calibration([each.p_weak for each in said], [each.weak for each in outcomes], seed),
-        "strong": _calibration([each.p_strong for each in said], [each.strong for each in outcomes], seed),
+        "weak": error([each.p_weak for each in said], [each.weak for each in outcomes]),
+        "strong": error([each.p_strong for each in said], [each.strong for each in outcomes]),
     }
     return msgspec.structs.replace(row, calibration_error=errors)
-
-
-def _calibration(probabilities: Sequence[float], happened: Sequence[float], seed: int) -> Interval:
-    predicted, came = np.array(probabilities), np.array(happened)
-    return bootstrap(
-        lambda rows: calibration_error(predicted[rows], came[rows]),
-        len(came),
-        seed=seed,
-        resamples=CALIBRATION_RESAMPLES,
-    )
