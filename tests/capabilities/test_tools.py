@@ -1,6 +1,7 @@
 """Tools of a request: fewer, in order, stable within a loop, never one that was called."""
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import given, settings
 
 from pointsman.capabilities import ToolMemory, ToolSelector
@@ -31,6 +32,21 @@ def test_within_a_loop_the_set_does_not_change() -> None:
     for called in ([], ["get_weather"]):
         again = SELECTOR.choose(TOOLS, "weather in Rome", called=called, memory=first.memory)
         assert again.kept == first.kept
+
+
+@pytest.mark.parametrize(
+    ("task", "offered", "kept"),
+    [
+        ("weather in Rome", NAMES, ("run_shell",)),  # the same loop: what was chosen, not what would be
+        ("the weather in Rome", NAMES, ("get_weather", "search_web")),  # the person has spoken
+        ("weather in Rome", NAMES[:4], ("get_weather", "search_web")),  # another offer
+    ],
+)
+def test_a_loop_keeps_what_was_chosen_for_it(
+    task: str, offered: tuple[str, ...], kept: tuple[str, ...]
+) -> None:
+    memory = ToolMemory(task="weather in Rome", offered=offered, kept=("run_shell",))
+    assert set(SELECTOR.choose(TOOLS, task, memory=memory).kept) == set(kept)
 
 
 def test_a_tool_already_called_stays_when_the_person_speaks_again() -> None:

@@ -2,9 +2,11 @@
 
 import pytest
 
-from pointsman.domains import Compound, DomainMemory, DomainSet, Part
+from pointsman.domains import Compound, DomainMemory, DomainSet, DomainTracker, Part
 from pointsman.domains.momentum import TRANSITIONS, Insistence, Strength, Subject, remember
 from pointsman.domains.scoring import Reading
+from pointsman.domains.values import Outcome, Pair
+from pointsman.evidence import Scanner
 
 #: What each letter of a script says: domain and confidence of the parts, best first.
 MESSAGES = {
@@ -124,3 +126,23 @@ def test_what_memory_restores_is_marked(domains: DomainSet) -> None:
     assert effective.primary == Part("investigation", 0, (), carried=True)
     assert effective.secondary == Part("coding", 1)
     assert effective.carried
+
+
+@pytest.mark.parametrize(
+    "memory",
+    [
+        DomainMemory(pair=Pair("law")),
+        DomainMemory(pair=Pair("coding", "law")),
+        DomainMemory(operational="law"),
+        DomainMemory(key="1", outcome=Outcome(Compound(Part("coding")), Compound(Part("law")), 1, "R2b")),
+        DomainMemory(
+            key="1",
+            outcome=Outcome(Compound(Part("coding")), Compound(Part("coding"), Part("law")), 1, "R2b"),
+        ),
+    ],
+)
+def test_memory_of_a_domain_that_was_taken_out_of_the_file_is_dropped(
+    tracker: DomainTracker, scanner: Scanner, memory: DomainMemory
+) -> None:
+    decision, after = tracker.decide(scanner.scan(""), memory, "1")
+    assert "law" not in f"{decision.to_json()} {after}"

@@ -18,7 +18,6 @@ TABLE = SignalTable(DOMAINS.signals())
 SCANNER = Scanner(TABLE, ReMatcher(TABLE))
 TRACKER = DomainTracker(DOMAINS, TABLE)
 TASKS = [domain.name for domain in DOMAINS if domain.kind is DomainClass.TASK]
-CHORES = [domain.name for domain in DOMAINS if domain.kind is DomainClass.OPERATIONAL]
 NULL = next(domain for domain in DOMAINS if domain.kind is DomainClass.NULL)
 
 SILENCE = SCANNER.scan("")

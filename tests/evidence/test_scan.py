@@ -92,6 +92,7 @@ def test_a_text_larger_than_the_cache_is_scanned_every_time() -> None:
         ("“a” b", "|“|a|”| b"),
         ("한국어 문장", "|한국어| |문장|"),
         ("a\u00a0b\u2028用\u3000", "a\x1eb\x1d|用|\x1e"),
+        ("a\u2029b\u202ac", "a\x1db|\u202a|c"),  # a paragraph's end is white space, a direction mark is not
     ],
 )
 def test_separated(text: str, apart: str) -> None:
@@ -110,3 +111,12 @@ def test_equal_patterns_share_a_source() -> None:
     assert PatternSet(TABLE).digest != PatternSet(SignalTable([])).digest
     renamed = SignalTable([Signal("other", "x", "python"), Signal("other", "y", "what is")])
     assert PatternSet(TABLE).digest == PatternSet(renamed).digest
+
+
+def test_the_masks_of_groups_share_no_bit_and_leave_none_out() -> None:
+    groups = {(signal.lexicon, signal.group) for signal in TABLE.signals}
+    masks = [TABLE.mask(*group) for group in groups]
+    assert len(groups) > 1
+    assert sum(masks) == (1 << len(TABLE)) - 1
+    assert sum(mask.bit_count() for mask in masks) == len(TABLE)
+    assert TABLE.mask("nobody's", "group") == 0

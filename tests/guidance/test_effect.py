@@ -102,3 +102,18 @@ def test_the_interval_of_scores_is_wide_enough(treated: list[float], withheld: l
 def test_a_streak_continues(notation: str, continues: bool) -> None:
     *before, last = run(notation).recent_tool_calls(50)
     assert streak_continues(before, last) is continues
+
+
+@pytest.mark.parametrize(
+    ("treated", "withheld", "verdict"),
+    [
+        ((0, 30), (29, 30), "Guidance helps: fewer streaks go on with it than without."),
+        ((29, 30), (0, 30), "Guidance harms: more streaks go on with it than without."),
+        ((15, 30), (15, 30), "No difference can be shown: the interval includes zero."),
+        ((0, 29), (29, 30), "Too little data: 30 sessions a side are needed, the smaller side has 29."),
+        ((0, 30), (29, 29), "Too little data: 30 sessions a side are needed, the smaller side has 29."),
+    ],
+)
+def test_the_verdict_on_streaks(treated: tuple[int, int], withheld: tuple[int, int], verdict: str) -> None:
+    effect = compare([*side(Arm.TREATED, *treated), *side(Arm.WITHHELD, *withheld)])
+    assert effect.verdict == verdict

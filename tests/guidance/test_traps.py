@@ -366,3 +366,25 @@ def test_a_benchmark_warms_up_and_refuses_one_sample() -> None:
     measured = benchmark_classifier(Counting(NO), [at("E"), at("E E")], timer=lambda: float(next(ticks)))
     assert len(calls) == 4
     assert (measured.mean_ns, measured.p99_ns, measured.max_ns) == (1e9, 1e9, 1_000_000_000)
+
+
+def test_large_output_looks_at_the_first_call_of_a_batch_of_three() -> None:
+    assert LargeOutputClassifier().classify(at("read(1)" + "x" * 10_001 + "|read(2)x|read(3)x")).relevant
+
+
+@pytest.mark.parametrize(("confidence", "fires"), [(0.79, False), (0.8, True), (0.81, True)])
+def test_a_threshold_that_is_just_met_is_met(confidence: float, fires: bool) -> None:
+    said = ClassificationResult.yes(confidence)
+    assert ThresholdClassifier(Fixed(said), 0.8).classify(at("")).relevant is fires
+
+
+@pytest.mark.parametrize(("given", "counted"), [({}, 3), ({"turn_count": 0, "tool_call_count": 0}, 0)])
+def test_counts_that_are_given_are_taken_even_when_they_are_zero(given: dict[str, int], counted: int) -> None:
+    context = GuidanceContext(None, run(". . ."), **given)
+    assert (context.turn_count, context.tool_call_count) == (counted, counted)
+
+
+@pytest.mark.parametrize(("shortest", "fires"), [(2, True), (3, True), (4, False)])
+def test_a_cycle_of_the_shortest_length_is_a_loop(shortest: int, fires: bool) -> None:
+    rounds = at("a(1)1 b(1)1 c(1)1 " * 3)
+    assert DoomLoopClassifier(min_cycle_length=shortest).classify(rounds).relevant is fires

@@ -219,3 +219,21 @@ def test_the_documented_diagram_is_the_tables() -> None:
     assert f"```mermaid\n{diagram()}\n```" in page.read_text(encoding="utf-8"), (
         "docs/explanation/routing.md: put print(pointsman.routing.diagram()) there"
     )
+
+
+@pytest.mark.parametrize(
+    ("elapsed", "situation"),
+    [(299.499, Situation.RETRY), (299.5, Situation.RETRIES_SPENT), (299.501, Situation.RETRIES_SPENT)],
+)
+def test_no_retry_begins_when_the_time_is_up(elapsed: float, situation: Situation) -> None:
+    move = decide(failing(ErrorSeverity.RETRIABLE, control_elapsed_seconds=elapsed))  # the wait takes 0.5 s
+    assert move.reason.code == f"routing.{situation}"
+
+
+def test_every_move_to_a_node_counts_one_step_and_only_a_retry_waits() -> None:
+    marks = test_situations.pytestmark  # type: ignore[attr-defined]
+    for state, situation in marks[0].args[1]:
+        move = decide(state)
+        taken = state.get("control_steps_taken_count", 0)
+        assert move.update.get("control_steps_taken_count", 0) == (0 if move.next == END else taken + 1)
+        assert (move.delay > 0) is (situation is Situation.RETRY)

@@ -211,6 +211,13 @@ def test_a_new_turn_does_not_meet_the_last_turns_error() -> None:
     assert fresh["capability_context_data"] == {"k": 1}
 
 
+def test_a_new_turn_begins_with_no_switch_set_and_nothing_counted() -> None:
+    fresh = StateManager.create_fresh_state("go")
+    controls = {key: value for key, value in fresh.items() if key.startswith("control_")}
+    assert controls
+    assert not any(controls.values())
+
+
 EVENTS = st.one_of(
     st.sampled_from(["ok", "ok", "ok", "nothing", "empty", "unselected", "kill", "flag"]),
     st.sampled_from(list(ErrorSeverity)),

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from heads import blank
 from pointsman.errors import ConfigError
-from pointsman.tiers.head import Centre, Dense, HeadScorer, read_head
+from pointsman.tiers.head import Calibration, Centre, Dense, HeadScorer, read_head
 from pointsman.tiers.ngrams import BUCKETS, ngrams
 
 
@@ -151,3 +151,16 @@ def test_a_score_is_the_same_to_the_last_bit_under_every_hash_seed(tmp_path: Pat
     }
     assert len(said) == 1
     assert b"p_weak" in said.pop()
+
+
+@pytest.mark.parametrize(
+    ("offset", "slope", "raw", "probability"),
+    [
+        (0.0, 1.0, 0.0, 0.5),
+        (-1.0, 2.0, 1.0, 0.731058579),
+        (-1.0, 2.0, 0.5, 0.5),
+        (1.0, -2.0, 1.0, 0.268941421),
+    ],
+)
+def test_platt_scaling(offset: float, slope: float, raw: float, probability: float) -> None:
+    assert Calibration(offset, slope, 0.0).probability(raw) == probability

@@ -143,3 +143,12 @@ def test_documented_defaults() -> None:
     assert (config.window_size, config.doom_loop_threshold, config.doom_loop_min_length) == (50, 3, 2)
     assert (config.similarity_threshold, config.error_window, config.stall_threshold) == (0.8, 10, 5)
     assert config.all_detectors() == DEFAULT_DETECTORS
+
+
+def test_a_step_without_content_keeps_errors_apart_and_successes_as_they_are() -> None:
+    failed, again, other, done = run("a(1)!no a(2)!no a(3)!broken a(4)fine").state.steps
+    bare = [step.without_content() for step in (failed, again, other, done)]
+    assert bare[3] == done
+    assert bare[0].signature == bare[1].signature != bare[2].signature
+    assert "no" not in {bare[0].signature, bare[0].message}
+    assert all(step.message == "" and step.is_error for step in bare[:3])

@@ -31,6 +31,12 @@ OK, ERROR, THROTTLED, DECLINED = Outcome.OK, Outcome.ERROR, Outcome.THROTTLED, O
         ("Exit code: 0\nWall time: 0.1 seconds\nOutput:\nfine", OK),
         ("a long log\n" * 200 + "Process exited with code 2", ERROR),
         ("a long log\n" * 200 + "Process exited with code 0", OK),
+        ("a long log\n" * 200 + "exit status 1", ERROR),  # Go
+        ("a long log\n" * 200 + "exit status 0", OK),
+        ("a long log\n" * 200 + "Exited with 3", ERROR),
+        ("a long log\n" * 200 + "Exit Code: 1", ERROR),
+        ("EXIT STATUS 2", ERROR),
+        ("Exit Code: 0", OK),
         ("a long log\n" * 200 + "Error: x\n" + "and more\n" * 200, OK),  # in the middle of content
         ('{"error": "no such table"}', ERROR),
         ('{"error": null, "rows": []}', OK),

@@ -55,8 +55,7 @@ _JSON_FAILURE: Final = re.compile(
 )
 _EXIT_STATUS: Final = re.compile(
     r"\b(?:exit(?:ed)?|returned|return|finished)(?:\s(?:with|status|non-zero))*[\s_]?(?:code|status)\W{0,3}(-?\d+)"
-    r"|\bexited with (-?\d+)\b",
-    re.IGNORECASE,
+    r"|\bexited with (-?\d+)\b"
 )
 #: What programs say in one breath when the system refuses them: the whole of a short result.
 _SYSTEM_ERROR: Final = re.compile(
@@ -125,7 +124,7 @@ def _looks_failed(text: str) -> bool:
     end = text[-EDGE:]
     if any(word in end for word in _END_WORDS) and _ENDS_AS_ERROR.search(end):
         return True
-    edges = head if len(text) <= EDGE else f"{head}\n{end}"
+    edges = (head if len(text) <= EDGE else f"{head}\n{end}").lower()
     if "code" not in edges and "status" not in edges and "exited" not in edges:
         return False  # the pattern costs ten times these three searches
     return any(int(first or second) != 0 for first, second in _EXIT_STATUS.findall(edges))
