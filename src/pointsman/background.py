@@ -84,9 +84,9 @@ class BatchWriter(Generic[T]):
             self._rouse()
 
     def flush(self, timeout: float = 5.0) -> bool:
-        """Wait until nothing put before is waiting; False when it still is after ``timeout`` seconds.
+        """Wait until nothing put before is waiting, ``timeout`` seconds at most; False when it still is.
 
-        While batches are kept because writing fails, nobody has to wait.
+        Nobody waits for a store that fails.
         """
         if self._thread is None or self._stuck:
             return not self.waiting
@@ -94,7 +94,7 @@ class BatchWriter(Generic[T]):
         self._queue.append(reached)
         self._hurry.set()
         self._wake.set()
-        return reached.wait(timeout)
+        return reached.wait(timeout) and not self._stuck
 
     def close(self, timeout: float = 6.0) -> bool:
         """Try once more to write what waits, count as lost what cannot be written, and end the thread.
@@ -144,23 +144,26 @@ class BatchWriter(Generic[T]):
 
     def _drain(self) -> None:
         """Write what is queued now. What comes meanwhile gathers anew, or a busy store never ends writing."""
-        reached: list[threading.Event] = []
         due = len(self._queue)
         while self._batch or due > 0:
             due -= BATCH
-            self._fill(reached)
-            if self._write_batch() or self._give_up(reached):
-                for flushed in reached:
-                    flushed.set()
-                reached.clear()
+            flushing = self._fill()
+            written = self._write_batch()
+            for reached in flushing:
+                reached.set()
+            if not written:
+                self._give_up()
 
-    def _fill(self, reached: list[threading.Event]) -> None:
+    def _fill(self) -> list[threading.Event]:
+        """Take entries into the batch; return what waits for them to be written."""
+        flushing: list[threading.Event] = []
         while self._queue and len(self._batch) < BATCH:
             entry = self._queue.popleft()
             if isinstance(entry, threading.Event):
-                reached.append(entry)
+                flushing.append(entry)
             else:
                 self._batch.append(entry)
+        return flushing
 
     def _write_batch(self) -> bool:
         """Write the batch; False when it is to be tried again."""
@@ -183,18 +186,18 @@ class BatchWriter(Generic[T]):
         self._batch.clear()
         return True
 
-    def _give_up(self, reached: list[threading.Event]) -> bool:
+    def _give_up(self) -> None:
         """After a failure: lose what waits when closed, else pause before the next attempt."""
         if not self._closed:
             self._hurry.wait(self._retry)
             self._hurry.clear()
-            return False
+            return
         log.warning("%s: not written before the end, and lost: %d", self._name, self.waiting)
         while self._batch:
             self._lose(len(self._batch))
             self._batch.clear()
-            self._fill(reached)
-        return True
+            for reached in self._fill():
+                reached.set()
 
     def _fail(self, fault: str, *, unforeseen: bool = False) -> None:
         if not self.fault:

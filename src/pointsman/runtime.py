@@ -92,9 +92,20 @@ class Runtime:
         self.ask = ask
         self.questions = questions or Questions()
         self.observe = observe
-        self.failures = 0  # times the memory of a session could not be read or kept
-        self._outage = False  # the session store failed when it was last asked to keep something
+        self._failures = 0
+        self._outage = ""  # why the session store failed since it last kept something
         self._new_id = new_ids()
+
+    @property
+    def failures(self) -> int:
+        """Times the memory of a session could not be read, kept or written down."""
+        return self._failures + self.sessions.lost
+
+    @property
+    def faults(self) -> dict[str, str]:
+        """Why a store fails just now, by the name of each that does: ``ledger``, ``sessions``."""
+        found = {"ledger": self.ledger.fault, "sessions": self._outage or self.sessions.fault}
+        return {name: fault for name, fault in found.items() if fault}
 
     def steps(self, turn: Turn) -> Generator[Need, Answer, Decision]:
         """Decide one turn and write it down, leaving to the driver how questions are answered.
@@ -181,14 +192,14 @@ class Runtime:
             return
         try:
             self.sessions.put(session, _encode_memory(memory))
-            self._outage = False
+            self._outage = ""
         except Exception as error:  # noqa: BLE001 - as above; the next turn is decided without it
             self._failed("kept", error)
 
     def _failed(self, what: str, error: Exception) -> None:
         """Count a failure of the store. The log gets one line for an outage, not two for each request."""
-        self.failures += 1
+        self._failures += 1
         if not self._outage:
             known = isinstance(error, StoreUnavailable)
             log.warning("the memory of a session could not be %s: %s", what, error, exc_info=not known)
-        self._outage = True
+        self._outage = str(error) or type(error).__name__

@@ -1,6 +1,8 @@
 """Outcomes: read, derived once, and written for fitting. Near misses beside hits."""
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -8,11 +10,13 @@ import msgspec
 import pytest
 from typer.testing import CliRunner, Result
 
+from pointsman import sqlite_file
 from pointsman.assembly import build_engine, read_profile
 from pointsman.cli import app
 from pointsman.decision import Decision
 from pointsman.domains import default_domains
 from pointsman.engine import Memory
+from pointsman.errors import StoreUnavailable
 from pointsman.evaluation.datasets import read_outcomes
 from pointsman.evaluation.outcomes import derive, fittable
 from pointsman.ledger import Attempt, Outcome, PromptText, Record, SqliteLedger
@@ -206,6 +210,20 @@ def test_importing_says_which_lines_are_wrong_and_goes_on(ledger: Path, tmp_path
     assert (first.score, first.label, first.source, first.comment) == (0.5, "meh", "survey", "slow")
     assert (second.label, second.source) == ("solved", "import")
     assert "added 0 outcomes" in run(ledger, "import", file).stdout
+
+
+def test_importing_into_a_ledger_that_cannot_be_written_is_an_error(
+    ledger: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_file, "BUSY", 0.01)
+    said = tmp_path / "said.jsonl"
+    said.write_text('{"decision": "d1", "score": 0.25}', encoding="utf-8")
+    with closing(sqlite3.connect(ledger, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        result = run(ledger, "import", said)
+    assert "added" not in result.stdout
+    assert isinstance(result.exception, StoreUnavailable)
+    assert "could not be written: cannot write the ledger" in str(result.exception)
 
 
 def test_a_shadows_answer_can_be_scored_too(ledger: Path, tmp_path: Path) -> None:

@@ -276,6 +276,22 @@ def test_the_breaker_leaves_a_failing_upstream_alone_and_says_when_to_come_back(
     assert ready["left_alone"] == ["up0"]
 
 
+def test_stores_that_fail_are_named_without_a_reason_and_requests_are_served() -> None:
+    decider = ScriptedDecider("m0")
+    decider.faults = {"ledger": "cannot write the ledger /srv/secret/place: disk full"}
+    with (
+        gateway(setup_for(decider=decider)) as running,
+        httpx.Client(base_url=running.url, trust_env=False) as client,
+    ):
+        ready = client.get("/health/ready")
+        metrics = client.get("/metrics").text
+        answer = client.post("/v1/messages", content=SPOKEN["messages"].body(), headers=HEADERS)
+    assert (ready.status_code, ready.json()["failing"]) == (200, ["ledger"])
+    assert "secret" not in ready.text
+    assert "pointsman_stores_failing 1.0" in metrics
+    assert answer.status_code == 200
+
+
 def test_sdk_errors_are_of_the_right_kind(between: Callable[..., Any]) -> None:
     with between(well) as (client, _):
         chat = openai.OpenAI(base_url=f"{client.base_url}/v1", api_key="k", max_retries=0)

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -10,14 +11,15 @@ from pointsman.asking import Questions, ask_models
 from pointsman.assembly import build_engine
 from pointsman.decision import Decision
 from pointsman.errors import UpstreamTimeout
-from pointsman.ledger import MemoryLedger
+from pointsman.ledger import MemoryLedger, SqliteLedger
 from pointsman.models.port import Prompt
 from pointsman.policy import Policy, Verify
 from pointsman.runtime import Runtime, drive, new_ids
-from pointsman.sessions import MemorySessions
+from pointsman.sessions import MemorySessions, SqliteSessions
 from pointsman.text import turn_from_text
 from pointsman.tiers import VerificationBudget, builtin_profile
 from pointsman.types import Answer, ModelSpec, Need, Stage, Tier
+from waiting import until
 
 UNSURE = "let us see about that"
 SURE = "Hello!"
@@ -128,9 +130,26 @@ def test_a_failing_store_costs_memory_and_never_the_request(caplog: pytest.LogCa
     running = runtime(sessions=BrokenSessions())
     assert decide(running, [SURE, SURE]) == [(Tier.SIMPLE, Stage.RULES)] * 2
     assert running.failures == 4
+    assert running.faults == {"sessions": "disk gone"}
+    running.sessions = MemorySessions()
+    decide(running, [SURE])
+    assert running.faults == {}
     assert [record.getMessage() for record in caplog.records] == [
         "the memory of a session could not be read: disk gone"
     ]
+
+
+def test_stores_that_cannot_be_written_are_told(tmp_path: Path) -> None:
+    (blocked := tmp_path / "file").write_text("")
+    running = runtime(sessions=SqliteSessions(blocked / "sessions"))
+    running.ledger = SqliteLedger(blocked / "ledger")
+    assert running.faults == {}
+    decide(running, [SURE])
+    until(lambda: len(running.faults) == 2)
+    assert set(running.faults) == {"ledger", "sessions"}
+    assert running.failures == 0
+    running.close()
+    assert (running.failures, running.ledger.lost) == (1, 1)
 
 
 def test_memory_that_cannot_be_read_starts_anew() -> None:

@@ -100,6 +100,8 @@ def _append(store: Ledger, outcomes: Iterable[Outcome]) -> int:
         if added % BATCH == 0:
             store.flush()
     store.flush()
+    if store.fault:
+        raise StoreUnavailable(f"outcomes could not be written: {store.fault}")
     if store.lost:
         raise StoreUnavailable(f"{store.lost:,} outcomes could not be written")
     return added

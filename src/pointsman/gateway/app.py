@@ -61,8 +61,11 @@ class Gateway:
         )
         self.metrics.gauge(
             "session_failures",
-            "Times the memory of a session could not be read or kept.",
+            "Times the memory of a session could not be read, kept or written down.",
             lambda: self.setup.runtime.failures,
+        )
+        self.metrics.gauge(
+            "stores_failing", "Stores that fail just now.", lambda: len(self.setup.runtime.faults)
         )
         self.metrics.results("shadow_decisions", "Turns decided under the shadow policy too.", self._shadowed)
         self.second = self._second()

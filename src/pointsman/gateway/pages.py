@@ -85,7 +85,14 @@ class Pages:
 
     async def _ready(self, _: Request) -> Response:
         held = {t.upstream.spec.name for t in self._served.targets.values() if t.upstream.breaker.is_open}
-        return _json({"status": "ok", "models": len(self._served.targets), "left_alone": sorted(held)})
+        return _json(
+            {
+                "status": "ok",
+                "models": len(self._served.targets),
+                "left_alone": sorted(held),
+                "failing": sorted(self._served.setup.runtime.faults),  # why is in the log: nobody asked a key
+            }
+        )
 
     async def _metrics(self, _: Request) -> Response:
         return Response(self._served.metrics.page(), media_type="text/plain; version=0.0.4; charset=utf-8")

@@ -31,7 +31,12 @@ class Decider(Protocol):
 
     @property
     def failures(self) -> int:
-        """Times the memory of a session could not be read or kept."""
+        """Times the memory of a session could not be read, kept or written down."""
+        ...
+
+    @property
+    def faults(self) -> Mapping[str, str]:
+        """Why a store fails just now, by the name of each that does."""
         ...
 
     async def decide(self, turn: Turn) -> Decision:

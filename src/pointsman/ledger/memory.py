@@ -36,6 +36,8 @@ class _Record:
 class MemoryLedger:
     """Keeps what belongs to the newest ``size`` decisions."""
 
+    fault: Final = ""
+
     def __init__(self, *, size: int = 10_000, text: TextMode = "off") -> None:
         self._size: Final = size
         self._mode: Final[TextMode] = text

@@ -132,6 +132,11 @@ class Ledger(Protocol):
         """Entries that could not be kept, since the start."""
         ...
 
+    @property
+    def fault(self) -> str:
+        """Why entries cannot be written just now; empty when all is well."""
+        ...
+
     def append(self, entry: Entry, /) -> None:
         """Queue one entry."""
         ...

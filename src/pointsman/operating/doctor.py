@@ -104,7 +104,7 @@ def _sessions(config: Config) -> Check:
     try:
         with closing(open_sessions(spec)) as store:
             count = sum(1 for _ in store.sessions())
-            fault = getattr(store, "fault", "")
+            fault = store.fault
     except PointsmanError as error:
         return Check("sessions", ok=False, detail=str(error), hint=error.hint)
     return Check("sessions", ok=not fault, detail=fault or f"{spec.store}, {count} kept")

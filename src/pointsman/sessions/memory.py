@@ -16,6 +16,16 @@ class MemorySessions:
 
     waits: Final = False
 
+    @property
+    def fault(self) -> str:
+        """Empty: nothing is written down."""
+        return ""
+
+    @property
+    def lost(self) -> int:
+        """None: nothing is written down."""
+        return 0
+
     def __init__(
         self,
         *,

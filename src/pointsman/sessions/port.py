@@ -19,6 +19,16 @@ class SessionStore(Protocol):
         """Whether reading and writing may wait for another machine; an event loop then uses a thread."""
         ...
 
+    @property
+    def fault(self) -> str:
+        """Why what is kept cannot be written down just now; empty when all is well."""
+        ...
+
+    @property
+    def lost(self) -> int:
+        """Changes that were kept and could not be written down, since the start."""
+        ...
+
     def get(self, session: str, /) -> bytes | None:
         """Return what was put last, or None when unknown, expired or evicted."""
         ...

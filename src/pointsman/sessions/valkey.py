@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,6 +25,8 @@ class ValkeySessions:
     """Keys ``pointsman:session:…`` with a time to live; how many are kept is the server's ``maxmemory``."""
 
     waits: Final = True
+    fault: Final = ""  # what cannot be kept raises
+    lost: Final = 0
 
     def __init__(
         self,
@@ -54,7 +57,7 @@ class ValkeySessions:
         )
         self._ttl: Final = ttl
         self._clock: Final = clock
-        self._asleep_until = 0.0
+        self._failed_at = -math.inf
 
     def get(self, session: str, /) -> bytes | None:
         """Return what was put last, or None when unknown, expired or evicted."""
@@ -86,11 +89,11 @@ class ValkeySessions:
 
     @contextmanager
     def _available(self) -> Iterator[None]:
-        if self._clock() < self._asleep_until:
+        if 0 <= self._clock() - self._failed_at < PAUSE:  # below zero when the clock was set back
             raise StoreUnavailable("the session store failed a moment ago and is left alone")
         try:
             yield
         except self._error as error:
-            self._asleep_until = self._clock() + PAUSE
+            self._failed_at = self._clock()
             # The class alone: a message of the client may carry the address.
             raise StoreUnavailable(f"cannot reach the session store: {type(error).__name__}") from None

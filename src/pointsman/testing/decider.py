@@ -15,7 +15,7 @@ __all__ = ["ScriptedDecider"]
 class ScriptedDecider:
     """Decides every turn for the same chain of models, and remembers what it was asked.
 
-    Has the part of ``Runtime`` that the gateway uses: ``decide``, ``ledger`` and ``failures``.
+    Has the part of ``Runtime`` that the gateway uses: ``decide``, ``ledger``, ``failures`` and ``faults``.
     """
 
     def __init__(
@@ -26,6 +26,7 @@ class ScriptedDecider:
         self.ledger: Ledger = ledger or MemoryLedger()
         self.turns: list[Turn] = []
         self.failures = 0
+        self.faults: dict[str, str] = {}
         self._numbers = itertools.count(1)
 
     async def decide(self, turn: Turn) -> Decision:
