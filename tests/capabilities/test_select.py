@@ -9,6 +9,7 @@ from hypothesis import given
 
 from pointsman.capabilities import (
     CapabilityRegistry,
+    ClassificationPromptBuilder,
     LocalJudge,
     LruCache,
     Selection,
@@ -220,3 +221,11 @@ def test_a_selection_is_ordered_known_and_holds_what_is_always_active(
     assert len(asked) <= (0 if strategy == "local" else 5)
     if "current_weather" in selection.selected:
         assert "geocode" in selection.selected
+
+
+def test_ones_own_template_is_what_a_model_is_asked_with() -> None:
+    prompts = ClassificationPromptBuilder("Needed? {capability_instructions}{classifier_examples}")
+    selector = Selector(REGISTRY, JUDGE, SelectionPolicy(strategy="llm"), prompts)
+    _, asked = drive(selector.select("x"), yes_to())
+    assert asked
+    assert all(need.system.startswith("Needed? ") for need in asked)

@@ -27,6 +27,8 @@ from pointsman.guidance import (
     arm_of,
     without_models,
 )
+from pointsman.guidance.ladder import FollowUp, follow_up_of
+from pointsman.guidance.memory import Spoken, Thread
 from pointsman.text import JsonHistory
 from pointsman.trajectory import TrajectoryBuilder
 from pointsman.types import Answer, WireFormat
@@ -357,3 +359,8 @@ def test_a_decision_is_the_same_every_time(tokens: list[str]) -> None:
     notation = " ".join(tokens)
     once = [msgspec.json.encode(decision) for decision in decisions(notation)]
     assert once == [msgspec.json.encode(decision) for decision in decisions(notation)]
+
+
+def test_the_very_first_call_can_be_what_follows_an_intervention() -> None:
+    thread = Thread(spoken=Spoken(number=1, call=0, classifier="sensitive_content"))
+    assert follow_up_of(thread, run("E")) == (FollowUp(1, "sensitive_content", continued=True), Thread())

@@ -65,6 +65,7 @@ def test_embedded_system_prompt_of_the_seed() -> None:
         ("  Be kind.\n", "Be kind.\n\nHello", "Hello"),
         ("Be", "Because", "Because"),  # not as a whole
         ("use", "because it", "because it"),
+        ("Be kind.", "Be kind.Hello", "Hello"),  # a full stop ends a word by itself
         ("hello", "hello", "hello"),  # nothing would be left
         ("", "hello", "hello"),
     ],

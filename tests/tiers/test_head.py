@@ -164,3 +164,10 @@ def test_a_score_is_the_same_to_the_last_bit_under_every_hash_seed(tmp_path: Pat
 )
 def test_platt_scaling(offset: float, slope: float, raw: float, probability: float) -> None:
     assert Calibration(offset, slope, 0.0).probability(raw) == probability
+
+
+def test_a_rules_score_counts_from_its_mean_over_the_training_prompts() -> None:
+    scorer = HeadScorer(blank(rules_mean=-4.0))
+    said = [scorer.score("go on", rules=rules).score for rules in (-4.0, -2.0, 0.0)]
+    assert said[0] == scorer.score("go on").score
+    assert [more - said[0] for more in said] == pytest.approx([0.0, 0.1, 0.2])
