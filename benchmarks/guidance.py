@@ -158,17 +158,10 @@ def cost_of_a_request() -> None:
             _, after = without_models(guide.turn(JsonHistory(WireFormat.CHAT, whole), kept))
             return msgspec.json.encode(after)
 
-        def digest(whole: list[bytes] = whole) -> object:
-            return JsonHistory(WireFormat.CHAT, whole).digest(len(whole))
-
-        work |= {
-            f"{size} request": request,
-            f"{size} with memory stored": with_store,
-            f"{size} digest": digest,
-        }
+        work |= {f"{size} request": request, f"{size} with memory stored": with_store}
     taken = medians(20, **work)
     print("a request with two new messages (2,000 at most 1.3 times 20)")
-    for name in ("request", "with memory stored", "digest"):
+    for name in ("request", "with memory stored"):
         short, long = taken[f"20 {name}"], taken[f"2000 {name}"]
         print(f"  {name:20}{short:8.1f} µs with 20{long:10.1f} µs with 2,000{long / short:8.2f} times")
 

@@ -51,7 +51,7 @@ def read_kind(kind: str) -> Role:
 
 def read_item(wire: WireFormat, item: object) -> Message:
     """Read one item of ``messages`` or ``input``, already decoded from JSON."""
-    return _READERS[wire](item) if isinstance(item, Mapping) else Message(Role.TOOL)
+    return _READERS[wire](item) if isinstance(item, dict) else Message(Role.TOOL)
 
 
 def read_texts(content: object) -> tuple[str, ...]:
@@ -68,7 +68,7 @@ def _content(content: object) -> tuple[tuple[str, ...], int]:
     for block in content if isinstance(content, list) else [content]:
         if isinstance(block, str):
             texts.append(block)
-        elif isinstance(block, Mapping):
+        elif isinstance(block, dict):
             kind = block.get("type")
             text = block.get(_TEXT_FIELDS.get(kind, "text") if isinstance(kind, str) else "text")
             if isinstance(text, str):
@@ -89,11 +89,11 @@ def _json(value: object) -> str:
 
 
 def _objects(value: object) -> list[Mapping[str, Any]]:
-    return [entry for entry in value if isinstance(entry, Mapping)] if isinstance(value, list) else []
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
 def _object(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def _chat(item: Mapping[str, Any]) -> Message:

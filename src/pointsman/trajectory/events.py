@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
+
 from pointsman.trajectory.arguments import canonical_arguments, comes_from, is_polling
 from pointsman.trajectory.failures import outcome_of, salient_line, signature_of
 from pointsman.trajectory.progress import ProgressIndicator, progress_in
@@ -21,8 +23,7 @@ __all__ = ["Event", "ProgressMade", "Session", "ToolInvoked", "ToolRecommended",
 MAX_NAME: Final = 128
 
 
-@dataclass(frozen=True, slots=True)
-class ToolInvoked:
+class ToolInvoked(msgspec.Struct, frozen=True):
     """A tool was called and answered. ``turn`` None: a turn of its own, after the one before."""
 
     tool_name: str
