@@ -4,8 +4,8 @@
 
 Baseline, in the same run and interleaved: SHA-256 of the body. Every part is on: tiers, domains, guidance.
 Reading the body into a turn is listed apart. ``decide`` follows on it at once, when half a megabyte has just
-gone through the processor's caches; ``alone`` decides such turns without that. CPU medians; on a busy machine
-trust the ratios.
+gone through the processor's caches; ``alone`` decides such turns without that, and ``tool`` the same history
+with one more result of a tool instead of a person's words. CPU medians; on a busy machine trust the ratios.
 """
 
 import hashlib
@@ -62,13 +62,14 @@ def cpu_us(run: Callable[[], object]) -> float:
 
 def main() -> None:
     engine = build_engine(default_policy())
-    heads = ("history", "hash", "read", "decide", "alone", "decide/hash", "alone/hash")
+    heads = ("history", "hash", "read", "decide", "alone", "tool", "decide/hash", "alone/hash")
     print(*(f"{head:>11}" for head in heads), "  (µs of CPU)")
     for kilobytes in (4, 40, 400):
         messages = history(kilobytes)
         memory = decide(engine, read(body_of(messages[:-2])), Memory())
         size, hashed, taken, decided, alone = measure(engine, messages, memory)
-        times = (f"{value:>11.1f}" for value in (hashed, taken, decided, alone))
+        tool = iteration(engine, messages, memory)
+        times = (f"{value:>11.1f}" for value in (hashed, taken, decided, alone, tool))
         print(f"{size:>9.0f}kB", *times, f"{decided / hashed:>11.2f} {alone / hashed:>11.2f}")
 
 
@@ -89,6 +90,13 @@ def measure(
         )
     alone = [cpu_us(partial(decide, engine, turn, memory)) for turn in turns]
     return len(body) / 1e3, *(statistics.median(times) for times in (hashed, taken, decided, alone))
+
+
+def iteration(engine: Engine, messages: list[dict[str, object]], memory: Memory) -> float:
+    """The median of deciding after one more result of a tool, alone, in µs."""
+    *earlier, last = messages
+    turns = [read(body_of([*earlier, {**last, "content": f"result {n}"}])) for n in range(ROUNDS)]
+    return statistics.median(cpu_us(partial(decide, engine, turn, memory)) for turn in turns)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from pointsman.routing.chain import Requirements
 from pointsman.routing.choice import InUse, ModelChooser
 from pointsman.routing.stickiness import Load
 from pointsman.text import JsonHistory
-from pointsman.text.extract import Extracted, extract
+from pointsman.text.extract import Extracted, Searched, extract, searched
 from pointsman.text.offered import forced_tool, offered_tools
 from pointsman.tiers import HeadScore, HeadStage, TierDecision, TierJudge, asks_to_decide, forced_tier
 from pointsman.trajectory.state import TrajectoryState
@@ -43,6 +43,7 @@ BYTES_PER_TOKEN: Final = 4
 LONGEST_NAME: Final = 128
 
 _NO_WORDS: Final = Extracted("", -1, ())
+_NEVER: Final = Searched()
 _NO_EVIDENCE: Final = Evidence("", 0, 0, 0, 0, 0, Script.NONE)
 
 
@@ -58,6 +59,7 @@ class Memory(msgspec.Struct, frozen=True, omit_defaults=True):
     tools: ToolMemory = ToolMemory()
     called: tuple[str, ...] = ()  # names of all tools called so far
     counted: int = 0  # messages searched for them
+    searched: Searched = Searched()  # for the person's words
 
 
 class Decided(NamedTuple):
@@ -75,6 +77,7 @@ class _Draft:
         self.turn = turn
         self.memory = memory
         self.words = _NO_WORDS
+        self.searched = _NEVER
         self.message = turn.message_id  # identity of the user message; the same on every tool iteration
         self.same_message = False  # this request goes on with the work on the user message before it
         self.evidence = _NO_EVIDENCE
@@ -186,7 +189,8 @@ class Engine:
 
     def _read(self, draft: _Draft) -> None:
         try:
-            draft.words = extract(draft.turn)
+            draft.words = extract(draft.turn, draft.memory.searched)
+            draft.searched = searched(draft.turn, draft.words)
             draft.message = draft.message or draft.words.key
             draft.same_message = bool(draft.message) and draft.message == draft.memory.message
             draft.evidence = self.scanner.scan(draft.words.text)
@@ -307,6 +311,7 @@ class Engine:
             memory,
             model=draft.chain[0] if draft.tier and draft.chain else memory.model,
             message=key or memory.message,
+            searched=draft.searched,
             turns=memory.turns + (bool(key) and not draft.same_message),
         )
 

@@ -197,3 +197,15 @@ def test_a_tool_loop_stays_with_its_model_and_the_next_message_may_move_up() -> 
         memory = decided.memory
         chosen.append(decided.decision.chain[0])
     assert chosen == ["small", "small", "large"]
+
+
+def test_a_failed_search_for_the_words_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the next request would not look where the words are."""
+    messages = [{"role": "user", "content": "fix the build"}, *[{"role": "tool", "content": "done"}] * 30]
+    turn = turn_from_body(WireFormat.CHAT, {"messages": messages}, session="s")
+    with monkeypatch.context() as broken:
+        broken.setattr("pointsman.engine.extract", lambda *_: 1 / 0)
+        after = drive(engine().decide(turn, Memory(), "d-1"), nobody)
+    assert after.decision.abstained
+    assert after.memory.searched == Memory().searched
+    assert drive(engine().decide(turn, after.memory, "d-2"), nobody).words.text == "fix the build"

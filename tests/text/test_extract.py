@@ -1,5 +1,6 @@
 """Whose words count: the seed's three cases, then what today's agents send on each wire format."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -7,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pointsman.text import extract, persons_words, turn_from_body, turn_from_text, user_message_key
+from pointsman.text.extract import Searched, searched
 from pointsman.text.wrappers import _TAGS, unwrap
-from pointsman.types import Turn, WireFormat
+from pointsman.types import Message, Role, ToolResult, Turn, WireFormat
 
 CHAT, RESPONSES, MESSAGES = WireFormat
 CURRENT = "[Current message - respond to this]"
@@ -268,6 +270,91 @@ def test_the_key_ignores_how_a_client_spells_the_content() -> None:
     block = {"type": "text", "text": "one", "cache_control": {"type": "ephemeral"}}
     marked = turn_from_body(MESSAGES, {"messages": [{"role": "user", "content": [block]}]})
     assert user_message_key(plain) == user_message_key(marked)
+
+
+class Watched:
+    """A history that tells which of its messages were looked at."""
+
+    def __init__(self, *messages: Message) -> None:
+        self.messages = messages
+        self.seen: set[int] = set()
+
+    def __len__(self) -> int:
+        return len(self.messages)
+
+    def __getitem__(self, index: int) -> Message:
+        self.seen.add(index)
+        return self.messages[index]
+
+    def __iter__(self) -> Iterator[Message]:
+        return (self[index] for index in range(len(self)))
+
+    def role(self, index: int) -> Role:
+        return self[index].role
+
+
+def tool_loop(results: int) -> list[Message]:
+    """A person's words, and then a long run of calls and results."""
+    done = [Message(Role.TOOL, results=(ToolResult("read", f"page {n}"),)) for n in range(results)]
+    return [Message(Role.USER, ("find the slow query",)), *done]
+
+
+def turn_of(history: Watched) -> Turn:
+    return Turn(format=WireFormat.CHAT, history=history)
+
+
+def test_a_long_run_of_tools_is_searched_once() -> None:
+    before = turn_of(Watched(*tool_loop(500)))
+    known = searched(before, extract(before))
+    history = Watched(*tool_loop(502))
+    assert extract(turn_of(history), known) == extract(before)
+    assert history.seen == {0, 500, 501, 502}  # the words, the last message known, and what came since
+
+
+def test_words_among_what_came_since_are_found() -> None:
+    before = turn_of(Watched(*tool_loop(20)))
+    known = searched(before, extract(before))
+    new = turn_of(Watched(*tool_loop(20), Message(Role.USER, ("stop",)), Message(Role.TOOL)))
+    assert (extract(new, known).text, extract(new, known).index) == ("stop", 21)
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [*tool_loop(20)[:5], Message(Role.USER, ("no, the other one",)), Message(Role.TOOL)],
+        [*tool_loop(10), Message(Role.USER, ("no, the other one",)), *tool_loop(30)[1:]],
+    ],
+    ids=["shorter", "longer"],
+)
+def test_a_conversation_that_was_rewound_is_searched_anew(messages: list[Message]) -> None:
+    before = turn_of(Watched(*tool_loop(20)))
+    known = searched(before, extract(before))
+    assert extract(turn_of(Watched(*messages)), known).text == "no, the other one"
+
+
+def test_a_short_search_is_not_remembered() -> None:
+    turn = turn_of(Watched(*tool_loop(3)))
+    assert searched(turn, extract(turn)) == Searched()
+
+
+MESSAGES = st.one_of(
+    st.builds(
+        lambda text: Message(Role.USER, (text,)), st.sampled_from(["go on", "stop", "<env>x</env>", ""])
+    ),
+    st.builds(lambda n: Message(Role.TOOL, results=(ToolResult("read", f"{n}"),)), st.integers()),
+    st.just(Message(Role.ASSISTANT, ("done",))),
+)
+
+
+@given(st.lists(st.lists(MESSAGES, max_size=25), max_size=6))
+def test_a_search_that_goes_on_finds_what_a_new_one_does(pieces: list[list[Message]]) -> None:
+    known, messages = Searched(), list[Message]()
+    for piece in pieces:
+        messages += piece
+        turn = turn_of(Watched(*messages))
+        words = extract(turn, known)
+        assert words == extract(turn)
+        known = searched(turn, words)
 
 
 def test_no_words_no_key() -> None:

@@ -7,16 +7,25 @@ because a system prompt spoke of JSON. Source of the first three rules: seed "Pr
 
 from __future__ import annotations
 
-import hashlib
 import re
+from collections.abc import Iterable
+from itertools import chain
 from typing import Final
 
 import msgspec
 
+from pointsman.text.anchor import digest, fingerprint
 from pointsman.text.wrappers import Unwrapped, unwrap
-from pointsman.types import Role, Turn
+from pointsman.types import History, Message, Role, Turn
 
-__all__ = ["Extracted", "extract", "persons_words", "user_message_key"]
+__all__ = ["Extracted", "Searched", "extract", "persons_words", "searched", "user_message_key"]
+
+#: Messages that are searched again rather than remembered: it costs as much to recognise one.
+_FEW: Final = 8
+#: Characters of a result that tell it from others of the same tool.
+_END: Final = 200
+#: Messages among which a system role is looked for: it stands first, or after what an agent says of itself.
+_FIRST: Final = 16
 
 #: Seed: a message without a system role is long, and its last paragraph short, by this many characters.
 _LONG: Final = 500
@@ -66,21 +75,62 @@ class Extracted(msgspec.Struct, frozen=True, gc=False):
     @property
     def key(self) -> str:
         """Identity of the user message: the same on every tool iteration; empty when there is none."""
-        if self.index < 0:
-            return ""
-        words = hashlib.sha256(self.text.encode("utf-8", "surrogatepass"), usedforsecurity=False)
-        return f"{self.index}:{words.hexdigest()[:16]}"
+        return "" if self.index < 0 else f"{self.index}:{digest(self.text)}"
 
 
 _NOTHING: Final = Extracted("", -1, ())
 
 
-def extract(turn: Turn) -> Extracted:
+class Searched(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """Where the person's words stood when a conversation was last looked at."""
+
+    index: int = -1  # of their message; -1: no message held any
+    messages: int = 0  # how many there were; 0: nothing is known
+    anchor: str = ""  # what tells the last of them from others
+
+
+_UNKNOWN: Final = Searched()
+
+
+def extract(turn: Turn, before: Searched = _UNKNOWN) -> Extracted:
     """Find the last message that holds a person's words, and return only those.
 
     Messages of tool results, reminders or environment blocks alone are passed over.
+
+    Args:
+        turn: the request.
+        before: what ``searched`` gave for an earlier request of the conversation. Where this one goes on
+            from there, the messages between are not looked at again: an agent may send a thousand results
+            of tools after one message of a person, and all of them with every further one.
     """
-    for index in range(len(turn.history) - 1, -1, -1):
+    history = turn.history
+    places = range(len(history) - 1, -1, -1)
+    if _goes_on(history, before):
+        return _find(turn, chain(places[: len(history) - before.messages], range(before.index, -1, -1)))
+    return _find(turn, places)
+
+
+def searched(turn: Turn, words: Extracted) -> Searched:
+    """What to remember of a search that went over many messages; of another there is nothing to gain."""
+    count = len(turn.history)
+    if count - words.index <= _FEW:
+        return _UNKNOWN
+    return Searched(words.index, count, _anchor(turn.history[count - 1]))
+
+
+def _goes_on(history: History, before: Searched) -> bool:
+    if not 0 < before.messages <= len(history):
+        return False
+    return _anchor(history[before.messages - 1]) == before.anchor
+
+
+def _anchor(message: Message) -> str:
+    """A fingerprint and how the results end: before calls had ids, all results of a tool were called alike."""
+    return digest("\0".join((fingerprint(message), *(result.text[-_END:] for result in message.results))))
+
+
+def _find(turn: Turn, places: Iterable[int]) -> Extracted:
+    for index in places:
         if turn.history.role(index) is not Role.USER:
             continue
         rules: list[str] = []
@@ -179,6 +229,6 @@ def _last_paragraph(turn: Turn, text: str, rules: list[str]) -> str:
 
 
 def _has_system(turn: Turn) -> bool:
-    return bool(turn.system) or any(
-        turn.history.role(index) is Role.SYSTEM for index in range(len(turn.history))
-    )
+    history = turn.history
+    first = range(min(len(history), _FIRST))
+    return bool(turn.system) or any(history.role(index) is Role.SYSTEM for index in first)

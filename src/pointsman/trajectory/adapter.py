@@ -1,8 +1,7 @@
 """From the messages of any wire format to a trajectory, doing work only for what is new.
 
 An agent resends its whole history with every request. What was already counted is recognised by one message,
-the last one counted, and by the ids of its calls rather than by its bytes: clients move cache markers from
-message to message, which changes the bytes of messages whose meaning is the same (docs/decisions/0030).
+the last one counted, and by the ids of its calls rather than by its bytes (docs/decisions/0030).
 """
 
 from __future__ import annotations
@@ -12,11 +11,10 @@ from typing import Final, Protocol
 
 import msgspec
 
-from pointsman.text.wrappers import unwrap
+from pointsman.text.anchor import digest, fingerprint, latest_words
 from pointsman.trajectory.analysis import TrajectoryAnalysis
 from pointsman.trajectory.events import Event, ToolInvoked, UserSpoke
 from pointsman.trajectory.state import TrajectoryState, after_recommendation
-from pointsman.trajectory.step import digest
 from pointsman.types import Message, Role, ToolCall
 
 __all__ = ["Conversation", "TrajectoryMemory", "events_of", "observe", "opening_of", "recommended"]
@@ -65,7 +63,7 @@ def observe(
             settled += open_batch
             open_batch, latest, counted = [], message, index + 1
     analysis = analysis.with_events(settled)
-    remembered = TrajectoryMemory(analysis.state, counted, _fingerprint(latest))
+    remembered = TrajectoryMemory(analysis.state, counted, fingerprint(latest))
     return analysis.with_events(open_batch), remembered
 
 
@@ -91,7 +89,7 @@ def _last_counted(history: Conversation, memory: TrajectoryMemory) -> Message | 
     if memory.counted > len(history):
         return None
     latest = history[memory.counted - 1]
-    return latest if _fingerprint(latest) == memory.anchor else None
+    return latest if fingerprint(latest) == memory.anchor else None
 
 
 def _result_text(message: Message) -> str:
@@ -109,29 +107,15 @@ def opening_of(history: Conversation) -> str:
         if message.role is Role.ASSISTANT:
             break
         if message.role is Role.USER and not message.results:
-            words.append(_latest_words(message)[-OPENING:])
+            words.append(latest_words(message)[-OPENING:])
     return digest("\0".join(words))
-
-
-def _latest_words(message: Message) -> str:
-    """A person's own words in the last block that has any; agents put theirs before and around them."""
-    for text in reversed(message.texts):
-        if words := unwrap(text).text.strip():
-            return words
-    return ""
-
-
-def _fingerprint(message: Message) -> str:
-    """What stays the same about a message when a client resends it; reminders beside it come and go."""
-    ids = [call.id for call in message.calls] + [result.call_id for result in message.results]
-    return digest("\0".join(ids or [message.role, _latest_words(message)]))
 
 
 def _is_persons(message: Message) -> bool:
     """True when a person speaks: words of a user message that no agent wrapped, and not beside results."""
     if message.role is not Role.USER or message.results:
         return False
-    return message.images > 0 or bool(_latest_words(message))
+    return message.images > 0 or bool(latest_words(message))
 
 
 class _Reader:

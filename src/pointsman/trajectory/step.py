@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from hashlib import sha256
 
 import msgspec
 
-__all__ = ["Outcome", "Step", "digest"]
+from pointsman.text.anchor import digest
+
+__all__ = ["Outcome", "Step"]
 
 
 class Outcome(StrEnum):
@@ -64,8 +65,3 @@ class Step(msgspec.Struct, frozen=True, gc=False, array_like=True):
     def same_result(self, other: Step) -> bool:
         """The same call, and it returned the same."""
         return self.result == other.result and self.same_call(other)
-
-
-def digest(text: str) -> str:
-    """Sixteen hexadecimal digits that stand for a text: two texts in 2**32 share them by chance."""
-    return sha256(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()[:16]
