@@ -1,7 +1,7 @@
 """The shared vocabulary."""
 
 from pointsman.evidence import Kind, ReMatcher, Scanner, Signal, SignalTable
-from pointsman.types import Tier
+from pointsman.types import ModelSpec, Tier
 
 
 def test_tiers_are_ordered_from_the_cheapest() -> None:
@@ -23,3 +23,10 @@ def test_a_prefix_is_found_only_where_a_word_begins() -> None:
     scanner = Scanner(table, ReMatcher(table))
     assert scanner.scan("Доказательство").hits == table.bit(prefix)
     assert not scanner.scan("недоказанный").hits
+
+
+def test_prices_are_per_million_tokens_and_cached_input_is_part_of_the_input() -> None:
+    model = ModelSpec("small", "main", "small-1", price_in=2.0, price_out=8.0)
+    assert model.cost(3_000_000, 1_000_000, 500_000) == 10.0
+    cached = ModelSpec("small", "main", "small-1", price_in=2.0, price_out=8.0, price_cached_in=0.5)
+    assert cached.cost(3_000_000, 1_000_000, 500_000) == 8.5

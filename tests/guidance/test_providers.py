@@ -257,3 +257,9 @@ def test_a_pattern_without_a_classifier_of_its_own_can_be_asked_for() -> None:
     assert (found.relevant, found.confidence) == (True, 0.9)
     assert "contradictory_actions" in (found.reason or "")
     assert not classifier.classify(at("show()1 show()2")).relevant
+
+
+@pytest.mark.parametrize(("length", "shown"), [(32, "a" * 32), (33, "a" * 31 + "…")])
+def test_a_name_in_a_list_is_cut_where_it_is_too_long(length: int, shown: str) -> None:
+    said = DoomLoopBreaker().provide(at(f"{'a' * length}(1)x b(1)y " * 3)).content
+    assert f"`{shown}` → `b`" in said

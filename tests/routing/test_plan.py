@@ -18,6 +18,7 @@ def test_a_good_plan_is_returned_with_every_field() -> None:
         active=ACTIVE,
     )
     assert [step["inputs"] for step in plan["steps"]] == [[], ["city"], ["report"]]
+    assert [step["task_objective"] for step in plan["steps"]] == ["which city", "", ""]
     assert plan["steps"][2]["context_key"] == "3_respond"
 
 

@@ -139,3 +139,9 @@ def test_bytes_and_mapping_give_the_same_turn() -> None:
     body = {"model": "m", "messages": [{"role": "user", "content": "ü 😀"}]}
     raw = turn_from_body(CHAT, json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode())
     assert raw.history[0] == turn_from_body(CHAT, body).history[0]
+
+
+def test_to_speak_of_an_image_needs_no_vision() -> None:
+    assert turn_from_text("describe the image").abilities == frozenset()
+    quoted = {"role": "user", "content": 'a block of "type": "image", and json_schema'}
+    assert turn_from_body(CHAT, {"model": "auto", "messages": [quoted]}).abilities == frozenset()

@@ -40,6 +40,7 @@ def test_bytes_that_cannot_be_read_are_an_empty_message(item: bytes) -> None:
         (CHAT, {"role": "user", "content": "x"}),
         (CHAT, {"role": "developer", "content": "x"}),
         (CHAT, {"role": "user", "content": [{"type": "text", "text": "x"}]}),
+        (CHAT, {"role": "user"}),
         (CHAT, {"role": "user", "content": []}),
         (CHAT, {"role": "user", "content": 5}),
         (CHAT, {"role": 5, "content": "x"}),

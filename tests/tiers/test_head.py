@@ -107,6 +107,15 @@ def test_nearness_to_the_nearest_centre_is_familiarity() -> None:
     assert scorer.score("quite another thing").familiarity == 0.0
 
 
+@pytest.mark.parametrize(("mean", "more"), [("weak_mean", 0.3), ("strong_mean", -0.3)])
+def test_what_an_average_prompt_says_is_taken_away(mean: str, more: float) -> None:
+    words = sorted(ngrams("prove that it holds"))
+    known = Centre(struct.pack("<4H", *words[:4]), struct.pack("<4e", *[0.5] * 4))
+    plain, moved = (HeadScorer(blank(centres=(known,), **means)) for means in ({}, {mean: 0.3}))
+    text = "prove that it holds"
+    assert moved.score(text).score - plain.score(text).score == pytest.approx(more)
+
+
 @pytest.mark.parametrize(
     ("buckets", "weights"),
     [

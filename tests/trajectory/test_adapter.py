@@ -94,6 +94,7 @@ def test_text_beside_results_is_not_a_person() -> None:
     assert at_once([*turns(2), user("  ")]).consecutive_errors == 2  # nor is an empty message
     assert at_once([*turns(2), user("<system-reminder>go on</system-reminder>")]).consecutive_errors == 2
     assert at_once([*turns(2), user("try again")]).consecutive_errors == 0
+    assert at_once([*turns(2), Message(Role.USER, images=1)]).consecutive_errors == 0
 
 
 def test_only_new_messages_are_decoded() -> None:

@@ -30,6 +30,7 @@ def register(app: typer.Typer) -> None:
 
 def default_state() -> Path:
     """Where sessions are kept between two runs of the hook."""
+    # As config.shapes.state_file finds it, without loading the configuration: the hook runs after every call.
     home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(home) / "pointsman" / "claude-code.sqlite"
 
