@@ -125,7 +125,7 @@ def _goes_on(history: History, before: Searched) -> bool:
 
 
 def _anchor(message: Message) -> str:
-    """A fingerprint, and how the results end: before calls had ids, a tool's results were all called alike."""
+    """A fingerprint, and how results end: before calls had ids, a tool's results were all named alike."""
     return digest("\0".join((fingerprint(message), *(result.text[-_END:] for result in message.results))))
 
 
