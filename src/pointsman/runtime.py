@@ -115,16 +115,19 @@ class Runtime:
         Raises:
             UnknownModel: the caller asked for a model that is neither a tier nor configured.
         """
+        by = self.engine, self.questions
         memory = self._remember(turn.session)
-        decision, memory = yield from self._decide(turn, memory)
+        decision, memory = yield from self._decide(turn, memory, *by)
         self._keep(turn.session, memory)
         return decision
 
-    def _decide(self, turn: Turn, memory: Memory) -> Generator[Need, Answer, tuple[Decision, Memory]]:
+    def _decide(
+        self, turn: Turn, memory: Memory, engine: Engine, questions: Questions
+    ) -> Generator[Need, Answer, tuple[Decision, Memory]]:
         """Decide one turn with what its session remembers, and write it down."""
         started = time.perf_counter()
-        self.questions.count_request(turn.arrived_at)
-        decided, waited = yield from self._asking(self.engine.decide(turn, memory, self._new_id()))
+        questions.count_request(turn.arrived_at)
+        decided, waited = yield from _asking(engine.decide(turn, memory, self._new_id()), questions)
         elapsed = (time.perf_counter() - started - waited) * 1e6
         decision = msgspec.structs.replace(decided.decision, elapsed_us=elapsed)
         self.ledger.append(without_content(decision))
@@ -133,25 +136,6 @@ class Runtime:
         if self.observe is not None:
             self.observe(turn, decision)
         return decision, decided.memory
-
-    def _asking(
-        self, steps: Generator[Need, Answer, Decided]
-    ) -> Generator[Need, Answer, tuple[Decided, float]]:
-        """Run a decision, passing on only questions that must be asked. Returns also the seconds waited."""
-        waited = 0.0
-        questions = self.questions
-        try:
-            need = next(steps)
-            while True:
-                answer = questions.settled(need)
-                if answer is None:
-                    asked = time.perf_counter()
-                    answer = yield need
-                    waited += time.perf_counter() - asked
-                    questions.keep(need, answer)
-                need = steps.send(answer)
-        except StopIteration as end:
-            return end.value, waited
 
     async def decide(self, turn: Turn) -> Decision:
         """Decide one turn, asking models as configured. Raises what ``steps`` raises.
@@ -162,15 +146,16 @@ class Runtime:
             return await drive_async(self.steps(turn), self.ask)
         from asyncio import to_thread  # costs a library that brings its own driver 50 ms at the start
 
+        ask, by = self.ask, (self.engine, self.questions)
         memory = await to_thread(self._remember, turn.session)
-        decision, memory = await drive_async(self._decide(turn, memory), self.ask)
+        decision, memory = await drive_async(self._decide(turn, memory, *by), ask)
         await to_thread(self._keep, turn.session, memory)
         return decision
 
-    def replace(self, engine: Engine, questions: Questions) -> None:
+    def replace(self, engine: Engine, questions: Questions, ask: Ask) -> None:
         """Decide by another policy from the next turn on; what was spent today stays spent."""
         questions.spending = self.questions.spending
-        self.engine, self.questions = engine, questions
+        self.engine, self.questions, self.ask = engine, questions, ask
 
     def close(self) -> None:
         """Write what waits and close the stores."""
@@ -203,3 +188,22 @@ class Runtime:
             known = isinstance(error, StoreUnavailable)
             log.warning("the memory of a session could not be %s: %s", what, error, exc_info=not known)
         self._outage = str(error) or type(error).__name__
+
+
+def _asking(
+    steps: Generator[Need, Answer, Decided], questions: Questions
+) -> Generator[Need, Answer, tuple[Decided, float]]:
+    """Run a decision, passing on only questions that must be asked. Returns also the seconds waited."""
+    waited = 0.0
+    try:
+        need = next(steps)
+        while True:
+            answer = questions.settled(need)
+            if answer is None:
+                asked = time.perf_counter()
+                answer = yield need
+                waited += time.perf_counter() - asked
+                questions.keep(need, answer)
+            need = steps.send(answer)
+    except StopIteration as end:
+        return end.value, waited

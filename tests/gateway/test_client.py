@@ -222,6 +222,24 @@ def test_time_is_bounded(serve: Serve, timeouts: Timeouts) -> None:
         uvloop.run(run())
 
 
+def test_time_is_bounded_when_the_client_was_closed_meanwhile() -> None:
+    async def run() -> None:
+        asked = asyncio.Event()
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            asked.set()
+            await _silent(reader, writer)
+
+        async with client_of(serve, Timeouts(first_byte=0.05)) as client, asyncio.timeout(30):
+            asking = asyncio.ensure_future(ask(client))
+            await asked.wait()
+            client.close()
+            await asking
+
+    with pytest.raises(UpstreamTimeout):
+        uvloop.run(run())
+
+
 def test_an_upstream_that_waits_for_a_slow_caller_is_not_silent() -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(CALL.body)

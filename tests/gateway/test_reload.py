@@ -1,6 +1,7 @@
 """A changed configuration takes effect while serving; what cannot is named; a wrong one changes nothing."""
 
 import logging
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,14 +10,19 @@ import httpx
 import msgspec
 import pytest
 
+from pointsman.assembly import build_policy
 from pointsman.config import Config, load
+from pointsman.decision import Decision
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder
 from pointsman.gateway.serve import Server
+from pointsman.policy import Policy
+from pointsman.testing import ScriptedDecider
+from pointsman.types import ModelSpec, Turn
 from waiting import until
 
 from .formats import PATHS, request
-from .running import Running
+from .running import Running, setup_for
 
 pytestmark = pytest.mark.integration
 
@@ -44,10 +50,13 @@ class Serving:
     def change(self, text: str) -> None:
         """Write the file as an editor does, and wait until it was read."""
         before = self.reloads()
+        self.write(text)
+        until(lambda: self.reloads() != before)
+
+    def write(self, text: str) -> None:
         new = self.file.with_suffix(".new")
         new.write_text(text, encoding="utf-8")
         new.replace(self.file)
-        until(lambda: self.reloads() != before)
 
     def reloads(self) -> list[str]:
         page = self.gateway.metrics.page().decode().splitlines()
@@ -99,19 +108,56 @@ def test_a_wrong_file_changes_nothing(serving: Serving, caplog: pytest.LogCaptur
     assert serving.reloads() == ['pointsman_reloads_total{result="failed"} 1.0']
 
 
+@pytest.mark.parametrize(
+    "part", ["build.build_policy", "build.build_engine", "build.build_ask", "app.targets"]
+)
 def test_a_fault_of_ours_in_reading_changes_nothing(
-    serving: Serving, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    serving: Serving, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, part: str
 ) -> None:
-    def fail(_: Config) -> None:
+    def fail(*_: object) -> None:
         raise ZeroDivisionError
 
     with monkeypatch.context() as broken:
-        broken.setattr("pointsman.gateway.build.build_policy", fail)
+        broken.setattr(f"pointsman.gateway.{part}", fail)
         serving.change(FILE.replace('simple = "one"', 'simple = "two"'))
     assert serving.model() == "one"
     assert "the configuration cannot be read, the old one stays" in caplog.text
     serving.change(FILE.replace('simple = "one"', 'simple = "two" '))
     assert serving.model() == "two"
+
+
+def test_callers_are_served_while_it_is_read(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    reading, served = threading.Event(), threading.Event()
+
+    def slowly(config: Config) -> Policy:
+        reading.set()
+        assert served.wait(30)
+        return build_policy(config)
+
+    monkeypatch.setattr("pointsman.gateway.build.build_policy", slowly)
+    serving.write(CANDIDATE)
+    assert reading.wait(30)
+    assert serving.model() == "one"
+    served.set()
+    until(serving.reloads)
+    assert serving.model() == "two"
+
+
+def test_a_request_keeps_the_setup_it_began_with() -> None:
+    class Replacing(ScriptedDecider):
+        async def decide(self, turn: Turn) -> Decision:
+            decision = await super().decide(turn)
+            app.replace(another)
+            return decision
+
+    setup = setup_for(decider=Replacing("m0"))
+    another = msgspec.structs.replace(setup, models={"other": ModelSpec("other", "up0", "other-1")})
+    app = Gateway(setup)
+    [wire, *_] = PATHS
+    with Running(Server(app)) as running:
+        got = httpx.post(running.url + PATHS[wire], json=request(wire), timeout=30)
+    assert (got.status_code, got.headers["x-pointsman-model"]) == (200, "m0")
+    assert set(app.targets) == {"other"}
 
 
 def test_what_waits_for_a_restart_is_named(serving: Serving, caplog: pytest.LogCaptureFixture) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -163,6 +164,20 @@ def test_memory_that_cannot_be_read_starts_anew() -> None:
 def test_ids_are_unique_across_sources() -> None:
     one, other = new_ids(), new_ids()
     assert len({one(), one(), other(), other()}) == 4
+
+
+def test_a_turn_under_way_keeps_the_policy_it_began_with() -> None:
+    class Replacing(MemorySessions):
+        waits = True  # another policy comes while the store is waited for
+
+        def get(self, session: str, /) -> bytes | None:
+            running.replace(other, Questions(), ask_models({}))
+            return super().get(session)
+
+    first, other = build_engine(POLICY), build_engine(replace(POLICY, ladder={}))
+    running = runtime(sessions=Replacing())
+    kept = [asyncio.run(running.decide(turn_from_text(SURE, session="s"))).policy for _ in range(2)]
+    assert kept == [first.version, other.version]
 
 
 class FarAway(MemorySessions):

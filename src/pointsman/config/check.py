@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from pointsman.config.convert import Problem, did_you_mean
 from pointsman.config.files import read
@@ -52,10 +52,10 @@ def is_loopback(host: str) -> bool:
 def _upstreams(file: File) -> Iterator[Problem]:
     for name, upstream in file.upstreams.items():
         path = ("upstreams", name, "base_url")
-        url = urlsplit(upstream.base_url)
         if upstream.base_url == DEMO_URL:
             continue
-        if url.scheme not in {"http", "https"} or not url.hostname:
+        url = _address(upstream.base_url)
+        if url is None:
             yield Problem(
                 path, f'"{upstream.base_url}" is not an http or https address', 'as in "https://host/v1"'
             )
@@ -65,6 +65,17 @@ def _upstreams(file: File) -> Iterator[Problem]:
             )
         if not upstream.formats:
             yield Problem(("upstreams", name, "formats"), f'upstream "{name}" speaks no format')
+
+
+def _address(text: str) -> SplitResult | None:
+    """Return the parts of an HTTP address; None when it is none, or nobody could connect to it."""
+    try:
+        url = urlsplit(text)
+        url.netloc.encode("idna")
+        usable = url.scheme in {"http", "https"} and url.hostname and url.port != 0
+    except ValueError:  # a port beyond 65,535, half a bracket, a name that is none
+        return None
+    return url if usable else None
 
 
 def _models(file: File) -> Iterator[Problem]:

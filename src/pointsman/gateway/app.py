@@ -51,6 +51,7 @@ class Gateway:
         self.metrics = Metrics()
         self.setup = setup
         self.targets: Mapping[str, Target] = targets(setup.models, setup.upstreams, setup.connections, {})
+        setup.begin()
         self.chains = Chains()
         self.active = 0  # requests under way
         self._watches = Watches()
@@ -74,8 +75,9 @@ class Gateway:
     def replace(self, setup: Setup) -> None:
         """Serve another setup from the next request on."""
         known = {target.upstream.spec.name: target.upstream for target in self.targets.values()}
-        self.targets = targets(setup.models, setup.upstreams, setup.connections, known)
-        self._speakers = {}
+        found = targets(setup.models, setup.upstreams, setup.connections, known)
+        setup.begin()
+        self.targets, self._speakers = found, {}
         before, self.setup = self.setup, setup
         if before.connections is not setup.connections:
             before.connections.close()
@@ -171,14 +173,17 @@ class Gateway:
             return
         if link is not None:
             self.metrics.count("continued", "known" if link.earlier else "unknown")
+        models, speakers = self.targets, self._speakers  # another setup may serve when it is decided
         decision = await self.setup.runtime.decide(turn)
         self.metrics.seen(decision)
-        speaking = self._speaking(wire.format, decision)
+        speaking = speakers.get((wire.format, decision.chain))
+        if speaking is None:
+            speaking = speakers[wire.format, decision.chain] = _speaking(wire.format, decision, models)
         request = Request(wire, body, decision, scope["headers"], named, scope["query_string"], self)
         if wire.format is WireFormat.RESPONSES:
             request.on_answer = partial(self.chains.keep, turn, body)
             if link is not None and decision.tier is not None:  # else the caller named the model
-                speaking = where_it_is(speaking, self.targets.get(link.model))
+                speaking = where_it_is(speaking, models.get(link.model))
         spent = time.perf_counter() - arrived
         self.metrics.overhead.observe(spent)
         debug = named.get(b"x-pointsman-debug") == b"1"
@@ -215,27 +220,6 @@ class Gateway:
         if not turn.session:
             turn = msgspec.structs.replace(turn, session=fingerprint(turn))
         return turn, link
-
-    def _speaking(self, wire: WireFormat, decision: Decision) -> list[Target]:
-        """Return the models of a decision's chain that understand the caller's format.
-
-        Raises:
-            MalformedRequest: none does.
-        """
-        known = self._speakers.get((wire, decision.chain))
-        if known is not None:
-            return known
-        chain = [self.targets[name] for name in decision.chain if name in self.targets]
-        speaking = [target for target in chain if wire in target.model.formats]
-        if not speaking:
-            names = ", ".join(decision.chain) or "no tier has one"
-            raise MalformedRequest(
-                f"no model chosen for this request ({names}) speaks the format {wire}",
-                hint=f'name a model whose upstream lists "{wire}" under formats',
-                param="model",
-            )
-        self._speakers[wire, decision.chain] = speaking
-        return speaking
 
     def _second(self, before: SecondModel | None = None) -> SecondModel | None:
         """Return what sends a share of the requests to another model too, where one is configured."""
@@ -279,3 +263,21 @@ def _code(error: CallerError) -> str:
     name = type(error).__name__
     known = {"UnknownModel": "model_not_found", "Unauthorized": "invalid_api_key"}
     return known.get(name) or "".join(f"_{c.lower()}" if c.isupper() else c for c in name).strip("_")
+
+
+def _speaking(wire: WireFormat, decision: Decision, models: Mapping[str, Target]) -> list[Target]:
+    """Return the models of a decision's chain that understand the caller's format.
+
+    Raises:
+        MalformedRequest: none does.
+    """
+    chain = [models[name] for name in decision.chain if name in models]
+    speaking = [target for target in chain if wire in target.model.formats]
+    if not speaking:
+        names = ", ".join(decision.chain) or "no tier has one"
+        raise MalformedRequest(
+            f"no model chosen for this request ({names}) speaks the format {wire}",
+            hint=f'name a model whose upstream lists "{wire}" under formats',
+            param="model",
+        )
+    return speaking

@@ -40,10 +40,10 @@ class Builder:
         self._connections = Connections()
 
     def __call__(self) -> Setup:
-        """Read the configuration and return what to serve.
+        """Read the configuration and return what to serve; what is served already is untouched.
 
         Raises:
-            ConfigError: the configuration is wrong; what is served already is untouched.
+            ConfigError: the configuration is wrong.
         """
         config = self._load()
         if not config.models:
@@ -52,25 +52,33 @@ class Builder:
                 hint="[models] and [tiers] name them; pointsman config init writes both",
             )
         on_trial = build_shadow(config)
-        if self._runtime is None:
-            self._runtime = build_runtime(config)
+        ask = build_ask(config, self._connections)
+        runtime = self._runtime
+        if runtime is None:
+            runtime = self._runtime = build_runtime(config)
             self._opened = _opened_once(config)
+            engine, questions = runtime.engine, runtime.questions
         else:
-            self._tell_what_waits(config)
             policy = build_policy(config)
-            self._runtime.replace(build_engine(policy), build_questions(policy))
-        self._runtime.ask = build_ask(config, self._connections)
-        self._try_beside(self._runtime, on_trial)
+            engine, questions = build_engine(policy), build_questions(policy)
+        shadow = (self._shadow or ShadowPolicy(on_trial, runtime.ledger)) if on_trial else None
+
+        def begin() -> None:
+            self._tell_what_waits(config)
+            runtime.replace(engine, questions, ask)
+            self._try_beside(runtime, shadow, on_trial)
+
         command = partial(_answer_command, config, self._file) if config.server.router_command else None
         return Setup(
-            self._runtime,
+            runtime,
             config.models,
             config.upstreams,
             config.server,
             self._connections,
-            self._shadow,
+            shadow,
             config.shadow,
             command,
+            begin,
         )
 
     def close(self) -> None:
@@ -86,14 +94,13 @@ class Builder:
         if changed:
             log.warning("changed, and in effect from the next start on: %s", ", ".join(changed))
 
-    def _try_beside(self, runtime: Runtime, engine: Engine | None) -> None:
+    def _try_beside(self, runtime: Runtime, shadow: ShadowPolicy | None, engine: Engine | None) -> None:
         """Decide turns under another policy too, in place of the one tried before."""
-        if self._shadow is not None and engine is not None:
-            self._shadow.engine = engine
-            return
-        before, self._shadow = self._shadow, ShadowPolicy(engine, runtime.ledger) if engine else None
-        runtime.observe = self._shadow
-        if before is not None:
+        before, self._shadow = self._shadow, shadow
+        runtime.observe = shadow
+        if shadow is not None and engine is not None:
+            shadow.engine = engine
+        elif before is not None:
             before.close()
 
 

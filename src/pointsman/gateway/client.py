@@ -74,7 +74,7 @@ class HttpClient:
     def close(self) -> None:
         """See ``UpstreamClient``."""
         self._closed = True
-        if self._sweep is not None:
+        if self._sweep is not None and not self._active:  # what is under way keeps its time limits
             self._sweep.cancel()
             self._sweep = None
         while self._idle:

@@ -124,14 +124,18 @@ class Server(uvicorn.Server):
                 if self._stamp() == seen:
                     continue
             seen = self._stamp()
-            self.reload()
+            await self.reload()
 
-    def reload(self) -> bool:
-        """Read the configuration again; a bad one is reported and the old one stays."""
+    async def reload(self) -> bool:
+        """Read the configuration again; a bad one is reported and the old one stays.
+
+        It is read in a thread: to compile a policy takes half a second, in which callers are served.
+        """
         assert self._load is not None  # noqa: S101 - nothing reloads a server without a way to
         try:
-            setup = self._load()
+            setup = await asyncio.to_thread(self._load)
             check_bind(setup.server)
+            self._gateway.replace(setup)
         except PointsmanError as error:
             log.error("the configuration is wrong, the old one stays: %s", error.message)  # noqa: TRY400 - no traceback
             self._gateway.metrics.count("reloads", "failed")
@@ -141,7 +145,6 @@ class Server(uvicorn.Server):
             log.exception("the configuration cannot be read, the old one stays")
             self._gateway.metrics.count("reloads", "failed")
             return False
-        self._gateway.replace(setup)
         self._gateway.metrics.count("reloads", "done")
         log.info("configuration read again")
         return True

@@ -59,3 +59,4 @@ class Setup(msgspec.Struct, frozen=True):
     shadow: ShadowPolicy | None = None  # another policy, decided beside the runtime's
     second: ShadowSpec = ShadowSpec()  # whether a model gets a share of the requests too, and which
     command: RouterCommand | None = None  # None: "/router" is a message like any other
+    begin: Callable[[], None] = lambda: None  # called when it begins to serve: nothing of it decides before
