@@ -17,7 +17,13 @@ from pointsman.agent import (
     select_capabilities,
 )
 from pointsman.asking import ask_models
-from pointsman.capabilities import Capability, SelectionPolicy, Selector, TaskClassifierGuide
+from pointsman.capabilities import (
+    Capability,
+    CapabilityRegistry,
+    SelectionPolicy,
+    Selector,
+    TaskClassifierGuide,
+)
 from pointsman.errors import ConfigError, UpstreamTimeout
 from pointsman.routing import ClassifiedError, ErrorClassification, ErrorSeverity, StateManager
 from pointsman.testing import ScriptedModel
@@ -127,6 +133,14 @@ def test_a_plan_is_made_over_the_selected_capabilities_only() -> None:
     assert "- current_weather" in system
     assert "- mail" not in system
     assert "An earlier attempt failed: no place" in system
+
+
+def test_instructions_that_end_with_a_full_stop_get_no_second_one() -> None:
+    model = ScriptedModel('{"steps": [{"capability": "clock"}]}')
+    clock = Capability("clock", TaskClassifierGuide("Tell the time."), provides=["TIME"])
+    state = {"task_current_task": "the time?", "planning_active_capabilities": ["clock"]}
+    run(OrchestratorNode(CapabilityRegistry([clock]), model).execute(state))
+    assert "- clock: Tell the time. Gives TIME." in model.asked[0].system
 
 
 @pytest.mark.parametrize(

@@ -166,7 +166,7 @@ class OrchestratorNode(_Base):
         for each in filter(None, known):
             needs = f" Needs {', '.join(each.requires)}." if each.requires else ""
             gives = f" Gives {', '.join(each.provides)}." if each.provides else ""
-            lines.append(f"- {each.name}: {each.guide.instructions}.{needs}{gives}")
+            lines.append(f"- {each.name}: {each.guide.instructions.rstrip('.')}.{needs}{gives}")
         return "\n".join(lines)
 
 

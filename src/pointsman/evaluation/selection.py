@@ -151,16 +151,7 @@ def evaluate_selection(
     order = [each.name for each in registry.get_all_capabilities()]
     judge = LocalJudge(registry, encoder)
     own = [list(judge.probabilities(row.words).values()) for row in split.judged]
-    inside = [(row, scores) for row, scores in zip(split.judged, own, strict=True) if row.needed]
-    needed = [row.needed for row, _ in inside]
-    tasks = [row.words for row, _ in inside]
-    ways: dict[str, list[Scores]] = {
-        "pointsman": [scores for _, scores in inside],
-        "TF-IDF": _by_tf_idf(registry, tasks),
-    }
-    if encoder is not None:
-        ways["nearest"] = _by_nearest(registry, encoder, tasks)
-    ways["majority"] = _by_majority(split, order, len(tasks))
+    needed = [row.needed for row in split.judged if row.needed]
     limit = SelectionPolicy().threshold
     places = {name: at for at, name in enumerate(order)}
     wanted = [frozenset(places[name] for name in row.needed) for row in split.judged]
@@ -168,12 +159,31 @@ def evaluate_selection(
         capabilities=len(order),
         examples=examples,
         rows=(
-            *(_row(name, scores, needed, order, seed) for name, scores in ways.items()),
+            *(
+                _row(name, scores, needed, order, seed)
+                for name, scores in _by_selector(split, registry, own, encoder).items()
+            ),
             _random(needed, len(order), seed),
         ),
         threshold=limit,
         selected=report_selection(own, wanted, limit),
     )
+
+
+def _by_selector(
+    split: _Split, registry: CapabilityRegistry, own: Sequence[Scores], encoder: Encoder | None
+) -> dict[str, list[Scores]]:
+    """Scores of the judged tasks that need something, by selector; ``own`` are those of all judged tasks."""
+    order = [each.name for each in registry.get_all_capabilities()]
+    tasks = [row.words for row in split.judged if row.needed]
+    ways: dict[str, list[Scores]] = {
+        "pointsman": [scores for row, scores in zip(split.judged, own, strict=True) if row.needed],
+        "TF-IDF": _by_tf_idf(registry, tasks),
+    }
+    if encoder is not None:
+        ways["nearest"] = _by_nearest(registry, encoder, tasks)
+    ways["majority"] = _by_majority(split, order, len(tasks))
+    return ways
 
 
 def _split(rows: Sequence[Labelled]) -> _Split:
