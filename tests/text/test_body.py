@@ -1,6 +1,7 @@
 """Request bodies as turns, and what is said of those that are none."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -145,3 +146,36 @@ def test_to_speak_of_an_image_needs_no_vision() -> None:
     assert turn_from_text("describe the image").abilities == frozenset()
     quoted = {"role": "user", "content": 'a block of "type": "image", and json_schema'}
     assert turn_from_body(CHAT, {"model": "auto", "messages": [quoted]}).abilities == frozenset()
+
+
+SCHEMA = {"type": "json_schema", "name": "answer", "schema": {"type": "object"}}
+ASKED = {"role": "user", "content": "list three"}
+
+
+@pytest.mark.parametrize(
+    ("wire", "body"),
+    [
+        (CHAT, {"messages": [ASKED], "response_format": {"type": "json_object"}}),
+        (CHAT, {"messages": [ASKED], "response_format": SCHEMA}),
+        (RESPONSES, {"input": "list three", "text": {"format": SCHEMA}}),
+        (MESSAGES, {"messages": [ASKED], "output_config": {"format": SCHEMA}}),
+        (MESSAGES, {"messages": [ASKED], "output_format": SCHEMA}),
+    ],
+)
+def test_an_answer_of_a_given_shape_needs_a_model_that_can(wire: WireFormat, body: dict[str, Any]) -> None:
+    assert turn_from_body(wire, body).abilities == {"structured"}
+
+
+@pytest.mark.parametrize(
+    ("wire", "body"),
+    [
+        (CHAT, {"messages": [ASKED], "response_format": {"type": "text"}}),
+        (CHAT, {"messages": [ASKED], "response_format": None}),
+        (CHAT, {"messages": [ASKED], "metadata": SCHEMA}),
+        (RESPONSES, {"input": "list three", "text": {"format": {"type": "text"}}}),
+        (RESPONSES, {"input": [{"role": "user", "content": json.dumps(SCHEMA)}]}),
+        (MESSAGES, {"messages": [ASKED], "output_config": {"effort": "low"}}),
+    ],
+)
+def test_any_other_answer_does_not(wire: WireFormat, body: dict[str, Any]) -> None:
+    assert turn_from_body(wire, body).abilities == frozenset()

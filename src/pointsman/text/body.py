@@ -21,7 +21,7 @@ _ABSENT: Final = msgspec.Raw()
 _SYSTEM: Final = Role.SYSTEM
 _NOTHING: Final[frozenset[str]] = frozenset()
 _IMAGE: Final = re.compile(rb'"type"\s*+:\s*+"(?:image|image_url|input_image)"')
-#: Chat's ``response_format``, Responses' ``text.format`` and Messages' ``output_format`` agree on these.
+#: What ``response_format``, ``text.format`` and ``output_config.format`` agree on.
 _STRUCTURED: Final = re.compile(rb'"type"\s*+:\s*+"json_(?:schema|object)"')
 
 
@@ -31,6 +31,7 @@ class _Chat(msgspec.Struct, gc=False):
     tools: msgspec.Raw = _ABSENT
     tool_choice: msgspec.Raw = _ABSENT
     functions: msgspec.Raw = _ABSENT  # chat, before tools
+    shape: msgspec.Raw = msgspec.field(default=_ABSENT, name="response_format")
 
 
 class _Responses(msgspec.Struct, gc=False):
@@ -39,6 +40,7 @@ class _Responses(msgspec.Struct, gc=False):
     instructions: msgspec.Raw = _ABSENT
     tools: msgspec.Raw = _ABSENT
     tool_choice: msgspec.Raw = _ABSENT
+    shape: msgspec.Raw = msgspec.field(default=_ABSENT, name="text")
 
 
 class _Messages(msgspec.Struct, gc=False):
@@ -47,6 +49,8 @@ class _Messages(msgspec.Struct, gc=False):
     system: msgspec.Raw = _ABSENT
     tools: msgspec.Raw = _ABSENT
     tool_choice: msgspec.Raw = _ABSENT
+    shape: msgspec.Raw = msgspec.field(default=_ABSENT, name="output_config")
+    beta_shape: msgspec.Raw = msgspec.field(default=_ABSENT, name="output_format")
 
 
 _decode_chat: Final = msgspec.json.Decoder(_Chat).decode
@@ -95,7 +99,7 @@ def turn_from_body(
     tools = tool_names(parsed.tools) if parsed.tools is not _ABSENT else ()
     if isinstance(parsed, _Chat) and parsed.functions is not _ABSENT:
         tools += tool_names(parsed.functions)
-    size, abilities = len(data), _abilities(data, tools)
+    size, abilities = len(data), _abilities(data, parsed, tools)
     if earlier is not None:
         size, abilities = size + earlier.size, abilities | earlier.abilities
     return Turn(
@@ -114,14 +118,18 @@ def turn_from_body(
     )
 
 
-def _abilities(data: bytes, tools: tuple[str, ...]) -> frozenset[str]:
+def _abilities(data: bytes, parsed: _Chat | _Responses | _Messages, tools: tuple[str, ...]) -> frozenset[str]:
     """What a request needs of a model. Quotes inside a text are escaped, so a text cannot look like these."""
     needed = {"tools"} if tools else set()
     if b"image" in data and _IMAGE.search(data):  # the first test is ten times the faster
         needed.add("vision")
-    if b"json_" in data and _STRUCTURED.search(data):
+    if _is_structured(parsed.shape) or (isinstance(parsed, _Messages) and _is_structured(parsed.beta_shape)):
         needed.add("structured")
     return frozenset(needed) if needed else _NOTHING
+
+
+def _is_structured(shape: msgspec.Raw) -> bool:
+    return shape is not _ABSENT and _STRUCTURED.search(memoryview(shape)) is not None
 
 
 def turn_from_text(text: str, *, system: str = "", session: str = "", arrived_at: float = 0.0) -> Turn:
