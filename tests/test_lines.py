@@ -20,6 +20,12 @@ def test_blank_lines_are_counted_and_passed_over(tmp_path: Path, name: str) -> N
     assert list(numbered_lines(file)) == NUMBERED
 
 
+def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path: Path) -> None:
+    file = tmp_path / "windows.jsonl"
+    file.write_bytes(b"\xef\xbb\xbfone\n\xef\xbb\xbftwo\n")
+    assert list(numbered_lines(file)) == [(1, b"one\n"), (2, b"\xef\xbb\xbftwo\n")]
+
+
 @pytest.mark.parametrize(
     "packed",
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -26,7 +27,11 @@ def numbered_lines(file: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def numbered(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Yield number, from 1, and bytes of every line that is not blank."""
+    """Yield number, from 1, and bytes of every line that is not blank.
+
+    A byte order mark before the first is left out: editors and shells of Windows write one.
+    """
     for number, line in enumerate(lines, start=1):
-        if line.strip():
-            yield number, line
+        text = line.removeprefix(BOM_UTF8) if number == 1 else line
+        if text.strip():
+            yield number, text

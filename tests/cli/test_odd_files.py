@@ -73,3 +73,22 @@ def test_a_packed_file_that_was_cut_off(tmp_path: Path, command: str) -> None:
     result = CliRunner().invoke(app, [*command.split(), str(file)])
     assert isinstance(result.exception, PointsmanError), repr(result.exception)
     assert "cut.jsonl.gz: Compressed file ended" in str(result.exception)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "fit tiers --data FILE --out PLACE",
+        "fit policy --data FILE --out PLACE --quality 0.9",
+        "fit policy --data FILE --out p.toml --curve PLACE --quality 0.9",
+        "fit capabilities --data FILE --capabilities FILE --out PLACE",
+    ],
+)
+@pytest.mark.parametrize(("place", "why"), [("none/out", "there is no folder"), (".", "it is a folder")])
+def test_a_place_that_cannot_be_written_is_refused_before_the_work(
+    odd: Path, command: str, place: str, why: str
+) -> None:
+    named = {"FILE": str(odd), "PLACE": str(odd.parent / place)}
+    result = CliRunner().invoke(app, [named.get(word, word) for word in command.split()])
+    assert isinstance(result.exception, PointsmanError), repr(result.exception)
+    assert f"cannot write {named['PLACE']}: {why}" in str(result.exception)

@@ -48,7 +48,7 @@ def test_a_gzipped_file_is_unpacked(tmp_path: Path) -> None:
         ("{", ("", ""), r"data\.jsonl:2: .*truncated"),
         ('{"weak": 1, "strong": 1}', ("", ""), r"data\.jsonl:2: .*`prompt`"),
         ('{"prompt": "p", "weak": 1}', ("", ""), r'data\.jsonl:2: .*"weak" and "strong"'),
-        ('{"prompt": "p", "weak": 2, "strong": 1}', ("", ""), r"data\.jsonl:2: .*outside 0\.\.1"),
+        ('{"prompt": "p", "weak": 2, "strong": 1}', ("", ""), r"data\.jsonl:2: .*outside 0\.\.1: 2"),
         ('{"prompt": "p", "weak": "no", "strong": 1}', ("", ""), r"data\.jsonl:2: Expected"),
         (SCORES, ("", ""), r"data\.jsonl:2: .*--weak and --strong"),
         (SCORES, ("a", "d"), r'data\.jsonl:2: no score of model "d"'),

@@ -10,7 +10,7 @@ from evaluation.outcomes import HARD, made_up, shuffled
 from pointsman.errors import PointsmanError
 from pointsman.evaluation.datasets import Outcome
 from pointsman.evaluation.fit import Fit, claim, fit_tiers
-from pointsman.evaluation.learning import Corpus, fit_weights
+from pointsman.evaluation.learning import Corpus, calibrate, fit_weights
 from pointsman.evaluation.rankers import alike, persons_text
 from pointsman.evaluation.tiers import evaluate_tiers
 from pointsman.tiers.head import HeadScorer, Spoke, read_head
@@ -46,8 +46,39 @@ def test_copies_of_a_prompt_are_not_held_out_from_one_another() -> None:
     assert fit.head.claim.high - fit.head.claim.low > 0.8 * (once.high - once.low)
 
 
-def test_copies_are_found_whatever_their_case_and_spaces() -> None:
-    assert alike(["Good day", "good  day ", "day good", "", "GOOD\nDAY", " "]).tolist() == [0, 0, 2, 3, 0, 3]
+def test_copies_are_found_whatever_their_case_spaces_and_numbers() -> None:
+    texts = ["Good day 17", "good  day 25 ", "day good 17", "", "GOOD\nDAY 99!", " ", "good day 5"]
+    assert alike(texts).tolist() == [0, 0, 2, 3, 0, 3, 6]
+
+
+@pytest.mark.parametrize(
+    ("weak", "raw"),
+    [
+        ([0.0, 1.0] * 50, [0.1] * 100),  # nothing to rank by
+        ([0.0] * 100, [0.0] * 100),
+        ([0.5] * 100, np.linspace(-0.1, 0.1, 100).tolist()),  # every prompt said twice, once right
+        ([0.0] * 50 + [1.0] * 50, np.linspace(-0.1, 0.1, 100).tolist()),  # told apart without a mistake
+    ],
+)
+def test_odd_outcomes_are_calibrated_without_a_warning(weak: list[float], raw: list[float]) -> None:
+    """Warnings are errors here."""
+    found, error = calibrate(np.array(raw), np.array(weak), first=np.arange(100), seed=0)
+    assert error.value < 0.2
+    middle = sum(found.probability(value) for value in raw) / 100
+    # Platt's targets are never sure: 51/52 and 1/52 for 50 of each.
+    assert middle == pytest.approx((sum(weak) + 1) / 102, abs=0.01)
+
+
+def test_platt_scaling_is_the_maximum_of_its_likelihood() -> None:
+    draw = np.random.default_rng(4)
+    raw = 0.05 * draw.normal(size=500)
+    outcomes = (draw.random(500) < 1 / (1 + np.exp(-(0.4 + 15 * raw)))).astype(float)
+    found, _ = calibrate(raw, outcomes, first=np.arange(500), seed=0)
+    right = outcomes.sum()
+    soft = np.where(outcomes == 1, (right + 1) / (right + 2), 1 / (500 - right + 2))
+    left = 1 / (1 + np.exp(-(found.offset + found.slope * raw))) - soft
+    assert left.sum() == pytest.approx(0, abs=1e-3)  # the gradient is zero there
+    assert (left * raw).sum() == pytest.approx(0, abs=1e-3)
 
 
 def test_a_ranking_below_chance_is_no_improvement_on_a_worse_one() -> None:

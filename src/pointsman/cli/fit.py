@@ -11,7 +11,7 @@ import typer
 from pointsman.cli.fit_capabilities import capabilities
 from pointsman.cli.fit_policy import policy
 from pointsman.cli.options import JsonOption, OutcomesOption, StrongOption, WeakOption
-from pointsman.cli.output import needs_extra, print_json
+from pointsman.cli.output import needs_extra, print_json, save, writable
 from pointsman.evaluation.datasets import read_outcomes
 from pointsman.evaluation.features import Features
 
@@ -52,9 +52,10 @@ def tiers(
         from pointsman.evaluation.fit import fit_tiers
         from pointsman.evaluation.show import ranking_table
 
+    writable(out)
     outcomes = read_outcomes(data, weak=weak, strong=strong)
     fitted = fit_tiers(outcomes, features=features, weak_model=weak, strong_model=strong, seed=seed)
-    out.write_bytes(msgspec.json.encode(fitted.head))
+    save(out, msgspec.json.encode(fitted.head))
     if as_json:
         claim = fitted.head.claim
         print_json(

@@ -10,7 +10,7 @@ import typer
 
 from pointsman.agent import load_capabilities
 from pointsman.cli.options import JsonOption
-from pointsman.cli.output import print_json, read_lines
+from pointsman.cli.output import print_json, read_lines, save, writable
 from pointsman.cli.select import CapabilitiesFile, EncoderName
 from pointsman.evaluation.capabilities import CalibrationReport, fit_capabilities, read_tasks
 from pointsman.models.encoders import load_encoder
@@ -30,10 +30,11 @@ def capabilities(
 
     Use the result with pointsman select --calibration and the same --encoder.
     """
+    writable(out)
     registry = load_capabilities(capabilities)
     tasks = read_tasks(read_lines(data), str(data))
     fitted = fit_capabilities(registry, tasks, encoder=load_encoder(encoder))
-    out.write_bytes(msgspec.json.format(msgspec.json.encode(fitted.calibration.to_json()), indent=2))
+    save(out, msgspec.json.format(msgspec.json.encode(fitted.calibration.to_json()), indent=2))
     if as_json:
         print_json({"calibration": str(out), "before": fitted.before, "after": fitted.after})
         return

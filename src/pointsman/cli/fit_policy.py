@@ -12,7 +12,7 @@ import typer
 from pointsman.assembly import build_policy, read_profile
 from pointsman.cli.fit_policy_models import NamedModels, ServedModels, served_models
 from pointsman.cli.options import JsonOption, OutcomesOption, StrongOption, WeakOption
-from pointsman.cli.output import FAILED, needs_extra, print_json
+from pointsman.cli.output import FAILED, needs_extra, print_json, save, writable
 from pointsman.config import AnyKey, Config, load
 from pointsman.config.edit import write_file
 from pointsman.engine import ANSWER
@@ -89,6 +89,8 @@ def policy(
     with needs_extra("fit", "pointsman fit policy"):
         from pointsman.evaluation.policy import fit_policy
 
+    for file in filter(None, (out, curve, picture)):
+        writable(file)
     target = _target(quality, budget)
     settings = load(config, AnyKey()) if config else None
     head = head or _configured_head(settings)
@@ -169,9 +171,7 @@ def _show_curve(fitted: Fitted, curve: Path | None, picture: Path | None) -> Non
 
     report, points = fitted.report, fitted.curve
     if curve:
-        curve.write_bytes(
-            msgspec.json.format(msgspec.json.encode({"models": report.models, "points": points}))
-        )
+        save(curve, msgspec.json.format(msgspec.json.encode({"models": report.models, "points": points})))
     if picture:
         with needs_extra("plot", "a picture as PNG"):
             draw(

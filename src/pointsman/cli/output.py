@@ -24,6 +24,8 @@ __all__ = [
     "printable",
     "read_lines",
     "report_error",
+    "save",
+    "writable",
 ]
 
 FAILED: Final = 1  # done, but some lines or checks failed
@@ -95,3 +97,27 @@ def read_lines(file: Path | None) -> Iterator[tuple[int, bytes]]:
         yield from numbered(sys.stdin.buffer)
     else:
         yield from numbered_lines(file)
+
+
+def writable(file: Path) -> Path:
+    """Return a file to be written later: what takes minutes to make is refused a wrong place beforehand.
+
+    Raises:
+        PointsmanError: it is a folder, or there is none to put it in.
+    """
+    if file.is_dir() or not file.parent.is_dir():
+        why = "it is a folder" if file.is_dir() else f"there is no folder {file.parent}"
+        raise PointsmanError(f"cannot write {file}: {why}")
+    return file
+
+
+def save(file: Path, data: bytes) -> None:
+    """Write a file.
+
+    Raises:
+        PointsmanError: it cannot be written.
+    """
+    try:
+        file.write_bytes(data)
+    except OSError as error:
+        raise PointsmanError(f"cannot write {file}: {error.strerror or error}") from error

@@ -119,7 +119,12 @@ def _graded(place: str, line: bytes, models: Sequence[str]) -> Graded:
         map(float, _pair(place, row, models) if row.scores is None else _named(place, row, models))
     )
     if not all(0 <= value <= 1 for value in values):
-        raise ConfigError("a score is outside 0..1", place=place)
+        wrong = next(value for value in values if not 0 <= value <= 1)
+        raise ConfigError(
+            f"a score is outside 0..1: {wrong:g}",
+            place=place,
+            hint="1 is right; percentages are divided by 100",
+        )
     return Graded(row.prompt, values, row.domain or row.task or "", row.bench)
 
 

@@ -87,7 +87,7 @@ class Corpus:
     rules: Floats  # (n,) score of the profile RULES
     ngrams: Any  # scipy CSR matrix, (n, BUCKETS), ones
     vectors: NDArray[np.float64] | None  # (n, d) from an encoder
-    first: Rows  # (n,) the first row with the same words: copies of a prompt belong together
+    first: Rows  # (n,) the first row with the same n-grams: copies of a prompt belong together
 
     @classmethod
     def of(cls, rows: Sequence[Outcome], encoder: Encoder | None = None) -> Corpus:
@@ -262,11 +262,13 @@ def _platt(raw: Floats, outcomes: Floats) -> tuple[float, float]:
     right, wrong = outcomes.sum(), (1 - outcomes).sum()
     high, low = (right + 1) / (right + 2), 1 / (wrong + 2)
     soft = low + (high - low) * outcomes
-    model = LogisticRegression(C=math.inf, solver="newton-cholesky")  # exact for two parameters
-    twice = np.r_[raw, raw][:, None]
+    middle, spread = raw.mean(), raw.std() or 1.0  # all alike: the slope stays 0
+    twice = np.r_[raw - middle, raw - middle][:, None] / spread
     labels = np.r_[np.ones(len(raw)), np.zeros(len(raw))]
+    model = LogisticRegression(C=math.inf, tol=1e-8, max_iter=1_000)
     model.fit(twice, labels, sample_weight=np.r_[soft, 1 - soft])
-    return float(model.intercept_[0]), float(model.coef_[0, 0])
+    slope = float(model.coef_[0, 0]) / spread
+    return float(model.intercept_[0] - slope * middle), float(slope)
 
 
 def _presence(texts: Sequence[str]) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Sequence
 from typing import Final
 
@@ -18,6 +19,7 @@ from pointsman.text import turn_from_text
 from pointsman.text.extract import persons_words
 from pointsman.tiers import TierDecision
 from pointsman.tiers.head import Head, HeadScore, HeadScorer
+from pointsman.tiers.ngrams import ngrams
 
 __all__ = [
     "RULES",
@@ -43,14 +45,14 @@ def persons_text(prompt: str) -> str:
 
 
 def alike(texts: Sequence[str]) -> NDArray[np.intp]:
-    """The first text with the same words as each, whatever their case and spaces. Shape ``(n,)``.
+    """The first text that a head cannot tell from each, as it reads the same n-grams. Shape ``(n,)``.
 
-    Copies of a prompt say the same thing twice: what is learned from one is not held out from the other, and
-    an interval that draws them one by one is too narrow.
+    Copies of a prompt say the same thing twice, whatever their case, spaces and numbers: what is learned from
+    one is not held out from the other, and an interval that draws them one by one is too narrow.
     """
-    first: dict[str, int] = {}
-    words = (" ".join(text.lower().split()) for text in texts)
-    return np.array([first.setdefault(each, place) for place, each in enumerate(words)], dtype=np.intp)
+    first: dict[bytes, int] = {}
+    read = (array("H", sorted(ngrams(text))).tobytes() for text in texts)
+    return np.array([first.setdefault(each, place) for place, each in enumerate(read)], dtype=np.intp)
 
 
 def by_length(rows: Sequence[Outcome]) -> Scores:
