@@ -1,4 +1,4 @@
-"""A request's messages as bytes: decoded on demand, hashed in one pass."""
+"""A request's messages as bytes, decoded on demand."""
 
 import json
 
@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from pointsman.text import JsonHistory
+from pointsman.text.history import PASSED
 from pointsman.types import Message, Role, WireFormat
 
 CHAT, RESPONSES, MESSAGES = WireFormat
@@ -64,6 +65,12 @@ def test_bytes_that_cannot_be_read_are_an_empty_message(item: bytes) -> None:
 def test_the_quick_role_is_the_role(wire: WireFormat, item: object) -> None:
     history = JsonHistory.of(wire, [item])
     assert history.role(0) is history[0].role
+
+
+def test_what_stands_in_for_an_item_reads_as_the_models() -> None:
+    history = JsonHistory(RESPONSES, [PASSED, bytes(bytearray(PASSED))])
+    assert [history.role(0), history.role(1), history[0].role] == [Role.ASSISTANT] * 3
+    assert history[0] == Message(Role.ASSISTANT)
 
 
 def test_values_python_has_and_json_has_not_become_text() -> None:

@@ -14,13 +14,11 @@ from typing import Any, Final
 import msgspec
 
 from pointsman.text.extract import extract
-from pointsman.text.history import JsonHistory
+from pointsman.text.history import PASSED, JsonHistory
 from pointsman.types import Message, Role, Turn, WireFormat
 
 __all__ = ["Earlier", "earlier_of"]
 
-#: Reads as an item of the model's that holds no words and no calls.
-_PASSED: Final = b'{"type":"reasoning"}'
 #: Characters kept of a result that has been counted already. Only strings matter that come again in the next
 #: call's arguments, and those are looked for in its beginning (``trajectory.arguments.MAX_SOURCE``).
 _RESULT: Final = 20_000
@@ -36,7 +34,7 @@ class Earlier(msgspec.Struct, frozen=True):
 
     def items(self) -> list[bytes]:
         """Return an item for every position."""
-        items = [_PASSED] * self.count
+        items = [PASSED] * self.count
         for position, item in self.kept:
             items[position] = item
         return items
