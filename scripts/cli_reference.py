@@ -11,8 +11,9 @@ from pointsman.cli import app
 HEAD = """# Command line
 
 Printed by `python scripts/cli_reference.py`. Exit codes: 0 done; 1 done, but some lines or checks
-failed; 2 wrong usage or configuration. Wherever a file of JSON lines is read, `-` or nothing is standard
-input, and a name that ends in `.gz` is unpacked.
+failed, or nobody read the output to its end; 2 wrong usage or configuration; 130 interrupted. Errors go to
+standard error, a line and a hint; standard output holds nothing but results. Wherever a file of JSON lines is
+read, `-` or nothing is standard input, and a name that ends in `.gz` is unpacked.
 """
 
 

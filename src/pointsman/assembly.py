@@ -72,7 +72,7 @@ def read_profile(name: str) -> TierProfile:
     if name in BUILTIN_PROFILES:
         return builtin_profile(name)
     path = Path(name)
-    if not path.is_file():
+    if not path.exists():
         built_in = ", ".join(BUILTIN_PROFILES)
         raise ConfigError(
             f'no tier profile "{name}"', hint=f"built in: {built_in}; or the path of a TOML file"
@@ -158,7 +158,7 @@ def _profiles(config: Config, domains: DomainSet) -> dict[str, ModelProfile]:
     for name, model in config.models.items():
         for stem in (name, model.id):
             path = Path(config.domains.profiles or "") / f"{stem}.json"
-            if not path.is_file():
+            if not path.exists():
                 continue
             try:
                 found[name] = parse_profile(path.read_bytes(), domains, model=name, place=str(path))

@@ -1,12 +1,17 @@
 """``pointsman select``, ``capabilities`` and ``run``, as a person runs them."""
 
+import asyncio
 import json
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
+from pointsman.agent import load_capabilities
+from pointsman.asking import ask_nobody
+from pointsman.capabilities import LocalJudge, Selector
 from pointsman.cli import app
+from pointsman.cli.select import answer_lines
 from pointsman.upstreams import DEMO_URL
 
 EXAMPLE = str(Path(__file__).parents[2] / "examples" / "assistant.py")
@@ -67,6 +72,24 @@ def test_without_a_model_what_is_asked_is_unavailable(file: str) -> None:
     assert answer["abstained"] == "unavailable: no-model"
     everything = run("select", "--capabilities", file, "--strategy", "llm", "--on-failure", "all", lines=TASK)
     assert len(json.loads(everything.stdout)["selected"]) == 4
+
+
+def test_an_interrupt_is_heard_between_two_lines(file: str, tmp_path: Path) -> None:
+    """Where no model is asked nothing waits, and what never waits cannot be cancelled."""
+    tasks = tmp_path / "tasks.jsonl"
+    tasks.write_text('{"task": "send the invoice"}\n' * 50, encoding="utf-8")
+    registry = load_capabilities(Path(file))
+
+    async def interrupted() -> None:
+        running = asyncio.create_task(
+            answer_lines(tasks, Selector(registry, LocalJudge(registry)), ask_nobody)
+        )
+        await asyncio.sleep(0)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    asyncio.run(interrupted())
 
 
 def test_the_threshold_decides(file: str) -> None:

@@ -62,7 +62,7 @@ def test_domain_files_are_read(tmp_path: Path) -> None:
     [
         ('name = "x"\n[groups.a]\npatterns = ["(a)\\\\1"]', LexiconError, "some.toml"),
         ('name = "x"\n[groups.a]\nwrods = ["a"]', LexiconError, 'did you mean "words"'),
-        ("name = ", LexiconError, "not valid TOML"),
+        ("name = ", LexiconError, "some.toml:1: Invalid value"),
     ],
 )
 def test_a_wrong_file_is_one_clear_error(

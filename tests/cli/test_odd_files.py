@@ -2,13 +2,16 @@
 
 import gzip
 import json
+import sqlite3
+from codecs import BOM_UTF8
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from pointsman.cli import app
-from pointsman.errors import PointsmanError
+from pointsman.errors import ConfigError, PointsmanError, StoreUnavailable
 
 DEEP = b"[" * 5_000 + b"]" * 5_000
 BYTES = b'{"id": "\xff", "text": "", "steps": []}'
@@ -40,6 +43,9 @@ def odd(tmp_path: Path) -> Path:
         "select --calibration FILE hello",
         "replay FILE --policy FILE",
         "outcomes import FILE --ledger FILE",
+        "router classifier x --config FILE",
+        "report guidance --hooks FILE",
+        "report guidance --ledger FILE",
     ],
 )
 def test_a_file_of_another_kind(odd: Path, command: str) -> None:
@@ -57,6 +63,51 @@ def test_lines_that_cannot_be_read_are_errors_in_their_place(odd: Path, command:
     errors = [json.loads(line)["error"] for line in result.stdout.splitlines()]
     assert [error["line"] for error in errors] == [1, 2, 3, 4]
     assert [error["message"] for error in errors[:2]] == ["nested too deep", "not UTF-8"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "explain --profile FILE hello",
+        "config show --config FILE",
+        "router classifier x --config FILE",
+        "domains check FILE",
+        "lexicon check FILE",
+        "replay FILE --policy FILE",
+    ],
+)
+def test_a_document_with_a_fault_is_named_with_its_line(tmp_path: Path, command: str) -> None:
+    file = tmp_path / "odd.toml"
+    file.write_text('name = "x"\n\n[models\n', encoding="utf-8")
+    result = CliRunner().invoke(app, [str(file) if word == "FILE" else word for word in command.split()])
+    assert isinstance(result.exception, ConfigError), repr(result.exception)
+    assert str(result.exception).startswith(f"{file}:3: Expected ']'")
+
+
+LINE = b'{"id": 1, "text": "hello"}\n'
+
+
+def test_a_mark_at_the_beginning_is_no_part_of_a_file(tmp_path: Path) -> None:
+    """Editors on Windows write one."""
+    lines, settings = tmp_path / "lines.jsonl", tmp_path / "settings.toml"
+    lines.write_bytes(BOM_UTF8 + LINE)
+    settings.write_bytes(BOM_UTF8 + b'[tiers]\nprofile = "seed"\n')
+    assert json.loads(CliRunner().invoke(app, ["classify", str(lines)]).stdout)["tier"] == "SIMPLE"
+    assert CliRunner().invoke(app, ["config", "check", "--config", str(settings)]).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["report guidance --hooks FILE", "report guidance --ledger FILE", "decisions list --ledger FILE"],
+)
+def test_a_database_of_another_program_is_left_as_it_is(tmp_path: Path, command: str) -> None:
+    file = tmp_path / "other.sqlite"
+    with closing(sqlite3.connect(file)) as other:
+        other.execute("CREATE TABLE things (name)")
+    before = file.read_bytes()
+    result = CliRunner().invoke(app, [str(file) if word == "FILE" else word for word in command.split()])
+    assert isinstance(result.exception, StoreUnavailable), repr(result.exception)
+    assert file.read_bytes() == before
 
 
 def test_a_run_without_steps(tmp_path: Path) -> None:

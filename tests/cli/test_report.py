@@ -164,7 +164,8 @@ def test_the_hooks_own_records(tmp_path: Path) -> None:
     [
         ([], "name one source of records"),
         (["--ledger", "a", "--hooks", "b"], "name one source of records"),
-        (["--ledger", "missing.sqlite"], "no such file"),
+        (["--ledger", "missing.sqlite"], "there is no ledger at missing.sqlite"),
+        (["--hooks", "missing.sqlite"], "there is no file of the hook at missing.sqlite"),
     ],
 )
 def test_what_cannot_be_read_is_said(arguments: list[str], message: str) -> None:

@@ -1,5 +1,6 @@
 """A command starts with what it needs: an agent's hook runs after every tool call."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -47,6 +48,19 @@ def test_every_command_has_its_help(name: str) -> None:
     shown = CliRunner().invoke(app, [name, "--help"])
     assert shown.exit_code == 0
     assert "Usage" in shown.output
+
+
+def test_the_help_names_every_command_once() -> None:
+    shown = CliRunner().invoke(app, ["--help"]).stdout
+    named = [line.split()[0] for line in shown.splitlines() if re.match(r"  [a-z]+  ", line)]
+    assert sorted(named) == sorted(COMMANDS)
+
+
+def test_help_is_as_it_was_written() -> None:
+    """No markup: what stands in brackets is shown, and paragraphs are filled."""
+    shown = CliRunner().invoke(app, ["fit", "policy", "--help"]).stdout
+    assert "its [tiers] names" in shown
+    assert "The file is accepted as a configuration" in shown
 
 
 def test_a_command_that_is_none_names_the_nearest() -> None:

@@ -1,6 +1,7 @@
 """Floor 8: the command line, one file per command.
 
-Exit codes: 0 done; 1 done, but some lines or checks failed; 2 wrong usage or configuration.
+Exit codes: 0 done; 1 done, but some lines or checks failed, or nobody read the output to its end; 2 wrong
+usage or configuration; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -8,41 +9,30 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from importlib import import_module
+from io import TextIOWrapper
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
-from typer.core import TyperGroup
+from typer._click.exceptions import NoArgsIsHelpError, UsageError
 
-from pointsman.cli.output import report_error
+from pointsman.cli.output import FAILED, USAGE, Group, report_error
 from pointsman.errors import PointsmanError
 
 __all__ = ["app", "main"]
 
 if TYPE_CHECKING:
-    from typer._click import Command
+    from typer._click.core import Command, Context
+    from typer._click.formatting import HelpFormatter
 
-#: Modules that register the command of their name, in the order of ``pointsman --help``.
-COMMANDS: Final = (
-    "serve",
-    "explain",
-    "classify",
-    "config",
-    "decisions",
-    "router",
-    "sessions",
-    "domains",
-    "lexicon",
-    "watch",
-    "hook",
-    "report",
-    "select",
-    "capabilities",
-    "run",
-    "fit",
-    "eval",
-    "replay",
-    "outcomes",
-)
+#: Modules that register the command of their name, by the headings of ``pointsman --help``.
+HEADINGS: Final = {
+    "Serve agents": ("serve", "config", "router", "decisions", "sessions", "hook"),
+    "Decide": ("explain", "classify", "select", "watch", "run"),
+    "Learn and measure": ("outcomes", "fit", "eval", "replay", "report"),
+    "Patterns and descriptions": ("lexicon", "domains", "capabilities"),
+}
+COMMANDS: Final = tuple(chain.from_iterable(HEADINGS.values()))
 
 
 class _Commands(Mapping[str, "Command"]):
@@ -51,7 +41,7 @@ class _Commands(Mapping[str, "Command"]):
     def __getitem__(self, name: str) -> Command:
         if name not in COMMANDS:
             raise KeyError(name)
-        alone = typer.Typer()
+        alone = typer.Typer(rich_markup_mode=None)
         import_module(f"pointsman.cli.{name}").register(alone)
         return typer.main.get_group(alone).commands[name]
 
@@ -62,12 +52,16 @@ class _Commands(Mapping[str, "Command"]):
         return len(COMMANDS)
 
 
-class _Root(TyperGroup):
+class _Root(Group):
     """``pointsman`` itself."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.commands = _Commands()  # type: ignore[assignment]  # nobody adds to it
+
+    def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:  # noqa: ARG002 - typer's own
+        for heading, names in HEADINGS.items():
+            self.write_commands(heading, names, formatter)
 
 
 def _version(value: bool) -> None:
@@ -85,6 +79,7 @@ def _build() -> typer.Typer:
         help="The decision layer for LLM agents: which model, which guidance, and why.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
+        rich_markup_mode=None,
         add_completion=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
@@ -105,8 +100,31 @@ app = _build()
 
 
 def main() -> None:
-    """Entry point: a deliberate error is one line and a hint, never a traceback."""
+    """Entry point: what goes wrong is one line and a hint, never a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a terminal that lacks a character gets "?" in its place
+            stream.reconfigure(errors="replace")
+    sys.exit(_run())
+
+
+def _run() -> int | None:
     try:
-        app()
+        code: int | None = app(prog_name="pointsman", standalone_mode=False)
     except PointsmanError as error:
-        sys.exit(report_error(error))
+        return report_error(error)
+    except NoArgsIsHelpError as error:  # the help of a group is what shows its commands
+        error.show()
+        return USAGE
+    except UsageError as error:
+        return report_error(_wrong_usage(error))
+    except typer.Abort:  # a question got no answer
+        return FAILED
+    except OSError as error:  # a file somebody named, or the disk behind the output
+        place = f"{error.filename}: " if error.filename else ""
+        return report_error(PointsmanError(f"{place}{error.strerror or error}"))
+    return code
+
+
+def _wrong_usage(error: UsageError) -> PointsmanError:
+    command = error.ctx.command_path if error.ctx else "pointsman"
+    return PointsmanError(error.format_message(), hint=f"{command} --help")

@@ -9,11 +9,11 @@ import typer
 
 from pointsman.agent import installed_capabilities, load_capabilities
 from pointsman.capabilities import CapabilityRegistry, check_registry
-from pointsman.cli.output import FAILED, print_json
+from pointsman.cli.output import FAILED, Group, print_json
 
 __all__ = ["register"]
 
-_app: Final = typer.Typer(no_args_is_help=True, help="Capabilities: list and check them.")
+_app: Final = typer.Typer(cls=Group, no_args_is_help=True, help="Capabilities: list and check them.")
 
 CapabilitiesFile = Annotated[
     Path | None,

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from pointsman.cli.options import ConfigOption, JsonOption
-from pointsman.cli.output import FAILED, config_file, print_json
+from pointsman.cli.output import FAILED, Group, config_file, print_json
 from pointsman.config import examine
 from pointsman.config.draft import draft, find_local, find_providers
 from pointsman.config.edit import write_file
@@ -22,7 +22,7 @@ __all__ = ["register"]
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    config = typer.Typer(no_args_is_help=True, help="Check, show or write the configuration file.")
+    config = typer.Typer(cls=Group, no_args_is_help=True, help="Check, show or write the configuration file.")
     config.command()(check)
     config.command()(show)
     config.command()(init)

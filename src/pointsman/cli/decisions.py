@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from pointsman.cli.options import ConfigOption, JsonLinesOption, JsonOption, LedgerOption
-from pointsman.cli.output import json_line, print_json, printable
+from pointsman.cli.output import Group, json_line, print_json, printable
 from pointsman.comparison import verdict
 from pointsman.config import AnyKey, find, load
 from pointsman.config.shapes import state_file
@@ -25,7 +25,7 @@ __all__ = ["opened", "register"]
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    decisions = typer.Typer(no_args_is_help=True, help="List, show or export decisions.")
+    decisions = typer.Typer(cls=Group, no_args_is_help=True, help="List, show or export decisions.")
     decisions.command("list")(list_decisions)
     decisions.command("show")(show)
     decisions.command("export")(export_decisions)
@@ -91,8 +91,10 @@ def opened(ledger: Path | None, config: Path | None) -> Iterator[SqliteLedger]:
         StoreUnavailable: there is no such file.
     """
     path = ledger or _configured(config)
-    if not path.exists():
-        raise StoreUnavailable(f"there is no ledger at {path}", hint="--ledger names another file")
+    if not path.is_file():
+        raise StoreUnavailable(
+            f"there is no ledger at {path}", hint="pointsman serve writes one; --ledger names another file"
+        )
     # No bounds: looking at a ledger, or adding to it, never removes what the gateway keeps.
     store = SqliteLedger(path, retention=Retention(None, None))
     try:

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
-from pointsman.cli.output import FAILED, print_json, read_lines
+from pointsman.cli.output import FAILED, Group, print_json, read_lines
 from pointsman.config import read
 from pointsman.domains import DomainSet, DomainTracker, default_domains, parse_domains
 from pointsman.domains.lint import Severity, check_domains
@@ -20,7 +20,9 @@ from pointsman.text.foreign import UNREADABLE, why_unreadable
 
 __all__ = ["register"]
 
-_app: Final = typer.Typer(no_args_is_help=True, help="Task domains: measure and check a domain file.")
+_app: Final = typer.Typer(
+    cls=Group, no_args_is_help=True, help="Task domains: measure and check a domain file."
+)
 
 DomainsFile = Annotated[
     Path | None, typer.Option("--domains", help="Domain file (TOML); default: the eleven built-in domains.")

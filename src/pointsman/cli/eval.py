@@ -10,14 +10,16 @@ import typer
 from pointsman.cli.eval_parts import capabilities, domains, guidance
 from pointsman.cli.eval_sets import datasets, export
 from pointsman.cli.options import HeadOption, JsonOption, OutcomesOption, StrongOption, WeakOption
-from pointsman.cli.output import needs_extra, print_json
+from pointsman.cli.output import Group, needs_extra, print_json
 from pointsman.errors import PointsmanError
 from pointsman.evaluation.datasets import read_outcomes, read_prompts
 from pointsman.models.heads import load_scorer
 
 __all__ = ["register"]
 
-evaluate = typer.Typer(no_args_is_help=True, help="Measure rankings and classifiers on labelled data.")
+evaluate = typer.Typer(
+    cls=Group, no_args_is_help=True, help="Measure rankings and classifiers on labelled data."
+)
 
 
 def register(app: typer.Typer) -> None:

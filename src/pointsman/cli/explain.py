@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -10,9 +9,10 @@ import typer
 
 from pointsman.assembly import build_engine, read_profile
 from pointsman.cli.options import JsonOption, ProfileOption
-from pointsman.cli.output import print_json
+from pointsman.cli.output import print_json, standard_input
 from pointsman.domains import default_domains
 from pointsman.engine import Memory
+from pointsman.errors import PointsmanError
 from pointsman.policy import DomainPolicy, Policy
 from pointsman.runtime import drive
 from pointsman.text import turn_from_text
@@ -50,7 +50,7 @@ def explain_text(
     as_json: JsonOption = False,
 ) -> None:
     """Explain the decision for a prompt: what fired and why, and what would have changed it."""
-    prompt = sys.stdin.read() if text == "-" else text
+    prompt = _said() if text == "-" else text
     engine = build_engine(
         Policy(profile=read_profile(profile), domains=DomainPolicy(domains=default_domains()))
     )
@@ -60,6 +60,13 @@ def explain_text(
         print_json(_plain(explanation, decided))
     else:
         _show(explanation, decided)
+
+
+def _said() -> str:
+    try:
+        return standard_input().read().decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise PointsmanError("standard input is not UTF-8") from None
 
 
 def _plain(explanation: Explanation, decided: Decided) -> dict[str, object]:

@@ -11,7 +11,7 @@ import typer
 from pointsman.cli.fit_capabilities import capabilities
 from pointsman.cli.fit_policy import policy
 from pointsman.cli.options import JsonOption, OutcomesOption, StrongOption, WeakOption
-from pointsman.cli.output import needs_extra, print_json, save, writable
+from pointsman.cli.output import Group, needs_extra, print_json, save, writable
 from pointsman.evaluation.datasets import read_outcomes
 from pointsman.evaluation.features import Features
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["register"]
 
-fit = typer.Typer(no_args_is_help=True, help="Learn from your own outcomes.")
+fit = typer.Typer(cls=Group, no_args_is_help=True, help="Learn from your own outcomes.")
 
 
 def register(app: typer.Typer) -> None:

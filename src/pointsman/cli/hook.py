@@ -11,15 +11,15 @@ from typing import Annotated, Final
 
 import typer
 
-from pointsman.cli.output import FAILED, json_line, print_json
+from pointsman.cli.output import FAILED, Group, json_line, print_json, standard_input
 from pointsman.errors import PointsmanError
 from pointsman.guidance import GuidancePolicy, Guide, Mode
 from pointsman.integrations.claude_code import HookState, answer_event, read_event, settings
 
 __all__ = ["default_state", "register"]
 
-_hook: Final = typer.Typer(no_args_is_help=True, help="Guidance through an agent's own hooks.")
-_claude_code: Final = typer.Typer(invoke_without_command=True)
+_hook: Final = typer.Typer(cls=Group, no_args_is_help=True, help="Guidance through an agent's own hooks.")
+_claude_code: Final = typer.Typer(cls=Group, invoke_without_command=True)
 _hook.add_typer(_claude_code, name="claude-code")
 
 
@@ -54,7 +54,7 @@ def claude_code(
         return
     guide = Guide(GuidancePolicy(mode=Mode.ON, control=control, seed=seed))
     try:
-        answer = answer_event(read_event(sys.stdin.buffer.read()), HookState(state or default_state()), guide)
+        answer = answer_event(read_event(standard_input().read()), HookState(state or default_state()), guide)
     except PointsmanError as error:
         typer.echo(f"pointsman: {error}", err=True)
         raise typer.Exit(FAILED) from None  # not 2, with which a hook blocks the agent

@@ -9,12 +9,13 @@ from typing import Annotated
 
 import typer
 
-from pointsman.cli.output import FAILED, print_json
+from pointsman.cli.output import FAILED, Group, print_json
 from pointsman.config import read
 from pointsman.domains import default_domains, parse_domains
 from pointsman.errors import LexiconError
 from pointsman.evidence.lexicon import Lexicon, load_lexicon
 from pointsman.evidence.lint import Finding, Report, check
+from pointsman.text.foreign import syntax_error
 from pointsman.tiers import BUILTIN_PROFILES, builtin_profile, load_profile
 
 __all__ = ["register"]
@@ -22,7 +23,9 @@ __all__ = ["register"]
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    lexicon = typer.Typer(no_args_is_help=True, help="Patterns: check a lexicon, a tier profile or domains.")
+    lexicon = typer.Typer(
+        cls=Group, no_args_is_help=True, help="Patterns: check a lexicon, a tier profile or domains."
+    )
     lexicon.callback()(lambda: None)  # keeps "check" a command of its own
     lexicon.command("check")(check_files)
     app.add_typer(lexicon, name="lexicon")
@@ -64,7 +67,8 @@ def _read(file: Path) -> Lexicon:
     try:
         tables = tomllib.loads(text).keys()
     except tomllib.TOMLDecodeError as error:
-        raise LexiconError(f"not valid TOML: {error}", place=str(file)) from None
+        message, line = syntax_error(error, text)
+        raise LexiconError(message, place=f"{file}:{line}") from None
     if "dimensions" in tables:
         profile = load_profile(text, str(file))
         return Lexicon.of(profile.name, profile.signals(), place=str(file))

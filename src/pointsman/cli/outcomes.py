@@ -11,7 +11,7 @@ import typer
 
 from pointsman.cli.decisions import opened
 from pointsman.cli.options import ConfigOption, LedgerOption
-from pointsman.cli.output import FAILED, json_line, read_lines
+from pointsman.cli.output import FAILED, Group, json_line, read_lines
 from pointsman.errors import StoreUnavailable
 from pointsman.evaluation.outcomes import derive, fittable, new_outcomes, read_outcome
 from pointsman.ledger import Ledger, Outcome
@@ -24,7 +24,7 @@ BATCH: Final = 1_000
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    outcomes = typer.Typer(no_args_is_help=True, help="What became of decisions.")
+    outcomes = typer.Typer(cls=Group, no_args_is_help=True, help="What became of decisions.")
     outcomes.command("import")(import_outcomes)
     outcomes.command("derive")(derive_outcomes)
     outcomes.command("export")(export_outcomes)

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 import msgspec
 import typer
+from typer.core import TyperGroup
 
 from pointsman.errors import ConfigError, MissingExtra, PointsmanError
 from pointsman.lines import numbered, numbered_lines
 
+if TYPE_CHECKING:
+    from typer._click.core import Context
+    from typer._click.formatting import HelpFormatter
+
 __all__ = [
     "FAILED",
     "USAGE",
+    "Group",
     "config_file",
     "json_line",
     "needs_extra",
@@ -25,6 +31,7 @@ __all__ = [
     "read_lines",
     "report_error",
     "save",
+    "standard_input",
     "writable",
 ]
 
@@ -32,6 +39,23 @@ FAILED: Final = 1  # done, but some lines or checks failed
 USAGE: Final = 2  # wrong usage or configuration
 
 _encoder: Final = msgspec.json.Encoder()
+
+
+class Group(TyperGroup):
+    """A group of commands. Its help gives the first paragraph of each, however long."""
+
+    def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:  # noqa: ARG002 - typer's own
+        """Write the commands."""
+        self.write_commands("Commands", self.commands, formatter)
+
+    def write_commands(self, heading: str, names: Iterable[str], formatter: HelpFormatter) -> None:
+        """Write some of the commands under a heading."""
+        with formatter.section(heading):
+            formatter.write_dl([(name, _first_paragraph(self.commands[name].help)) for name in names])
+
+
+def _first_paragraph(text: str | None) -> str:
+    return " ".join((text or "").partition("\n\n")[0].split())
 
 
 def report_error(error: PointsmanError) -> int:
@@ -85,6 +109,19 @@ def needs_extra(extra: str, needed_for: str) -> Iterator[None]:
         raise MissingExtra(extra, needed_for=needed_for) from error
 
 
+def standard_input() -> BinaryIO:
+    """Standard input, unread. On a terminal it says that it waits.
+
+    Raises:
+        PointsmanError: it is closed.
+    """
+    if sys.stdin is None:
+        raise PointsmanError("standard input is closed", hint="give it a file, or name one")
+    if sys.stdin.isatty():
+        typer.echo("pointsman: reading standard input; Ctrl-D ends it", err=True)
+    return sys.stdin.buffer
+
+
 def read_lines(file: Path | None) -> Iterator[tuple[int, bytes]]:
     """Yield the numbered, non-blank lines of a file, or of standard input when ``file`` is None or ``-``.
 
@@ -94,7 +131,7 @@ def read_lines(file: Path | None) -> Iterator[tuple[int, bytes]]:
         PointsmanError: the file cannot be read.
     """
     if file is None or str(file) == "-":
-        yield from numbered(sys.stdin.buffer)
+        yield from numbered(standard_input())
     else:
         yield from numbered_lines(file)
 

@@ -12,21 +12,20 @@ import typer
 from pointsman.assembly import build_policy, question_price
 from pointsman.cli.decisions import opened
 from pointsman.cli.options import ConfigOption, JsonOption, LedgerOption
-from pointsman.cli.output import config_file, print_json
+from pointsman.cli.output import Group, config_file, print_json
 from pointsman.cli.report_drift import report_drift
 from pointsman.cli.report_shadow import shadow
 from pointsman.config import AnyKey, load
 from pointsman.decision import Decision
-from pointsman.errors import PointsmanError
+from pointsman.errors import PointsmanError, StoreUnavailable
 from pointsman.evaluation.endings import endings
 from pointsman.evaluation.savings import savings
 from pointsman.guidance import Arm, Effect, EndingEffect, Followed, Mode, compare, compare_endings
 from pointsman.integrations.claude_code import HookState
-from pointsman.ledger import SqliteLedger
 
 __all__ = ["followed_in", "register"]
 
-_report: Final = typer.Typer(no_args_is_help=True, help="What came of what was decided.")
+_report: Final = typer.Typer(cls=Group, no_args_is_help=True, help="What came of what was decided.")
 
 
 def register(app: typer.Typer) -> None:
@@ -87,25 +86,19 @@ def saved(
 
 def _existing(file: Path) -> Path:
     if not file.is_file():
-        raise PointsmanError(f"cannot read {file}: no such file")
+        raise StoreUnavailable(f"there is no file of the hook at {file}", hint="--hooks names another")
     return file
 
 
 def _from_ledger(file: Path) -> Iterator[Followed]:
-    ledger = SqliteLedger(_existing(file))
-    try:
+    with opened(file, None) as ledger:
         yield from followed_in(ledger.decisions(limit=None, newest_first=False))
-    finally:
-        ledger.close()
 
 
 def _ended_in(file: Path) -> dict[str, EndingEffect]:
     """How sessions ended, by what is known of it; without what nothing is known of."""
-    ledger = SqliteLedger(_existing(file))
-    try:
+    with opened(file, None) as ledger:
         found = endings(ledger.records())
-    finally:
-        ledger.close()
     effects = {"said": compare_endings(found.said), "signs": compare_endings(found.signs)}
     return {name: each for name, each in effects.items() if each.treated.scored or each.withheld.scored}
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from pointsman.cli.options import ConfigOption, JsonOption
-from pointsman.cli.output import FAILED, config_file, print_json
+from pointsman.cli.output import FAILED, Group, config_file, print_json
 from pointsman.config import load
 from pointsman.operating import choose_classifier, describe_check, describe_routing, diagnose
 from pointsman.types import Tier
@@ -17,7 +17,9 @@ __all__ = ["register"]
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    router = typer.Typer(no_args_is_help=True, help="Show the routing, choose the classifier, find faults.")
+    router = typer.Typer(
+        cls=Group, no_args_is_help=True, help="Show the routing, choose the classifier, find faults."
+    )
     router.command()(show)
     router.command()(classifier)
     router.command()(doctor)

@@ -28,7 +28,7 @@ from pointsman.models.encoders import load_encoder
 from pointsman.models.http import chat_models
 from pointsman.text.foreign import UNREADABLE, why_unreadable
 
-__all__ = ["register"]
+__all__ = ["answer_lines", "register"]
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -76,7 +76,7 @@ def select(
     limit = SelectionPolicy().threshold if threshold is None else threshold
     policy = SelectionPolicy(strategy=strategy, threshold=limit, on_failure=on_failure)
     ask = _ask(model, config) if model else ask_nobody
-    if not asyncio.run(_lines(file, Selector(registry, judge, policy), ask)):
+    if not asyncio.run(answer_lines(file, Selector(registry, judge, policy), ask)):
         raise typer.Exit(FAILED)
 
 
@@ -106,7 +106,7 @@ def _ask(model: str, config: Path | None) -> Ask:
     return ask_models(chat_models(loaded.models, loaded.upstreams, Connections()), default=model)
 
 
-async def _lines(file: Path | None, selector: Selector, ask: Ask) -> bool:
+async def answer_lines(file: Path | None, selector: Selector, ask: Ask) -> bool:
     """Answer every line; whether all could be read."""
     good = True
     for number, raw in read_lines(file):
@@ -116,6 +116,7 @@ async def _lines(file: Path | None, selector: Selector, ask: Ask) -> bool:
             good = False
             typer.echo(json_line({"error": {"line": number, "message": why_unreadable(error)}}))
             continue
+        await asyncio.sleep(0)  # where Ctrl-C is heard: without a model nothing else waits
         selection = await answer_batches(selector.select(task.task), ask)
         typer.echo(json_line({"id": task.id, **_as_json(selection)}))
     return good

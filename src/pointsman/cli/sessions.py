@@ -13,7 +13,7 @@ import typer
 
 from pointsman.assembly import open_sessions
 from pointsman.cli.options import ConfigOption, JsonLinesOption, JsonOption
-from pointsman.cli.output import config_file, json_line, print_json, printable
+from pointsman.cli.output import Group, config_file, json_line, print_json, printable
 from pointsman.config import load
 from pointsman.errors import PointsmanError, StoreUnavailable
 from pointsman.sessions import SessionStore, SqliteSessions
@@ -25,7 +25,9 @@ SessionArgument = Annotated[str, typer.Argument(metavar="SESSION", help="Id of t
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    sessions = typer.Typer(no_args_is_help=True, help="List, show or forget what sessions remember.")
+    sessions = typer.Typer(
+        cls=Group, no_args_is_help=True, help="List, show or forget what sessions remember."
+    )
     sessions.command("list")(list_sessions)
     sessions.command()(show)
     sessions.command()(forget)

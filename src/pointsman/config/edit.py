@@ -35,14 +35,21 @@ def set_value(text: str, path: KeyPath, literal: str) -> str:
 
 
 def write_file(file: Path, text: str) -> None:
-    """Replace a file in one step, so that nobody ever reads half of it."""
+    """Replace a file in one step, so that nobody ever reads half of it.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
     target = file.resolve()  # through a link to the file it leads to
-    descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    with open(descriptor, "w", encoding="utf-8") as temporary:  # noqa: PTH123 - a descriptor, not a path
-        temporary.write(text)
-    if target.exists():
-        Path(name).chmod(target.stat().st_mode & 0o777)
-    Path(name).replace(target)
+    try:
+        descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        with open(descriptor, "w", encoding="utf-8") as temporary:  # noqa: PTH123 - a descriptor, not a path
+            temporary.write(text)
+        if target.exists():
+            Path(name).chmod(target.stat().st_mode & 0o777)
+        Path(name).replace(target)
+    except OSError as error:
+        raise ConfigError(f"cannot write {file}: {error.strerror}") from error
 
 
 def _with_value(text: str, path: KeyPath, literal: str) -> str:

@@ -16,7 +16,7 @@ def read(file: Path, *, hint: str = "") -> str:
         ConfigError: it cannot be read; ``hint`` is the way out.
     """
     try:
-        return file.read_text(encoding="utf-8")
+        return file.read_text(encoding="utf-8-sig")  # Windows editors begin a file with a mark
     except OSError as error:
         raise ConfigError(f"cannot read {file}: {error.strerror}", hint=hint) from None
     except UnicodeDecodeError:

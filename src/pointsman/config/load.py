@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,13 +17,13 @@ from pointsman.config.files import read
 from pointsman.config.places import KeyPath, key_places
 from pointsman.config.shapes import Config, File, Sections
 from pointsman.errors import ConfigError
+from pointsman.text.foreign import syntax_error
 from pointsman.tiers import BUILTIN_PROFILES, load_profile
 
 __all__ = ["FILE_NAME", "AnyKey", "Loaded", "examine", "find", "is_profile", "load"]
 
 FILE_NAME: Final = "pointsman.toml"
 _INIT: Final = "pointsman config init"
-_SYNTAX_PLACE: Final = re.compile(r" \((?:at line (\d+), column \d+|at end of document)\)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +85,7 @@ def examine(file: Path, env: Mapping[str, str] = os.environ, *, text: str | None
     except ConfigError as error:
         return Loaded(None, [error])
     except tomllib.TOMLDecodeError as error:
-        return Loaded(None, [_syntax_error(file, text or "", str(error))])
+        return Loaded(None, [_syntax_error(file, text or "", error)])
     directory = file.resolve().parent
     converter = Converter(env, directory)
     tables = converter.struct(raw, File, ())
@@ -115,7 +114,7 @@ def _shadow(file: Path | None) -> Iterator[Problem]:
     except ConfigError as error:
         yield Problem(path, str(error), error.hint)
     except tomllib.TOMLDecodeError as error:
-        yield Problem(path, str(_syntax_error(file, text, str(error))))
+        yield Problem(path, str(_syntax_error(file, text, error)))
 
 
 def _linked(tables: File, file: Path) -> Config:
@@ -128,10 +127,9 @@ def _linked(tables: File, file: Path) -> Config:
     return Config(**sections, models=models, server=tables.server.spec(), source=str(file))
 
 
-def _syntax_error(file: Path, text: str, message: str) -> ConfigError:
-    found = _SYNTAX_PLACE.search(message)
-    line = (found and found.group(1)) or text.count("\n") + 1
-    return ConfigError(_SYNTAX_PLACE.sub("", message), place=f"{file}:{line}")
+def _syntax_error(file: Path, text: str, error: tomllib.TOMLDecodeError) -> ConfigError:
+    message, line = syntax_error(error, text)
+    return ConfigError(message, place=f"{file}:{line}")
 
 
 def _placed(problems: Sequence[Problem], file: Path, text: str) -> list[ConfigError]:

@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import resources
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, TypeVar
 
 import msgspec
 
@@ -16,8 +16,12 @@ from pointsman.domains.data import CUE_GROUP, LEXICON, Concept, Domain, DomainSe
 from pointsman.domains.values import DomainClass
 from pointsman.errors import LexiconError
 from pointsman.evidence import Kind, PatternSet, Signal, SignalTable
+from pointsman.text.foreign import syntax_error
 
 __all__ = ["default_domains", "parse_domains"]
+
+
+S = TypeVar("S", bound=msgspec.Struct)
 
 
 class _Pattern(msgspec.Struct, forbid_unknown_fields=True):
@@ -97,18 +101,26 @@ class _Reader:
         try:
             table = tomllib.loads(self._text)
         except tomllib.TOMLDecodeError as error:
-            raise LexiconError(f"not valid TOML: {error}", place=self._place) from error
+            message, line = syntax_error(error, self._text)
+            raise LexiconError(message, place=f"{self._place}:{line}") from error
         self._check_keys(table, "file", "at the top level")
         if isinstance(table.get("cues"), dict):
             self._check_keys(table["cues"], "cues", "in [cues]")
         domains = table.get("domains")
         for name, spec in domains.items() if isinstance(domains, dict) else ():
             if isinstance(spec, dict):
-                self._check_keys(spec, "domain", f"in [domains.{name}]")
+                self._check_keys(spec, "domain", f"in [domains.{name}]", below=name)
+                self._convert(spec, _DomainSpec, below=name)
+        return self._convert(table, _File)
+
+    def _convert(self, table: object, of: type[S], *, below: str = "") -> S:
         try:
-            return msgspec.convert(table, _File)
+            return msgspec.convert(table, of)
         except msgspec.ValidationError as error:
-            raise LexiconError(str(error), place=self._place) from error
+            message, _, path = str(error).partition(" - at ")
+            key = re.findall(r"\w+", path)[-1:]
+            message += f' at "{key[0]}"' if key else f" in [domains.{below}]" if below else ""
+            raise LexiconError(message, place=self._at(*key or [below], below=below)) from error
 
     def domain(self, name: str, spec: _DomainSpec) -> Domain:
         return Domain(
@@ -139,18 +151,27 @@ class _Reader:
             f'concept "{name}" of domain "{domain}": {reason}', place=self._at(name), hint=hint
         )
 
-    def _check_keys(self, table: Mapping[str, object], kind: str, where: str) -> None:
+    def _check_keys(self, table: Mapping[str, object], kind: str, where: str, *, below: str = "") -> None:
         for key in table:
             if key not in _KNOWN[kind]:
                 near = difflib.get_close_matches(key, _KNOWN[kind], n=1)
                 suggestion = f'; did you mean "{near[0]}"?' if near else ""
-                raise LexiconError(f'unknown key "{key}" {where}{suggestion}', place=self._at(key))
+                raise LexiconError(
+                    f'unknown key "{key}" {where}{suggestion}', place=self._at(key, below=below)
+                )
 
-    def _at(self, key: str) -> str:
-        """``file:line`` of the first line that sets or opens a key; tomllib does not tell lines."""
-        pattern = re.compile(rf"""^\s*(?:\[.*)?["']?{re.escape(key)}["']?\s*[\]=.]""", re.MULTILINE)
-        found = pattern.search(self._text)
+    def _at(self, key: str, *, below: str = "") -> str:
+        """``file:line`` of the first line that sets or opens a key, from where ``below`` is opened on.
+
+        tomllib does not tell lines.
+        """
+        opened = self._find(below, 0) if below else None
+        found = self._find(key, opened.start() if opened else 0) or opened
         return f"{self._place}:{self._text.count(chr(10), 0, found.start()) + 1}" if found else self._place
+
+    def _find(self, key: str, start: int) -> re.Match[str] | None:
+        pattern = re.compile(rf"""^[ \t]*(?:\[.*)?["']?{re.escape(key)}["']?\s*[\]=.]""", re.MULTILINE)
+        return pattern.search(self._text, start)
 
 
 def _signals(domain: str, concept: str, items: Iterable[str | _Pattern]) -> tuple[Signal, ...]:

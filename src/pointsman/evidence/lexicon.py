@@ -15,6 +15,7 @@ import msgspec
 from pointsman.errors import LexiconError
 from pointsman.evidence.patterns import PatternSet
 from pointsman.evidence.signals import Kind, Signal, SignalTable
+from pointsman.text.foreign import syntax_error
 
 __all__ = ["Lexicon", "Term", "load_lexicon"]
 
@@ -87,10 +88,8 @@ class _Reader:
         try:
             table = tomllib.loads(self._text)
         except tomllib.TOMLDecodeError as error:
-            line = re.search(r"line (\d+)", str(error))
-            raise LexiconError(
-                str(error), place=f"{self._source}:{line[1]}" if line else self._source
-            ) from None
+            message, line = syntax_error(error, self._text)
+            raise LexiconError(message, place=f"{self._source}:{line}") from None
         try:
             return msgspec.convert(table, _File)
         except msgspec.ValidationError as error:

@@ -171,7 +171,7 @@ class HookState:
 
     def followed(self) -> list[Followed]:
         """What came of every intervention, oldest first."""
-        with self._open() as db:
+        with self._connected("?mode=ro") as db:  # who asks after a file leaves it as it is
             rows = db.execute(
                 "SELECT run, arm, classifier, continued FROM followed ORDER BY rowid"
             ).fetchall()
@@ -181,11 +181,20 @@ class HookState:
     def _open(self) -> Iterator[sqlite3.Connection]:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            with closing(sqlite3.connect(self._path, timeout=BUSY, isolation_level=None)) as db:
-                db.execute("CREATE TABLE IF NOT EXISTS runs (id PRIMARY KEY, at REAL, memory BLOB)")
-                db.execute("CREATE TABLE IF NOT EXISTS followed (run, arm, classifier, continued)")
+        except OSError as error:
+            raise StoreUnavailable(f"cannot use {self._path}: {error}") from error
+        with self._connected() as db:
+            db.execute("CREATE TABLE IF NOT EXISTS runs (id PRIMARY KEY, at REAL, memory BLOB)")
+            db.execute("CREATE TABLE IF NOT EXISTS followed (run, arm, classifier, continued)")
+            yield db
+
+    @contextmanager
+    def _connected(self, how: str = "") -> Iterator[sqlite3.Connection]:
+        uri = self._path.absolute().as_uri() + how
+        try:
+            with closing(sqlite3.connect(uri, uri=True, timeout=BUSY, isolation_level=None)) as db:
                 yield db
-        except (OSError, sqlite3.Error) as error:
+        except sqlite3.Error as error:
             raise StoreUnavailable(f"cannot use {self._path}: {error}") from error
 
 

@@ -14,6 +14,7 @@ from pointsman.config.edit import set_value, write_file
 from pointsman.config.files import read
 from pointsman.errors import ConfigError
 from pointsman.operating.doctor import Check, diagnose
+from pointsman.text.foreign import syntax_error
 from pointsman.types import Tier
 
 __all__ = ["USAGE", "answer_in_band", "choose_classifier", "describe_check", "describe_routing"]
@@ -51,7 +52,7 @@ def choose_classifier(file: Path, wanted: str) -> str:
         ConfigError: no such model is configured, it cannot be asked, or the file cannot be changed.
     """
     text = read(file)
-    name = _configured(tomllib.loads(text).get("models", {}), wanted)
+    name = _configured(_models(text, file), wanted)
     edited = set_value(text, _VERIFY, json.dumps(name))
     before = {_without_place(error) for error in examine(file, text=text).errors}
     for error in examine(file, text=edited).errors:
@@ -89,6 +90,15 @@ def _model(config: Config, name: str | None) -> str:
     if model is None:
         return "-"
     return f"{model.name}: {model.id} at {model.upstream}, {model.price_in:g} in, {model.price_out:g} out"
+
+
+def _models(text: str, file: Path) -> Mapping[str, Any]:
+    try:
+        models = tomllib.loads(text).get("models")
+    except tomllib.TOMLDecodeError as error:
+        message, line = syntax_error(error, text)
+        raise ConfigError(message, place=f"{file}:{line}") from None
+    return models if isinstance(models, dict) else {}
 
 
 def _configured(models: Mapping[str, Any], wanted: str) -> str:

@@ -1,16 +1,20 @@
-"""JSON from elsewhere: what decoding it can raise, and half surrogate pairs."""
+"""JSON and TOML from elsewhere: what decoding can raise, in words and with a line; half surrogate pairs."""
 
 from __future__ import annotations
 
 import re
+import tomllib
 from typing import Final
 
 import msgspec
 
-__all__ = ["UNREADABLE", "why_unreadable", "without_halves"]
+__all__ = ["UNREADABLE", "syntax_error", "why_unreadable", "without_halves"]
 
 #: What decoding bytes that nobody has vetted can raise: no JSON or another shape, no UTF-8, too deep.
 UNREADABLE: Final = (msgspec.MsgspecError, UnicodeError, RecursionError)
+
+#: How the standard library ends its messages.
+_SYNTAX_PLACE: Final = re.compile(r" \((?:at line (\d+), column \d+|at end of document)\)$")
 
 _ESCAPE: Final = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)"
@@ -22,6 +26,13 @@ def why_unreadable(error: Exception) -> str:
     if isinstance(error, RecursionError):
         return "nested too deep"
     return "not UTF-8" if isinstance(error, UnicodeError) else str(error)
+
+
+def syntax_error(error: tomllib.TOMLDecodeError, text: str) -> tuple[str, int]:
+    """What is wrong with a text that is no TOML, and the number of the line."""
+    found = _SYNTAX_PLACE.search(str(error))
+    line = int(found[1]) if found and found[1] else text.count("\n") + 1
+    return _SYNTAX_PLACE.sub("", str(error)), line
 
 
 def without_halves(json: bytes) -> bytes:

@@ -12,6 +12,7 @@ import msgspec
 
 from pointsman.errors import ConfigError, LexiconError
 from pointsman.evidence import Kind, PatternSet, Signal, SignalTable
+from pointsman.text.foreign import syntax_error
 from pointsman.tiers.profile import (
     Confidence,
     Dimension,
@@ -62,8 +63,8 @@ def load_profile(text: str, source: str) -> TierProfile:
     try:
         profile = msgspec.convert(tomllib.loads(text), TierProfile)
     except tomllib.TOMLDecodeError as error:
-        line = re.search(r"line (\d+)", str(error))
-        raise ConfigError(str(error), place=f"{source}:{line[1]}" if line else source) from None
+        message, line = syntax_error(error, text)
+        raise ConfigError(message, place=f"{source}:{line}") from None
     except msgspec.ValidationError as error:
         raise _explain(str(error), text, source) from None
     _check_patterns(profile, text, source)
