@@ -40,14 +40,16 @@ complex = "one"
 reasoning = "one"
 [ledger]
 path = "{folder}/ledger.sqlite"
+[server]
+drain = {drain}
 """
 
 
 @contextmanager
-def serving(url: str, folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def serving(url: str, folder: Path, drain: float = 30.0) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """``pointsman serve`` as people start it, and where it listens."""
     file = folder / "pointsman.toml"
-    file.write_text(CONFIG.format(url=url, folder=folder), encoding="utf-8")
+    file.write_text(CONFIG.format(url=url, folder=folder, drain=drain), encoding="utf-8")
     command = [sys.executable, "-m", "pointsman", "serve", "--config", str(file), "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         try:
@@ -108,6 +110,48 @@ def test_no_open_stream_is_lost(tmp_path: Path) -> None:
         ended = process.wait(20)
     assert texts == [b"".join(events(WIRES[number % 3])) for number in range(STREAMS)]
     assert ended == 0
+
+
+@pytest.mark.parametrize(
+    ("drain", "signals"),
+    [(1, [signal.SIGTERM]), (600, [signal.SIGINT, signal.SIGINT])],
+    ids=["late", "twice"],
+)
+def test_what_is_open_when_the_time_is_over_is_refused_or_cut(
+    tmp_path: Path, drain: float, signals: list[signal.Signals]
+) -> None:
+    async def never_ends(asked: Asked, send: Any) -> None:
+        if b"stream" in asked.body:
+            await start_stream(send, *events(format_of(asked.path))[:2])
+        await asked.disconnected.wait()
+
+    async def ask(process: subprocess.Popen[str], url: str) -> tuple[int, bytes]:
+        async with httpx.AsyncClient(timeout=60, trust_env=False) as client:
+            unanswered = asyncio.ensure_future(client.post(url + PATHS[wire], json=request(wire)))
+            async with client.stream("POST", url + PATHS[wire], json=request(wire, stream=True)) as got:
+                parts = got.aiter_raw()
+                begun = await anext(parts)
+                await asyncio.to_thread(until, lambda: len(upstream.asked) == 2)
+                for number in signals:
+                    process.send_signal(number)
+                    await asyncio.to_thread(until, lambda: not listens(url))
+                with pytest.raises(httpx.TransportError):
+                    begun += b"".join([part async for part in parts])
+            assert b"[DONE]" not in begun
+            refused = await unanswered
+            return refused.status_code, refused.json()["error"]["code"]
+
+    wire = WireFormat.CHAT
+    upstream = ScriptedUpstream(never_ends)
+    with upstream.running() as base, serving(f"{base}/v1", tmp_path, drain) as (process, url):
+        until(lambda: listens(url))
+        assert asyncio.run(ask(process, url)) == (503, "going_down")
+        status = process.wait(30)
+        assert process.stdout is not None
+        said = process.stdout.read()
+    assert status == (0 if signals == [signal.SIGTERM] else 130)
+    assert "Traceback" not in said
+    assert said.count("a request was broken off") == 2
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])

@@ -41,6 +41,8 @@ log = logging.getLogger(__name__)
 _ENDPOINTS: Final[Mapping[bytes, Wire]] = {
     prefix + wire.path: wire for wire in WIRES.values() for prefix in (b"", b"/v1")
 }
+#: Seconds that a caller who takes nothing may hold up the end: on any network, time for one packet.
+_LAST_WORD: Final = 1.0
 _STATUS_CLASS: Final = ("0xx", "1xx", "2xx", "3xx", "4xx", "5xx")
 
 
@@ -132,9 +134,10 @@ class Gateway:
         except CallerLeft:
             self.metrics.count("disconnects")
         except asyncio.CancelledError:
-            if watch is None or not watch.caller_left:
-                raise  # the server is going down, not the caller
-            self.metrics.count("disconnects")
+            if watch is not None and watch.caller_left:
+                self.metrics.count("disconnects")
+            else:
+                await self._break_off(wire, send)
         except Exception:
             # Ours alone. Once an answer has begun, the server cuts the connection: it must not look whole.
             log.exception("a request failed inside the gateway")
@@ -144,6 +147,15 @@ class Gateway:
             self.active -= 1
             if watch is not None:
                 self._watches.end(watch)
+
+    async def _break_off(self, wire: Wire, send: Send) -> None:
+        """Say that the server ends where no answer has begun; one that has is cut: it must not look whole."""
+        log.warning("a request was broken off: the gateway ends")
+        fault = Fault(503, "the gateway is going down", "going_down")
+        sent: Headers = [(b"connection", b"close"), (b"retry-after", b"1")]
+        with suppress(RuntimeError, TimeoutError):
+            async with asyncio.timeout(_LAST_WORD):
+                await self._say(wire, fault, sent, send)
 
     async def _count(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Count the tokens of a request: no model writes anything, so nothing is decided."""
