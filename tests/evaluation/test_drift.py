@@ -81,6 +81,17 @@ def test_the_verdict(records: list[Record], verdicts: list[str], words: str) -> 
     assert found.spoke[Spoke.HEAD] == found.prompts == len(records)
 
 
+def test_familiarities_of_a_small_head_vary_by_themselves() -> None:
+    """A head of 100 labels: chi squared (nine degrees, 95 %) times 1/live + 1/trained, trained halved."""
+    small = blank(rows=100, lengths=HEAD.lengths, familiarities=HEAD.familiarities)
+    shifted = [record(n, 3 + n / 100, 0.1 + 0.5 * (n / 300) ** 1.9, head=small) for n in range(300)]
+    length, familiarity = drift(shifted, small).shifts
+    assert length.chance == pytest.approx(16.92 * (1 / 300 + 1 / 100))
+    assert familiarity.chance == pytest.approx(16.92 * (1 / 300 + 2 / 100))
+    assert length.chance < familiarity.index < familiarity.chance
+    assert familiarity.verdict == "stable"
+
+
 def test_what_lies_outside_the_training_range_is_counted() -> None:
     length, _ = drift(live(600, longer=1.5), HEAD).shifts
     assert length.outside == pytest.approx(0.5, abs=0.05)
