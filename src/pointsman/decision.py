@@ -50,7 +50,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     signals: tuple[str, ...] = ()  # ids of all signals found, in total order: enough to replay
     characters: int = 0
     tokens: int = 0  # estimate over the person's words
-    user_message: int = 0  # which user message of the session this turn belongs to, from 1
+    user_message: int = 0  # of the session, to which this turn belongs, from 1; 0: nobody's words are in it
     size: int = 0  # bytes of the request
     abilities: tuple[str, ...] = ()  # what the request needs of a model
     steps: tuple[Step, ...] = ()  # tool calls new in this turn, without their content

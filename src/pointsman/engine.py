@@ -161,7 +161,7 @@ class Engine:
             UnknownModel: the recorded request names a model that this policy does not have.
         """
         draft = _Draft(_recorded_turn(then), memory)
-        draft.same_message = draft.message == memory.message
+        draft.same_message = bool(draft.message) and draft.message == memory.message
         draft.evidence = self.scanner.scan(text) if text else self._recorded_evidence(then)
         if self._head and then.tier and then.tier.head_version == self._head.version:
             draft.head_said = then.tier.head
@@ -356,7 +356,7 @@ class Engine:
             abstained=tuple(draft.abstained),
             signals=self._signal_ids(evidence.hits),
             characters=evidence.characters,
-            user_message=draft.memory.turns + (not draft.same_message),
+            user_message=draft.memory.turns + (not draft.same_message) if draft.message else 0,
             size=turn.size,
             abilities=tuple(sorted(turn.abilities)),
             steps=draft.steps,
@@ -386,7 +386,7 @@ def _recorded_turn(then: Decision) -> Turn:
         model=then.model_asked,
         session=then.session,
         arrived_at=then.arrived_at,
-        message_id=str(then.user_message),
+        message_id=str(then.user_message or ""),
         size=then.size,
         abilities=frozenset(then.abilities),
     )

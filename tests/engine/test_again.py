@@ -148,3 +148,13 @@ def test_another_policy_decides_otherwise() -> None:
     [now] = replayed(other, kept, with_text=True)
     assert now.chain == ("small",)
     assert now.policy != kept[0][0].policy
+
+
+def test_a_message_after_a_request_without_words_is_a_new_one_in_replay_too() -> None:
+    image = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:,"}}]}
+    kept = live(ENGINE, [[image], [{"role": "user", "content": "fix the bug in the parser"}]])
+    first, second = replayed(ENGINE, kept, with_text=False)
+    assert (first.user_message, second.user_message) == (0, 1)
+    assert second.domains == kept[1][0].domains
+    assert second.domains is not None
+    assert second.domains.signature == "bugfix"

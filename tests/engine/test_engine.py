@@ -209,3 +209,12 @@ def test_a_failed_search_for_the_words_is_not_remembered(monkeypatch: pytest.Mon
     assert after.decision.abstained
     assert after.memory.searched == Memory().searched
     assert drive(engine().decide(turn, after.memory, "d-2"), nobody).words.text == "fix the build"
+
+
+def test_a_request_without_a_persons_words_does_not_make_their_message_a_new_one() -> None:
+    memory, counted = Memory(), []
+    for text in ("hello", "", "hello", "go on"):
+        decided = drive(engine().decide(turn_from_text(text), memory, "d"), nobody)
+        memory = decided.memory
+        counted.append(decided.decision.user_message)
+    assert counted == [1, 0, 1, 2]

@@ -56,6 +56,7 @@ from pointsman.evidence.pattern import nullable, parse
         (r"(?:a|b$)c", "$ can match nothing there"),
         (r"a(?:$|b)\b", "$ can match nothing there"),
         (r"(?:^a)+", "^ can match nothing there"),
+        (r"(?:a$)+", "$ can match nothing there"),
         (r"a*", "it matches the empty text"),
         (r"a|", "it matches the empty text"),
         (r"^$", "it matches the empty text"),

@@ -180,3 +180,11 @@ def test_a_rules_score_counts_from_its_mean_over_the_training_prompts() -> None:
     said = [scorer.score("go on", rules=rules).score for rules in (-4.0, -2.0, 0.0)]
     assert said[0] == scorer.score("go on").score
     assert [more - said[0] for more in said] == pytest.approx([0.0, 0.1, 0.2])
+
+
+def test_a_domain_it_has_learned_moves_both_models() -> None:
+    scorer = HeadScorer(blank(offsets={"law": (0.25, 1.0)}))
+    plain, law = scorer.score("go on"), scorer.score("go on", domain="law")
+    assert law.score - plain.score == pytest.approx(0.75)
+    assert law.p_weak > plain.p_weak
+    assert scorer.score("go on", domain="medicine") == plain

@@ -185,6 +185,8 @@ READS = "read(a)1 read(b)2 edit(1)ok edit(2)ok edit(3)ok edit(4)ok "
     ("notation", "symptoms"),
     [
         (READS + "read(a)1 read(b)2", ("forgotten_results",)),
+        ("read(a)1 read(b)2 edit(1)ok edit(2)ok read(a)1 read(b)2", ("forgotten_results",)),
+        ("read(a)1 read(b)2 edit(1)ok read(a)1 read(b)2", None),  # too near to be forgotten
         (READS + "read(a)1", None),  # one reread before an edit is good practice
         (READS + "read(a)8 read(b)9", None),  # they changed in between
         ("show()1 show()2 show()1 show()2", ("contradictory_actions",)),  # done and undone
