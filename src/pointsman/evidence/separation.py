@@ -48,7 +48,7 @@ def _class(chars: CharSet) -> str:
     return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in chars)
 
 
-_RUN: Final = re.compile(f"([^{_class(charset([*_KEPT, *SPACE]))}]++|[{_class(_BLANKS)}{_class(_LINES)}])")
+_RUN: Final = re.compile(f"([^{_class(_KEPT)}]++)")
 
 
 def without_marks(text: str) -> str:
@@ -64,13 +64,11 @@ def separated(text: str) -> str:
 
     The same object when there is neither.
     """
+    for char, image in _IMAGE_OF.items():
+        if char in text:
+            text = text.replace(char, image)
     parts = _RUN.split(text)  # text, run, text, run, …
-    if len(parts) == 1:
-        return text
-    if _IMAGE_OF.keys().isdisjoint(parts):
-        return SEPARATOR.join(parts)
-    parts[1::2] = [_IMAGE_OF.get(run) or f"{SEPARATOR}{run}{SEPARATOR}" for run in parts[1::2]]
-    return "".join(parts)
+    return SEPARATOR.join(parts) if len(parts) > 1 else text
 
 
 def framed(text: str) -> bytes:
