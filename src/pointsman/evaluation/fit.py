@@ -141,7 +141,7 @@ def claim(rankings: Mapping[str, Floats], weak: Floats, strong: Floats, *, first
         rankings: Scores by ranker, each of shape ``(n,)``.
         weak: Quality of the weak model. Shape ``(n,)``.
         strong: Quality of the strong model. Shape ``(n,)``.
-        first: The first row with the same words as each. Shape ``(n,)``.
+        first: The first row that a head cannot tell from each. Shape ``(n,)``.
         seed: of the resamples.
     """
     head = rankings["head"]

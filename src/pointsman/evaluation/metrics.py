@@ -167,9 +167,10 @@ def apgr_interval(
 ) -> Interval:
     """APGR with its bootstrap interval over prompts. Shapes and errors as ``curve_intervals``."""
     figures: list[Callable[[Curve], float]] = [lambda curve: curve.apgr]
-    return curve_intervals(scores, weak, strong, figures, together=together, seed=seed, resamples=resamples)[
-        0
-    ]
+    (found,) = curve_intervals(
+        scores, weak, strong, figures, together=together, seed=seed, resamples=resamples
+    )
+    return found
 
 
 def difference_interval(
