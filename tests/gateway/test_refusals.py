@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import codecs
+import contextlib
 import gzip
 import json
 import logging
@@ -346,9 +347,33 @@ def test_too_many_headers(running: Running, headers: list[bytes]) -> None:
     assert b"larger than 20000 bytes" in got
 
 
+WITHOUT_END = b"POST / HTTP/1.1\r\n" + b"x-h: v\r\n" * 4_000
+
+
 def test_headers_without_an_end(running: Running) -> None:
     with socket.create_connection(("127.0.0.1", running.port), timeout=10) as connection:
-        connection.sendall(b"POST / HTTP/1.1\r\n" + b"x-h: v\r\n" * 4_000)
+        connection.sendall(WITHOUT_END)
+        assert is_closed(connection)
+
+
+@pytest.mark.parametrize(
+    ("beginning", "rest"),
+    [
+        (head(b"content-type: text/plain", length=5), b"hello" + WITHOUT_END),
+        (head(b"content-type: text/plain", b"transfer-encoding: chunked", length=None), b"0\r\n"),
+        (head(JSON, b"transfer-encoding: chunked", length=None), b"1\r\n{\r\n0\r\n"),
+        (head(JSON, b"transfer-encoding: chunked", length=None), b"1\r\n{\r\n0\r\nx-one: "),
+    ],
+    ids=["behind a refused request", "behind a refused body", "behind a body", "one"],
+)
+def test_headers_without_an_end_elsewhere(running: Running, beginning: bytes, rest: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", running.port), timeout=10) as connection:
+        connection.sendall(beginning)
+        time.sleep(0.02)  # so that the rest arrives apart
+        with contextlib.suppress(ConnectionError):  # closed while it is being sent
+            connection.sendall(rest)
+            for _ in range(100):
+                connection.sendall(b"v" * 20_000 if rest.endswith(b": ") else b"x-h: v\r\n" * 2_500)
         assert is_closed(connection)
 
 

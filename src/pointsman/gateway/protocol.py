@@ -57,7 +57,8 @@ class _Joining:
 class _Bounded(HttpToolsProtocol):
     header_bytes: int
     _data = b""
-    _unfinished = 0  # bytes of a head that has not ended
+    _is_body = False  # some of what came last
+    _unfinished = 0  # bytes of a head, or of what stands behind a body, that has not ended
     _seen: Any = None  # the request at the last look
     _looks = 0  # since it was another
 
@@ -66,15 +67,18 @@ class _Bounded(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         before: Any = self.cycle  # None until the first request's headers have ended
-        is_body = before is not None and before.more_body
-        self._data = data
+        self._data, self._is_body = data, False
         super().data_received(data)
-        if is_body or self.cycle is not before:
+        if self._is_body or self.cycle is not before:
             self._unfinished = 0
             return
         self._unfinished += len(data)
         if self._unfinished > self.header_bytes:
             self.transport.close()
+
+    def on_body(self, body: bytes) -> None:
+        self._is_body = True
+        super().on_body(body)
 
     def on_response_complete(self) -> None:
         """Without the timer that uvicorn sets after every answer: ``look`` closes idle connections."""
