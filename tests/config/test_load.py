@@ -117,6 +117,13 @@ small = { upstream = "main", id = "s" }
         ("[server]\nport = '80'", '2: "port" in [server] must be a whole number from 0 to 65535, not "80"'),
         ("[server]\nlimits = { body_bytes = 0 }", '2: "body_bytes" in [server.limits] must be a whole number of at least 1, not 0'),
         ("[upstreams.a]\nbase_url = 'http://a'\ntimeouts.connect = 0", '3: "connect" in [upstreams.a.timeouts] must be a number above 0, not 0'),
+        ("[tiers]\n[guidance]\n[tiers]", "3: Cannot declare [tiers] twice"),
+        ("[tiers.head]\n[tiers.head]", "2: Cannot declare [tiers.head] twice"),
+        ("[ledger]\npath = '.'", "2: "),
+        ("[guidance]\nmode = off", "2: Invalid value: text stands in quotes, a number begins with a digit"),
+        ("[tiers]\nboundaries = [nan, 0.1, 0.2]", "2: boundaries must not fall from one tier to the next"),
+        ("[sessions]\nstore = 'valkey'\nurl = 'http://host:6379'", '3: "http://host:6379" is no address of Valkey'),
+        ("[server]\nhost = ''", '2: "" can be reached by others, and [server] has no keys'),
         ("[server]\nkeys = ['sha256:canary']", "2: a SHA-256 hash has 64 hexadecimals"),
         ("[server]\nrouter_command = 'yes'", '2: "router_command" in [server] must be true or false, not "yes"'),
         ("[tiers]\nboundaries = [1, 2]", '2: "boundaries" in [tiers] must be a list of 3 numbers, not [1,2]'),
@@ -150,8 +157,8 @@ small = { upstream = "main", id = "s" }
         ("[tiers]\nprofile = 'pointsman.toml'", "2: "),
         ("[guidance]\nerror_window = 4", "1: [guidance] errors_in_window cannot exceed error_window"),
         ("[guidance]\nescalate = ['stop', 'stop']", "1: [guidance] escalate takes"),
-        ("[server]\nhost = '0.0.0.0'", "2: 0.0.0.0 can be reached by others, and [server] has no keys"),
-        ("[server]\nhost = 'gateway.internal'", "2: gateway.internal can be reached by others"),
+        ("[server]\nhost = '0.0.0.0'", '2: "0.0.0.0" can be reached by others, and [server] has no keys'),
+        ("[server]\nhost = 'gateway.internal'", '2: "gateway.internal" can be reached by others'),
         ("[sessions]\nstore = 'valkey'", '2: store "valkey" needs its address'),
         ("[sessions]\nstore = 'valkey'\nurl = 'redis://:pw@h'", "3: the address must not carry a password"),
         ("[tiers\n", "1: Expected ']' at the end of a table declaration"),
@@ -168,6 +175,22 @@ def test_every_mistake_names_its_line_and_the_nearest_right_thing(
     assert str(refused.value).startswith(f"{file}:")
     assert message in str(refused.value)
     assert "canary" not in str(refused.value) + refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("[tiers]\nport = 3", "it belongs in [server]"),
+        ("[tiers]\nmode = 'on'", "it belongs in [guidance] or [domains]"),
+        ("[tiers]\nserver.port = 3", "it is a table of its own: [server]"),
+        ("[server]\nzzz = 3", "known: host, port, keys, limits, drain, router_command"),
+        ("[server]\nprot = 3", ""),  # the message names the nearest
+    ],
+)
+def test_a_key_in_the_wrong_table_is_shown_its_own(tmp_path: Path, text: str, hint: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        load(write(tmp_path, text), ENV)
+    assert refused.value.hint == hint
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def _first_paragraph(text: str | None) -> str:
 
 def report_error(error: PointsmanError) -> int:
     """Print one line, and the way out where one is known. Returns the exit code."""
-    typer.echo(f"pointsman: {error}", err=True)
+    typer.echo(printable(f"pointsman: {error}"), err=True)
     if error.hint:
         typer.echo(f"  hint: {error.hint}", err=True)
     return USAGE

@@ -20,6 +20,8 @@ from pointsman.upstreams import DEMO_URL
 
 __all__ = ["RESERVED", "check", "is_loopback"]
 
+#: What the client of store ``valkey`` understands.
+_VALKEY: Final = frozenset({"redis", "rediss", "unix"})
 #: Model ids the gateway gives a meaning of its own.
 RESERVED: Final = frozenset({"auto", *(tier.lower() for tier in Tier)})
 
@@ -34,6 +36,7 @@ def check(file: File, directory: Path) -> list[Problem]:
         *_guidance(file),
         *_domains(file),
         *_server(file),
+        *_ledger(file),
         *_sessions(file),
         *_shadow(file),
     ]
@@ -95,8 +98,11 @@ def _tiers(file: File) -> Iterator[Problem]:
     yield from _rising(("tiers", "boundaries"), file.tiers.boundaries)
 
 
-def _rising(path: KeyPath, bounds: tuple[float, ...] | None) -> Iterator[Problem]:
-    if bounds is not None and sorted(bounds) != list(bounds):
+def _rising(path: KeyPath, bounds: tuple[float, float, float] | None) -> Iterator[Problem]:
+    if bounds is None:
+        return
+    medium, complex_, reasoning = bounds
+    if not medium <= complex_ <= reasoning:  # nor where one of them is no number
         yield Problem(path, "boundaries must not fall from one tier to the next")
 
 
@@ -169,13 +175,18 @@ def _server(file: File) -> Iterator[Problem]:
     if not is_loopback(server.host) and not server.keys:
         yield Problem(
             ("server", "host"),
-            f"{server.host} can be reached by others, and [server] has no keys",
+            f'"{server.host}" can be reached by others, and [server] has no keys',
             'keys = ["${POINTSMAN_KEY}"]',
         )
     try:
         server.spec()
     except ValueError as error:
         yield Problem(("server", "keys"), str(error), "printf %s KEY | sha256sum")
+
+
+def _ledger(file: File) -> Iterator[Problem]:
+    if file.ledger.path.is_dir():
+        yield Problem(("ledger", "path"), f"{file.ledger.path} is a folder", 'path = "…/ledger.sqlite"')
 
 
 def _sessions(file: File) -> Iterator[Problem]:
@@ -185,6 +196,10 @@ def _sessions(file: File) -> Iterator[Problem]:
     if sessions.url is None:
         yield Problem(
             ("sessions", "store"), 'store "valkey" needs its address', 'url = "redis://127.0.0.1:6379/0"'
+        )
+    elif urlsplit(sessions.url).scheme not in _VALKEY:
+        yield Problem(
+            ("sessions", "url"), f'"{sessions.url}" is no address of Valkey', 'as in "redis://host:6379/0"'
         )
     elif urlsplit(sessions.url).password:
         yield Problem(("sessions", "url"), "the address must not carry a password", 'password = "${NAME}"')

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from pointsman.config.describe import choices, describe
 from pointsman.config.places import KeyPath
-from pointsman.config.shapes import HASHED
+from pointsman.config.shapes import HASHED, File
 from pointsman.upstreams import Secret
 
 __all__ = ["Converter", "Problem", "did_you_mean", "given", "table"]
@@ -130,7 +130,7 @@ class Converter:
     def _unknown(self, key: str, known: Iterable[str], path: KeyPath) -> None:
         where = f" in {table(path)}" if path else ""
         near = did_you_mean(key, known)
-        hint = "" if near else "known: " + ", ".join(known)
+        hint = "" if near else _belongs(key, path) or "known: " + ", ".join(known)
         self.problems.append(Problem((*path, key), f'unknown key "{key}"{where}{near}', hint))
 
 
@@ -145,6 +145,19 @@ def given(of: Any) -> Any:
     if type(None) in get_args(of):
         return given(next(kind for kind in get_args(of) if kind is not type(None)))
     return of
+
+
+def _belongs(key: str, path: KeyPath) -> str:
+    """Say which tables have a key that stands in the wrong one."""
+    if key in File.__struct_encode_fields__ and path:
+        return f"it is a table of its own: [{key}]"
+    sections = {field.encode_name: given(field.type) for field in structs.fields(File)}
+    having = [table((name,)) for name, of in sections.items() if key in _fields(of)]
+    return f"it belongs in {' or '.join(having)}" if having else ""
+
+
+def _fields(of: Any) -> tuple[str, ...]:
+    return of.__struct_encode_fields__ if isinstance(of, type) and issubclass(of, msgspec.Struct) else ()
 
 
 def _holds_secret(of: Any) -> bool:

@@ -16,6 +16,10 @@ UNREADABLE: Final = (msgspec.MsgspecError, UnicodeError, RecursionError)
 #: How the standard library ends its messages.
 _SYNTAX_PLACE: Final = re.compile(r" \((?:at line (\d+), column \d+|at end of document)\)$")
 
+#: How it names a table: as the parts of its name in a tuple.
+_NAME: Final = r"'([^']*)'"
+_TABLE: Final = re.compile(rf"\(({_NAME}(, )?)+,?\)")
+
 _ESCAPE: Final = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)"
 )
@@ -32,7 +36,13 @@ def syntax_error(error: tomllib.TOMLDecodeError, text: str) -> tuple[str, int]:
     """What is wrong with a text that is no TOML, and the number of the line."""
     found = _SYNTAX_PLACE.search(str(error))
     line = int(found[1]) if found and found[1] else text.count("\n") + 1
-    return _SYNTAX_PLACE.sub("", str(error)), line
+    return _in_words(_SYNTAX_PLACE.sub("", str(error))), line
+
+
+def _in_words(message: str) -> str:
+    if message == "Invalid value":  # words without quotes, as other formats allow
+        return "Invalid value: text stands in quotes, a number begins with a digit"
+    return _TABLE.sub(lambda found: f"[{'.'.join(re.findall(_NAME, found[0]))}]", message)
 
 
 def without_halves(json: bytes) -> bytes:
