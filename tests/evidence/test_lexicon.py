@@ -35,7 +35,7 @@ def test_a_lexicon_file() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("name = ", "mine.toml: Invalid value"),
+        ("name = ", "mine.toml:1: Invalid value"),
         ("groups = {}", "mine.toml:1: Object missing required field `name` at `$`"),
         ('name = "x"\n', "mine.toml:1: Object missing required field `groups` at `$`"),
         ('name = "x"\ngruops = {}\ngroups = {}', 'mine.toml:2: unknown key "gruops"; did you mean "groups"?'),
