@@ -105,7 +105,7 @@ def test_a_user_without_a_home_compiles_every_time(
     def homeless() -> Path:
         raise RuntimeError("Could not determine home directory.")
 
-    monkeypatch.delenv("POINTSMAN_CACHE_DIR")
+    monkeypatch.delenv("POINTSMAN_CACHE_DIR", raising=False)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr(Path, "home", homeless)
     assert open_scanner(SIGNALS).scan("use Python").hits == 1
