@@ -306,6 +306,16 @@ def test_what_was_written_after_the_checkpoint_is_written_again(tmp_path: Path) 
     assert [json.loads(line)["id"] for line in file.path.read_text().splitlines()] == ["d0", "d1", "d2"]
 
 
+def test_a_run_that_starts_anew_leaves_no_checkpoint_of_the_one_before(tmp_path: Path) -> None:
+    records = recorded()
+    file = ReplayFile(tmp_path / "out.jsonl")
+    with pytest.raises(KeyboardInterrupt):
+        list(file.write(Replay(RECORDED), interrupted(records, 2)))
+    anew = file.write(Replay(RECORDED), records)
+    next(anew)
+    assert not file.checkpoint.exists()
+
+
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
@@ -321,6 +331,7 @@ def test_what_was_written_after_the_checkpoint_is_written_again(tmp_path: Path) 
             lambda file: file.checkpoint.write_bytes(file.checkpoint.read_bytes().replace(b'"d1"', b'"d9"')),
             "not the one this replay began with",
         ),
+        (lambda file: file.path.write_bytes(b"{}\n"), "is shorter than"),
     ],
 )
 def test_what_cannot_be_resumed_is_said(tmp_path: Path, spoil: Any, message: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -55,6 +56,8 @@ class ReplayFile:
         found = self._found(replay) if resume else None
         waiting = iter(records)
         try:
+            if found is None:
+                self.checkpoint.unlink(missing_ok=True)  # of an earlier run, whose lines go now
             with self.path.open("r+b" if found else "wb") as out:
                 if found:
                     yield from self._again(found, out, waiting)
@@ -82,7 +85,12 @@ class ReplayFile:
 
     def _again(self, found: Checkpoint, out: BinaryIO, records: Iterator[Record]) -> Iterator[Replayed]:
         """Yield the turns already written, and leave file and records behind them."""
+        if out.seek(0, os.SEEK_END) < found.size:
+            raise PointsmanError(
+                f"{self.path} is shorter than {self.checkpoint} says", hint="start anew without --resume"
+            )
         out.truncate(found.size)
+        out.seek(0)
         last = next(islice(records, found.turns - 1, found.turns), None)
         if last is None or last.decision.id != found.last:
             raise PointsmanError(
