@@ -368,8 +368,9 @@ def test_a_benchmark_warms_up_and_refuses_one_sample() -> None:
     assert (measured.mean_ns, measured.p99_ns, measured.max_ns) == (1e9, 1e9, 1_000_000_000)
 
 
-def test_large_output_looks_at_the_first_call_of_a_batch_of_three() -> None:
+def test_large_output_looks_at_every_call_of_the_latest_turn_and_at_no_other() -> None:
     assert LargeOutputClassifier().classify(at("read(1)" + "x" * 10_001 + "|read(2)x|read(3)x")).relevant
+    assert not LargeOutputClassifier().classify(at("read(1)" + "x" * 10_001 + " read(2)x|read(3)x")).relevant
 
 
 @pytest.mark.parametrize(("confidence", "fires"), [(0.79, False), (0.8, True), (0.81, True)])
