@@ -34,15 +34,20 @@ def lines(request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]) ->
         yield {line[2:16].strip(): line[18:] for line in said if line.startswith("  ")}
 
 
-@pytest.mark.parametrize("name", ["OpenAI SDK", "Anthropic SDK"])
-def test_the_lines_for_sdks_run(lines: dict[str, str], name: str) -> None:
+@pytest.mark.parametrize(("sdk", "client"), [(openai, "OpenAI"), (anthropic, "Anthropic")])
+def test_the_lines_for_sdks_run(
+    lines: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    sdk: Any,
+    client: str,
+) -> None:
+    """As they are copied, imports included."""
     with contextlib.ExitStack() as opened:
-
-        def kept(sdk: Any) -> Any:
-            return lambda **given: opened.enter_context(sdk(**given))
-
-        names = {"OpenAI": kept(openai.OpenAI), "Anthropic": kept(anthropic.Anthropic)}
-        assert eval(lines[name], names).startswith(LABEL)
+        made = getattr(sdk, client)
+        monkeypatch.setattr(sdk, client, lambda **given: opened.enter_context(made(**given)))
+        exec(lines[f"{client} SDK"], {})
+    assert capsys.readouterr().out.startswith(LABEL)
 
 
 def test_the_other_lines_name_address_and_key(lines: dict[str, str]) -> None:

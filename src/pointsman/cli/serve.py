@@ -102,10 +102,11 @@ Pointsman listens on {url}. Copy what you need:
 
   curl            curl {url}/v1/chat/completions {header}-H 'content-type: application/json' \
 -d '{{"model": "auto", "messages": [{{"role": "user", "content": "Hello!"}}]}}'
-  OpenAI SDK      OpenAI(base_url="{url}/v1", api_key="{key}").responses.create(\
-model="auto", input="Hello!").output_text
-  Anthropic SDK   Anthropic(base_url="{url}", api_key="{key}").messages.create(\
-model="auto", max_tokens=99, messages=[{{"role": "user", "content": "Hello!"}}]).content[0].text
+  OpenAI SDK      from openai import OpenAI; print(OpenAI(base_url="{url}/v1", api_key="{key}")\
+.responses.create(model="auto", input="Hello!").output_text)
+  Anthropic SDK   from anthropic import Anthropic; print(Anthropic(base_url="{url}", api_key="{key}")\
+.messages.create(model="auto", max_tokens=99, \
+messages=[{{"role": "user", "content": "Hello!"}}]).content[0].text)
   Claude Code     ANTHROPIC_BASE_URL={url} ANTHROPIC_AUTH_TOKEN={key} claude --model auto
   Codex           {variable}codex -c model_provider=pointsman -c 'model_providers.pointsman={{\
 name="Pointsman", base_url="{url}/v1", wire_api="responses"{env_key}}}' -m auto
