@@ -195,6 +195,18 @@ def test_a_broken_file_blocks_nobody_and_is_not_empty(
     assert "cannot write the ledger" in ledger.fault or "cannot" in ledger.fault
 
 
+@pytest.mark.parametrize("table", ["decisions", "attempts", "outcomes", "shadows"])
+@pytest.mark.parametrize("body", [b'{"', b'{"id": 1}', b"\xff"])
+def test_a_damaged_row_is_said(path: Path, table: str, body: bytes) -> None:
+    fill(opened(path), [a_decision("d")])
+    with closing(raw(path)) as disk:
+        disk.execute(f"UPDATE {table} SET body = ?", (body,))
+    ledger = opened(path)
+    with pytest.raises(StoreUnavailable, match="a row of the ledger is damaged"):
+        list(ledger.records())
+    ledger.close()
+
+
 def test_a_directory_that_cannot_be_made_is_a_fault(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     ledger = SqliteLedger(tmp_path / "file" / "ledger.sqlite")

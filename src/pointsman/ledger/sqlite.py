@@ -45,11 +45,26 @@ SWEEP: Final = 600.0
 #: Decisions read by one query: no reader holds back the log's checkpoint for long.
 PAGE: Final = 500
 
+Row = TypeVar("Row")
+
+
+def _undamaged(decode: Callable[[bytes], Row]) -> Callable[[bytes], Row]:
+    """Let a row that a disk or a hand has spoilt be an outage of the store, as the port says of it."""
+
+    def decoded(body: bytes) -> Row:
+        try:
+            return decode(body)
+        except (msgspec.DecodeError, UnicodeError) as error:
+            raise StoreUnavailable(f"a row of the ledger is damaged: {error}") from error
+
+    return decoded
+
+
 _encode: Final = msgspec.json.Encoder().encode
-_decision: Final = msgspec.json.Decoder(Decision).decode
-_attempt: Final = msgspec.json.Decoder(Attempt).decode
-_outcome: Final = msgspec.json.Decoder(Outcome).decode
-_shadow: Final = msgspec.json.Decoder(Shadow).decode
+_decision: Final = _undamaged(msgspec.json.Decoder(Decision).decode)
+_attempt: Final = _undamaged(msgspec.json.Decoder(Attempt).decode)
+_outcome: Final = _undamaged(msgspec.json.Decoder(Outcome).decode)
+_shadow: Final = _undamaged(msgspec.json.Decoder(Shadow).decode)
 
 _INSERT_SHADOW: Final = "INSERT INTO shadows (decision, at, body) VALUES {rows}"
 
@@ -92,8 +107,6 @@ _SHADOWS_OF: Final = (
     "SELECT decision, body FROM shadows WHERE decision IN (SELECT value FROM json_each(?)) ORDER BY rowid"
 )
 _TEXTS_OF: Final = "SELECT decision, text FROM texts WHERE decision IN (SELECT value FROM json_each(?))"
-
-Row = TypeVar("Row")
 
 
 class SqliteLedger:
