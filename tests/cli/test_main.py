@@ -26,6 +26,11 @@ def left(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> object:
         ("config chek", "No such command 'chek'. Did you mean 'check'?", "pointsman config --help"),
         ("classify --profil seed", "No such option: --profil", "pointsman classify --help"),
         ("report savings", "Missing option '--baseline'", "pointsman report savings --help"),
+        (
+            "report savings --baseline m --prices-as-of yesterday",
+            "Invalid value for '--prices-as-of': 'yesterday' does not match",
+            "pointsman report savings --help",
+        ),
         ("explain", "Missing argument 'text'", "pointsman explain --help"),
         ("decisions list -n none", "Invalid value for '--limit'", "pointsman decisions list --help"),
         ("config show --config none.toml", "cannot read none.toml: No such file", "pointsman config init"),

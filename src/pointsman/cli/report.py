@@ -67,14 +67,18 @@ def saved(
     ledger: LedgerOption = None,
     config: ConfigOption = None,
     prices_as_of: Annotated[
-        str, typer.Option(help="Date of the prices; default: when the configuration was last written.")
-    ] = "",
+        datetime | None,
+        typer.Option(
+            formats=["%Y-%m-%d"], help="Date of the prices; default: when the configuration was last written."
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Say what was saved against one model, net of verification, retries and rebuilt caches."""
     file = config_file(config)
     policy = build_policy(load(file, AnyKey()))
-    as_of = prices_as_of or datetime.fromtimestamp(file.stat().st_mtime, UTC).date().isoformat()
+    written = prices_as_of or datetime.fromtimestamp(file.stat().st_mtime, UTC)
+    as_of = written.date().isoformat()
     with opened(ledger, config) as store:
         found = savings(store.records(), policy.models, baseline, question=question_price(policy))
     if as_json:
