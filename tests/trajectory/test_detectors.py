@@ -84,6 +84,7 @@ def test_similarity_of_name_cycles_can_be_loosened() -> None:
         (("a", "b"), ("c", "d"), 0.0),
         (("a", "b"), ("b", "a"), 0.5),  # the same names, other neighbours
         ((), (), 1.0),
+        ((), ("a",), 0.0),
     ],
 )
 def test_sequence_similarity(first: tuple[str, ...], second: tuple[str, ...], expected: float) -> None:
