@@ -47,6 +47,13 @@ def test_a_mistake_is_a_line_and_a_hint(
     assert said.out == ""
 
 
+@pytest.mark.parametrize(
+    "command", ["hook claude-code --nope", "hook nope", "hook claude-code install --nope"]
+)
+def test_a_mistake_in_a_hook_blocks_no_agent(monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    assert left(monkeypatch, *command.split()) == 1
+
+
 CAPABILITIES = '[{"name": "a", "instructions": "when a is needed"}]'
 TASKS = '{"task": "do a", "capabilities": ["a"]}\n'
 

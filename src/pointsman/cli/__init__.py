@@ -1,7 +1,7 @@
 """Floor 8: the command line, one file per command.
 
 Exit codes: 0 done; 1 done, but some lines or checks failed, or nobody read the output to its end; 2 wrong
-usage or configuration; 130 interrupted.
+usage or configuration (1 for ``hook``); 130 interrupted.
 """
 
 from __future__ import annotations
@@ -104,7 +104,9 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # a terminal that lacks a character gets "?" in its place
             stream.reconfigure(errors="replace")
-    sys.exit(_run())
+    code = _run()
+    # To an agent that calls a hook, 2 says that the prompt or the tool is to be blocked.
+    sys.exit(FAILED if code == USAGE and sys.argv[1:2] == ["hook"] else code)
 
 
 def _run() -> int | None:
