@@ -125,7 +125,7 @@ class ServerSpec(msgspec.Struct, frozen=True):
     port: int = 4747
     keys: tuple[bytes, ...] = ()  # ``hash_key`` of every key a caller may present; empty: no key asked
     limits: Limits = Limits()
-    drain: float = 20.0  # seconds that open answers get after SIGTERM; of Kubernetes' 30, ten are for the stores
+    drain: float = 20.0  # seconds for open answers after SIGTERM; of Kubernetes' 30, ten are for the stores
     router_command: bool = False  # answer an in-band "/router …" message without calling a model
 
 
