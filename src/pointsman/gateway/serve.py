@@ -85,6 +85,7 @@ class Server(uvicorn.Server):
         """
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # a script's background jobs ignore it
         super().run(sockets)
 
     async def main_loop(self) -> None:
