@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Final
 
@@ -15,7 +15,7 @@ from pointsman.evidence import SignalTable
 from pointsman.tiers.profile import Dimension, Measure, Override, TierProfile, signal_of
 from pointsman.types import Evidence
 
-__all__ = ["Gauge", "Level", "Rule"]
+__all__ = ["Gauge", "Level", "Rule", "places"]
 
 #: Keywords named in one signal; the seed shows three.
 _SHOWN: Final = 3
@@ -29,6 +29,14 @@ class Level(msgspec.Struct, frozen=True, gc=False):
     template: str  # a %-format for one value, or plain text; empty = not shown
     names: int = 0  # keywords named; 0 when the template takes the measure or nothing
     takes: bool = False  # whether the template takes a value
+
+
+def places(mask: int) -> Iterator[int]:
+    """The places of a mask's bits, counted from 1, the highest first."""
+    while mask:
+        place = mask.bit_length()
+        yield place
+        mask ^= 1 << (place - 1)
 
 
 class Gauge:
@@ -94,25 +102,15 @@ class Gauge:
 
     def keywords(self, found: int) -> list[str]:
         """The keywords among the dimension's hits, in the profile's order. Patterns have none."""
-        left = found >> self._base
-        ranked = []
-        while left:
-            highest = left.bit_length()
-            if highest in self._words:
-                ranked.append(self._words[highest])
-            left ^= 1 << (highest - 1)
-        ranked.sort()
+        ranked = sorted(self._words[place] for place in places(found >> self._base) if place in self._words)
         return [word for _, word in ranked]
 
     def bits(self, found: int) -> dict[str, int]:
         """What a person would call each of the dimension's hits, and its mask; patterns share one name."""
         named: dict[str, int] = {}
-        left = found >> self._base
-        while left:
-            highest = left.bit_length()
-            _, name = self._words.get(highest, (0, self.dimension.name))
-            named[name] = named.get(name, 0) | 1 << (highest - 1 + self._base)
-            left ^= 1 << (highest - 1)
+        for place in places(found >> self._base):
+            _, name = self._words.get(place, (0, self.dimension.name))
+            named[name] = named.get(name, 0) | 1 << (place - 1 + self._base)
         return named
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from typing import Final
 
 import msgspec
 
 from pointsman.evidence import SignalTable
-from pointsman.tiers.compiled import Gauge, Level, Rule
+from pointsman.tiers.compiled import Gauge, Level, Rule, places
 from pointsman.tiers.decision import TierDecision
 from pointsman.tiers.profile import TierProfile, TokenEstimate
 from pointsman.tiers.verification import ask, settle
@@ -50,10 +50,10 @@ class TierJudge:
         by_name = {gauge.dimension.name: gauge for gauge in self.gauges}
         self.rules = tuple(Rule(override, by_name) for override in profile.overrides)
         self._any_hit = sum(gauge.mask for gauge in self.gauges)  # the masks of groups never overlap
-        places = [(place, gauge, gauge.mask) for place, gauge in enumerate(self.gauges)]
-        self._always = tuple((place, gauge) for place, gauge, mask in places if not mask)
+        ordered = [(order, gauge, gauge.mask) for order, gauge in enumerate(self.gauges)]
+        self._always = tuple((order, gauge) for order, gauge, mask in ordered if not mask)
         # By the length of a mask, whose highest bit tells whose that hit is.
-        self._group_of = {length: each for each in places for length in _lengths(each[2])}
+        self._group_of = {place: each for each in ordered for place in places(each[2])}
         self._utf16 = profile.tokens is TokenEstimate.UTF16
         self._reasons = tuple((_reason_of(profile, tier),) for tier in _TIERS)
 
@@ -148,14 +148,6 @@ class TierJudge:
     def _sigmoid(self, distance: float) -> float:
         # 1 / (1 + exp(-x)) written so that no x overflows.
         return 0.5 * (1.0 + math.tanh(0.5 * self.profile.steepness * distance))
-
-
-def _lengths(mask: int) -> Iterator[int]:
-    """One past the place of each bit, the highest first."""
-    while mask:
-        length = mask.bit_length()
-        yield length
-        mask ^= 1 << (length - 1)
 
 
 def _reason_of(profile: TierProfile, tier: Tier) -> Reason:
