@@ -238,7 +238,7 @@ def calibration_interval(
         float(np.abs(np.bincount(places, weights * left) - gaps).sum() / len(left))
         for weights in _resamples(len(left), together, seed, resamples)
     ]
-    value, furthest = float(np.abs(gaps).sum() / len(left)), float(np.quantile(strays, 0.95))
+    value, furthest = calibration_error(probabilities, outcomes), float(np.quantile(strays, 0.95))
     return Interval(value, max(value - furthest, 0.0), min(value + furthest, 1.0))
 
 
