@@ -305,6 +305,12 @@ def trusted(authority: trustme.CA, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     return authority
 
 
+async def ask_over_tls(serve: Serve, authority: trustme.CA, *, name: str = "localhost") -> tuple[int, bytes]:
+    """Ask a server that proves to be ``name`` as "localhost"."""
+    async with client_of(serve, tls=_identity(authority, name), host="localhost") as client:
+        return await ask(client)
+
+
 def test_over_tls(trusted: trustme.CA) -> None:
     server = Server(OK, WHOLE["chunks"])
 
@@ -317,28 +323,15 @@ def test_over_tls(trusted: trustme.CA) -> None:
 
 
 def test_half_an_answer_over_tls(trusted: trustme.CA) -> None:
-    async def run() -> None:
-        cut = Server(OK[:-1], then_close=True)
-        async with client_of(cut, tls=_identity(trusted, "localhost"), host="localhost") as client:
-            await ask(client)
-
     with pytest.raises(UpstreamError):
-        uvloop.run(run())
+        uvloop.run(ask_over_tls(Server(OK[:-1], then_close=True), trusted))
 
 
 def test_a_certificate_that_nobody_vouches_for_is_refused(authority: trustme.CA) -> None:
-    async def run() -> None:
-        async with client_of(Server(OK), tls=_identity(authority, "localhost"), host="localhost") as client:
-            await ask(client)
-
     with pytest.raises(UpstreamUnavailable, match=r"certificate is refused: .*issuer"):
-        uvloop.run(run())
+        uvloop.run(ask_over_tls(Server(OK), authority))
 
 
 def test_a_certificate_of_another_name_is_refused(trusted: trustme.CA) -> None:
-    async def run() -> None:
-        async with client_of(Server(OK), tls=_identity(trusted, "example.org"), host="localhost") as client:
-            await ask(client)
-
     with pytest.raises(UpstreamUnavailable, match=r"certificate is refused: .*localhost"):
-        uvloop.run(run())
+        uvloop.run(ask_over_tls(Server(OK), trusted, name="example.org"))
