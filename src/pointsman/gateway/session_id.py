@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -27,6 +28,9 @@ _HEADERS: Final = (
 #: By plain name: Python 3.11 finds a member of an enum through a descriptor, 0.15 µs each time.
 _USER: Final = Role.USER
 _NAMES: Final = frozenset(_HEADERS)
+
+#: Messages among which the first of a person is looked for: agents put a few of their own before it.
+_FIRST: Final = 100
 
 #: What is kept as it was sent. Anything else, or longer than two UUIDs, is kept as a digest.
 _PLAIN: Final = re.compile(rb"[A-Za-z0-9._:-]{1,80}")
@@ -62,7 +66,7 @@ def fingerprint(turn: Turn) -> str:
     All three come again with every request of a conversation. Only texts count: cache markers move.
     """
     first: tuple[str, ...] = ()
-    for message in turn.history:
+    for message in islice(turn.history, _FIRST):
         if message.role is _USER:
             first = message.texts
             break

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -19,6 +20,8 @@ __all__ = ["turn_from_body", "turn_from_text"]
 
 _ABSENT: Final = msgspec.Raw()
 _SYSTEM: Final = Role.SYSTEM
+#: Messages among which those of the system are looked for; agents send one to three.
+_LEADING: Final = 100
 _NOTHING: Final[frozenset[str]] = frozenset()
 _IMAGE: Final = re.compile(rb'"type"\s*+:\s*+"(?:image|image_url|input_image)"')
 #: What ``response_format``, ``text.format`` and ``output_config.format`` agree on.
@@ -184,7 +187,7 @@ def _leading_system(history: JsonHistory) -> str:
     Later ones are notes to the model along the way; finding them would mean to look at every message.
     """
     texts: list[str] = []
-    for message in history:
+    for message in islice(history, _LEADING):
         if message.role is not _SYSTEM:
             break
         texts.extend(message.texts)

@@ -21,6 +21,11 @@ __all__ = ["Conversation", "TrajectoryMemory", "events_of", "observe", "opening_
 
 #: Characters of each opening message that name a conversation.
 OPENING: Final = 500
+#: Messages before the first answer that name it; agents send one to five.
+_OPENING_MESSAGES: Final = 100
+#: New messages that are read, and events taken from them, of one request. They fill the window of 50 steps
+#: several times over; what stands before them could only be counted.
+RECENT: Final = 400
 
 
 class Conversation(Protocol):
@@ -45,26 +50,27 @@ def observe(
     """Bring a session's trajectory up to date with a request.
 
     ``empty`` is a run without events under the session's configuration. When the request does not continue
-    what was counted (edited, rewound, compacted, or another conversation under the same session id), the
-    trajectory is built anew from this history.
+    what was counted (edited, rewound, compacted, or another conversation under the same session id), or goes
+    on by more than ``RECENT`` messages, the trajectory is built anew from the last of them.
     """
     latest = _last_counted(history, memory)
-    if latest is None:
+    start = max(0, len(history) - RECENT)
+    if latest is None or start > memory.counted:
         memory, latest = TrajectoryMemory(), _NOTHING
     reader = _Reader(turn=memory.state.turn_count)
     analysis = TrajectoryAnalysis(memory.state, empty.lens, _result_text(latest))
-    counted = memory.counted
+    counted = max(start, memory.counted)
     settled: list[Event] = []
     open_batch: list[Event] = []
-    for index in range(memory.counted, len(history)):
+    for index in range(counted, len(history)):
         message = history[index]
         open_batch += reader.read(message)
         if not reader.waiting:
             settled += open_batch
             open_batch, latest, counted = [], message, index + 1
-    analysis = analysis.with_events(settled)
+    analysis = analysis.with_events(settled[-RECENT:])
     remembered = TrajectoryMemory(analysis.state, counted, fingerprint(latest))
-    return analysis.with_events(open_batch), remembered
+    return analysis.with_events(open_batch[-RECENT:]), remembered
 
 
 def recommended(memory: TrajectoryMemory, tool_name: str) -> TrajectoryMemory:
@@ -102,7 +108,7 @@ def opening_of(history: Conversation) -> str:
     Of each message the end is enough, and the rest may be a megabyte of pasted files.
     """
     words: list[str] = []
-    for index in range(len(history)):
+    for index in range(min(len(history), _OPENING_MESSAGES)):
         message = history[index]
         if message.role is Role.ASSISTANT:
             break
