@@ -74,14 +74,15 @@ class BatchWriter(Generic[T]):
         queued = tuple(self._queue)
         return len(self._batch) + sum(not isinstance(entry, threading.Event) for entry in queued)
 
-    def put(self, entry: T) -> None:
-        """Queue an entry. Never blocks and never raises."""
+    def put(self, entry: T) -> bool:
+        """Queue an entry; False when it is lost. Never blocks and never raises."""
         if self._closed or len(self._queue) >= self._size:
             self._lose(1)
-            return
+            return False
         self._queue.append(entry)
         if self._idle:
             self._rouse()
+        return True
 
     def flush(self, timeout: float = 5.0) -> bool:
         """Wait until nothing put before is waiting, ``timeout`` seconds at most; False when it still is.

@@ -4,6 +4,8 @@ PointsmanError
  ├─ CallerError            the request is wrong                      4xx
  │   ├─ MalformedRequest   not JSON, not the shape                   400
  │   ├─ UnknownModel       names the known ones                      404
+ │   ├─ UnknownDecision    the ledger holds no decision of this id   404
+ │   ├─ TooManyOutcomes    a decision has as many as it may have     409
  │   ├─ TooLarge           body, header or nesting over its limit    413
  │   ├─ WrongContentType   not application/json                      415
  │   └─ Unauthorized       missing or wrong key                      401
@@ -27,7 +29,9 @@ __all__ = [
     "PointsmanError",
     "StoreUnavailable",
     "TooLarge",
+    "TooManyOutcomes",
     "Unauthorized",
+    "UnknownDecision",
     "UnknownModel",
     "UpstreamError",
     "UpstreamTimeout",
@@ -65,6 +69,18 @@ class UnknownModel(CallerError):
     """The model id is neither a tier nor configured."""
 
     status = 404
+
+
+class UnknownDecision(CallerError):
+    """The ledger holds no decision with the id named."""
+
+    status = 404
+
+
+class TooManyOutcomes(CallerError):
+    """A decision has as many outcomes as a ledger keeps of one."""
+
+    status = 409  # not 429: SDKs send that again, and it cannot help
 
 
 class TooLarge(CallerError):

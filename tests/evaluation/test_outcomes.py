@@ -20,6 +20,7 @@ from pointsman.errors import StoreUnavailable
 from pointsman.evaluation.datasets import read_outcomes
 from pointsman.evaluation.outcomes import derive, fittable
 from pointsman.ledger import Attempt, Outcome, PromptText, Record, SqliteLedger
+from pointsman.ledger.port import MAX_OUTCOMES
 from pointsman.policy import DomainPolicy, Policy
 from pointsman.runtime import drive
 from pointsman.text import turn_from_text
@@ -210,6 +211,17 @@ def test_importing_says_which_lines_are_wrong_and_goes_on(ledger: Path, tmp_path
     assert (first.score, first.label, first.source, first.comment) == (0.5, "meh", "survey", "slow")
     assert (second.label, second.source) == ("solved", "import")
     assert "added 0 outcomes" in run(ledger, "import", file).stdout
+
+
+def test_importing_takes_no_more_outcomes_than_the_gateway(ledger: Path, tmp_path: Path) -> None:
+    file = tmp_path / "said.jsonl"
+    lines = [json.dumps({"decision": "d1", "label": f"check {n}"}) for n in range(MAX_OUTCOMES + 2)]
+    file.write_text("\n".join([*lines, '{"decision": "d2", "score": 1e300}']), encoding="utf-8")
+    result = run(ledger, "import", file)
+    assert f"added {MAX_OUTCOMES} outcomes; 3 lines were wrong" in result.stdout
+    assert f'said.jsonl:{MAX_OUTCOMES + 1}: decision "d1" has {MAX_OUTCOMES} outcomes' in result.stderr
+    assert '"score" must be a number from 0 to 1, not 1e+300' in result.stderr
+    assert len(kept(ledger)) == MAX_OUTCOMES
 
 
 def test_importing_into_a_ledger_that_cannot_be_written_is_an_error(

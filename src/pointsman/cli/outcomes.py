@@ -12,9 +12,10 @@ import typer
 from pointsman.cli.decisions import opened
 from pointsman.cli.options import ConfigOption, LedgerOption
 from pointsman.cli.output import FAILED, Group, json_line, read_lines
-from pointsman.errors import StoreUnavailable
-from pointsman.evaluation.outcomes import derive, fittable, new_outcomes, read_outcome
+from pointsman.errors import CallerError, StoreUnavailable
+from pointsman.evaluation.outcomes import derive, fittable, new_outcomes
 from pointsman.ledger import Ledger, Outcome
+from pointsman.ledger.reports import read_line
 
 __all__ = ["register"]
 
@@ -45,14 +46,15 @@ def import_outcomes(
     with opened(ledger, config) as store:
         for number, line in read_lines(file):
             try:
-                said = read_outcome(line, at=now)
-                if store.get(said.decision) is None:
-                    raise ValueError(f'there is no decision "{said.decision}"')  # noqa: TRY301 - one report
-            except (ValueError, RecursionError) as error:
+                said = read_line(line, at=now)
+                for outcome in new_outcomes([said], store.outcomes(said.decision)):
+                    store.add_outcome(outcome)
+                    added += 1
+            except (ValueError, RecursionError, CallerError) as error:
                 wrong += 1
                 typer.echo(f"{file}:{number}: {error}", err=True)
                 continue
-            added += _append(store, new_outcomes([said], store.outcomes(said.decision)))
+        _append(store, ())  # waits for the disk
     typer.echo(f"added {added:,} outcomes" + (f"; {wrong:,} lines were wrong" if wrong else ""))
     if wrong:
         raise typer.Exit(FAILED)

@@ -1,21 +1,20 @@
-"""What became of decisions: read from lines, derived from what happened next, and written for fitting."""
+"""What became of decisions: derived from what happened next, and written for fitting."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
-from typing import Annotated, Final
+from typing import Final
 
 import msgspec
-from msgspec import Meta
 
 from pointsman.evaluation.usage import HASHED, answered
 from pointsman.ledger import Outcome, Record
 from pointsman.trajectory import Step
 from pointsman.types import Stage
 
-__all__ = ["Fittable", "derive", "fittable", "new_outcomes", "read_outcome"]
+__all__ = ["Fittable", "derive", "fittable", "new_outcomes"]
 
 #: Failed calls in a row that count against an answer. Source: the error-streak detector's default.
 STREAK: Final = 3
@@ -32,38 +31,6 @@ _CORRECTION: Final = re.compile(
     r"|das (?:ist|war) falsch\b|c'est faux\b|ce n'est pas ce que\b)",
     re.IGNORECASE,
 )
-
-
-class _Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    decision: Annotated[str, Meta(min_length=1)]
-    score: Annotated[float, Meta(ge=0, le=1)] | None = None
-    label: str = ""
-    source: str = "import"
-    comment: str = ""
-    model: str = ""  # of a shadow whose answer is meant
-
-
-_decode: Final = msgspec.json.Decoder(_Line).decode
-
-
-def read_outcome(line: bytes, *, at: float) -> Outcome:
-    """Read one outcome from a line of JSON.
-
-    Raises:
-        ValueError: it is not an outcome; the message says why.
-    """
-    said = _decode(line)
-    if said.score is None and not said.label:
-        raise ValueError('an outcome needs a "score" or a "label"')
-    return Outcome(
-        decision=said.decision,
-        score=said.score,
-        label=said.label,
-        source=said.source,
-        comment=said.comment,
-        at=at,
-        model=said.model,
-    )
 
 
 def new_outcomes(said: Iterable[Outcome], known: Sequence[Outcome]) -> Iterator[Outcome]:

@@ -10,17 +10,18 @@ from urllib.parse import unquote
 
 import msgspec
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from pointsman.errors import StoreUnavailable, TooLarge
+from pointsman.errors import CallerError, StoreUnavailable, TooLarge, TooManyOutcomes, UnknownDecision
 from pointsman.gateway.caller import CallerLeft, read_bytes
 from pointsman.gateway.metrics import Metrics
 from pointsman.gateway.setup import Setup
 from pointsman.gateway.upstream import Target
 from pointsman.gateway.wire import WIRES, Fault
-from pointsman.ledger.port import Outcome
+from pointsman.ledger.reports import read_report
 from pointsman.text.foreign import UNREADABLE
 from pointsman.types import Tier, WireFormat
 
@@ -31,7 +32,13 @@ log = logging.getLogger(__name__)
 #: Paths that ask for no key: a load balancer has none. Compared as they stand on the wire.
 OPEN_PATHS: Final = frozenset({b"/", b"/health/live", b"/health/ready"})
 
-_OUTCOME_BYTES: Final = 16 << 10  # a score, a label and a comment of a few pages
+_OUTCOME_BYTES: Final = 16 << 10  # a score, a label and a comment of a page
+
+_CODES: Final[Mapping[type[CallerError], str]] = {
+    TooLarge: "too_large",
+    TooManyOutcomes: "too_many_outcomes",
+    UnknownDecision: "unknown_decision",
+}
 
 
 class Served(Protocol):
@@ -40,16 +47,6 @@ class Served(Protocol):
     setup: Setup
     targets: Mapping[str, Target]
     metrics: Metrics
-
-
-class _Reported(msgspec.Struct, forbid_unknown_fields=True):
-    score: float | None = None
-    label: str = ""
-    comment: str = ""
-    model: str = ""  # of a shadow whose answer is meant
-
-
-_decode_outcome: Final = msgspec.json.Decoder(_Reported).decode
 
 
 class Pages:
@@ -116,24 +113,17 @@ class Pages:
         return _json({"decision": found, **belonging})
 
     async def _outcome(self, request: Request) -> Response:
+        decision = request.path_params["id"]
         try:
             body = await read_bytes(request.receive, dict(request.scope["headers"]), _OUTCOME_BYTES)
-            said = _decode_outcome(body)
-        except TooLarge as error:
-            return _error(request, Fault(error.status, error.message, "too_large"))
+            said = read_report(body, decision=decision, at=time.time())
+            await run_in_threadpool(self._served.setup.runtime.ledger.add_outcome, said)  # it reads a file
+        except CallerError as error:
+            return _error(request, Fault(error.status, error.message, _CODES[type(error)]))
         except CallerLeft:
             return Response(status_code=400)  # which nobody reads
-        except UNREADABLE as error:
+        except (ValueError, *UNREADABLE) as error:
             return _error(request, Fault(400, f"not an outcome: {error}", "malformed_request"))
-        entry = Outcome(
-            decision=request.path_params["id"],
-            score=said.score,
-            label=said.label,
-            comment=said.comment,
-            at=time.time(),
-            model=said.model,
-        )
-        self._served.setup.runtime.ledger.append(entry)
         return Response(status_code=202)
 
     async def _missing(self, request: Request, _: Exception) -> Response:
@@ -142,7 +132,7 @@ class Pages:
 
     async def _unavailable(self, request: Request, error: Exception) -> Response:
         log.warning("%s", error)  # with the file's name, which is not the caller's business
-        return _error(request, Fault(503, "the ledger cannot be read", "store_unavailable"))
+        return _error(request, Fault(503, "the ledger cannot be read or written", "store_unavailable"))
 
     def _model_list(self) -> dict[str, Any]:
         """Return the models as OpenAI's and Anthropic's clients expect them: each reads its own fields."""

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Final
 
 from pointsman.decision import Decision, TextMode
+from pointsman.errors import StoreUnavailable
 from pointsman.ledger.port import (
     Attempt,
     Entry,
@@ -20,6 +21,7 @@ from pointsman.ledger.port import (
     ShadowDecision,
 )
 from pointsman.ledger.redact import kept_text
+from pointsman.ledger.reports import check_count, unknown
 
 __all__ = ["MemoryLedger"]
 
@@ -34,7 +36,11 @@ class _Record:
 
 
 class MemoryLedger:
-    """Keeps what belongs to the newest ``size`` decisions."""
+    """Keeps what belongs to the newest ``size`` decisions.
+
+    What belongs to a decision that is not there is kept apart, for the newest ``size`` such ids, in case the
+    decision follows: it pushes no decision out.
+    """
 
     fault: Final = ""
 
@@ -42,7 +48,8 @@ class MemoryLedger:
         self._size: Final = size
         self._mode: Final[TextMode] = text
         self._lock: Final = threading.Lock()
-        self._records: Final[dict[str, _Record]] = {}  # by id, in order of arrival
+        self._records: Final[dict[str, _Record]] = {}  # with a decision; by id, in order of arrival
+        self._early: Final[dict[str, _Record]] = {}  # without one yet
         self._closed = False
         self.lost = 0
 
@@ -52,10 +59,11 @@ class MemoryLedger:
             if self._closed:
                 self.lost += 1
                 return
-            record = self._record(entry.id if isinstance(entry, Decision) else entry.decision)
+            if isinstance(entry, Decision):
+                self._keep(entry)
+                return
+            record = self._of(entry.decision)
             match entry:
-                case Decision():
-                    record.decision = entry
                 case Attempt():
                     record.attempts.append(entry)
                 case Outcome():
@@ -65,26 +73,43 @@ class MemoryLedger:
                 case PromptText():
                     record.text = kept_text(entry.text, self._mode)
 
+    def add_outcome(self, outcome: Outcome, /) -> None:
+        """Keep an outcome reported from outside.
+
+        Raises:
+            UnknownDecision: there is no such decision.
+            TooManyOutcomes: it has all it may have.
+            StoreUnavailable: the ledger is closed.
+        """
+        with self._lock:
+            if self._closed:
+                raise StoreUnavailable("the ledger is closed")
+            record = self._records.get(outcome.decision)
+            if record is None:
+                raise unknown(outcome.decision)
+            check_count(outcome.decision, len(record.outcomes))
+            record.outcomes.append(outcome)
+
     def get(self, decision_id: str, /) -> Decision | None:
         """Return a decision by id."""
-        return self._records.get(decision_id, _Record()).decision
+        return self._found(decision_id).decision
 
     def attempts(self, decision_id: str, /) -> tuple[Attempt, ...]:
         """Return a decision's attempts in order."""
-        record = self._records.get(decision_id, _Record())
+        record = self._found(decision_id)
         return tuple(sorted(record.attempts, key=lambda attempt: attempt.number))
 
     def outcomes(self, decision_id: str, /) -> tuple[Outcome, ...]:
         """Return a decision's outcomes in order of arrival."""
-        return tuple(self._records.get(decision_id, _Record()).outcomes)
+        return tuple(self._found(decision_id).outcomes)
 
     def shadows(self, decision_id: str, /) -> tuple[Shadow, ...]:
         """Return what was said beside a decision, in order of arrival."""
-        return tuple(self._records.get(decision_id, _Record()).shadows)
+        return tuple(self._found(decision_id).shadows)
 
     def text(self, decision_id: str, /) -> str | None:
         """Return what was kept of a decision's text."""
-        return self._records.get(decision_id, _Record()).text
+        return self._found(decision_id).text
 
     def decisions(
         self, *, limit: int | None = 100, session: str = "", newest_first: bool = True
@@ -122,7 +147,25 @@ class MemoryLedger:
         """Keep no more."""
         self._closed = True
 
-    def _record(self, decision_id: str) -> _Record:
-        if decision_id not in self._records and len(self._records) >= self._size:
-            del self._records[next(iter(self._records))]
-        return self._records.setdefault(decision_id, _Record())
+    def _found(self, decision_id: str) -> _Record:
+        return self._records.get(decision_id) or self._early.get(decision_id) or _Record()
+
+    def _keep(self, decision: Decision) -> None:
+        record = self._records.get(decision.id)
+        if record is None:
+            _make_room(self._records, self._size)
+            record = self._records[decision.id] = self._early.pop(decision.id, _Record())
+        record.decision = decision
+
+    def _of(self, decision_id: str) -> _Record:
+        """Return what belongs to a decision, which may come later."""
+        record = self._records.get(decision_id) or self._early.get(decision_id)
+        if record is None:
+            _make_room(self._early, self._size)
+            record = self._early[decision_id] = _Record()
+        return record
+
+
+def _make_room(records: dict[str, _Record], size: int) -> None:
+    if len(records) >= size:
+        del records[next(iter(records))]

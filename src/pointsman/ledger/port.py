@@ -11,6 +11,7 @@ from pointsman.comparison import Verdict
 from pointsman.decision import Decision
 
 __all__ = [
+    "MAX_OUTCOMES",
     "MAX_TEXT",
     "Attempt",
     "Entry",
@@ -27,6 +28,10 @@ __all__ = [
 #: Characters of a prompt that are kept at most. A person's words are shorter in all but pasted files, and
 #: a full queue of ten thousand such texts still fits into memory.
 MAX_TEXT: Final = 32_000
+
+#: Outcomes of one decision that are taken from outside: a judge, a test run and a person each say it a few
+#: times at most. With the bounds of ``ledger.reports`` one decision has at most some 350 kB of them.
+MAX_OUTCOMES: Final = 20
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -139,6 +144,18 @@ class Ledger(Protocol):
 
     def append(self, entry: Entry, /) -> None:
         """Queue one entry."""
+        ...
+
+    def add_outcome(self, outcome: Outcome, /) -> None:
+        """Queue an outcome reported from outside. May wait for the disk, as reading does.
+
+        ``append`` is for what the program itself derives; this is for what a caller or a file says.
+
+        Raises:
+            UnknownDecision: there is no such decision, neither written nor waiting to be.
+            TooManyOutcomes: the decision has ``MAX_OUTCOMES`` already, whoever reported them.
+            StoreUnavailable: whether it has cannot be read, or the outcome cannot be queued.
+        """
         ...
 
     def get(self, decision_id: str, /) -> Decision | None:

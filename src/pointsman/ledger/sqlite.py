@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from pointsman.background import BatchWriter
+from pointsman.background import BATCH, BatchWriter
 from pointsman.decision import Decision, TextMode
 from pointsman.errors import StoreUnavailable
 from pointsman.ledger.port import (
@@ -31,8 +31,18 @@ from pointsman.ledger.port import (
     ShadowDecision,
 )
 from pointsman.ledger.redact import LONGEST, kept_text
+from pointsman.ledger.reports import Admission, unknown
 from pointsman.ledger.retention import Retention
 from pointsman.ledger.schema import APPLICATION, MIGRATIONS
+from pointsman.ledger.statements import (
+    ATTEMPTS_OF,
+    INSERT,
+    OUTCOMES_COUNT,
+    OUTCOMES_OF,
+    PAGES,
+    SHADOWS_OF,
+    TEXTS_OF,
+)
 from pointsman.sqlite_file import SqliteFile, insert
 
 __all__ = ["SqliteLedger"]
@@ -66,48 +76,6 @@ _attempt: Final = _undamaged(msgspec.json.Decoder(Attempt).decode)
 _outcome: Final = _undamaged(msgspec.json.Decoder(Outcome).decode)
 _shadow: Final = _undamaged(msgspec.json.Decoder(Shadow).decode)
 
-_INSERT_SHADOW: Final = "INSERT INTO shadows (decision, at, body) VALUES {rows}"
-
-_INSERT: Final[dict[type, str]] = {
-    Decision: "INSERT INTO decisions (id, session, arrived_at, body) VALUES {rows} ON CONFLICT (id) "
-    "DO UPDATE SET session = excluded.session, arrived_at = excluded.arrived_at, body = excluded.body",
-    Attempt: "INSERT INTO attempts (decision, number, at, body) VALUES {rows}",
-    Outcome: "INSERT INTO outcomes (decision, at, body) VALUES {rows}",
-    ShadowDecision: _INSERT_SHADOW,
-    ShadowAnswer: _INSERT_SHADOW,
-    PromptText: "INSERT OR REPLACE INTO texts (decision, at, text) VALUES {rows}",
-}
-
-
-_PAGE: Final = (
-    "SELECT body, arrived_at, number FROM decisions WHERE {session} (arrived_at, number) {beyond} (?, ?) "
-    "ORDER BY arrived_at {order}, number {order} LIMIT ?"
-)
-#: By (newest first, of one session).
-_PAGES: Final = {
-    (newest_first, one): _PAGE.format(
-        session="session = ? AND" if one else "",
-        beyond="<" if newest_first else ">",
-        order="DESC" if newest_first else "ASC",
-    )
-    for newest_first in (True, False)
-    for one in (True, False)
-}
-
-
-#: What belongs to several decisions at once, which come as a JSON array of ids.
-_ATTEMPTS_OF: Final = (
-    "SELECT decision, body FROM attempts WHERE decision IN (SELECT value FROM json_each(?)) "
-    "ORDER BY decision, number, rowid"
-)
-_OUTCOMES_OF: Final = (
-    "SELECT decision, body FROM outcomes WHERE decision IN (SELECT value FROM json_each(?)) ORDER BY rowid"
-)
-_SHADOWS_OF: Final = (
-    "SELECT decision, body FROM shadows WHERE decision IN (SELECT value FROM json_each(?)) ORDER BY rowid"
-)
-_TEXTS_OF: Final = "SELECT decision, text FROM texts WHERE decision IN (SELECT value FROM json_each(?))"
-
 
 class SqliteLedger:
     """A ledger in one file. Its directory, the file and its thread come with the first entry.
@@ -135,6 +103,7 @@ class SqliteLedger:
         self._clock: Final = clock
         self._swept_at = -math.inf
         self._removal: Iterator[None] = iter(())  # of what is over the bounds, piece by piece
+        self._admission: Final = Admission(queue + BATCH)  # as many as may wait, in the queue and its batch
         self._writer: Final = BatchWriter[Entry](
             self._write, size=queue, name="ledger", upkeep=self._remove_more
         )
@@ -156,12 +125,37 @@ class SqliteLedger:
 
     def append(self, entry: Entry, /) -> None:
         """Queue one entry; encoding and writing happen in the thread."""
+        if type(entry) is Decision:
+            self._admission.waits(entry.id)
+            if not self._writer.put(entry):
+                self._admission.written((entry.id,))
+            return
         if type(entry) is PromptText:
             if self._mode == "off":
                 return
             if len(entry.text) > MAX_TEXT + LONGEST:  # what waits holds on to its text
                 entry = PromptText(decision=entry.decision, text=entry.text[: MAX_TEXT + LONGEST])
         self._writer.put(entry)
+
+    def add_outcome(self, outcome: Outcome, /) -> None:
+        """Queue an outcome reported from outside, without making the writer hurry.
+
+        Raises:
+            UnknownDecision: there is no such decision, neither in the file nor waiting.
+            TooManyOutcomes: it has all it may have.
+            StoreUnavailable: the file cannot be read, or the outcome cannot be queued.
+        """
+        admission, wanted = self._admission, outcome.decision
+        with admission.lock:
+            is_waiting = admission.is_waiting(wanted)
+            rows = [] if is_waiting else self._read_now(OUTCOMES_COUNT, wanted)
+            if not (is_waiting or rows):
+                raise unknown(wanted)
+            admission.admit(wanted, rows[0][0] if rows else 0)
+            if not self._writer.put(outcome):
+                raise StoreUnavailable(
+                    "the outcome cannot be kept: the ledger's queue is full, or it is closed"
+                )
 
     def get(self, decision_id: str, /) -> Decision | None:
         """Return a decision by id."""
@@ -192,7 +186,7 @@ class SqliteLedger:
         self, *, limit: int | None = 100, session: str = "", newest_first: bool = True
     ) -> Iterator[Decision]:
         """Yield decisions by time of arrival; of one session when named; all when ``limit`` is None."""
-        query = _PAGES[newest_first, bool(session)]
+        query = PAGES[newest_first, bool(session)]
         of_session = (session,) if session else ()
         beyond: Sequence[float] = (math.inf, sys.maxsize) if newest_first else (-math.inf, -1)
         left = sys.maxsize if limit is None else limit
@@ -226,10 +220,10 @@ class SqliteLedger:
 
     def _completed(self, page: Sequence[Decision]) -> Iterator[Record]:
         ids = _encode([decision.id for decision in page]).decode()
-        attempts = _grouped(self._read(_ATTEMPTS_OF, ids), _attempt)
-        outcomes = _grouped(self._read(_OUTCOMES_OF, ids), _outcome)
-        shadows = _grouped(self._read(_SHADOWS_OF, ids), _shadow)
-        texts = dict(self._read(_TEXTS_OF, ids))
+        attempts = _grouped(self._read(ATTEMPTS_OF, ids), _attempt)
+        outcomes = _grouped(self._read(OUTCOMES_OF, ids), _outcome)
+        shadows = _grouped(self._read(SHADOWS_OF, ids), _shadow)
+        texts = dict(self._read(TEXTS_OF, ids))
         for decision in page:
             wanted = decision.id
             yield Record(
@@ -242,15 +236,31 @@ class SqliteLedger:
 
     def _read(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         self._writer.flush()
+        return self._read_now(query, *values)
+
+    def _read_now(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        """Read what is written, whatever waits."""
         if not self._file.path.exists() and not self.fault:
             return []  # nothing was ever appended
         return self._file.read(query, *values)
 
     def _write(self, batch: Sequence[Entry]) -> int:
+        """Write a batch; return how many of it have no row."""
+        waits = False
+        try:
+            return self._write_rows(batch)
+        except (StoreUnavailable, OSError):
+            waits = True  # to be tried again
+            raise
+        finally:
+            if not waits:
+                self._admission.written(entry.id for entry in batch if type(entry) is Decision)
+
+    def _write_rows(self, batch: Sequence[Entry]) -> int:
         rows: defaultdict[str, list[tuple[object, ...]]] = defaultdict(list)
         for entry in batch:
             with suppress(TypeError, ValueError, RecursionError):  # counted below: there is no row of it
-                rows[_INSERT[type(entry)]].append(self._row(entry))
+                rows[INSERT[type(entry)]].append(self._row(entry))
         try:
             connection = self._file.writer()
             self._remove_some(connection)

@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator
 
 from pointsman.comparison import Verdict
 from pointsman.decision import Addition, Decision
+from pointsman.errors import CallerError, StoreUnavailable, TooManyOutcomes, UnknownDecision
 from pointsman.guidance import Arm, GuidanceDecision
 from pointsman.ledger import Attempt, Ledger, Outcome, PromptText, Said, ShadowAnswer, ShadowDecision
+from pointsman.ledger.port import MAX_OUTCOMES
 from pointsman.tiers import TierDecision
 from pointsman.types import Mode, Reason, Stage, Tier, WireFormat
 
@@ -69,6 +71,10 @@ def ledger_checks() -> Iterator[Callable[[Ledger], None]]:
     yield _records_hold_what_belongs_together
     yield _a_decision_said_twice_is_the_last_one
     yield _text_is_kept_only_when_asked_for
+    yield _an_outcome_of_a_new_decision_is_taken
+    yield _an_outcome_of_an_unknown_decision_is_refused
+    yield _a_decision_takes_so_many_outcomes
+    yield _outcomes_are_counted_across_writes
     yield _what_cannot_be_kept_is_counted
     yield _closing_twice_does_no_harm
 
@@ -174,12 +180,72 @@ def _text_is_kept_only_when_asked_for(ledger: Ledger) -> None:
     assert ledger.lost == 0
 
 
+def _an_outcome_of_a_new_decision_is_taken(ledger: Ledger) -> None:
+    ledger.append(a_decision("d"))
+    first, second = Outcome(decision="d", score=0.5, at=1.0), Outcome(decision="d", label="late", at=2.0)
+    ledger.add_outcome(first)  # the decision may still wait to be written
+    ledger.flush()
+    ledger.add_outcome(second)
+    assert ledger.outcomes("d") == (first, second)
+    assert ledger.lost == 0
+
+
+def _an_outcome_of_an_unknown_decision_is_refused(ledger: Ledger) -> None:
+    ledger.append(an_attempt("tried"))  # an attempt makes no decision
+    for unknown in ("none", "tried"):
+        refused = _refused(ledger, Outcome(decision=unknown, score=1.0))
+        assert isinstance(refused, UnknownDecision)
+        assert refused.status == 404
+        assert ledger.outcomes(unknown) == ()
+    assert ledger.lost == 0
+
+
+def _a_decision_takes_so_many_outcomes(ledger: Ledger) -> None:
+    for decision_id in ("d", "e"):
+        ledger.append(a_decision(decision_id))
+    for number in range(MAX_OUTCOMES):
+        ledger.add_outcome(Outcome(decision="d", score=1.0, at=float(number)))
+    refused = _refused(ledger, Outcome(decision="d", score=1.0))
+    assert isinstance(refused, TooManyOutcomes)
+    assert refused.status == 409
+    assert str(MAX_OUTCOMES) in refused.message
+    ledger.add_outcome(Outcome(decision="e", score=1.0))
+    assert (len(ledger.outcomes("d")), len(ledger.outcomes("e"))) == (MAX_OUTCOMES, 1)
+    assert ledger.lost == 0
+
+
+def _outcomes_are_counted_across_writes(ledger: Ledger) -> None:
+    ledger.append(a_decision("d"))
+    for number in range(MAX_OUTCOMES - 1):
+        ledger.append(Outcome(decision="d", label="derived", at=float(number)))
+    ledger.flush()
+    ledger.add_outcome(Outcome(decision="d", score=1.0))
+    ledger.flush()
+    assert isinstance(_refused(ledger, Outcome(decision="d", score=1.0)), TooManyOutcomes)
+    assert len(ledger.outcomes("d")) == MAX_OUTCOMES
+
+
+def _refused(ledger: Ledger, outcome: Outcome) -> CallerError | None:
+    """Return the error with which an outcome was refused."""
+    try:
+        ledger.add_outcome(outcome)
+    except CallerError as error:
+        return error
+    return None
+
+
 def _what_cannot_be_kept_is_counted(ledger: Ledger) -> None:
     ledger.append(a_decision("d"))
     ledger.close()
     before = ledger.lost
     ledger.append(a_decision("late"))
     assert ledger.lost == before + 1
+    try:
+        ledger.add_outcome(Outcome(decision="d", score=1.0))
+    except StoreUnavailable:
+        pass
+    else:
+        raise AssertionError("a closed ledger took an outcome")
     assert ledger.get("d") is not None
 
 
