@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from pointsman.errors import MalformedRequest, TooLarge
 from pointsman.gateway.wire import Body
+from pointsman.gateway.wire.body import LARGE, MAX_MEMBERS, MAX_VALUES
 
 VALUES = st.recursive(
     st.none()
@@ -99,6 +100,32 @@ def test_what_is_not_an_object(raw: bytes, message: str) -> None:
 def test_nesting_without_end_is_refused(before: bytes) -> None:
     with pytest.raises(TooLarge, match="nested"):
         Body(b"{" + before + b'"a":' + b"[" * 200_000 + b"]" * 200_000 + b"}")
+
+
+VALUES_ALLOWED = b'{"x":[' + b"11," * (MAX_VALUES - 3) + b"1]}"
+
+
+def test_more_values_than_any_agent_sends() -> None:
+    assert len(VALUES_ALLOWED) > LARGE
+    assert Body(VALUES_ALLOWED).members
+    with pytest.raises(TooLarge, match="more than 250000 values"):
+        Body(VALUES_ALLOWED[:-2] + b",1,1]}")
+
+
+def test_nothing_is_decoded_of_a_body_with_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pointsman.gateway.wire.body._decode_members", None)
+    with pytest.raises(TooLarge, match="more than 250000 values"):
+        Body(b'{"x":[' + b"[]," * MAX_VALUES)
+
+
+@pytest.mark.parametrize("name", ['"x%d":1', '"x%d":"\\ud83d"'])
+def test_more_members_than_any_format_has(name: str) -> None:
+    def body(count: int) -> Body:
+        return Body(f"{{{','.join(name % n for n in range(count))}}}".encode())
+
+    assert len(body(MAX_MEMBERS).members) == MAX_MEMBERS
+    with pytest.raises(TooLarge, match="more than 1000 members"):
+        body(MAX_MEMBERS + 1)
 
 
 @pytest.mark.parametrize(

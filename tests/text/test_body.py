@@ -7,6 +7,7 @@ import pytest
 
 from pointsman.errors import MalformedRequest, TooLarge
 from pointsman.text import turn_from_body, turn_from_text
+from pointsman.text.body import MAX_ITEMS, MAX_TOOLS
 from pointsman.types import WireFormat
 
 CHAT, RESPONSES, MESSAGES = WireFormat
@@ -179,3 +180,22 @@ def test_an_answer_of_a_given_shape_needs_a_model_that_can(wire: WireFormat, bod
 )
 def test_any_other_answer_does_not(wire: WireFormat, body: dict[str, Any]) -> None:
     assert turn_from_body(wire, body).abilities == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("wire", "name", "count", "says"),
+    [
+        (CHAT, "messages", MAX_ITEMS, "more than 50000 messages"),
+        (MESSAGES, "messages", MAX_ITEMS, "more than 50000 messages"),
+        (RESPONSES, "input", MAX_ITEMS, "more than 50000 messages"),
+        (CHAT, "tools", MAX_TOOLS, "more than 10000 tools"),
+        (CHAT, "functions", MAX_TOOLS, "more than 10000 tools"),
+        (MESSAGES, "tools", MAX_TOOLS, "more than 10000 tools"),
+    ],
+)
+def test_more_items_than_any_agent_sends(wire: WireFormat, name: str, count: int, says: str) -> None:
+    items = "messages" if wire is not RESPONSES else "input"
+    allowed = {items: [], name: [{"name": "f"}] * count}
+    assert len(turn_from_body(wire, allowed).history) in {0, count}
+    with pytest.raises(TooLarge, match=says):
+        turn_from_body(wire, allowed | {name: [{"name": "f"}] * (count + 1)})

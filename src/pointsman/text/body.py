@@ -16,10 +16,14 @@ from pointsman.text.items import read_texts
 from pointsman.text.offered import tool_names
 from pointsman.types import Role, Turn, WireFormat
 
-__all__ = ["turn_from_body", "turn_from_text"]
+__all__ = ["MAX_ITEMS", "MAX_TOOLS", "turn_from_body", "turn_from_text"]
 
 _ABSENT: Final = msgspec.Raw()
 _SYSTEM: Final = Role.SYSTEM
+#: Items of ``messages`` or ``input``: at twenty tokens each, a context of a million.
+MAX_ITEMS: Final = 50_000
+#: Tools offered. At twenty tokens each they take a fifth of such a context.
+MAX_TOOLS: Final = 10_000
 #: Messages among which those of the system are looked for; agents send one to three.
 _LEADING: Final = 100
 _NOTHING: Final[frozenset[str]] = frozenset()
@@ -80,7 +84,8 @@ def turn_from_body(
 
     Raises:
         MalformedRequest: not JSON, or a field that must be a list or a string is not.
-        TooLarge: nested deeper than the decoder goes (about 1,000 levels).
+        TooLarge: nested deeper than the decoder goes (about 1,000 levels), more than ``MAX_ITEMS`` messages,
+            or more than ``MAX_TOOLS`` tools.
     """
     try:
         data = body if isinstance(body, bytes) else msgspec.json.encode(body, enc_hook=str)
@@ -99,9 +104,13 @@ def turn_from_body(
     except (msgspec.DecodeError, UnicodeError) as error:
         raise MalformedRequest(f"the request body is not valid JSON: {error}") from None
     parsed, system, history = read
+    if len(history) > MAX_ITEMS:
+        raise TooLarge(f"the request holds more than {MAX_ITEMS} messages", hint="send fewer")
     tools = tool_names(parsed.tools) if parsed.tools is not _ABSENT else ()
     if isinstance(parsed, _Chat) and parsed.functions is not _ABSENT:
         tools += tool_names(parsed.functions)
+    if len(tools) > MAX_TOOLS:
+        raise TooLarge(f"the request offers more than {MAX_TOOLS} tools", hint="offer fewer", param="tools")
     size, abilities = len(data), _abilities(data, parsed, tools)
     if earlier is not None:
         size, abilities = size + earlier.size, abilities | earlier.abilities

@@ -11,11 +11,22 @@ import msgspec
 
 from pointsman.errors import MalformedRequest, TooLarge
 from pointsman.text.foreign import without_halves
+from pointsman.text.values import count_values
 
-__all__ = ["Body", "Edit", "Span"]
+__all__ = ["LARGE", "MAX_MEMBERS", "MAX_VALUES", "Body", "Edit", "Span"]
+
+#: Bytes of a body above which its values are counted before it is decoded, and above which it is read and
+#: decided beside the event loop. A smaller one holds no more values than are allowed, and takes milliseconds.
+LARGE: Final = 256 << 10
+#: Lists, objects, members and items of a whole body: those of about 8,000 messages with tool calls, four to
+#: ten times what fits in a context of a million tokens. Decoding them takes about 50 ms.
+MAX_VALUES: Final = 250_000
+#: Names at the top level. The formats know about forty.
+MAX_MEMBERS: Final = 1_000
 
 _decode_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_text: Final = msgspec.json.Decoder(str).decode
+_FEWER: Final = "send fewer messages and tools"
 _DEPTH: Final = "about 1,000 levels are read"
 
 #: A member's name up to its value; the first one also takes the opening brace.
@@ -39,8 +50,11 @@ class Body:
 
         Raises:
             MalformedRequest: not a JSON object.
-            TooLarge: nested deeper than the decoder goes (about 1,000 levels).
+            TooLarge: nested deeper than the decoder goes (about 1,000 levels), more than ``MAX_VALUES``
+                values, or more than ``MAX_MEMBERS`` of them at the top level.
         """
+        if len(raw) > LARGE and count_values(raw, MAX_VALUES) > MAX_VALUES:
+            raise TooLarge(f"the request body holds more than {MAX_VALUES} values", hint=_FEWER)
         self.raw = raw
         self.readable = raw  # the same length; differs from ``raw`` only in lone surrogates
         try:
@@ -49,6 +63,8 @@ class Body:
             raise TooLarge("the request body is nested too deep", hint=_DEPTH) from None
         except (msgspec.DecodeError, UnicodeError) as error:
             self._reread(error)
+        if len(self.members) > MAX_MEMBERS:
+            raise TooLarge(f"the request body has more than {MAX_MEMBERS} members")
 
     def _reread(self, error: Exception) -> None:
         """Read again with every lone surrogate replaced; relay the body as it came all the same."""
