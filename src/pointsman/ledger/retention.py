@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,8 +15,15 @@ DAY: Final = 86_400.0
 #: A file over its bound is brought down to this share of it, so that not every sweep has to delete.
 ROOM: Final = 0.9
 
+#: Share of the bound that outcomes may fill. Callers make them: beyond it the oldest of them go, no decision.
+#: An outcome with a score and a label is a twentieth of a decision with its attempt.
+OUTCOMES: Final = 0.2
+
 #: Decisions removed in one transaction: some ten milliseconds during which nothing can be written.
 STEP: Final = 1_000
+
+#: Rows looked at in one transaction for whether they belong to a decision.
+WINDOW: Final = 10_000
 
 #: Pages given back in one transaction: about what so many decisions filled.
 PAGES: Final = 1_000
@@ -24,9 +32,18 @@ _FORGET: Final = (
     "DELETE FROM decisions WHERE number IN "
     "(SELECT number FROM decisions WHERE arrived_at <= ? ORDER BY arrived_at, number LIMIT ?)"
 )
-#: What belongs to a decision that was lost, or never was.
-_FORGET_ORPHANS: Final = tuple(
-    f"DELETE FROM {table} WHERE at <= ? AND NOT EXISTS (SELECT 1 FROM decisions WHERE id = {table}.decision)"  # noqa: S608 - table names are the ones below
+_FORGET_OUTCOMES: Final = (
+    "DELETE FROM outcomes WHERE rowid IN (SELECT rowid FROM outcomes ORDER BY rowid LIMIT ?)"
+)
+#: Of each table: the end and the rows of the next window, and what removes from it what belongs to a decision
+#: that was lost, or never was.
+_ORPHANS: Final = tuple(
+    (
+        f"""SELECT max(rowid), count(*) FROM
+            (SELECT rowid FROM {table} WHERE rowid > ? ORDER BY rowid LIMIT ?)""",  # noqa: S608 - tables named below
+        f"""DELETE FROM {table} WHERE rowid > ? AND rowid <= ? AND at <= ?
+            AND NOT EXISTS (SELECT 1 FROM decisions WHERE id = {table}.decision)""",  # noqa: S608 - as above
+    )
     for table in ("attempts", "outcomes", "texts", "shadows")
 )
 
@@ -36,28 +53,61 @@ class Retention:
     """Bounds; None is no bound."""
 
     keep_days: float | None = 30
-    max_mb: float | None = 1_024  # MiB of data, the oldest goes first
+    max_mb: float | None = 1_024  # MiB of data in all tables, the oldest goes first
+
+    def is_over(self, connection: sqlite3.Connection, *, slack: float = 0.0) -> bool:
+        """Whether there is more data than may be, by more than a share ``slack`` of it. Scans nothing."""
+        bound = self._bytes * (1 + slack)
+        return _used(connection) > bound or _outcome_bytes(connection) > bound * OUTCOMES
 
     def pieces(self, connection: sqlite3.Connection, now: float) -> Iterator[None]:
         """Remove what is over a bound, stopping where other work may come between.
 
         ``now`` is in seconds since the epoch.
         """
+        until = -math.inf
         if self.keep_days is not None:
-            yield from _forget(connection, now - self.keep_days * DAY)
-        if self.max_mb is not None and (excess := _excess(connection, self.max_mb * 1024 * 1024)):
-            yield from _forget(connection, _oldest(connection, excess))
+            until = now - self.keep_days * DAY
+            yield from _forget(connection, until)
+        if _outcome_bytes(connection) > self._bytes * OUTCOMES:
+            yield from _forget_outcomes(connection, self._bytes * OUTCOMES * ROOM)
+        # Decisions differ in size: the oldest tenth of them may hold less than a tenth of the bytes.
+        while (oldest := _oldest(connection, _excess(connection, self._bytes))) is not None:
+            until = max(until, oldest)
+            yield from _forget(connection, oldest)
+        yield from _forget_orphans(connection, until)
         while _free(connection) > PAGES:
             _give_back(connection)
             yield
         _give_back(connection)
 
+    @property
+    def _bytes(self) -> float:
+        return math.inf if self.max_mb is None else self.max_mb * 1024 * 1024
+
 
 def _forget(connection: sqlite3.Connection, until: float) -> Iterator[None]:
     while connection.execute(_FORGET, (until, STEP)).rowcount == STEP:
         yield
-    for statement in _FORGET_ORPHANS:
-        connection.execute(statement, (until,))
+
+
+def _forget_outcomes(connection: sqlite3.Connection, wanted: float) -> Iterator[None]:
+    """Remove the oldest outcomes until all have ``wanted`` bytes at most."""
+    while _outcome_bytes(connection) > wanted and connection.execute(_FORGET_OUTCOMES, (STEP,)).rowcount:
+        yield
+
+
+def _forget_orphans(connection: sqlite3.Connection, until: float) -> Iterator[None]:
+    if until == -math.inf:
+        return
+    for window, remove in _ORPHANS:
+        start, looked_at = 0, WINDOW
+        while looked_at == WINDOW:
+            end, looked_at = connection.execute(window, (start, WINDOW)).fetchone()
+            connection.execute(remove, (start, end, until))
+            start = end
+            if looked_at == WINDOW:
+                yield
 
 
 def _free(connection: sqlite3.Connection) -> int:
@@ -69,20 +119,28 @@ def _give_back(connection: sqlite3.Connection) -> None:
     connection.executescript(f"PRAGMA incremental_vacuum({PAGES})")
 
 
+def _used(connection: sqlite3.Connection) -> int:
+    """Return the bytes of all tables and indexes."""
+    pages, size = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size"))
+    return int((pages - _free(connection)) * size)
+
+
+def _outcome_bytes(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("SELECT bytes FROM totals WHERE name = 'outcomes'").fetchone()[0])
+
+
 def _excess(connection: sqlite3.Connection, bound: float) -> float:
     """Return the share of the data that has to go."""
-    pages, free, size = (
-        connection.execute(f"PRAGMA {name}").fetchone()[0]
-        for name in ("page_count", "freelist_count", "page_size")
-    )
-    used = (pages - free) * size
+    used = _used(connection)
     return 1 - ROOM * bound / used if used > bound else 0.0
 
 
-def _oldest(connection: sqlite3.Connection, share: float) -> float:
-    """Return the arrival of the newest decision among the oldest ``share``."""
+def _oldest(connection: sqlite3.Connection, share: float) -> float | None:
+    """Return the arrival of the newest decision among the oldest ``share``; None where there is none."""
+    if not share:
+        return None
     [count] = connection.execute("SELECT count(*) FROM decisions").fetchone()
     row = connection.execute(
         "SELECT arrived_at FROM decisions ORDER BY arrived_at, number LIMIT 1 OFFSET ?", (int(count * share),)
     ).fetchone()
-    return float(row[0]) if row else 0.0
+    return float(row[0]) if row else None

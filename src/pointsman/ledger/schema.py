@@ -8,7 +8,6 @@ __all__ = ["APPLICATION", "MIGRATIONS"]
 
 #: SQLite's field for telling whose file this is: "Ptsm".
 APPLICATION: Final = 0x5074736D
-
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     (
         """CREATE TABLE decisions (
@@ -53,5 +52,20 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
         "DROP INDEX decisions_by_session",
         "DROP INDEX decisions_by_time",
         "CREATE INDEX decisions_by_time ON decisions (arrived_at, number, session)",
+    ),
+    (
+        # Outcomes come from callers and have a share of the file: their bytes are known without a scan.
+        "CREATE TABLE totals (name TEXT PRIMARY KEY, bytes INTEGER NOT NULL) WITHOUT ROWID",
+        # A row's id stands in the index too, and both have headers.
+        """INSERT INTO totals
+            SELECT 'outcomes', coalesce(sum(length(body) + 2 * length(decision) + 40), 0) FROM outcomes""",
+        """CREATE TRIGGER outcome_added AFTER INSERT ON outcomes BEGIN
+            UPDATE totals SET bytes = bytes + length(new.body) + 2 * length(new.decision) + 40
+            WHERE name = 'outcomes';
+        END""",
+        """CREATE TRIGGER outcome_removed AFTER DELETE ON outcomes BEGIN
+            UPDATE totals SET bytes = bytes - length(old.body) - 2 * length(old.decision) - 40
+            WHERE name = 'outcomes';
+        END""",
     ),
 )

@@ -49,8 +49,12 @@ __all__ = ["SqliteLedger"]
 
 log = logging.getLogger(__name__)
 
-#: Seconds between two looks at the bounds of size and age.
+#: Seconds between two looks at the bound of age. That of size is looked at with every batch.
 SWEEP: Final = 600.0
+
+#: Share of the bound of size by which the data may exceed it while a piece is removed with each batch. Beyond
+#: it nothing is written until enough is removed: what comes waits in the queue.
+SLACK: Final = 0.05
 
 #: Decisions read by one query: no reader holds back the log's checkpoint for long.
 PAGE: Final = 500
@@ -102,7 +106,7 @@ class SqliteLedger:
         self._retention: Final = retention
         self._clock: Final = clock
         self._swept_at = -math.inf
-        self._removal: Iterator[None] = iter(())  # of what is over the bounds, piece by piece
+        self._removal: Iterator[None] | None = None  # of what is over the bounds, piece by piece
         self._admission: Final = Admission(queue + BATCH)  # as many as may wait, in the queue and its batch
         self._writer: Final = BatchWriter[Entry](
             self._write, size=queue, name="ledger", upkeep=self._remove_more
@@ -270,7 +274,7 @@ class SqliteLedger:
                     insert(connection, statement, values)
         except sqlite3.Error as error:
             self._file.close_writer()
-            self._removal, self._swept_at = iter(()), -math.inf
+            self._removal, self._swept_at = None, -math.inf
             raise StoreUnavailable(f"cannot write the ledger {self._file.path}: {error}") from error
         return len(batch) - sum(map(len, rows.values()))
 
@@ -286,17 +290,26 @@ class SqliteLedger:
                 return entry.decision, self._clock(), kept_text(entry.text, self._mode)
 
     def _remove_some(self, connection: sqlite3.Connection) -> None:
-        """Remove a piece of what is over the bounds; begin with it now and then."""
+        """Remove a piece of what is over the bounds, or as much as writing must wait for."""
         now = self._clock()
-        if not 0 <= now - self._swept_at < SWEEP:  # below zero when the clock was set back
+        is_due = not 0 <= now - self._swept_at < SWEEP  # below zero when the clock was set back
+        if is_due or (self._removal is None and self._retention.is_over(connection)):
             self._removal, self._swept_at = self._retention.pieces(connection, now), now
-        next(self._removal, None)
+        while self._remove_piece() and self._retention.is_over(connection, slack=SLACK):
+            pass
 
-    def _remove_more(self) -> bool:
+    def _remove_piece(self) -> bool:
         """Go on with what was begun; tell whether more may be left."""
-        try:
+        if self._removal is not None:
             for _ in self._removal:
                 return True
+            self._removal = None
+        return False
+
+    def _remove_more(self) -> bool:
+        """Go on in a pause of writing; tell whether more may be left."""
+        try:
+            return self._remove_piece()
         except sqlite3.Error as error:
             log.warning("the ledger %s cannot be kept within its bounds: %s", self._file.path, error)
         return False
