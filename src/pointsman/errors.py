@@ -13,6 +13,7 @@ PointsmanError
  │   └─ LexiconError       a pattern or lexicon file is wrong
  ├─ StoreUnavailable       the ledger or the sessions cannot be read 503; "unavailable" is not "nothing there"
  ├─ MissingExtra           an optional dependency is not installed   names the extra
+ ├─ Overloaded             the gateway holds too much at once        503; the same request again, later
  └─ UpstreamError          the provider failed                       502; never carries a key or a body
      ├─ UpstreamTimeout    no answer in time                         504
      └─ UpstreamUnavailable  unreachable, or its breaker is open     503
@@ -26,6 +27,7 @@ __all__ = [
     "LexiconError",
     "MalformedRequest",
     "MissingExtra",
+    "Overloaded",
     "PointsmanError",
     "StoreUnavailable",
     "TooLarge",
@@ -115,6 +117,12 @@ class LexiconError(ConfigError):
 
 class StoreUnavailable(PointsmanError):
     """The ledger or the session store cannot be read: not the same as nothing being there."""
+
+    status = 503
+
+
+class Overloaded(PointsmanError):
+    """The gateway is at a limit over all requests; the same request may be served in a moment."""
 
     status = 503
 

@@ -7,6 +7,7 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Generator
+from functools import partial
 from typing import Final, TypeVar
 
 import msgspec
@@ -17,7 +18,7 @@ from pointsman.engine import Decided, Engine, Memory
 from pointsman.errors import StoreUnavailable
 from pointsman.ledger.port import Ledger, PromptText
 from pointsman.sessions.port import SessionStore
-from pointsman.types import Answer, Need, Turn
+from pointsman.types import LARGE, Answer, Need, Turn
 
 __all__ = ["Runtime", "drive", "drive_async", "new_ids", "no_model"]
 
@@ -128,20 +129,25 @@ class Runtime:
         started = time.perf_counter()
         questions.count_request(turn.arrived_at)
         decided, waited = yield from _asking(engine.decide(turn, memory, self._new_id()), questions)
-        elapsed = (time.perf_counter() - started - waited) * 1e6
-        decision = msgspec.structs.replace(decided.decision, elapsed_us=elapsed)
+        return self._written(turn, decided, time.perf_counter() - started - waited), decided.memory
+
+    def _written(self, turn: Turn, decided: Decided, seconds: float) -> Decision:
+        """Write a decision down, and return it with the time it took."""
+        decision = msgspec.structs.replace(decided.decision, elapsed_us=seconds * 1e6)
         self.ledger.append(without_content(decision))
         if decided.words.text:
             self.ledger.append(PromptText(decision=decision.id, text=decided.words.text))
         if self.observe is not None:
             self.observe(turn, decision)
-        return decision, decided.memory
+        return decision
 
     async def decide(self, turn: Turn) -> Decision:
         """Decide one turn, asking models as configured. Raises what ``steps`` raises.
 
         A session store that answers from elsewhere is asked in a thread: the loop goes on meanwhile.
         """
+        if turn.size > LARGE:
+            return await self._decide_large(turn)
         if not self.sessions.waits:
             return await drive_async(self.steps(turn), self.ask)
         from asyncio import to_thread  # costs a library that brings its own driver 50 ms at the start
@@ -150,6 +156,30 @@ class Runtime:
         memory = await to_thread(self._remember, turn.session)
         decision, memory = await drive_async(self._decide(turn, memory, *by), ask)
         await to_thread(self._keep, turn.session, memory)
+        return decision
+
+    async def _decide_large(self, turn: Turn) -> Decision:
+        """Decide a turn that may take a while: the policy's work is done in a thread, the loop goes on."""
+        from asyncio import to_thread
+
+        from pointsman.beside import beside
+
+        ask, engine, questions = self.ask, self.engine, self.questions
+        memory = await to_thread(self._remember, turn.session)
+        started, waited = time.perf_counter(), 0.0
+        questions.count_request(turn.arrived_at)
+        steps = engine.decide(turn, memory, self._new_id())
+        moved = await beside(turn.size, partial(_step, steps, None))
+        while isinstance(moved, Need):
+            answer = questions.settled(moved)
+            if answer is None:
+                asked = time.perf_counter()
+                answer = await ask(moved)
+                waited += time.perf_counter() - asked
+                questions.keep(moved, answer)
+            moved = await beside(turn.size, partial(_step, steps, answer))
+        decision = self._written(turn, moved, time.perf_counter() - started - waited)
+        await to_thread(self._keep, turn.session, moved.memory)
         return decision
 
     def replace(self, engine: Engine, questions: Questions, ask: Ask) -> None:
@@ -188,6 +218,15 @@ class Runtime:
             known = isinstance(error, StoreUnavailable)
             log.warning("the memory of a session could not be %s: %s", what, error, exc_info=not known)
         self._outage = str(error) or type(error).__name__
+
+
+def _step(steps: Generator[Need, Answer, Decided], answer: Answer | None) -> Need | Decided:
+    """Go on with a decision to its next question, or its end."""
+    try:
+        return next(steps) if answer is None else steps.send(answer)
+    except StopIteration as end:
+        decided: Decided = end.value
+        return decided
 
 
 def _asking(

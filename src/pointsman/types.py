@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
+    "LARGE",
     "Answer",
     "Encoder",
     "Evidence",
@@ -35,6 +36,11 @@ __all__ = [
     "Turn",
     "WireFormat",
 ]
+
+
+#: Bytes of a request above which its values are counted before it is decoded, and above which it is read and
+#: decided beside the event loop. A smaller one takes milliseconds whatever it holds.
+LARGE: Final = 256 << 10
 
 
 class Tier(StrEnum):

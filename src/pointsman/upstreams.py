@@ -114,6 +114,13 @@ class Limits(msgspec.Struct, frozen=True):
 
     # Anthropic's documented limit on a Messages request
     body_bytes: Annotated[int, Meta(ge=1, description="Its body.")] = 32 << 20
+    # four of the largest bodies, or 3,000 of the 35 kB of a usual agent's turn
+    total_body_bytes: Annotated[
+        int,
+        Meta(
+            ge=1, description="The bodies of all requests under way; of those above 256 KiB, three quarters."
+        ),
+    ] = 128 << 20
     # nginx allows 32 KiB, Codex sends about 2
     header_bytes: Annotated[int, Meta(ge=1, description="All its headers together.")] = 64 << 10
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from pointsman.errors import MalformedRequest, TooLarge
 from pointsman.gateway.wire import Body
-from pointsman.gateway.wire.body import LARGE, MAX_MEMBERS, MAX_VALUES
+from pointsman.gateway.wire.body import MAX_MEMBERS, MAX_VALUES
+from pointsman.types import LARGE
 
 VALUES = st.recursive(
     st.none()

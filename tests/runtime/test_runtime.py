@@ -5,13 +5,15 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from msgspec import structs
 
 from pointsman.asking import Questions, ask_models
 from pointsman.assembly import build_engine
 from pointsman.decision import Decision
-from pointsman.errors import UpstreamTimeout
+from pointsman.errors import UnknownModel, UpstreamTimeout
 from pointsman.ledger import MemoryLedger, SqliteLedger
 from pointsman.models.port import Prompt
 from pointsman.policy import Policy, Verify
@@ -19,7 +21,7 @@ from pointsman.runtime import Runtime, drive, new_ids
 from pointsman.sessions import MemorySessions, SqliteSessions
 from pointsman.text import turn_from_text
 from pointsman.tiers import VerificationBudget, builtin_profile
-from pointsman.types import Answer, ModelSpec, Need, Stage, Tier
+from pointsman.types import LARGE, Answer, ModelSpec, Need, Stage, Tier, Turn
 from waiting import until
 
 UNSURE = "let us see about that"
@@ -109,6 +111,41 @@ def test_both_drivers_give_the_same_decision() -> None:
     [by_loop] = decide(running, [UNSURE])
     assert by_thread.tier
     assert (by_thread.tier.tier, by_thread.tier.stage) == by_loop
+
+
+@pytest.mark.parametrize("said", ["COMPLEX", UpstreamTimeout("no answer in 0.5 s")])
+def test_a_large_turn_is_decided_alike_and_beside_the_event_loop(
+    monkeypatch: pytest.MonkeyPatch, said: str | Exception
+) -> None:
+    def seen_by(turn: Turn) -> tuple[Decision, list[str], bytes | None]:
+        running, threads = runtime(Model(said)), []
+        decide = running.engine.decide
+
+        def deciding(*given: Any) -> Any:
+            threads.append(threading.current_thread().name)
+            answer = yield from decide(*given)
+            threads.append(threading.current_thread().name)
+            return answer
+
+        monkeypatch.setattr(running.engine, "decide", deciding)
+        decision = asyncio.run(running.decide(turn))
+        assert running.ledger.text(decision.id) == UNSURE
+        return decision, threads, running.sessions.get("s")
+
+    small = turn_from_text(UNSURE, session="s", arrived_at=1.0)
+    here, by_loop, kept = seen_by(small)
+    there, by_thread, kept_too = seen_by(structs.replace(small, size=LARGE + 1))
+    assert by_thread == ["large_0"] * 2
+    assert "large_0" not in by_loop
+    assert kept == kept_too
+    assert (here.tier, here.chain, here.abstained) == (there.tier, there.chain, there.abstained)
+    assert there.elapsed_us > 0
+
+
+def test_a_large_turn_may_be_refused() -> None:
+    turn = structs.replace(turn_from_text(SURE), size=LARGE + 1, model="nobody-has-this")
+    with pytest.raises(UnknownModel):
+        asyncio.run(runtime().decide(turn))
 
 
 def test_what_was_decided_is_in_the_ledger_with_the_words_apart() -> None:

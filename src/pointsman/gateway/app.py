@@ -10,28 +10,26 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
-import msgspec
-
 from pointsman.decision import Decision
-from pointsman.errors import CallerError, MalformedRequest, TooLarge, Unauthorized
+from pointsman.errors import CallerError, MalformedRequest, Overloaded, TooLarge, Unauthorized
 from pointsman.gateway.auth import authorise
+from pointsman.gateway.budget import Budget
 from pointsman.gateway.caller import CallerLeft, Receive, Scope, Watch, Watches, read_body
-from pointsman.gateway.chains import Chains, Link, where_it_is
+from pointsman.gateway.chains import Chains, where_it_is
 from pointsman.gateway.metrics import Metrics
 from pointsman.gateway.ourselves import answer_command, last_word, send_words
 from pointsman.gateway.own_headers import asked_id, own_headers
 from pointsman.gateway.pages import OPEN_PATHS, Pages
+from pointsman.gateway.reading import read_turn
 from pointsman.gateway.relay import Headers, Send, relay, send_body
 from pointsman.gateway.request import Request
 from pointsman.gateway.second import SecondModel
-from pointsman.gateway.session_id import fingerprint, named_session
 from pointsman.gateway.setup import Setup
 from pointsman.gateway.tokens import TOKEN_PATHS, count_tokens
 from pointsman.gateway.upstream import Target, targets
 from pointsman.gateway.wire import WIRES, Body, Fault, Wire
 from pointsman.ledger.port import Attempt, ShadowAnswer
-from pointsman.text import turn_from_body
-from pointsman.types import Turn, WireFormat
+from pointsman.types import WireFormat
 
 __all__ = ["Gateway"]
 
@@ -56,9 +54,13 @@ class Gateway:
         setup.begin()
         self.chains = Chains()
         self.active = 0  # requests under way
+        self.budget = Budget()
         self._watches = Watches()
         self._speakers: dict[tuple[WireFormat, tuple[str, ...]], list[Target]] = {}
         self.metrics.gauge("requests_in_progress", "Requests under way.", lambda: self.active)
+        self.metrics.gauge(
+            "body_bytes_held", "Bytes of the bodies of requests under way.", lambda: self.budget.held
+        )
         self.metrics.gauge(
             "ledger_lost", "Rows the ledger could not keep.", lambda: self.setup.runtime.ledger.lost
         )
@@ -123,13 +125,14 @@ class Gateway:
         """Serve one of the three endpoints, for as long as the caller is there."""
         self.active += 1
         watch: Watch | None = None
+        share = self.budget.share(self.setup.server.limits.total_body_bytes)
         try:
             arrived = time.perf_counter()
             named = dict(scope["headers"])
-            body = await read_body(scope, named, receive, self.setup.server)
+            body = await read_body(scope, named, receive, self.setup.server, share)
             watch = self._watches.begin(receive)
             await self._decide_and_relay(wire, scope, named, body, arrived, send)
-        except CallerError as error:
+        except (CallerError, Overloaded) as error:
             await self._refuse(wire, error, dict(scope["headers"]), send)
         except CallerLeft:
             self.metrics.count("disconnects")
@@ -145,6 +148,7 @@ class Gateway:
                 await self._say(wire, Fault(500, "the gateway failed", "internal_error"), [], send)
         finally:
             self.active -= 1
+            share.release()
             if watch is not None:
                 self._watches.end(watch)
 
@@ -160,14 +164,17 @@ class Gateway:
     async def _count(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Count the tokens of a request: no model writes anything, so nothing is decided."""
         wire = WIRES[WireFormat.MESSAGES]
+        share = self.budget.share(self.setup.server.limits.total_body_bytes)
         try:
-            body = await read_body(scope, dict(scope["headers"]), receive, self.setup.server)
+            body = await read_body(scope, dict(scope["headers"]), receive, self.setup.server, share)
             status = await count_tokens(self.targets, body, scope, send)
             self.metrics.count("requests", wire.format, _STATUS_CLASS[status // 100])
-        except CallerError as error:
+        except (CallerError, Overloaded) as error:
             await self._refuse(wire, error, dict(scope["headers"]), send)
         except CallerLeft:
             self.metrics.count("disconnects")
+        finally:
+            share.release()
 
     async def _decide_and_relay(
         self,
@@ -178,7 +185,7 @@ class Gateway:
         arrived: float,
         send: Send,
     ) -> None:
-        turn, link = self._turn(wire, named, body)
+        turn, link = await read_turn(wire.format, named, body, self.chains)
         if answered := answer_command(turn, self.setup.command):
             status = await send_words(wire, body, turn, answered, [], send)
             self.metrics.count("requests", wire.format, _STATUS_CLASS[status // 100])
@@ -210,29 +217,6 @@ class Gateway:
             status = await relay(request, speaking, own, to)
         self.metrics.count("requests", wire.format, _STATUS_CLASS[status // 100])
 
-    def _turn(self, wire: Wire, named: Mapping[bytes, bytes], body: Body) -> tuple[Turn, Link | None]:
-        """Read a request, and the conversation that it continues where the provider keeps that.
-
-        Raises:
-            MalformedRequest: it names no model, or is not what its format asks for.
-        """
-        if "model" not in body.members and "prompt" not in body.members:  # a stored prompt may name one
-            raise MalformedRequest(
-                "the request names no model", hint='"auto" lets the gateway choose', param="model"
-            )
-        now = time.time()
-        link = self.chains.continued(body, now) if wire.format is WireFormat.RESPONSES else None
-        turn = turn_from_body(
-            wire.format,
-            body.readable,
-            session=named_session(named, body) or (link.session if link else ""),
-            arrived_at=now,
-            earlier=link.earlier if link else None,
-        )
-        if not turn.session:
-            turn = msgspec.structs.replace(turn, session=fingerprint(turn))
-        return turn, link
-
     def _second(self, before: SecondModel | None = None) -> SecondModel | None:
         """Return what sends a share of the requests to another model too, where one is configured."""
         spec = self.setup.second
@@ -252,15 +236,20 @@ class Gateway:
     def _shadowed(self) -> Mapping[str, float]:
         return self.setup.shadow.counts if self.setup.shadow else {}
 
-    async def _refuse(self, wire: Wire, error: CallerError, named: Mapping[bytes, bytes], send: Send) -> None:
+    async def _refuse(
+        self, wire: Wire, error: CallerError | Overloaded, named: Mapping[bytes, bytes], send: Send
+    ) -> None:
         message = f"{error.message}; {error.hint}" if error.hint else error.message
-        fault = Fault(error.status, message, _code(error), error.param)
+        param = error.param if isinstance(error, CallerError) else None
+        fault = Fault(error.status, message, _code(error), param)
         sent: Headers = []
         if asked := asked_id(named):
             sent.append((b"x-request-id", asked))
         if error.status == Unauthorized.status:
             sent.append((b"www-authenticate", b"Bearer"))
-        if error.status == TooLarge.status or b"expect" in named:
+        if isinstance(error, Overloaded):
+            sent.append((b"retry-after", b"1"))
+        if isinstance(error, TooLarge | Overloaded) or b"expect" in named:
             sent.append((b"connection", b"close"))  # the rest of the body is not read
         await self._say(wire, fault, sent, send)
 
@@ -270,7 +259,7 @@ class Gateway:
         self.metrics.count("requests", wire.format, _STATUS_CLASS[fault.status // 100])
 
 
-def _code(error: CallerError) -> str:
+def _code(error: CallerError | Overloaded) -> str:
     """Return a stable code: the class name in snake case, and OpenAI's own where it has one."""
     name = type(error).__name__
     known = {"UnknownModel": "model_not_found", "Unauthorized": "invalid_api_key"}

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, MutableMapping
+from functools import partial
 from itertools import chain
 from typing import Any, Final, TypeAlias
 
+from pointsman.beside import beside
 from pointsman.errors import TooLarge, WrongContentType
 from pointsman.gateway.auth import authorise
+from pointsman.gateway.budget import Share
 from pointsman.gateway.wire import Body
+from pointsman.types import LARGE
 from pointsman.upstreams import ServerSpec
 
 __all__ = ["CallerLeft", "Receive", "Scope", "Watch", "Watches", "read_body", "read_bytes"]
@@ -22,10 +26,13 @@ class CallerLeft(Exception):
     """The caller went away while sending."""
 
 
-async def read_body(scope: Scope, named: Mapping[bytes, bytes], receive: Receive, server: ServerSpec) -> Body:
+async def read_body(
+    scope: Scope, named: Mapping[bytes, bytes], receive: Receive, server: ServerSpec, share: Share
+) -> Body:
     """Check everything that can be checked before the body is read, then read it.
 
     Raises:
+        Overloaded: the bodies of all requests together are too large.
         CallerError: no key, too large, or not JSON.
         CallerLeft: the connection ended before the body did.
     """
@@ -36,7 +43,8 @@ async def read_body(scope: Scope, named: Mapping[bytes, bytes], receive: Receive
         raise WrongContentType("the body must be JSON", hint="send 'Content-Type: application/json'")
     if named.get(b"content-encoding", b"identity") != b"identity":
         raise WrongContentType("the body must not be compressed", hint="send no 'Content-Encoding'")
-    return Body(await read_bytes(receive, named, server.limits.body_bytes))
+    raw = await read_bytes(receive, named, server.limits.body_bytes, share)
+    return Body(raw) if len(raw) <= LARGE else await beside(len(raw), partial(Body, raw))
 
 
 class Watch:
@@ -110,10 +118,13 @@ class Watches:
             self._plan(loop)
 
 
-async def read_bytes(receive: Receive, named: Mapping[bytes, bytes], limit: int) -> bytes:
-    """Read a body of at most ``limit`` bytes.
+async def read_bytes(
+    receive: Receive, named: Mapping[bytes, bytes], limit: int, share: Share | None = None
+) -> bytes:
+    """Read a body of at most ``limit`` bytes, and count it as it arrives.
 
     Raises:
+        Overloaded: the bodies of all requests together are too large.
         TooLarge: it is larger, or says that it will be.
         CallerLeft: the connection ended before the body did.
     """
@@ -124,6 +135,8 @@ async def read_bytes(receive: Receive, named: Mapping[bytes, bytes], limit: int)
     if message["type"] == "http.disconnect":
         raise CallerLeft
     body: bytes = message.get("body", b"")
+    if share is not None:
+        share.take(len(body))
     if not message.get("more_body", False):
         return body
     parts, size = [body], len(body)
@@ -132,6 +145,8 @@ async def read_bytes(receive: Receive, named: Mapping[bytes, bytes], limit: int)
         if message["type"] == "http.disconnect":
             raise CallerLeft
         parts.append(message["body"])
+        if share is not None:
+            share.take(len(message["body"]))
         size += len(message["body"])
         if size > limit:
             raise TooLarge(f"the request body is larger than {limit} bytes")

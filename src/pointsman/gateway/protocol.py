@@ -17,8 +17,9 @@ _SWEEP_EVERY: Final = 15.0
 #: Looks at which a connection may have no request under way: 75 s at least, longer than the 60 of common load
 #: balancers, which so are the first to close.
 _WITHOUT_REQUEST: Final = 6
-#: Looks at which the body of one request may be arriving: 5 minutes, the largest one at 1 Mbit/s.
-_WITHOUT_BODY: Final = 20
+#: Looks at which the body of one request may be arriving: 2 minutes, the largest one at 2.5 Mbit/s. Meanwhile
+#: what has arrived of it counts against ``total_body_bytes``.
+_WITHOUT_BODY: Final = 8
 #: What asks for another protocol on this connection (RFC 9110, section 7.8; RFC 7540, section 3.2.1).
 _UPGRADE: Final = frozenset({b"connection", b"upgrade", b"http2-settings"})
 

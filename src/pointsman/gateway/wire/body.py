@@ -12,12 +12,10 @@ import msgspec
 from pointsman.errors import MalformedRequest, TooLarge
 from pointsman.text.foreign import without_halves
 from pointsman.text.values import count_values
+from pointsman.types import LARGE
 
-__all__ = ["LARGE", "MAX_MEMBERS", "MAX_VALUES", "Body", "Edit", "Span"]
+__all__ = ["MAX_MEMBERS", "MAX_VALUES", "Body", "Edit", "Span"]
 
-#: Bytes of a body above which its values are counted before it is decoded, and above which it is read and
-#: decided beside the event loop. A smaller one holds no more values than are allowed, and takes milliseconds.
-LARGE: Final = 256 << 10
 #: Lists, objects, members and items of a whole body: those of about 8,000 messages with tool calls, four to
 #: ten times what fits in a context of a million tokens. Decoding them takes about 50 ms.
 MAX_VALUES: Final = 250_000

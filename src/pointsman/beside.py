@@ -1,0 +1,30 @@
+"""Work too long for the event loop, done in a thread beside it: one for large requests, one for huge ones.
+
+What is large: ``types.LARGE``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, TypeVar
+
+__all__ = ["beside"]
+
+Result = TypeVar("Result")
+
+#: Bytes of a request above which it waits among its like, so that the large ones of agents go on meanwhile.
+_HUGE: Final = 4 << 20
+#: One thread each: further ones would not end sooner, but take the interpreter from the loop more often.
+_LARGE_ONES: Final = ThreadPoolExecutor(1, "large")
+_HUGE_ONES: Final = ThreadPoolExecutor(1, "huge")
+
+
+async def beside(size: int, work: Callable[[], Result]) -> Result:
+    """Do a piece of work on a large request, of ``size`` bytes, in another thread.
+
+    ``work`` must not raise ``StopIteration``, which no future can hold.
+    """
+    lane = _LARGE_ONES if size <= _HUGE else _HUGE_ONES
+    return await asyncio.get_running_loop().run_in_executor(lane, work)

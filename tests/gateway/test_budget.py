@@ -1,0 +1,134 @@
+"""Bytes of bodies are bounded over all requests, and what is large is read beside the event loop."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from pointsman.errors import Overloaded
+from pointsman.gateway import caller, reading
+from pointsman.gateway.budget import Budget
+from pointsman.gateway.wire import Body
+from pointsman.types import LARGE, Turn, WireFormat
+from pointsman.upstreams import Limits, ServerSpec
+from waiting import until
+
+from .formats import PATHS, post, request
+from .raw import ASKED, JSON, head, statuses, talk
+from .running import Running, gateway, setup_for
+
+TOTAL = 2_000_000
+PART = b'{"x":"' + b"x" * 499_994
+
+
+def held(running: Running) -> int:
+    text = httpx.get(f"{running.url}/metrics", trust_env=False).text
+    found = re.search(r"pointsman_body_bytes_held (\d\S*)", text)
+    assert found
+    return int(float(found[1]))
+
+
+@pytest.fixture
+def running() -> Iterator[Running]:
+    limits = Limits(body_bytes=1_000_000, total_body_bytes=TOTAL)
+    with gateway(setup_for(server=ServerSpec(port=0, limits=limits))) as running:
+        yield running
+
+
+@contextlib.contextmanager
+def unfinished(running: Running, count: int, part: bytes) -> Iterator[None]:
+    """Keep some requests open whose body has not ended."""
+    with contextlib.ExitStack() as open_ones:
+        for _ in range(count):
+            address = ("127.0.0.1", running.port)
+            connection = open_ones.enter_context(socket.create_connection(address, timeout=10))
+            connection.sendall(head(JSON, length=900_000) + part)
+        yield
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("wire", WireFormat)
+def test_beyond_the_budget_a_large_body_is_refused_for_now(running: Running, wire: WireFormat) -> None:
+    large = json.dumps(request(wire, metadata={"x": "x" * 600_000}))
+    with unfinished(running, 3, PART):
+        until(lambda: held(running) == 3 * len(PART))
+        got = post(running.url + PATHS[wire], content=large, headers={"content-type": "application/json"})
+        assert got.status_code == 503
+        assert (got.headers["retry-after"], got.headers["connection"]) == ("1", "close")
+        assert "holds too many bytes" in got.json()["error"]["message"]
+        small = post(running.url + PATHS[wire], json=request(wire))
+        assert small.status_code == 200, "large bodies leave a quarter of the budget to the others"
+    until(lambda: held(running) == 0)
+    got = post(running.url + PATHS[wire], content=large, headers={"content-type": "application/json"})
+    assert got.status_code == 200
+
+
+@pytest.mark.integration
+def test_unfinished_bodies_never_hold_more_than_the_budget(running: Running) -> None:
+    with unfinished(running, 20, PART):
+        assert statuses(talk(running.port, head(JSON) + ASKED)) == [b"200"]
+        assert held(running) <= TOTAL
+
+
+@pytest.mark.integration
+def test_a_length_that_is_only_announced_takes_nothing(running: Running) -> None:
+    with unfinished(running, 20, b""):
+        assert held(running) == 0
+        large = json.dumps(request(WireFormat.CHAT, metadata={"x": "x" * 600_000}))
+        path = running.url + PATHS[WireFormat.CHAT]
+        assert post(path, content=large, headers={"content-type": "application/json"}).status_code == 200
+
+
+def test_small_bodies_may_fill_the_whole_budget_and_no_more() -> None:
+    budget = Budget()
+    for _ in range(10):
+        budget.share(1_000).take(100)
+    late = budget.share(1_000)
+    with pytest.raises(Overloaded):
+        late.take(1)
+    late.release()
+    assert budget.held == 1_000
+
+
+def test_what_is_counted_is_given_back_once() -> None:
+    budget = Budget()
+    share = budget.share(10 * LARGE)
+    share.take(5)
+    share.take(LARGE)
+    assert budget.held == LARGE + 5
+    share.release()
+    share.release()
+    assert budget.held == 0
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(("size", "thread"), [(100, ""), (LARGE + 1, "large_0"), ((4 << 20) + 1, "huge_0")])
+def test_large_bodies_are_read_beside_the_event_loop(
+    monkeypatch: pytest.MonkeyPatch, size: int, thread: str
+) -> None:
+    seen: list[str] = []
+
+    def body(raw: bytes) -> Body:
+        seen.append(threading.current_thread().name)
+        return Body(raw)
+
+    def turn(*given: Any, **more: Any) -> Turn:
+        seen.append(threading.current_thread().name)
+        return read(*given, **more)
+
+    read = reading.turn_from_body
+    monkeypatch.setattr(caller, "Body", body)
+    monkeypatch.setattr(reading, "turn_from_body", turn)
+    with gateway(setup_for()) as running:
+        asked = request(WireFormat.CHAT, metadata={"x": "x" * size})
+        assert post(running.url + PATHS[WireFormat.CHAT], json=asked).status_code == 200
+    assert len(seen) == 2
+    assert all(name == thread for name in seen) if thread else not {"large_0", "huge_0"}.intersection(seen)
