@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from pointsman.errors import CallerError
+from pointsman.errors import CallerError, Overloaded
 from pointsman.gateway.app import Gateway, _code
 from pointsman.gateway.headers import _HOP, _NOT_UP
 from pointsman.gateway.pages import OPEN_PATHS
@@ -29,7 +29,7 @@ def test_every_route() -> None:
 
 def test_every_error_code() -> None:
     """Codes stand in the source as the third argument of a fault, or are made of an error's class."""
-    codes = {_code(kind("")) for kind in CallerError.__subclasses__()}
+    codes = {_code(kind("")) for kind in (*CallerError.__subclasses__(), Overloaded)}
     codes |= {f"upstream_{kind}" for kind in ("cut", "timeout", "connect")}
     for file in GATEWAY.glob("*.py"):
         faults = re.findall(r"Fault\((?:[^()]|\([^()]*\))*\)", file.read_text(encoding="utf-8"))
