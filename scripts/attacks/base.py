@@ -1,0 +1,183 @@
+"""What an attack is, and what it is made on: a fresh gateway as a process, before an upstream of ours."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+__all__ = ["ASKED", "Attack", "Bound", "Gateway", "large_answer", "post", "running", "talk"]
+
+ASKED = b'{"model":"auto","messages":[{"role":"user","content":"hi"}]}'
+
+_CONFIG = """
+[upstreams.main]
+base_url = "{url}"
+[models]
+small = {{ upstream = "main", id = "small-1" }}
+[tiers]
+simple = "small"
+medium = "small"
+complex = "small"
+reasoning = "small"
+[ledger]
+path = "{folder}/ledger.sqlite"
+{more}
+"""
+
+
+class Bound(NamedTuple):
+    """One figure that an attack produced, and what it may be."""
+
+    what: str
+    seen: float
+    most: float
+    least: float = 0.0
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the figure lies within."""
+        return self.least <= self.seen <= self.most
+
+
+class Attack(NamedTuple):
+    """A name, and a function that makes the attack in a folder of its own and yields its figures."""
+
+    name: str
+    run: Callable[[Path], Iterable[Bound]]
+
+
+class Gateway:
+    """A gateway in a process of its own (Linux: its figures are read from /proc)."""
+
+    def __init__(self, folder: Path, url: str, more: str) -> None:
+        self.port = _free_port()
+        self.log = folder / "gateway.log"
+        config = folder / "pointsman.toml"
+        config.write_text(_CONFIG.format(url=url, folder=folder, more=more), encoding="utf-8")
+        command = [sys.executable, "-m", "pointsman", "serve", "--config", str(config), "--port"]
+        with self.log.open("wb") as output:
+            self._process = subprocess.Popen([*command, str(self.port)], stdout=output, stderr=output)
+        self._proc = Path(f"/proc/{self._process.pid}")
+
+    def wait(self) -> None:
+        """Wait until it answers."""
+        give_up = time.monotonic() + 60
+        while time.monotonic() < give_up and self._process.poll() is None:
+            with contextlib.suppress(OSError):
+                self.connect().close()
+                return
+            time.sleep(0.05)
+        raise SystemExit(f"the gateway did not start:\n{self.log.read_text('utf-8')}")
+
+    def stop(self) -> None:
+        """End it at once."""
+        self._process.kill()
+        self._process.wait()
+
+    def connect(self) -> socket.socket:
+        """Return a new connection; what takes longer than ten seconds there fails."""
+        return socket.create_connection(("127.0.0.1", self.port), timeout=10)
+
+    def cpu(self) -> float:
+        """Return the milliseconds of CPU used so far."""
+        return (
+            sum(int((t / "schedstat").read_text().split()[0]) for t in (self._proc / "task").iterdir()) / 1e6
+        )
+
+    def memory(self) -> float:
+        """Return the resident memory in MB."""
+        return int((self._proc / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+    def peak(self) -> float:
+        """Return the largest resident memory so far, in MB."""
+        found = re.search(r"VmHWM:\s+(\d+) kB", (self._proc / "status").read_text())
+        return int(found[1]) * 1024 / 1e6 if found else 0.0
+
+    def logged(self) -> int:
+        """Return the bytes of its log."""
+        return self.log.stat().st_size
+
+    def serves(self) -> float:
+        """Return 1 when a caller who does nothing wrong is served, else 0."""
+        with self.connect() as connection:
+            return float(talk(connection, post(ASKED), b"}").startswith(b"HTTP/1.1 200"))
+
+
+@contextlib.contextmanager
+def running(folder: Path, url: str = "demo:", more: str = "") -> Iterator[Gateway]:
+    """Start a fresh gateway, ask it once so that it is warm, and end it."""
+    gateway = Gateway(folder, url, more)
+    try:
+        gateway.wait()
+        if not gateway.serves():
+            raise SystemExit(f"the gateway does not serve:\n{gateway.log.read_text('utf-8')}")
+        yield gateway
+    finally:
+        gateway.stop()
+
+
+def post(body: bytes, *headers: bytes, path: bytes = b"/v1/chat/completions") -> bytes:
+    """Return a whole request."""
+    lines = (b"POST %s HTTP/1.1" % path, b"host: x", b"content-type: application/json", *headers)
+    return b"\r\n".join((*lines, b"content-length: %d" % len(body), b"", body))
+
+
+def talk(connection: socket.socket, sent: bytes, until: bytes | None = None) -> bytes:
+    """Send, and return what comes until something was seen or the server closes."""
+    got = b""
+    with contextlib.suppress(ConnectionError, TimeoutError):
+        connection.sendall(sent)
+        while more := connection.recv(1 << 16):
+            got += more
+            if until is not None and until in got:
+                break
+    return got
+
+
+@contextlib.contextmanager
+def large_answer(size: int) -> Iterator[str]:
+    """Run an upstream in this process whose every answer has ``size`` bytes of text; yields its address."""
+    message = {"role": "assistant", "content": "x" * size}
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    body = json.dumps({"id": "c", "object": "chat.completion", "model": "m", "choices": [choice]}).encode()
+    fields = b"content-type: application/json\r\nconnection: close\r\n"
+    head = b"HTTP/1.1 200 OK\r\n%scontent-length: %d\r\n\r\n"
+    ready = threading.Event()
+    address: list[int] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+            asked = await reader.readuntil(b"\r\n\r\n")
+            found = re.search(rb"content-length: (\d+)", asked, re.IGNORECASE)
+            await reader.readexactly(int(found[1]) if found else 0)
+            writer.write(head % (fields, len(body)))
+            writer.write(body)
+            await writer.drain()
+            writer.close()
+
+    async def serve() -> None:
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        address.append(server.sockets[0].getsockname()[1])
+        ready.set()
+        await server.serve_forever()
+
+    threading.Thread(target=lambda: asyncio.run(serve()), daemon=True).start()
+    ready.wait()
+    yield f"http://127.0.0.1:{address[0]}/v1"
+
+
+def _free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return int(listening.getsockname()[1])

@@ -1,0 +1,55 @@
+"""Callers who ask and read nothing of what they are answered."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from attacks.base import ASKED, Attack, Bound, large_answer, post, running
+
+__all__ = ["ATTACKS"]
+
+_CALLERS = 10
+_ANSWER = 28_000_000  # bytes
+_DEADLINE = 8  # seconds, as configured here
+
+
+def _whole(folder: Path) -> Iterator[Bound]:
+    """Large answers that are not streams."""
+    limits = f"[server]\nlimits = {{ unread_seconds = {_DEADLINE} }}"
+    with (
+        large_answer(_ANSWER) as url,
+        running(folder, url, limits) as gateway,
+        contextlib.ExitStack() as open_,
+    ):
+        before = gateway.memory()
+        for _ in range(_CALLERS):
+            open_.enter_context(connection := gateway.connect())
+            connection.sendall(post(ASKED))
+        time.sleep(6)
+        yield Bound("MB held after 6 s", gateway.memory() - before, 100)
+        time.sleep(_DEADLINE + 2)
+        yield Bound("MB held after the deadline", gateway.memory() - before, 40)
+
+
+def _pages(folder: Path) -> Iterator[Bound]:
+    """The gateway's own pages, asked for many times at once."""
+    limits = f"[server]\nlimits = {{ unread_seconds = {_DEADLINE} }}"
+    with running(folder, more=limits) as gateway, contextlib.ExitStack() as open_:
+        before = gateway.memory()
+        for _ in range(_CALLERS):
+            open_.enter_context(connection := gateway.connect())
+            connection.settimeout(0.5)
+            with contextlib.suppress(OSError):
+                connection.sendall(b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n" * 5_000)
+        time.sleep(_DEADLINE + 4)
+        yield Bound("MB held after the deadline", gateway.memory() - before, 40)
+        yield Bound("serves others", gateway.serves(), 1, 1)
+
+
+ATTACKS = (
+    Attack(f"{_CALLERS} callers who read nothing of {_ANSWER // 1_000_000} MB", _whole),
+    Attack(f"{_CALLERS} callers who ask for pages and read none", _pages),
+)
