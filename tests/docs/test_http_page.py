@@ -28,11 +28,11 @@ def test_every_route() -> None:
 
 
 def test_every_error_code() -> None:
-    """Codes stand in the source as the third argument of a fault, or are made of an error's class."""
+    """Codes stand in the source as arguments of a fault or refusal, or are made of an error's class."""
     codes = {_code(kind("")) for kind in (*CallerError.__subclasses__(), Overloaded)}
     codes |= {f"upstream_{kind}" for kind in ("cut", "timeout", "connect")}
     for file in GATEWAY.glob("*.py"):
-        faults = re.findall(r"Fault\((?:[^()]|\([^()]*\))*\)", file.read_text(encoding="utf-8"))
+        faults = re.findall(r"(?:Fault|Refused)\((?:[^()]|\([^()]*\))*\)", file.read_text(encoding="utf-8"))
         codes |= {code for fault in faults for code in re.findall(r'[ (]"([a-z]+(?:_[a-z]+)+)"', fault)}
     section = PAGE.partition("## Errors\n")[2].partition("## Errors after")[0]
     assert set(re.findall(r"^\| [^|]*\| `(\w+)` \|", section, re.MULTILINE)) - {"code"} == codes

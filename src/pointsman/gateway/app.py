@@ -129,7 +129,7 @@ class Gateway:
         try:
             arrived = time.perf_counter()
             named = dict(scope["headers"])
-            body = await read_body(scope, named, receive, self.setup.server, share)
+            body = await read_body(named, receive, self.setup.server, share)
             watch = self._watches.begin(receive)
             await self._decide_and_relay(wire, scope, named, body, arrived, send)
         except (CallerError, Overloaded) as error:
@@ -166,7 +166,7 @@ class Gateway:
         wire = WIRES[WireFormat.MESSAGES]
         share = self.budget.share(self.setup.server.limits.total_body_bytes)
         try:
-            body = await read_body(scope, dict(scope["headers"]), receive, self.setup.server, share)
+            body = await read_body(dict(scope["headers"]), receive, self.setup.server, share)
             status = await count_tokens(self.targets, body, scope, send)
             self.metrics.count("requests", wire.format, _STATUS_CLASS[status // 100])
         except (CallerError, Overloaded) as error:

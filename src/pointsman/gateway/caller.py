@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, MutableMapping
 from functools import partial
-from itertools import chain
 from typing import Any, Final, TypeAlias
 
 from pointsman.beside import beside
@@ -26,9 +25,7 @@ class CallerLeft(Exception):
     """The caller went away while sending."""
 
 
-async def read_body(
-    scope: Scope, named: Mapping[bytes, bytes], receive: Receive, server: ServerSpec, share: Share
-) -> Body:
+async def read_body(named: Mapping[bytes, bytes], receive: Receive, server: ServerSpec, share: Share) -> Body:
     """Check everything that can be checked before the body is read, then read it.
 
     Raises:
@@ -37,8 +34,6 @@ async def read_body(
         CallerLeft: the connection ended before the body did.
     """
     authorise(named, server.keys)
-    if sum(map(len, chain.from_iterable(scope["headers"]))) > server.limits.header_bytes:
-        raise TooLarge(f"the headers are larger than {server.limits.header_bytes} bytes")
     if named.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
         raise WrongContentType("the body must be JSON", hint="send 'Content-Type: application/json'")
     if named.get(b"content-encoding", b"identity") != b"identity":

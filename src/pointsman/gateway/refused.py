@@ -1,0 +1,64 @@
+"""What is refused before it is a request: the reason, the answer, and a log that callers cannot fill."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+
+__all__ = ["Refused", "SampledLog", "unreadable"]
+
+log = logging.getLogger(__name__)
+
+#: Seconds between two lines about connections: a day of them fits a screen or two of any log viewer.
+_LOG_EVERY: Final = 10.0
+
+
+class Refused(Exception):
+    """A connection sent something that is no request. Raised inside the parser's callbacks too."""
+
+    def __init__(self, status: int, code: str, message: str, *headers: bytes) -> None:
+        super().__init__(message)
+        self.status = status
+        self._code = code
+        self._headers = headers
+
+    def answer(self) -> bytes:
+        """Return the whole answer. Its body has the members of every format: which is asked is unknown."""
+        error = {"type": "invalid_request_error", "code": self._code, "message": str(self), "param": None}
+        body = msgspec.json.encode({"type": "error", "error": error})
+        fields = (b"content-type: application/json", b"content-length: %d" % len(body), b"connection: close")
+        return STATUS_LINE[self.status] + b"\r\n".join((*fields, *self._headers, b"", body))
+
+
+def unreadable(data: bytes | memoryview, reason: str) -> Refused:
+    """Say why bytes are not HTTP/1.1; ``reason`` is the parser's own."""
+    begin = bytes(data[:3])
+    if begin == b"PRI":
+        return Refused(505, "unsupported_version", "HTTP/2 without TLS is not spoken here; send HTTP/1.1")
+    if begin[:2] == b"\x16\x03":
+        return Refused(400, "malformed_request", "TLS is not spoken on this port; use http://")
+    return Refused(400, "malformed_request", f"this is not valid HTTP/1.1: {reason}")
+
+
+class SampledLog:
+    """Writes at most one line every ten seconds, and how many were left out since the last."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._next = float("-inf")
+        self._left_out = 0
+
+    def __call__(self, event: str) -> None:
+        """Note an event, in the gateway's own words."""
+        now = self._clock()
+        if now < self._next:
+            self._left_out += 1
+            return
+        more = f" ({self._left_out} more since the last such line)" if self._left_out else ""
+        self._next, self._left_out = now + _LOG_EVERY, 0
+        log.warning("%s%s", event, more)

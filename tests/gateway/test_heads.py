@@ -1,0 +1,136 @@
+"""Heads that are no ordinary request: one short answer, one log line, and nothing else happens."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import socket
+import time
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from pointsman.gateway.refused import SampledLog
+from pointsman.upstreams import Limits, ServerSpec
+
+from .raw import ASKED, JSON, head, statuses, talk
+from .running import Running, gateway, setup_for
+
+pytestmark = pytest.mark.integration
+
+CONNECT = b"CONNECT a:1 HTTP/1.1\r\n"
+LIVE = b"GET /health/live HTTP/1.1\r\nhost: x\r\n"
+OFFER = b"connection: upgrade, http2-settings\r\nupgrade: h2c\r\nhttp2-settings: AAMAAABkAAQAAP__\r\n"
+LARGE = 300_000  # bytes, more than the server reads at once
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Running]:
+    with gateway(setup_for(server=ServerSpec(port=0, limits=Limits(header_bytes=20_000)))) as running:
+        yield running
+
+
+def everything(port: int, *parts: bytes) -> bytes:
+    """Send, and return all that comes until the server closes."""
+    return talk(port, *parts, until=b"never")
+
+
+@pytest.mark.parametrize(
+    ("sent", "status", "says"),
+    [
+        (CONNECT + b"\r\n", b"405", b"CONNECT is not served"),
+        (CONNECT + b"\r\n" + (head(JSON) + ASKED) * 3, b"405", b"CONNECT is not served"),
+        (CONNECT + OFFER + b"\r\n", b"405", b"CONNECT is not served"),
+        (CONNECT + b"x: " + b"v" * 15_000 + b"\r\n\r\n", b"405", b"CONNECT is not served"),
+        (CONNECT + b"x: " + b"v" * LARGE + b"\r\n\r\n", b"431", b"larger than 20000 bytes"),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(18), b"505", b"send HTTP/1.1"),
+        (b"\x16\x03\x01\x02\x00" + bytes(512), b"400", b"use http://"),
+        (b"hello\r\n\r\n", b"400", b"not valid HTTP/1.1"),
+        (b"OPTIONS * HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n", b"404", b"there is nothing here"),
+        (b"GET /\xff HTTP/1.1\r\nhost: x\r\n\r\n", b"400", b"not valid HTTP/1.1"),
+        (LIVE + b"a:\r\n" * 10_000 + b"\r\n", b"431", b"larger than 20000 bytes"),
+        (LIVE + b"a:\r\n" * 300 + b"\r\n", b"431", b"more than 256 headers"),
+        (LIVE + b"x: " + b"v" * LARGE + b"\r\n\r\n", b"431", b"larger than 20000 bytes"),
+    ],
+    ids=["connect", "requests behind", "upgrade too", "15 kB", "300 kB", "HTTP/2", "TLS", "words", "star",
+         "not ASCII", "10,000 headers", "300 headers", "long"],
+)  # fmt: skip
+def test_what_is_refused(
+    running: Running, caplog: pytest.LogCaptureFixture, sent: bytes, status: bytes, says: bytes
+) -> None:
+    with caplog.at_level(logging.INFO):
+        got = everything(running.port, sent)
+    assert statuses(got) == [status]
+    assert says in got
+    assert b"connection: close" in got
+    assert (b"allow: GET" in got) == (status == b"405")
+    assert sum(len(record.getMessage()) for record in caplog.records) < 200
+    assert not [record for record in caplog.records if record.exc_info]
+    assert httpx.get(f"{running.url}/health/live", trust_env=False).status_code == 200
+
+
+def test_a_caller_who_repeats_does_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    with gateway(setup_for()) as running, caplog.at_level(logging.INFO):
+        for _ in range(20):
+            everything(running.port, CONNECT + b"\r\n")
+    assert len([r for r in caplog.records if "refused a connection" in r.getMessage()]) == 1
+
+
+def test_the_log_says_how_much_it_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    now = 0.0
+    note = SampledLog(lambda: now)
+    for moment in (0.0, 1.0, 9.9, 10.0, 12.0):
+        now = moment
+        note("an event")
+    said = [record.getMessage() for record in caplog.records]
+    assert said == ["an event", "an event (2 more since the last such line)"]
+
+
+def test_answers_under_way_come_whole_before_the_end(running: Running) -> None:
+    """What is refused behind requests must not stand in the middle of their answers."""
+    got = everything(running.port, (head(JSON) + ASKED) * 3 + CONNECT + b"\r\n" + head(JSON) + ASKED)
+    assert statuses(got) == [b"200"] * 3
+    assert got.endswith(b"}")
+
+
+def test_a_broken_body_is_refused_once(running: Running) -> None:
+    chunked = head(JSON, b"transfer-encoding: chunked", length=None)
+    got = everything(running.port, chunked, b"1\r\n{\r\nzz\r\n", b"more")
+    assert statuses(got) == [b"400"]
+
+
+def test_offers_without_end_go_no_deeper(running: Running, caplog: pytest.LogCaptureFixture) -> None:
+    """Each offer once let the reader call itself."""
+    with caplog.at_level(logging.INFO):
+        got = everything(running.port, (LIVE + OFFER + b"\r\n") * 1_000)
+    assert set(statuses(got)) == {b"200"}
+    assert 50 < len(statuses(got)) <= 101, "more than a hundred wait on no connection"
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+@pytest.mark.parametrize("cut", [1, 2, 3, 4])
+def test_the_end_of_a_head_may_come_in_two_parts(running: Running, cut: int) -> None:
+    """A body larger than a head may be, behind a head whose last bytes came with it."""
+    body = ASKED[:-1] + b',"x":"' + b"v" * 60_000 + b'"}'
+    whole = head(JSON, length=len(body))
+    assert statuses(talk(running.port, whole[:-cut], whole[-cut:] + body)) == [b"200"]
+
+
+def test_a_head_byte_by_byte(running: Running) -> None:
+    with socket.create_connection(("127.0.0.1", running.port), timeout=10) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with contextlib.suppress(ConnectionError):
+            connection.sendall(LIVE + b"x: " + b"v" * 19_900)
+            for _ in range(200):
+                connection.sendall(b"v")
+                time.sleep(0.0005)
+        assert statuses(connection.recv(1 << 16)) == [b"431"]
+
+
+def test_who_goes_on_sending_is_cut_off(running: Running) -> None:
+    with socket.create_connection(("127.0.0.1", running.port), timeout=10) as connection:
+        connection.sendall(CONNECT + b"\r\n")
+        assert statuses(connection.recv(1 << 16)) == [b"405"]
+        with pytest.raises(ConnectionError):
+            connection.sendall(bytes(64 << 20))
