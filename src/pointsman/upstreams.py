@@ -110,7 +110,10 @@ class UpstreamSpec(msgspec.Struct, frozen=True):
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """What a request may at most be. Nesting needs no number: the decoder refuses about 1,000 levels."""
+    """What a request and its caller may at most be.
+
+    Nesting needs no number: the decoder refuses about 1,000 levels.
+    """
 
     # Anthropic's documented limit on a Messages request
     body_bytes: Annotated[int, Meta(ge=1, description="Its body.")] = 32 << 20
@@ -123,6 +126,11 @@ class Limits(msgspec.Struct, frozen=True):
     ] = 128 << 20
     # nginx allows 32 KiB, Codex sends about 2
     header_bytes: Annotated[int, Meta(ge=1, description="All its headers together.")] = 64 << 10
+    # as nginx's send_timeout
+    unread_seconds: Annotated[
+        float,
+        Meta(gt=0, description="How long a caller may take no byte of its answer before it is cut off."),
+    ] = 60.0
 
 
 class ServerSpec(msgspec.Struct, frozen=True):

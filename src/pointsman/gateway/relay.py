@@ -29,6 +29,8 @@ _JSON: Final = (b"content-type", b"application/json")
 _KEPT: Final = 4
 #: Longest event in bytes that is waited for; an image in base64 is the largest there is.
 _LONGEST_EVENT: Final = 64 << 20
+#: Bytes given to the server at once: what it holds for a caller before it lets the sender wait.
+_PIECE: Final = 64 << 10
 
 
 async def relay(
@@ -49,8 +51,14 @@ async def relay(
         await send({"type": "http.response.start", "status": status, "headers": sent})
         await _stream(request, result, send)
     else:
-        attempt.over(status, usage=result.usage)
-        await send_body(send, status, sent, result.first)
+        error = ""
+        try:
+            await send_body(send, status, sent, result.first)
+        except asyncio.CancelledError:
+            error = "disconnect"
+            raise
+        finally:
+            attempt.over(status, error, result.usage)
         if request.on_answer is not None:
             request.on_answer(attempt.target, (result.first,))
     return status
@@ -60,7 +68,18 @@ async def send_body(send: Send, status: int, sent: Headers, body: bytes) -> None
     """Send a whole answer."""
     sent.append((b"content-length", b"%d" % len(body)))
     await send({"type": "http.response.start", "status": status, "headers": sent})
+    if len(body) > _PIECE:
+        body = await _send_all_but_last(send, body)
     await send({"type": "http.response.body", "body": body})
+
+
+async def _send_all_but_last(send: Send, body: bytes) -> bytes:
+    """Send a body in pieces, each when the caller has taken most of those before; return the last of them."""
+    last = (len(body) - 1) // _PIECE * _PIECE
+    for start in range(0, last, _PIECE):
+        piece = body[start : min(start + _PIECE, last)]
+        await send({"type": "http.response.body", "body": piece, "more_body": True})
+    return body[last:]
 
 
 async def _stream(request: Request, answer: Answer, send: Send) -> None:
@@ -73,6 +92,8 @@ async def _stream(request: Request, answer: Answer, send: Send) -> None:
         while True:
             if block:
                 keep(block)
+                if len(block) > _PIECE:
+                    block = await _send_all_but_last(send, block)
                 await send({"type": "http.response.body", "body": block, "more_body": True})
             chunk = await receive()
             if not chunk:
@@ -112,6 +133,8 @@ async def _end(
         message = error.message if error else "the upstream ended the stream before the answer was whole"
         closing = wire.error_event(Fault(502, message, f"upstream_{kind}"), blocks)
         attempt.target.upstream.breaker.failed(time.monotonic())
+    if len(closing) > _PIECE:
+        closing = await _send_all_but_last(send, closing)
     await send({"type": "http.response.body", "body": closing})
     if whole and request.on_answer is not None:
         request.on_answer(attempt.target, (*blocks, pending))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import ctypes
 import gc
 import logging
 import signal
@@ -18,7 +20,7 @@ import uvicorn
 from pointsman.errors import PointsmanError
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.auth import check_bind
-from pointsman.gateway.protocol import bounded_protocol, close_slow
+from pointsman.gateway.protocol import bounded_protocol, close_slow, close_unread
 from pointsman.gateway.setup import Setup
 
 __all__ = ["Server", "serve"]
@@ -32,6 +34,10 @@ _BACKLOG: Final = 2048
 #: Objects made before the collector looks for cycles: about fifty requests' worth instead of three. A request
 #: leaves none behind, so looking is all it costs.
 _GC_ALLOCATIONS: Final = 20_000
+
+#: Of mallopt(3), and the size in bytes from which a block is its own mapping: glibc's default at the start.
+_M_MMAP_THRESHOLD: Final = -3
+_LARGE_BLOCK: Final = 128 << 10
 
 
 class Server(uvicorn.Server):
@@ -90,7 +96,13 @@ class Server(uvicorn.Server):
 
     async def main_loop(self) -> None:
         """Serve until told to stop, reading the configuration again when it changes."""
-        beside = [asyncio.create_task(close_slow(self.server_state.connections))]
+        connections, gateway = self.server_state.connections, self._gateway
+        beside = [
+            asyncio.create_task(close_slow(connections)),
+            asyncio.create_task(
+                close_unread(connections, lambda: gateway.setup.server.limits.unread_seconds)
+            ),
+        ]
         if self._load:
             beside.append(asyncio.create_task(self._keep_current()))
         try:
@@ -101,6 +113,7 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to listen."""
+        _give_back_large_blocks()
         gc.collect()
         gc.freeze()  # what is loaded by now lives as long as the process: no collection need look at it again
         gc.set_threshold(_GC_ALLOCATIONS, *gc.get_threshold()[1:])
@@ -156,6 +169,16 @@ class Server(uvicorn.Server):
         except OSError:
             return None  # being replaced just now, or gone: the old configuration stays
         return (stat.st_mtime_ns, stat.st_size) if stat else None
+
+
+def _give_back_large_blocks() -> None:
+    """Let memory of large bodies go back to the system when it is freed.
+
+    glibc begins so, and stops for blocks up to 32 MB once one of that size was freed; they then lie between
+    others and stay. Ten answers of 28 MB left 348 MB behind when two of them were still held.
+    """
+    with contextlib.suppress(AttributeError, OSError):  # not glibc
+        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _LARGE_BLOCK)
 
 
 def serve(setup: Setup, load: Callable[[], Setup] | None = None, watch: Path | None = None) -> None:

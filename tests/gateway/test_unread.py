@@ -1,0 +1,115 @@
+"""A caller who takes nothing of an answer is cut off, whatever was answered, and what it held is let go."""
+
+from __future__ import annotations
+
+import json
+import socket
+from typing import Any
+
+import httpx
+import pytest
+
+from pointsman.gateway import protocol
+from pointsman.testing import MemoryLedger, ScriptedDecider
+from pointsman.upstreams import Limits, ServerSpec
+from waiting import until
+
+from .formats import events, format_of, start_stream
+from .raw import ASKED, JSON, head
+from .running import Asked, Running, ScriptedUpstream, gateway, reply, setup_for
+
+pytestmark = pytest.mark.integration
+
+LARGE = 24_000_000  # bytes, more than all the system holds for a connection
+STREAMED = ASKED[:-1] + b',"stream":true}'
+IMPATIENT = ServerSpec(port=0, limits=Limits(unread_seconds=1))
+PATIENT = ServerSpec(port=0)
+
+
+async def whole(asked: Asked, send: Any) -> None:
+    await reply(send, 200, json.dumps({"choices": [], "text": "x" * LARGE}).encode())
+
+
+async def endless(asked: Asked, send: Any) -> None:
+    event = events(format_of(asked.path))[0]
+    await start_stream(send, event)
+    while not asked.disconnected.is_set():
+        await send({"type": "http.response.body", "body": event * 1_000, "more_body": True})
+
+
+async def one_event(asked: Asked, send: Any) -> None:
+    event = events(format_of(asked.path))[0]
+    await start_stream(send, b"data: " + json.dumps({"choices": [], "text": "x" * LARGE}).encode() + b"\n\n")
+    await send({"type": "http.response.body", "body": event})
+
+
+def silent(running: Running, sent: bytes) -> socket.socket:
+    """Ask and read nothing."""
+    connection = socket.create_connection(("127.0.0.1", running.port), timeout=20)
+    connection.sendall(sent)
+    return connection
+
+
+def page(running: Running) -> str:
+    return httpx.get(f"{running.url}/metrics", trust_env=False).text
+
+
+@pytest.mark.parametrize(
+    ("answering", "sent"),
+    [(whole, ASKED), (endless, STREAMED), (one_event, STREAMED)],
+    ids=["whole", "stream", "one event"],
+)
+def test_who_takes_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch, answering: Any, sent: bytes) -> None:
+    monkeypatch.setattr(protocol, "_UNREAD_EVERY", 0.3)
+    upstream, ledger = ScriptedUpstream(answering), MemoryLedger()
+    decider = ScriptedDecider("m0", ledger=ledger)
+    with (
+        upstream.running() as url,
+        gateway(setup_for(f"{url}/v1", decider=decider, server=IMPATIENT)) as running,
+        silent(running, head(JSON, length=len(sent)) + sent),
+    ):
+        until(lambda: "requests_in_progress 1" in page(running))
+        until(lambda: ledger.attempts("d-1"), seconds=30)
+        until(lambda: "pointsman_disconnects_total 1" in page(running))
+        assert "requests_in_progress 0" in page(running)
+        if answering is endless:
+            assert upstream.closed.wait(10)
+    assert [attempt.error for attempt in ledger.attempts("d-1")] == ["disconnect"]
+
+
+def test_what_waits_has_a_bound_over_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond it who takes nothing goes long before its time."""
+    monkeypatch.setattr(protocol, "_UNREAD_EVERY", 0.1)
+    monkeypatch.setattr(protocol, "_MOST_UNREAD", LARGE * 3 // 2)
+    upstream = ScriptedUpstream(whole)
+    with upstream.running() as url, gateway(setup_for(f"{url}/v1", server=PATIENT)) as running:
+        asking = [silent(running, head(JSON) + ASKED) for _ in range(3)]
+        until(lambda: len(upstream.asked) == 3)
+        until(lambda: "requests_in_progress 1" in page(running), seconds=30)
+        for connection in asking:
+            connection.close()
+
+
+def test_a_page_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "_UNREAD_EVERY", 0.1)
+    with gateway(setup_for(server=IMPATIENT)) as running:
+        monkeypatch.setattr(
+            running.server.config.loaded_app.metrics, "page", lambda: "x" * LARGE, raising=True
+        )
+        with silent(running, b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n"):
+            connections = running.server.server_state.connections
+            until(lambda: connections)
+            until(lambda: not connections, seconds=30)
+
+
+def test_who_reads_slowly_gets_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "_UNREAD_EVERY", 0.05)
+    monkeypatch.setattr(protocol, "_MOST_UNREAD", 1 << 40)
+    upstream = ScriptedUpstream(whole)
+    with upstream.running() as url, gateway(setup_for(f"{url}/v1", server=PATIENT)) as running:
+        got = bytearray()
+        with silent(running, head(JSON, b"connection: close") + ASKED) as connection:
+            until(lambda: "requests_in_progress 1" in page(running))
+            while more := connection.recv(1 << 18):
+                got += more
+    assert bytes(got).partition(b"\r\n\r\n")[2] == json.dumps({"choices": [], "text": "x" * LARGE}).encode()
