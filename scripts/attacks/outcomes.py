@@ -45,7 +45,7 @@ def _decided(connection: socket.socket) -> bytes:
 
 
 def _written(gateway: Gateway, folder: Path, decision: bytes) -> float:
-    """Return the MB of the ledger's files once all that waited is written: reading a decision waits for it."""
+    """Return the MB of the files of the ledger. Reads a decision first, which waits for the writer."""
     with gateway.connect() as connection:
         talk(connection, b"GET /v1/decisions/%s HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n" % decision)
     return sum(file.stat().st_size for file in folder.glob("ledger.sqlite*")) / 1e6
