@@ -6,6 +6,7 @@ import contextlib
 import json
 import re
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -107,6 +108,12 @@ def test_what_is_counted_is_given_back_once() -> None:
     share.release()
     share.release()
     assert budget.held == 0
+
+
+@pytest.mark.integration
+def test_a_thread_beside_the_event_loop_gives_way_soon(running: Running) -> None:
+    assert running.port
+    assert sys.getswitchinterval() == pytest.approx(0.001)
 
 
 @pytest.mark.integration

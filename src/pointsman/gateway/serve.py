@@ -34,6 +34,8 @@ _BACKLOG: Final = 2048
 #: Objects made before the collector looks for cycles: about fifty requests' worth instead of three. A request
 #: leaves none behind, so looking is all it costs.
 _GC_ALLOCATIONS: Final = 20_000
+#: Seconds after which a thread that reads a large request lets the event loop go on; by default 5 ms.
+_SWITCH_EVERY: Final = 0.001
 
 #: Of mallopt(3), and the size in bytes from which a block is its own mapping: glibc's default at the start.
 _M_MMAP_THRESHOLD: Final = -3
@@ -116,6 +118,7 @@ class Server(uvicorn.Server):
         _give_back_large_blocks()
         gc.collect()
         gc.freeze()  # what is loaded by now lives as long as the process: no collection need look at it again
+        sys.setswitchinterval(_SWITCH_EVERY)
         gc.set_threshold(_GC_ALLOCATIONS, *gc.get_threshold()[1:])
         await super().startup(sockets)
 

@@ -27,8 +27,10 @@ _HALF: Final = re.compile(
     rb"\\u[dD](?:[89abAB]%(hex)b{2}(?!\\u[dD][c-fC-F]%(hex)b{2})"
     rb"|(?<!\\u[dD][89abAB]%(hex)b{2}\\u[dD])[c-fC-F]%(hex)b{2})" % {b"hex": _HEX}
 )
-#: What may be the second half of one.
-_LOW: Final = re.compile(rb"\\u[dD][c-fC-F]")
+_PAIR: Final = re.compile(
+    rb"\\u[dD][89abAB]%(hex)b{2}\\u[dD][c-fC-F]%(hex)b{2}" % {b"hex": _HEX},
+)
+_ESCAPE: Final = 6  # bytes of one
 #: Two bytes that stand for an escaped backslash meanwhile; JSON holds no such byte.
 _BACKSLASH: Final = b"\0\0"
 #: Bytes read in one go: below a millisecond, so that other threads go on.
@@ -64,16 +66,19 @@ def without_halves(json: bytes) -> bytes:
     if b"\0" in json or (rb"\ud" not in json and rb"\uD" not in json):
         return json
     plain = json.replace(rb"\\", _BACKSLASH)
-    whole = b"".join(_HALF.sub(rb"\\ufffd", piece) for piece in _pieces(plain))
-    return whole.replace(_BACKSLASH, rb"\\")
+    return b"".join(_mended(plain)).replace(_BACKSLASH, rb"\\")
 
 
-def _pieces(plain: bytes) -> Iterator[bytes]:
-    """Cut before escapes, and never inside a pair."""
+def _mended(plain: bytes) -> Iterator[bytes]:
+    """Cut before escapes, never inside a pair, and look only where escapes begin."""
     start = 0
     while start < len(plain):
         end = plain.find(rb"\u", start + _PIECE)
-        if end >= 0 and _LOW.match(plain, end):
-            end += 6  # behind it, whether it is the end of a pair or not
-        yield plain[start:end] if end >= 0 else plain[start:]
-        start = end if end >= 0 else len(plain)
+        if end < 0:
+            end = len(plain)
+        elif _PAIR.match(plain, max(start, end - _ESCAPE)):
+            end += _ESCAPE
+        edge = min(end, start + _PIECE + 2 * _ESCAPE)  # behind the last escape that begins in this piece
+        yield _HALF.sub(rb"\\ufffd", plain[start:edge])
+        yield plain[edge:end]
+        start = end
