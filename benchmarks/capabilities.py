@@ -27,8 +27,8 @@ from selection.systems import (
 )
 
 from pointsman.capabilities import CapabilityRegistry, SelectionPolicy
-from pointsman.models.encoders import load_encoder
-from pointsman.types import Encoder
+from pointsman.encoders import load_encoder
+from pointsman.vocabulary import Encoder
 
 #: Queries of each set that are judged; the sentence model needs 5 ms for each new text.
 QUERIES = 900

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from decision import HOSTILE, SIZES, TEXTS, fresh_text
 
-from pointsman.assembly import default_policy
+from pointsman.factory import default_policy
 from pointsman.evidence import PatternSet, ReMatcher, Scanner, SignalTable, build_matcher
 
 ENGINES = ("hyperscan", "re2")

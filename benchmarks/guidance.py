@@ -33,9 +33,9 @@ from pointsman.guidance import (
     SingleToolRepeatedClassifier,
     without_models,
 )
-from pointsman.text import JsonHistory
+from pointsman.wire.history import JsonHistory
 from pointsman.trajectory import ToolInvoked, ToolResult, TrajectoryBuilder
-from pointsman.types import ToolCall, WireFormat
+from pointsman.vocabulary import ToolCall, WireFormat
 
 ROUNDS = 15
 CLASSIFIERS: tuple[Callable[[], object], ...] = (

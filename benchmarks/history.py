@@ -15,11 +15,11 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from pointsman.assembly import build_engine, default_policy
-from pointsman.engine import Engine, Memory
+from pointsman.factory import build_engine, default_policy
+from pointsman.decision.engine import Engine, Memory
 from pointsman.runtime import drive
-from pointsman.text import turn_from_body
-from pointsman.types import Answer, Turn, WireFormat
+from pointsman.wire.request import turn_from_body
+from pointsman.vocabulary import Answer, Turn, WireFormat
 
 ROUNDS = 60
 

@@ -14,18 +14,18 @@ from pathlib import Path
 
 import msgspec
 
-from pointsman.assembly import build_engine, default_policy
-from pointsman.decision import without_content
-from pointsman.engine import Engine, Memory
-from pointsman.evaluation.replay import Replay
-from pointsman.evaluation.replay_file import ReplayFile
-from pointsman.evaluation.replay_summary import Summary
+from pointsman.factory import build_engine, default_policy
+from pointsman.decision.decision import without_content
+from pointsman.decision.engine import Engine, Memory
+from pointsman.reports.replay import Replay
+from pointsman.reports.replay_file import ReplayFile
+from pointsman.reports.replay_summary import Summary
 from pointsman.guidance import GuidancePolicy
-from pointsman.ledger import Attempt, Entry, PromptText, Retention, SqliteLedger
-from pointsman.policy import Policy
+from pointsman.stores.ledger import Attempt, Entry, PromptText, Retention, SqliteLedger
+from pointsman.decision.policy import Policy
 from pointsman.runtime import drive
-from pointsman.text import turn_from_body
-from pointsman.types import Answer, Mode, ModelSpec, Need, Tier, WireFormat
+from pointsman.wire.request import turn_from_body
+from pointsman.vocabulary import Answer, Mode, ModelSpec, Need, Tier, WireFormat
 
 WORDS = (
     "please fix the failing test in the parser and explain why it breaks",

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import msgspec
 
-from pointsman.ledger import PromptText, SqliteLedger
-from pointsman.ledger.redact import redact
-from pointsman.sessions import MemorySessions, SqliteSessions
+from pointsman.stores.ledger import PromptText, SqliteLedger
+from pointsman.stores.ledger.redact import redact
+from pointsman.stores.sessions import MemorySessions, SqliteSessions
 from pointsman.testing import a_decision
 
 ROUNDS, ENTRIES = 7, 2_000

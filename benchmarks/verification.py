@@ -24,10 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 from tiers_quality import rows
 
-from pointsman.evaluation.metrics import Interval, bootstrap, gap_curve
-from pointsman.evaluation.rankers import persons_text
+from pointsman.learning.metrics import Interval, bootstrap, gap_curve
+from pointsman.learning.rankers import persons_text
 from pointsman.runtime import drive
-from pointsman.scanning import open_scanner
+from pointsman.stores.pattern_cache import open_scanner
 from pointsman.tiers import (
     Spending,
     TierDecision,
@@ -37,7 +37,7 @@ from pointsman.tiers import (
     builtin_profile,
 )
 from pointsman.tiers.profile import Confidence
-from pointsman.types import Answer, Tier
+from pointsman.vocabulary import Answer, Tier
 
 ACCURACIES = (0.5, 0.6, 0.7, 0.8, 0.9)
 WEAK_CALL = 0.06

@@ -13,9 +13,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from pointsman.agent import Application
+from pointsman.orchestrator import Application
 from pointsman.capabilities import Capability, CapabilityRegistry, ClassifierExample, capability
-from pointsman.models.port import Prompt
+from pointsman.vocabulary import Prompt
 from pointsman.testing import ScriptedModel
 
 Step = Mapping[str, Any]

@@ -14,8 +14,8 @@ from typing import Any
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.types import Command
 
-from pointsman.agent import load_application
-from pointsman.integrations.langgraph import build_graph, new_turn
+from pointsman.orchestrator import load_application
+from pointsman.orchestrator.langgraph import build_graph, new_turn
 
 APPLICATION = Path(__file__).parent / "assistant.py"
 

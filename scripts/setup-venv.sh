@@ -10,7 +10,7 @@ lock=$2
 warm() {
     PYTHONDONTWRITEBYTECODE= "$venv/bin/python" -c '
 import pointsman.gateway.build, pointsman.gateway.serve
-from pointsman.assembly import build_engine, default_policy
+from pointsman.factory import build_engine, default_policy
 build_engine(default_policy())'
 }
 

@@ -12,7 +12,7 @@ from pointsman.capabilities import (
     Selector,
     TaskClassifierGuide,
 )
-from pointsman.types import Answer, Need
+from pointsman.vocabulary import Answer, Need
 
 WEATHER = TaskClassifierGuide(
     instructions="Activate when user requests weather information",

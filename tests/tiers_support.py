@@ -11,7 +11,7 @@ import pytest
 
 from pointsman.evidence import PatternSet, Scanner, SignalTable, build_matcher
 from pointsman.tiers import TierDecision, TierJudge, TierProfile, builtin_profile
-from pointsman.types import Evidence
+from pointsman.vocabulary import Evidence
 
 DATA = Path(os.environ.get("POINTSMAN_SHARED", Path(__file__).parents[2] / "shared")) / "data" / "tiers"
 

@@ -11,9 +11,9 @@ JSON = "application/json"
 
 
 async def ours(url: str, body: bytes) -> AsyncIterator[bytes]:
-    """``pointsman.gateway.client``."""
-    from pointsman.gateway.client import HttpClient
-    from pointsman.upstreams import Call, UpstreamSpec
+    """``pointsman.upstreams.http``."""
+    from pointsman.upstreams.http import HttpClient
+    from pointsman.upstreams.port import Call, UpstreamSpec
 
     client = CLIENTS.setdefault("ours", HttpClient(UpstreamSpec("bench", url)))
     answer = await client.send(Call(PATH.encode(), [(b"content-type", JSON.encode())], body))

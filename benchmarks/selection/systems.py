@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pointsman.capabilities import CapabilityRegistry, LocalJudge
-from pointsman.types import Encoder
+from pointsman.vocabulary import Encoder
 
 Scores = Sequence[float]
 System = Callable[[str], Scores]  # task -> one score per capability, in registry order

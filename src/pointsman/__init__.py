@@ -11,9 +11,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from pointsman.client import Pointsman
-    from pointsman.decision import Addition, Decision
-    from pointsman.engine import Decided, Engine, Memory
+    from pointsman.api import Pointsman
+    from pointsman.decision.decision import Addition, Decision
+    from pointsman.decision.engine import Decided, Engine, Memory
     from pointsman.errors import (
         CallerError,
         ConfigError,
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
         UnknownModel,
         UpstreamError,
     )
-    from pointsman.policy import DomainPolicy, Policy, Verify
-    from pointsman.types import Answer, Mode, ModelSpec, Need, Reason, Stage, Tier, Turn, WireFormat
+    from pointsman.decision.policy import DomainPolicy, Policy, Verify
+    from pointsman.vocabulary import Answer, Mode, ModelSpec, Need, Reason, Stage, Tier, Turn, WireFormat
 
 __all__ = [
     "Addition",
@@ -58,9 +58,9 @@ __version__ = "0.1.0"
 #: Where each name lives. They are imported when first used (PEP 562), so that a command which needs a part
 #: of the package, such as the hook that runs after every tool call of an agent, does not pay for all of it.
 _NAMES: Final = {
-    "pointsman.client": ("Pointsman",),
-    "pointsman.decision": ("Addition", "Decision"),
-    "pointsman.engine": ("Decided", "Engine", "Memory"),
+    "pointsman.api": ("Pointsman",),
+    "pointsman.decision.decision": ("Addition", "Decision"),
+    "pointsman.decision.engine": ("Decided", "Engine", "Memory"),
     "pointsman.errors": (
         "CallerError",
         "ConfigError",
@@ -69,8 +69,8 @@ _NAMES: Final = {
         "UnknownModel",
         "UpstreamError",
     ),
-    "pointsman.policy": ("DomainPolicy", "Policy", "Verify"),
-    "pointsman.types": (
+    "pointsman.decision.policy": ("DomainPolicy", "Policy", "Verify"),
+    "pointsman.vocabulary": (
         "Answer",
         "Mode",
         "ModelSpec",

@@ -12,13 +12,13 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from pointsman.asking import Ask, Questions, ask_nobody
-from pointsman.decision import Decision, without_content
-from pointsman.engine import Decided, Engine, Memory
+from pointsman.model_calls import Ask, Questions, ask_nobody
+from pointsman.decision.decision import Decision, without_content
+from pointsman.decision.engine import Decided, Engine, Memory
 from pointsman.errors import StoreUnavailable
-from pointsman.ledger.port import Ledger, PromptText
-from pointsman.sessions.port import SessionStore
-from pointsman.types import LARGE, Answer, Need, Turn
+from pointsman.stores.ledger.port import Ledger, PromptText
+from pointsman.stores.sessions.port import SessionStore
+from pointsman.vocabulary import LARGE, Answer, Need, Turn
 
 __all__ = ["Runtime", "drive", "drive_async", "new_ids", "no_model"]
 

@@ -26,7 +26,7 @@ from pointsman.capabilities.calibration import (
 from pointsman.capabilities.index import MAX_ROWS, training_rows
 from pointsman.capabilities.judge import clauses
 from pointsman.errors import ConfigError
-from pointsman.models.encoders import load_encoder
+from pointsman.encoders import load_encoder
 from support_capabilities import REGISTRY
 
 TASKS = {

@@ -15,7 +15,7 @@ from pointsman.capabilities import (
     LocalJudge,
     TaskClassifierGuide,
 )
-from pointsman.models.encoders import load_encoder
+from pointsman.encoders import load_encoder
 
 SHARED = Path(os.environ.get("POINTSMAN_SHARED", Path(__file__).parents[3] / "shared"))
 FILE = SHARED / "data" / "capabilities" / "clinc150.jsonl.gz"

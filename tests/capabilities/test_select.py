@@ -18,8 +18,8 @@ from pointsman.capabilities import (
     Selector,
 )
 from pointsman.errors import ConfigError
-from pointsman.models.encoders import load_encoder
-from pointsman.types import Answer, Need
+from pointsman.encoders import load_encoder
+from pointsman.vocabulary import Answer, Need
 from support_capabilities import JUDGE, REGISTRY, drive, select
 
 WEATHER_TASK = "What's the weather like?"

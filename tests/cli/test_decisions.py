@@ -7,19 +7,12 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from pointsman.cli import app
-from pointsman.comparison import Verdict
+from pointsman.decision.diff import Verdict
 from pointsman.errors import PointsmanError, StoreUnavailable
-from pointsman.ledger import (
-    Outcome,
-    PromptText,
-    Retention,
-    Said,
-    ShadowAnswer,
-    ShadowDecision,
-    SqliteLedger,
-)
+from pointsman.stores.ledger import Outcome, PromptText, Retention, ShadowAnswer, ShadowDecision, SqliteLedger
+from pointsman.wire.completion import Said
 from pointsman.testing import a_decision, an_attempt
-from pointsman.types import Tier
+from pointsman.vocabulary import Tier
 
 
 @pytest.fixture

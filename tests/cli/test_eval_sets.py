@@ -13,8 +13,8 @@ from typer.testing import CliRunner, Result
 
 from pointsman.cli import app
 from pointsman.errors import ConfigError, PointsmanError
-from pointsman.evaluation.datasets import Outcome, read_outcomes
-from pointsman.evaluation.public_sets import SETS
+from pointsman.learning.datasets import Outcome, read_outcomes
+from pointsman.learning.public_sets import SETS
 
 HEAD = "prompt,mixtral-8x7b-instruct-v0.1,gpt-4-1106-preview"
 CONTENT = {

@@ -11,10 +11,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from evaluation.outcomes import made_up
-from pointsman.assembly import default_policy, read_policy
+from pointsman.factory import default_policy, read_policy
 from pointsman.cli import app
 from pointsman.errors import PointsmanError
-from pointsman.evaluation.fit import fit_tiers
+from pointsman.learning.fit import fit_tiers
 
 ROWS = made_up(300)
 PRICES = ("--price-weak", "0.001", "--price-strong", "0.01")

@@ -10,11 +10,11 @@ from typer.testing import CliRunner, Result
 
 from pointsman.cli import app
 from pointsman.cli.report import followed_in
-from pointsman.decision import Decision
+from pointsman.decision.decision import Decision
 from pointsman.guidance import Arm, Firing, FollowUp, GuidanceDecision, Mode, Rung
 from pointsman.integrations.claude_code import HookState
-from pointsman.ledger import Entry, Outcome, SqliteLedger
-from pointsman.types import WireFormat
+from pointsman.stores.ledger import Entry, Outcome, SqliteLedger
+from pointsman.vocabulary import WireFormat
 
 
 def decision(number: int, arm: Arm, *, continued: bool, mode: Mode = Mode.ON) -> Decision:

@@ -8,8 +8,8 @@ from typer.testing import CliRunner, Result
 
 from pointsman.cli import app
 from pointsman.errors import ConfigError, PointsmanError, StoreUnavailable
-from pointsman.operating import Check, doctor
-from pointsman.sessions import SqliteSessions
+from pointsman.diagnostics import Check, doctor
+from pointsman.stores.sessions import SqliteSessions
 
 TEXT = """\
 [upstreams.demo]

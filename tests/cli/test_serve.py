@@ -14,8 +14,8 @@ import pytest
 
 from gateway.running import gateway, setup_for
 from pointsman.cli.serve import _introduce
-from pointsman.gateway.demo import LABEL
-from pointsman.upstreams import ServerSpec, hash_key
+from pointsman.upstreams.demo import LABEL
+from pointsman.upstreams.port import ServerSpec, hash_key
 
 pytestmark = pytest.mark.integration
 

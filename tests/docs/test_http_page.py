@@ -6,10 +6,10 @@ from pathlib import Path
 from pointsman.errors import CallerError, Overloaded
 from pointsman.gateway.app import Gateway, _code
 from pointsman.gateway.headers import _HOP, _NOT_UP
-from pointsman.gateway.pages import OPEN_PATHS
-from pointsman.gateway.setup import Setup
+from pointsman.gateway.routes import OPEN_PATHS
+from pointsman.gateway.live_state import Setup
 from pointsman.gateway.tokens import TOKEN_PATHS
-from pointsman.gateway.wire import WIRES
+from pointsman.wire import WIRES
 from pointsman.testing import ScriptedDecider
 
 ROOT = Path(__file__).parents[2]

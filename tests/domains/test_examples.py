@@ -17,7 +17,7 @@ from pointsman.domains import (
     parse_domains,
 )
 from pointsman.evidence import ReMatcher, Scanner, SignalTable
-from pointsman.models.encoders import StaticEncoder
+from pointsman.encoders import StaticEncoder
 
 DOMAINS = parse_domains(
     """

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from pointsman.domains import build_enrichment_plan, default_domains, load_model_profile, parse_profile
-from pointsman.domains.seed import model_name
+from pointsman.compat.domains import build_enrichment_plan, load_model_profile
+from pointsman.domains import default_domains, parse_profile
+from pointsman.compat.domains import model_name
 from pointsman.errors import ConfigError
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pointsman.domains import DomainDecision, DomainMemory, DomainTracker, default_domains, parse_domains
 from pointsman.domains.values import DomainClass
 from pointsman.evidence import ReMatcher, Scanner, SignalTable
-from pointsman.types import Evidence
+from pointsman.vocabulary import Evidence
 
 DOMAINS = default_domains()
 TABLE = SignalTable(DOMAINS.signals())

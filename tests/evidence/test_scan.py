@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from pointsman.evidence import PatternSet, ReMatcher, Scanner, Signal, SignalTable
 from pointsman.evidence.separation import framed, separated, without_marks
-from pointsman.types import Script
+from pointsman.vocabulary import Script
 
 TABLE = SignalTable([Signal("test", "code", "python"), Signal("test", "simple", "what is")])
 

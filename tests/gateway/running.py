@@ -14,10 +14,10 @@ import uvloop
 
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.serve import Server
-from pointsman.gateway.setup import Setup
+from pointsman.gateway.live_state import Setup
 from pointsman.testing import ScriptedDecider
-from pointsman.types import ModelSpec, WireFormat
-from pointsman.upstreams import DEMO_URL, Secret, ServerSpec, Timeouts, UpstreamSpec
+from pointsman.vocabulary import ModelSpec, WireFormat
+from pointsman.upstreams.port import DEMO_URL, Secret, ServerSpec, Timeouts, UpstreamSpec
 
 Answering = Callable[["Asked", Any], Awaitable[None]]
 

@@ -10,7 +10,7 @@ import pytest
 
 from pointsman.config import load
 from pointsman.gateway.build import Builder
-from pointsman.types import WireFormat
+from pointsman.vocabulary import WireFormat
 from wires import call, say
 
 from .formats import PATHS, answer, events, format_of, request, start_stream

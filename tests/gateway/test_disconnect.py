@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from pointsman.testing import MemoryLedger, ScriptedDecider
-from pointsman.types import WireFormat
+from pointsman.vocabulary import WireFormat
 from waiting import until
 
 from .formats import PATHS, events, format_of, request, start_stream

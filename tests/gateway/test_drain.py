@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from pointsman.ledger import SqliteLedger
-from pointsman.types import WireFormat
+from pointsman.stores.ledger import SqliteLedger
+from pointsman.vocabulary import WireFormat
 from waiting import until
 
 from .formats import PATHS, events, format_of, request, start_stream

@@ -16,7 +16,7 @@ from pointsman.gateway import attempts, retry
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.serve import Server
 from pointsman.testing import ScriptedDecider
-from pointsman.upstreams import Timeouts
+from pointsman.upstreams.port import Timeouts
 
 from .running import Asked, Running, ScriptedUpstream, gateway, reply, setup_for
 from .spoken import SPOKEN, Spoken

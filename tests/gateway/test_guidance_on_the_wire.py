@@ -7,16 +7,16 @@ from typing import Any
 import httpx
 import pytest
 
-from pointsman.assembly import build_engine
-from pointsman.gateway.setup import Setup
+from pointsman.factory import build_engine
+from pointsman.gateway.live_state import Setup
 from pointsman.guidance import GuidancePolicy, Rung
-from pointsman.ledger import MemoryLedger
-from pointsman.policy import Policy
+from pointsman.stores.ledger import MemoryLedger
+from pointsman.decision.policy import Policy
 from pointsman.runtime import Runtime
-from pointsman.sessions import MemorySessions
+from pointsman.stores.sessions import MemorySessions
 from pointsman.tiers import builtin_profile
-from pointsman.types import Mode, ModelSpec, Tier, WireFormat
-from pointsman.upstreams import ServerSpec, UpstreamSpec
+from pointsman.vocabulary import Mode, ModelSpec, Tier, WireFormat
+from pointsman.upstreams.port import ServerSpec, UpstreamSpec
 
 from .running import Asked, ScriptedUpstream, gateway, reply
 

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from pointsman.gateway.refused import SampledLog
-from pointsman.upstreams import Limits, ServerSpec
+from pointsman.upstreams.port import Limits, ServerSpec
 
 from .raw import ASKED, JSON, head, statuses, talk
 from .running import Running, gateway, setup_for

@@ -18,20 +18,20 @@ from typing import Any
 import httpx
 import pytest
 
-from pointsman.assembly import build_engine
+from pointsman.factory import build_engine
 from pointsman.config import load
-from pointsman.decision import Decision
+from pointsman.decision.decision import Decision
 from pointsman.errors import ConfigError
 from pointsman.gateway import protocol, relay
 from pointsman.gateway.build import Builder
-from pointsman.ledger import MemoryLedger, SqliteLedger
-from pointsman.policy import Policy
+from pointsman.stores.ledger import MemoryLedger, SqliteLedger
+from pointsman.decision.policy import Policy
 from pointsman.runtime import Runtime
-from pointsman.sessions import MemorySessions
+from pointsman.stores.sessions import MemorySessions
 from pointsman.testing import ScriptedDecider
 from pointsman.tiers import builtin_profile
-from pointsman.types import Tier, Turn, WireFormat
-from pointsman.upstreams import Limits, ServerSpec, hash_key
+from pointsman.vocabulary import Tier, Turn, WireFormat
+from pointsman.upstreams.port import Limits, ServerSpec, hash_key
 from waiting import until
 
 from .formats import PATHS, request

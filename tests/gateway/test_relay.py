@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from pointsman.testing import ScriptedDecider
-from pointsman.types import WireFormat
+from pointsman.vocabulary import WireFormat
 
 from .running import Answering, Asked, ScriptedUpstream, gateway, reply, setup_for
 from .spoken import REPLY, SPOKEN, Spoken

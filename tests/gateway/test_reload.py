@@ -10,15 +10,15 @@ import httpx
 import msgspec
 import pytest
 
-from pointsman.assembly import build_policy
+from pointsman.factory import build_policy
 from pointsman.config import Config, load
-from pointsman.decision import Decision
+from pointsman.decision.decision import Decision
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder
 from pointsman.gateway.serve import Server
-from pointsman.policy import Policy
+from pointsman.decision.policy import Policy
 from pointsman.testing import ScriptedDecider
-from pointsman.types import ModelSpec, Turn
+from pointsman.vocabulary import ModelSpec, Turn
 from waiting import until
 
 from .formats import PATHS, request

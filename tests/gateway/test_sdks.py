@@ -9,7 +9,7 @@ import openai
 import pytest
 
 from gateway.running import gateway, setup_for
-from pointsman.gateway.demo import LABEL
+from pointsman.upstreams.demo import LABEL
 
 pytestmark = pytest.mark.integration
 

@@ -11,7 +11,7 @@ import pytest
 
 from pointsman.gateway import protocol
 from pointsman.testing import MemoryLedger, ScriptedDecider
-from pointsman.upstreams import Limits, ServerSpec
+from pointsman.upstreams.port import Limits, ServerSpec
 from waiting import until
 
 from .formats import events, format_of, start_stream

@@ -32,7 +32,7 @@ from pointsman.guidance import (
     run_classifiers,
 )
 from pointsman.trajectory import ToolInvoked
-from pointsman.types import Answer, Need, ToolCall
+from pointsman.vocabulary import Answer, Need, ToolCall
 from runs import run
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from pointsman.domains import DOMAIN_CONFIGS
+from pointsman.compat.domains import DOMAIN_CONFIGS
 from pointsman.integrations import agent_zero
 from pointsman.testing.agent_zero import AgentZeroDouble, ExtensionDouble
 

@@ -18,7 +18,7 @@ from pointsman.errors import MissingExtra
 from pointsman.guidance import GuidancePolicy, Mode, Rung
 from pointsman.integrations.langchain import guidance_middleware
 from pointsman.integrations.langchain.middleware import read_message
-from pointsman.types import Message, Role, ToolCall, ToolResult
+from pointsman.vocabulary import Message, Role, ToolCall, ToolResult
 
 
 class Scripted(BaseChatModel):

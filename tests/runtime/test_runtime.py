@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from pointsman.asking import Questions, ask_models
-from pointsman.assembly import build_engine
-from pointsman.decision import Decision
+from pointsman.model_calls import Questions, ask_models
+from pointsman.factory import build_engine
+from pointsman.decision.decision import Decision
 from pointsman.errors import UnknownModel, UpstreamTimeout
-from pointsman.ledger import MemoryLedger, SqliteLedger
-from pointsman.models.port import Prompt
-from pointsman.policy import Policy, Verify
+from pointsman.stores.ledger import MemoryLedger, SqliteLedger
+from pointsman.vocabulary import Prompt
+from pointsman.decision.policy import Policy, Verify
 from pointsman.runtime import Runtime, drive, new_ids
-from pointsman.sessions import MemorySessions, SqliteSessions
-from pointsman.text import turn_from_text
+from pointsman.stores.sessions import MemorySessions, SqliteSessions
+from pointsman.wire.request import turn_from_text
 from pointsman.tiers import VerificationBudget, builtin_profile
-from pointsman.types import LARGE, Answer, ModelSpec, Need, Stage, Tier, Turn
+from pointsman.vocabulary import LARGE, Answer, ModelSpec, Need, Stage, Tier, Turn
 from waiting import until
 
 UNSURE = "let us see about that"

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pointsman.text import detect_script, estimate_tokens
-from pointsman.types import Script
+from pointsman.vocabulary import Script
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pointsman.tiers import Change, explain
-from pointsman.types import Tier
+from pointsman.vocabulary import Tier
 from tiers_support import Bench, bench
 
 

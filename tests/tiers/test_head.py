@@ -132,7 +132,7 @@ def test_a_damaged_centre_is_refused(buckets: bytes, weights: bytes) -> None:
 
 def test_a_head_is_read_without_numerical_libraries() -> None:
     code = (
-        "import sys; from pointsman.models.heads import load_scorer; import pointsman.cli.classify;"
+        "import sys; from pointsman.encoders.heads import load_scorer; import pointsman.cli.classify;"
         "print([m for m in ('numpy', 'sklearn', 'scipy', 'torch', 'tokenizers') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -144,7 +144,7 @@ def test_a_score_is_the_same_to_the_last_bit_under_every_hash_seed(tmp_path: Pat
     head = blank(weak=weights, strong=weights[200:] + weights[:200], rarity=struct.pack("<e", 0.7) * BUCKETS)
     (tmp_path / "mine.head").write_bytes(msgspec.json.encode(head))
     code = (
-        "from pathlib import Path; from pointsman.models.heads import load_scorer;"
+        "from pathlib import Path; from pointsman.encoders.heads import load_scorer;"
         "scorer = load_scorer(Path('mine.head'));"
         "print([scorer.score(text, rules=0.1) for text in ('Prove that it holds.', '量子场论的重整化群')])"
     )

@@ -6,7 +6,7 @@ import pytest
 from heads import blank
 from pointsman.tiers import HeadPolicy, HeadStage, builtin_profile
 from pointsman.tiers.head import Spoke
-from pointsman.types import Stage, Tier
+from pointsman.vocabulary import Stage, Tier
 from tiers_support import bench
 
 KNOWN = blank(familiarity=(-1.0, -0.5))  # every prompt is familiar enough

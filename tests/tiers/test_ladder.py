@@ -2,8 +2,9 @@
 
 import pytest
 
-from pointsman.tiers import FALLBACK_CHAIN, asks_to_decide, forced_tier
-from pointsman.types import Tier
+from pointsman.model_choice.fallback import FALLBACK_CHAIN
+from pointsman.tiers import asks_to_decide, forced_tier
+from pointsman.vocabulary import Tier
 
 
 @pytest.mark.parametrize("tier", list(Tier))

@@ -7,7 +7,7 @@ import pytest
 from pointsman.errors import ConfigError, LexiconError
 from pointsman.evidence import Kind, SignalTable
 from pointsman.tiers import BUILTIN_PROFILES, TierJudge, builtin_profile, load_profile
-from pointsman.types import Tier
+from pointsman.vocabulary import Tier
 from tiers_support import Bench
 
 SMALL = """

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pointsman.types import Stage, Tier
+from pointsman.vocabulary import Stage, Tier
 from tiers_support import bench
 
 ARCHITECTURE = (

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pointsman.tiers import TierDecision, cache_key, parse_tier
 from pointsman.tiers.verification import ask
-from pointsman.types import Answer, Need, Stage, Tier
+from pointsman.vocabulary import Answer, Need, Stage, Tier
 from tiers_support import bench, needs_data, rows
 
 UNSURE = {"seed": "Rewrite your previous response. Start it with the letter A.", "default": "zxcvb"}

@@ -15,7 +15,7 @@ from pointsman.trajectory import (
     opening_of,
 )
 from pointsman.trajectory.adapter import RECENT
-from pointsman.types import Message, Role, ToolCall, ToolResult
+from pointsman.vocabulary import Message, Role, ToolCall, ToolResult
 from runs import run
 
 EMPTY = TrajectoryAnalysis()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from pointsman.capabilities.registry import CapabilityRegistry
-from pointsman.types import Reason
+from pointsman.vocabulary import Reason
 
 __all__ = ["expand"]
 

@@ -13,7 +13,7 @@ from pointsman.capabilities.registry import CapabilityRegistry
 from pointsman.errors import ConfigError
 
 if TYPE_CHECKING:
-    from pointsman.types import Encoder
+    from pointsman.vocabulary import Encoder
 
 __all__ = ["LocalJudge"]
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from pointsman.types import Encoder
+    from pointsman.vocabulary import Encoder
 
     Matrix = NDArray[np.float32]
 

@@ -18,7 +18,7 @@ from pointsman.capabilities.judge import LocalJudge
 from pointsman.capabilities.policy import OnFailure, SelectionPolicy, SelectionUnavailable, Strategy
 from pointsman.capabilities.prompts import ClassificationPromptBuilder
 from pointsman.capabilities.registry import Capability, CapabilityRegistry
-from pointsman.types import Answer, Need, Reason
+from pointsman.vocabulary import Answer, Need, Reason
 
 __all__ = ["Selection", "Selector"]
 

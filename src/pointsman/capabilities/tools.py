@@ -16,7 +16,7 @@ from pointsman.capabilities.cache import LruCache
 from pointsman.capabilities.guides import TaskClassifierGuide
 from pointsman.capabilities.judge import LocalJudge
 from pointsman.capabilities.registry import Capability, CapabilityRegistry
-from pointsman.types import Encoder
+from pointsman.vocabulary import Encoder
 
 __all__ = ["ToolChoice", "ToolMemory", "ToolSelector"]
 

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
-from pointsman.agent import installed_capabilities, load_capabilities
+from pointsman.orchestrator import installed_capabilities, load_capabilities
 from pointsman.capabilities import CapabilityRegistry, check_registry
 from pointsman.cli.output import FAILED, Group, print_json
 

@@ -12,20 +12,20 @@ from typing import Annotated, Any, Final
 import msgspec
 import typer
 
-from pointsman.assembly import build_engine, build_policy, read_profile
+from pointsman.factory import build_engine, build_policy, read_profile
 from pointsman.cli.options import HeadOption, ProfileOption
 from pointsman.cli.output import FAILED, config_file, json_line, needs_extra, read_lines
 from pointsman.config import Config, load
 from pointsman.domains import default_domains
-from pointsman.engine import Decided, Engine, Memory
+from pointsman.decision.engine import Decided, Engine, Memory
 from pointsman.errors import CallerError, ConfigError, MalformedRequest
-from pointsman.models.heads import load_scorer
-from pointsman.policy import DomainPolicy, Policy
+from pointsman.encoders.heads import load_scorer
+from pointsman.decision.policy import DomainPolicy, Policy
 from pointsman.runtime import drive, no_model
-from pointsman.text import turn_from_body, turn_from_text
-from pointsman.text.foreign import UNREADABLE, why_unreadable, without_halves
+from pointsman.wire.request import turn_from_body, turn_from_text
+from pointsman.decoding import UNREADABLE, why_unreadable, without_halves
 from pointsman.tiers.head import HeadScorer
-from pointsman.types import Answer, Need, Turn, WireFormat
+from pointsman.vocabulary import Answer, Need, Turn, WireFormat
 
 __all__ = ["register"]
 

@@ -12,13 +12,13 @@ import typer
 
 from pointsman.cli.options import ConfigOption, JsonLinesOption, JsonOption, LedgerOption
 from pointsman.cli.output import Group, json_line, print_json, printable
-from pointsman.comparison import verdict
+from pointsman.decision.diff import verdict
 from pointsman.config import AnyKey, find, load
 from pointsman.config.shapes import state_file
-from pointsman.decision import Decision
+from pointsman.decision.decision import Decision
 from pointsman.errors import PointsmanError, StoreUnavailable
-from pointsman.ledger import Attempt, Outcome, Record, Retention, Shadow, ShadowAnswer, SqliteLedger
-from pointsman.ledger.export import Format, export, record
+from pointsman.stores.ledger import Attempt, Outcome, Record, Retention, Shadow, ShadowAnswer, SqliteLedger
+from pointsman.stores.ledger.export import Format, export, record
 
 __all__ = ["opened", "register"]
 

@@ -13,10 +13,10 @@ from pointsman.config import read
 from pointsman.domains import DomainSet, DomainTracker, default_domains, parse_domains
 from pointsman.domains.lint import Severity, check_domains
 from pointsman.errors import PointsmanError
-from pointsman.evaluation.domains import LabelledTurn, Report, Spread, evaluate
-from pointsman.models.encoders import load_encoder
-from pointsman.scanning import open_scanner
-from pointsman.text.foreign import UNREADABLE, why_unreadable
+from pointsman.learning.domains import LabelledTurn, Report, Spread, evaluate
+from pointsman.encoders import load_encoder
+from pointsman.stores.pattern_cache import open_scanner
+from pointsman.decoding import UNREADABLE, why_unreadable
 
 __all__ = ["register"]
 

@@ -12,8 +12,8 @@ from pointsman.cli.eval_sets import datasets, export
 from pointsman.cli.options import HeadOption, JsonOption, OutcomesOption, StrongOption, WeakOption
 from pointsman.cli.output import Group, needs_extra, print_json
 from pointsman.errors import PointsmanError
-from pointsman.evaluation.datasets import read_outcomes, read_prompts
-from pointsman.models.heads import load_scorer
+from pointsman.learning.datasets import read_outcomes, read_prompts
+from pointsman.encoders.heads import load_scorer
 
 __all__ = ["register"]
 
@@ -52,9 +52,9 @@ def tiers(
     Beside random, length, both rule profiles and an oracle. Lines with "bench" are also measured by bench.
     """
     with needs_extra("fit", "pointsman eval tiers"):
-        from pointsman.evaluation.rankers import was_fitted_on
-        from pointsman.evaluation.show import evaluation_lines
-        from pointsman.evaluation.tiers import evaluate_tiers
+        from pointsman.learning.rankers import was_fitted_on
+        from pointsman.learning.show import evaluation_lines
+        from pointsman.learning.tiers import evaluate_tiers
 
     outcomes = read_outcomes(data, weak=weak, strong=strong)
     scorer = load_scorer(head) if head else None
@@ -94,8 +94,8 @@ def robustness(
     prompt. A rule profile's decision is the tier; a head's is the side of a boundary.
     """
     with needs_extra("fit", "pointsman eval robustness"):
-        from pointsman.evaluation.robustness import evaluate_robustness
-        from pointsman.evaluation.show import robustness_lines
+        from pointsman.learning.robustness import evaluate_robustness
+        from pointsman.learning.show import robustness_lines
 
     scorer = load_scorer(head) if head else None
     rows = evaluate_robustness(read_prompts(data), scorer, boundary=boundary, seed=seed)

@@ -16,14 +16,14 @@ from pointsman.cli.select import EncoderName
 from pointsman.cli.watch import read_run
 from pointsman.cli.watch import table_lines as guidance_lines
 from pointsman.errors import CallerError, ConfigError
-from pointsman.evaluation.guidance import Summary, replay
+from pointsman.learning.guidance import Summary, replay
 from pointsman.guidance import GuidancePolicy, Guide, Mode
-from pointsman.models.encoders import load_encoder
-from pointsman.text.foreign import UNREADABLE, why_unreadable
+from pointsman.encoders import load_encoder
+from pointsman.decoding import UNREADABLE, why_unreadable
 
 if TYPE_CHECKING:
-    from pointsman.evaluation.metrics import Interval
-    from pointsman.evaluation.selection import Selections
+    from pointsman.learning.metrics import Interval
+    from pointsman.learning.selection import Selections
 
 __all__ = ["capabilities", "domains", "guidance"]
 
@@ -44,7 +44,7 @@ def domains(
     dialogue_id, turn, text and domain, and may have speaker (only "user" is read) and switch.
     """
     with needs_extra("fit", "pointsman eval domains"):
-        from pointsman.evaluation.metrics import ratio_interval
+        from pointsman.learning.metrics import ratio_interval
 
     reports = reports_on(file, load_domains(domains), encoder, spread=partial(ratio_interval, seed=seed))
     if as_json:
@@ -69,7 +69,7 @@ def capabilities(
     split one in five is judged, the others serve as examples. Label "oos" means that nothing serves it.
     """
     with needs_extra("fit", "pointsman eval capabilities"):
-        from pointsman.evaluation.selection import evaluate_selection, read_labelled
+        from pointsman.learning.selection import evaluate_selection, read_labelled
 
     found = evaluate_selection(
         read_labelled(read_lines(file), str(file)),

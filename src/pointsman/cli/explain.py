@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from pointsman.assembly import build_engine, read_profile
+from pointsman.factory import build_engine, read_profile
 from pointsman.cli.options import JsonOption, ProfileOption
 from pointsman.cli.output import print_json, standard_input
 from pointsman.domains import default_domains
-from pointsman.engine import Memory
+from pointsman.decision.engine import Memory
 from pointsman.errors import PointsmanError
-from pointsman.policy import DomainPolicy, Policy
+from pointsman.decision.policy import DomainPolicy, Policy
 from pointsman.runtime import drive
-from pointsman.text import turn_from_text
+from pointsman.wire.request import turn_from_text
 from pointsman.tiers import Explanation, explain
-from pointsman.types import Stage
+from pointsman.vocabulary import Stage
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    from pointsman.engine import Decided
+    from pointsman.decision.engine import Decided
 
 __all__ = ["register"]
 

@@ -12,12 +12,12 @@ from pointsman.cli.fit_capabilities import capabilities
 from pointsman.cli.fit_policy import policy
 from pointsman.cli.options import JsonOption, OutcomesOption, StrongOption, WeakOption
 from pointsman.cli.output import Group, needs_extra, print_json, save, writable
-from pointsman.evaluation.datasets import read_outcomes
-from pointsman.evaluation.features import Features
+from pointsman.learning.datasets import read_outcomes
+from pointsman.learning.features import Features
 
 if TYPE_CHECKING:
-    from pointsman.evaluation.fit import Fit
-    from pointsman.evaluation.metrics import Interval
+    from pointsman.learning.fit import Fit
+    from pointsman.learning.metrics import Interval
 
 __all__ = ["register"]
 
@@ -49,8 +49,8 @@ def tiers(
     The head is written either way; without a shown improvement there is no reason to switch it on.
     """
     with needs_extra("fit", "pointsman fit"):
-        from pointsman.evaluation.fit import fit_tiers
-        from pointsman.evaluation.show import ranking_table
+        from pointsman.learning.fit import fit_tiers
+        from pointsman.learning.show import ranking_table
 
     writable(out)
     outcomes = read_outcomes(data, weak=weak, strong=strong)

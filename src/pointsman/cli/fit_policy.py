@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 import typer
 
-from pointsman.assembly import build_policy, read_profile
+from pointsman.factory import build_policy, read_profile
 from pointsman.cli.fit_policy_models import NamedModels, ServedModels, served_models
 from pointsman.cli.options import JsonOption, OutcomesOption, StrongOption, WeakOption
 from pointsman.cli.output import FAILED, needs_extra, print_json, save, writable
 from pointsman.config import AnyKey, Config, load
 from pointsman.config.edit import write_file
-from pointsman.engine import ANSWER
+from pointsman.decision.engine import ANSWER
 from pointsman.errors import ConfigError, PointsmanError
-from pointsman.evaluation.datasets import read_graded
-from pointsman.models.heads import load_head
+from pointsman.learning.datasets import read_graded
+from pointsman.encoders.heads import load_head
 from pointsman.tiers import TierProfile
 
 if TYPE_CHECKING:
-    from pointsman.evaluation.boundaries import Target
-    from pointsman.evaluation.policy import Fitted
+    from pointsman.learning.boundaries import Target
+    from pointsman.learning.policy import Fitted
 
 __all__ = ["policy"]
 
@@ -87,7 +87,7 @@ def policy(
     the target cannot be reached.
     """
     with needs_extra("fit", "pointsman fit policy"):
-        from pointsman.evaluation.policy import fit_policy
+        from pointsman.learning.policy import fit_policy
 
     for file in filter(None, (out, curve, picture)):
         writable(file)
@@ -115,7 +115,7 @@ def policy(
 
 
 def _target(quality: float | None, budget: float | None) -> Target:
-    from pointsman.evaluation.boundaries import Budget, Kept
+    from pointsman.learning.boundaries import Budget, Kept
 
     if quality is not None and budget is None:
         return Kept(quality)
@@ -137,7 +137,7 @@ def _profile(settings: Config | None, named: str) -> TierProfile:
 
 
 def _text(fitted: Fitted, config: Path | None, served: ServedModels, profile: str, head: Path | None) -> str:
-    from pointsman.evaluation.policy_file import policy_text
+    from pointsman.learning.policy_file import policy_text
 
     return policy_text(
         config.read_text("utf-8") if config else "",
@@ -167,7 +167,7 @@ def _write(out: Path, text: str) -> None:
 
 
 def _show_curve(fitted: Fitted, curve: Path | None, picture: Path | None) -> None:
-    from pointsman.evaluation.picture import Picture, draw
+    from pointsman.learning.picture import Picture, draw
 
     report, points = fitted.report, fitted.curve
     if curve:
@@ -188,7 +188,7 @@ def _show_curve(fitted: Fitted, curve: Path | None, picture: Path | None) -> Non
 
 
 def _print(fitted: Fitted, out: Path, *, as_json: bool) -> None:
-    from pointsman.evaluation.show_policy import policy_lines
+    from pointsman.learning.show_policy import policy_lines
 
     if as_json:
         print_json(

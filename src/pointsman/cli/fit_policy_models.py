@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from pointsman.config import Config
 from pointsman.errors import ConfigError, PointsmanError
-from pointsman.evaluation.datasets import Graded
+from pointsman.learning.datasets import Graded
 from pointsman.text.tokens import estimate_tokens
-from pointsman.types import ModelSpec, Tier
+from pointsman.vocabulary import ModelSpec, Tier
 
 if TYPE_CHECKING:
     import numpy as np

@@ -13,9 +13,9 @@ from pointsman.cli.decisions import opened
 from pointsman.cli.options import ConfigOption, LedgerOption
 from pointsman.cli.output import FAILED, Group, json_line, read_lines
 from pointsman.errors import CallerError, StoreUnavailable
-from pointsman.evaluation.outcomes import derive, fittable, new_outcomes
-from pointsman.ledger import Ledger, Outcome
-from pointsman.ledger.reports import read_line
+from pointsman.reports.outcomes import derive, fittable, new_outcomes
+from pointsman.stores.ledger import Ledger, Outcome
+from pointsman.stores.ledger.reports import read_line
 
 __all__ = ["register"]
 

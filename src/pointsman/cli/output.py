@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from pointsman.errors import ConfigError, MissingExtra, PointsmanError
-from pointsman.lines import numbered, numbered_lines
+from pointsman.jsonl import numbered, numbered_lines
 
 if TYPE_CHECKING:
     from typer._click.core import Context

@@ -9,16 +9,16 @@ from typing import Annotated, Final
 
 import typer
 
-from pointsman.assembly import build_engine, default_policy, read_policy
+from pointsman.factory import build_engine, default_policy, read_policy
 from pointsman.cli.decisions import opened
 from pointsman.cli.options import JsonOption
 from pointsman.cli.output import json_line
-from pointsman.engine import Engine
+from pointsman.decision.engine import Engine
 from pointsman.errors import PointsmanError
-from pointsman.evaluation.replay import Replay, Replayed
-from pointsman.evaluation.replay_file import ReplayFile
-from pointsman.evaluation.replay_summary import Summary
-from pointsman.ledger import Record
+from pointsman.reports.replay import Replay, Replayed
+from pointsman.reports.replay_file import ReplayFile
+from pointsman.reports.replay_summary import Summary
+from pointsman.stores.ledger import Record
 
 __all__ = ["register"]
 

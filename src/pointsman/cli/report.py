@@ -9,17 +9,17 @@ from typing import Annotated, Final
 
 import typer
 
-from pointsman.assembly import build_policy, question_price
+from pointsman.factory import build_policy, question_price
 from pointsman.cli.decisions import opened
 from pointsman.cli.options import ConfigOption, JsonOption, LedgerOption
 from pointsman.cli.output import Group, config_file, print_json
 from pointsman.cli.report_drift import report_drift
 from pointsman.cli.report_shadow import shadow
 from pointsman.config import AnyKey, load
-from pointsman.decision import Decision
+from pointsman.decision.decision import Decision
 from pointsman.errors import PointsmanError, StoreUnavailable
-from pointsman.evaluation.endings import endings
-from pointsman.evaluation.savings import savings
+from pointsman.reports.endings import endings
+from pointsman.reports.savings import savings
 from pointsman.guidance import Arm, Effect, EndingEffect, Followed, Mode, compare, compare_endings
 from pointsman.integrations.claude_code import HookState
 

@@ -12,8 +12,8 @@ from pointsman.cli.options import ConfigOption, JsonOption, LedgerOption
 from pointsman.cli.output import config_file, print_json
 from pointsman.config import AnyKey, load
 from pointsman.errors import ConfigError
-from pointsman.evaluation.drift import drift
-from pointsman.models.heads import load_head
+from pointsman.reports.drift import drift
+from pointsman.encoders.heads import load_head
 
 __all__ = ["report_drift"]
 

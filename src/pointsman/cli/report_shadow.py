@@ -8,7 +8,7 @@ from pointsman.cli.decisions import opened
 from pointsman.cli.options import ConfigOption, JsonOption, LedgerOption
 from pointsman.cli.output import config_file, print_json
 from pointsman.config import AnyKey, load
-from pointsman.evaluation.shadow import shadow_report
+from pointsman.reports.shadow import shadow_report
 
 __all__ = ["shadow"]
 

@@ -9,8 +9,8 @@ import typer
 from pointsman.cli.options import ConfigOption, JsonOption
 from pointsman.cli.output import FAILED, Group, config_file, print_json
 from pointsman.config import load
-from pointsman.operating import choose_classifier, describe_check, describe_routing, diagnose
-from pointsman.types import Tier
+from pointsman.diagnostics import choose_classifier, describe_check, describe_routing, diagnose
+from pointsman.vocabulary import Tier
 
 __all__ = ["register"]
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pointsman.agent import Agent, load_application
+from pointsman.orchestrator import Agent, load_application
 from pointsman.cli.output import FAILED, json_line, print_json
 
 __all__ = ["register"]

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Final
 import msgspec
 import typer
 
-from pointsman.agent import answer_batches, load_capabilities
-from pointsman.asking import Ask, ask_models, ask_nobody
+from pointsman.orchestrator import answer_batches, load_capabilities
+from pointsman.model_calls import Ask, ask_models, ask_nobody
 from pointsman.capabilities import (
     Calibration,
     LocalJudge,
@@ -24,9 +24,9 @@ from pointsman.cli.options import ConfigOption
 from pointsman.cli.output import FAILED, config_file, json_line, needs_extra, read_lines
 from pointsman.config.load import load
 from pointsman.errors import ConfigError
-from pointsman.models.encoders import load_encoder
-from pointsman.models.http import chat_models
-from pointsman.text.foreign import UNREADABLE, why_unreadable
+from pointsman.encoders import load_encoder
+from pointsman.upstreams.chat_model import chat_models
+from pointsman.decoding import UNREADABLE, why_unreadable
 
 __all__ = ["answer_lines", "register"]
 

@@ -11,9 +11,9 @@ import typer
 
 from pointsman.cli.output import FAILED, json_line, print_json, read_lines
 from pointsman.errors import CallerError, MalformedRequest
-from pointsman.evaluation.guidance import Replayed, Row, Run, Summary, replay
+from pointsman.learning.guidance import Replayed, Row, Run, Summary, replay
 from pointsman.guidance import GuidancePolicy, Guide, Mode
-from pointsman.text.foreign import UNREADABLE, why_unreadable
+from pointsman.decoding import UNREADABLE, why_unreadable
 
 __all__ = ["read_run", "register", "table_lines"]
 

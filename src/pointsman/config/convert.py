@@ -15,7 +15,7 @@ from msgspec import structs
 from pointsman.config.describe import choices, describe
 from pointsman.config.places import KeyPath
 from pointsman.config.shapes import HASHED, File
-from pointsman.upstreams import Secret
+from pointsman.upstreams.port import Secret
 
 __all__ = ["Converter", "Problem", "did_you_mean", "given", "table"]
 

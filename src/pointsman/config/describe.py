@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from msgspec import inspect
 
-from pointsman.upstreams import Secret
+from pointsman.upstreams.port import Secret
 
 __all__ = ["choices", "describe"]
 

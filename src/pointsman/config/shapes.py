@@ -14,10 +14,10 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta, field
 
-from pointsman.decision import TextMode
+from pointsman.decision.decision import TextMode
 from pointsman.guidance import GuidancePolicy, Rung
-from pointsman.types import Mode, ModelSpec, Tier
-from pointsman.upstreams import Limits, Secret, ServerSpec, UpstreamSpec, hash_key
+from pointsman.vocabulary import Mode, ModelSpec, Tier
+from pointsman.upstreams.port import Limits, Secret, ServerSpec, UpstreamSpec, hash_key
 
 __all__ = [
     "HASHED",

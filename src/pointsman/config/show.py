@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from pointsman.config.shapes import File
-from pointsman.upstreams import Secret
+from pointsman.upstreams.port import Secret
 
 __all__ = ["as_toml", "plain"]
 

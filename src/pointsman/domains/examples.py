@@ -12,7 +12,7 @@ from typing import Final
 from pointsman.domains.data import DomainSet
 from pointsman.domains.scoring import Reading
 from pointsman.domains.values import Compound, DomainClass, Part, Source
-from pointsman.types import Encoder
+from pointsman.vocabulary import Encoder
 
 __all__ = ["ExampleMatcher"]
 

@@ -16,7 +16,7 @@ from pointsman.domains.data import CUE_GROUP, LEXICON, Concept, Domain, DomainSe
 from pointsman.domains.values import DomainClass
 from pointsman.errors import LexiconError
 from pointsman.evidence import Kind, PatternSet, Signal, SignalTable
-from pointsman.text.foreign import syntax_error
+from pointsman.decoding import syntax_error
 
 __all__ = ["default_domains", "parse_domains"]
 

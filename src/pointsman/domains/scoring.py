@@ -15,7 +15,7 @@ import msgspec
 from pointsman.domains.data import CUE_GROUP, LEXICON, Domain, DomainSet
 from pointsman.domains.values import Compound, DomainClass, Part
 from pointsman.evidence import SignalTable
-from pointsman.types import Evidence
+from pointsman.vocabulary import Evidence
 
 __all__ = ["SECONDARY_MIN_SHARE", "SECONDARY_MIN_SIGNALS", "Reading", "Scorer", "pick_secondary"]
 

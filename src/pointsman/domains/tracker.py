@@ -16,7 +16,7 @@ from pointsman.domains.profiles import PERMISSIVE, ModelProfile
 from pointsman.domains.scoring import Reading, Scorer
 from pointsman.domains.values import Compound, DomainMemory, Outcome, Part, Source
 from pointsman.evidence import SignalTable
-from pointsman.types import Encoder, Evidence
+from pointsman.vocabulary import Encoder, Evidence
 
 __all__ = ["DomainDecision", "DomainTracker"]
 

@@ -15,7 +15,7 @@ import msgspec
 from pointsman.errors import LexiconError
 from pointsman.evidence.patterns import PatternSet
 from pointsman.evidence.signals import Kind, Signal, SignalTable
-from pointsman.text.foreign import syntax_error
+from pointsman.decoding import syntax_error
 
 __all__ = ["Lexicon", "Term", "load_lexicon"]
 

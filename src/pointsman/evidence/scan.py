@@ -7,7 +7,7 @@ from typing import Final
 from pointsman.evidence.matcher import Matcher
 from pointsman.evidence.signals import SignalTable
 from pointsman.text import detect_script, estimate_tokens
-from pointsman.types import Evidence
+from pointsman.vocabulary import Evidence
 
 __all__ = ["Scanner"]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 
-from pointsman.decision import Decision, ToolDecision
-from pointsman.gateway.wire import Body, Wire
-from pointsman.gateway.wire.body import Edit
-from pointsman.text.append import insertion, mark
-from pointsman.text.offered import only_tools
+from pointsman.decision.decision import Decision, ToolDecision
+from pointsman.wire import Body, Wire
+from pointsman.wire.spans import Edit
+from pointsman.wire.insertion import insertion, mark
+from pointsman.wire.tools import only_tools
 
 __all__ = ["additions", "kept_tools"]
 

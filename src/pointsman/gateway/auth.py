@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from pointsman.config import is_loopback
 from pointsman.errors import ConfigError, Unauthorized
-from pointsman.upstreams import ServerSpec, hash_key
+from pointsman.upstreams.port import ServerSpec, hash_key
 
 __all__ = ["authorise", "check_bind"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pointsman.errors import Overloaded
-from pointsman.types import LARGE
+from pointsman.vocabulary import LARGE
 
 __all__ = ["Budget", "Share"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
-from pointsman.upstreams import Headers
+from pointsman.upstreams.port import Headers
 
 __all__ = ["OWN_PREFIX", "downstream", "printable", "upstream"]
 

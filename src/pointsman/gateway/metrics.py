@@ -16,8 +16,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from pointsman.decision import Decision
-from pointsman.ledger.port import Attempt
+from pointsman.decision.decision import Decision
+from pointsman.stores.ledger.port import Attempt
 
 __all__ = ["Metrics"]
 

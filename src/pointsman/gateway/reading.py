@@ -10,12 +10,12 @@ import msgspec
 
 from pointsman.beside import beside
 from pointsman.errors import MalformedRequest
-from pointsman.gateway.chains import Chains, Link
+from pointsman.gateway.conversations import Chains, Link
 from pointsman.gateway.session_id import fingerprint, named_session
-from pointsman.gateway.wire import Body
-from pointsman.text import turn_from_body
-from pointsman.text.earlier import Earlier
-from pointsman.types import LARGE, Turn, WireFormat
+from pointsman.wire import Body
+from pointsman.wire.request import turn_from_body
+from pointsman.wire.stored_conversation import Earlier
+from pointsman.vocabulary import LARGE, Turn, WireFormat
 
 __all__ = ["read_turn"]
 

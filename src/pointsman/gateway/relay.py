@@ -14,8 +14,8 @@ from pointsman.gateway import headers
 from pointsman.gateway.attempts import Answer, Failure, first_answer
 from pointsman.gateway.request import Request
 from pointsman.gateway.upstream import Target
-from pointsman.gateway.wire import Ending, Fault, sse
-from pointsman.gateway.wire.base import Wire
+from pointsman.wire import Ending, Fault, sse
+from pointsman.wire.base import Wire
 
 __all__ = ["Headers", "Send", "relay", "send_body"]
 

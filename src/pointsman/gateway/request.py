@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from pointsman.decision import Decision
+from pointsman.decision.decision import Decision
 from pointsman.gateway import headers
 from pointsman.gateway.additions import additions, kept_tools
 from pointsman.gateway.upstream import Target
-from pointsman.gateway.wire import Body, Wire
-from pointsman.gateway.wire.body import Edit, Span
-from pointsman.ledger.port import Attempt
-from pointsman.upstreams import Call, Headers
+from pointsman.wire import Body, Wire
+from pointsman.wire.spans import Edit, Span
+from pointsman.stores.ledger.port import Attempt
+from pointsman.upstreams.port import Call, Headers
 
 __all__ = ["Context", "Request", "naming"]
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-from pointsman.upstreams import Headers
+from pointsman.upstreams.port import Headers
 
 __all__ = ["backoff", "is_ours", "is_worth_retrying", "retry_after"]
 

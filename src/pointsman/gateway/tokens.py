@@ -10,13 +10,13 @@ import msgspec
 
 from pointsman.errors import UpstreamError
 from pointsman.gateway import headers
-from pointsman.gateway.caller import Scope
+from pointsman.gateway.inbound import Scope
 from pointsman.gateway.relay import Send, send_body
 from pointsman.gateway.request import naming
 from pointsman.gateway.upstream import Target
-from pointsman.gateway.wire import Body
-from pointsman.types import WireFormat
-from pointsman.upstreams import Call
+from pointsman.wire import Body
+from pointsman.vocabulary import WireFormat
+from pointsman.upstreams.port import Call
 
 __all__ = ["TOKEN_PATHS", "count_tokens"]
 

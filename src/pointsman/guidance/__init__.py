@@ -40,7 +40,7 @@ from pointsman.guidance.providers import (
 )
 from pointsman.guidance.results import ClassificationResult
 from pointsman.guidance.runner import ClassifierBenchmark, benchmark_classifier, run_classifiers
-from pointsman.types import Mode
+from pointsman.vocabulary import Mode
 
 __all__ = [
     "AllOfClassifier",

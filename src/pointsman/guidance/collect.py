@@ -17,7 +17,7 @@ from pointsman.guidance.providers.base import (
     GuidanceProviderConfig,
 )
 from pointsman.guidance.results import ClassificationResult
-from pointsman.types import Need, Reason
+from pointsman.vocabulary import Need, Reason
 
 __all__ = [
     "Candidate",

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from pointsman.guidance.results import ClassificationResult
 from pointsman.trajectory import ToolInvoked, TrajectoryAnalysis
-from pointsman.types import Answer, Need, ToolCall
+from pointsman.vocabulary import Answer, Need, ToolCall
 
 __all__ = ["DecisionPoint", "EventSink", "GuidanceClassifier", "GuidanceContext", "latest_turn_calls"]
 

@@ -24,7 +24,7 @@ from pointsman.trajectory import (
     opening_of,
     recommended,
 )
-from pointsman.types import Answer, Mode, Need, Reason
+from pointsman.vocabulary import Answer, Mode, Need, Reason
 
 _OFF: Final = Mode.OFF
 

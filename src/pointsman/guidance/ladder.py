@@ -23,7 +23,7 @@ from pointsman.guidance.providers import (
     GuidanceProviderConfig,
 )
 from pointsman.trajectory import TrajectoryAnalysis
-from pointsman.types import Reason
+from pointsman.vocabulary import Reason
 
 __all__ = ["Firing", "FollowUp", "Ladder", "LadderStep", "follow_up_of", "still_valid"]
 

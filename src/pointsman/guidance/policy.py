@@ -21,7 +21,7 @@ from pointsman.guidance.providers import (
     GuidanceProviderConfig,
 )
 from pointsman.trajectory import TrajectoryAnalysisConfig
-from pointsman.types import Mode
+from pointsman.vocabulary import Mode
 
 __all__ = ["GuidancePolicy", "Mode", "Rung", "default_providers"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from pointsman.types import Need
+from pointsman.vocabulary import Need
 
 __all__ = ["ClassificationResult"]
 

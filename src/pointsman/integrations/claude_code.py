@@ -25,8 +25,8 @@ from pointsman.guidance import (
     Guide,
     without_models,
 )
-from pointsman.text.append import mark
-from pointsman.text.foreign import UNREADABLE
+from pointsman.wire.insertion import mark
+from pointsman.decoding import UNREADABLE
 from pointsman.trajectory import (
     Event,
     ToolInvoked,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pointsman.ledger import MemoryLedger
+from pointsman.stores.ledger import MemoryLedger
 from pointsman.testing.decider import ScriptedDecider
 from pointsman.testing.ledger import a_decision, an_attempt, ledger_checks
 from pointsman.testing.models import HANG, REPLY, Scene, ScriptedModel, chat_model_checks

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 
-from pointsman.decision import Addition, Decision
-from pointsman.ledger import Ledger, MemoryLedger
+from pointsman.decision.decision import Addition, Decision
+from pointsman.stores.ledger import Ledger, MemoryLedger
 from pointsman.tiers import TierDecision
-from pointsman.types import Stage, Tier, Turn
+from pointsman.vocabulary import Stage, Tier, Turn
 
 __all__ = ["ScriptedDecider"]
 

@@ -8,7 +8,8 @@ from enum import Enum
 from typing import Final, Literal
 
 from pointsman.errors import UpstreamError, UpstreamTimeout
-from pointsman.models import ChatModel, Prompt
+from pointsman.upstreams.chat_model_port import ChatModel
+from pointsman.vocabulary import Prompt
 
 __all__ = ["HANG", "REPLY", "Scene", "ScriptedModel", "chat_model_checks"]
 

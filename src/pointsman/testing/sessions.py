@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from pointsman.sessions import SessionStore
+from pointsman.stores.sessions import SessionStore
 
 __all__ = ["session_store_checks"]
 

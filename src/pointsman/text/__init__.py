@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pointsman.text.body import turn_from_body, turn_from_text
+from pointsman.wire.request import turn_from_body, turn_from_text
 from pointsman.text.extract import Extracted, extract, persons_words, user_message_key
-from pointsman.text.history import JsonHistory
+from pointsman.wire.history import JsonHistory
 from pointsman.text.script import detect_script
 from pointsman.text.tokens import estimate_tokens
 

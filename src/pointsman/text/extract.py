@@ -14,9 +14,9 @@ from typing import Final
 
 import msgspec
 
-from pointsman.text.anchor import digest, fingerprint
+from pointsman.text.fingerprint import digest, fingerprint
 from pointsman.text.wrappers import Unwrapped, unwrap
-from pointsman.types import History, Message, Role, Turn
+from pointsman.vocabulary import History, Message, Role, Turn
 
 __all__ = ["Extracted", "Searched", "extract", "persons_words", "searched", "user_message_key"]
 

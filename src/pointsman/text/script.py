@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pointsman.types import Script
+from pointsman.vocabulary import Script
 
 __all__ = ["detect_script"]
 

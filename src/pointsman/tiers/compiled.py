@@ -13,7 +13,7 @@ import msgspec
 
 from pointsman.evidence import SignalTable
 from pointsman.tiers.profile import Dimension, Measure, Override, TierProfile, signal_of
-from pointsman.types import Evidence
+from pointsman.vocabulary import Evidence
 
 __all__ = ["Gauge", "Level", "Rule", "places"]
 

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from pointsman.tiers.judge import TierJudge
-from pointsman.types import Evidence, Tier
+from pointsman.vocabulary import Evidence, Tier
 
 __all__ = ["Change", "changes"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from pointsman.tiers.head import HeadScore
-from pointsman.types import Reason, Stage, Tier
+from pointsman.vocabulary import Reason, Stage, Tier
 
 __all__ = ["RouterDecision", "TierDecision"]
 

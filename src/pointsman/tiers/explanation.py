@@ -8,7 +8,7 @@ from pointsman.tiers.compiled import Gauge
 from pointsman.tiers.counterfactual import Change, changes
 from pointsman.tiers.decision import TierDecision
 from pointsman.tiers.judge import TierJudge
-from pointsman.types import Evidence
+from pointsman.vocabulary import Evidence
 
 __all__ = ["Contribution", "Explanation", "explain"]
 

@@ -21,7 +21,7 @@ import msgspec
 from pointsman.errors import ConfigError
 from pointsman.tiers.fixed_point import FixedPoint
 from pointsman.tiers.ngrams import BUCKETS, ngrams
-from pointsman.types import Encoder
+from pointsman.vocabulary import Encoder
 
 __all__ = ["Calibration", "Centre", "Claim", "Dense", "Head", "HeadScore", "HeadScorer", "Spoke", "read_head"]
 

@@ -10,7 +10,7 @@ import msgspec
 from pointsman.tiers.decision import TierDecision
 from pointsman.tiers.head import Head, HeadScore, HeadScorer, Spoke
 from pointsman.tiers.profile import TierProfile
-from pointsman.types import Encoder, Evidence, Reason, Stage, Tier
+from pointsman.vocabulary import Encoder, Evidence, Reason, Stage, Tier
 
 __all__ = ["HeadPolicy", "HeadStage"]
 

@@ -13,7 +13,7 @@ from pointsman.tiers.compiled import Gauge, Level, Rule, places
 from pointsman.tiers.decision import TierDecision
 from pointsman.tiers.profile import TierProfile, TokenEstimate
 from pointsman.tiers.verification import ask, settle
-from pointsman.types import Answer, Evidence, Need, Reason, Script, Stage, Tier
+from pointsman.vocabulary import Answer, Evidence, Need, Reason, Script, Stage, Tier
 
 __all__ = ["Scored", "TierJudge"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
-from pointsman.types import Tier
+from pointsman.vocabulary import Tier
 
 __all__ = ["AUTO", "FALLBACK_CHAIN", "asks_to_decide", "forced_tier"]
 

@@ -12,7 +12,7 @@ import msgspec
 
 from pointsman.errors import ConfigError, LexiconError
 from pointsman.evidence import Kind, PatternSet, Signal, SignalTable
-from pointsman.text.foreign import syntax_error
+from pointsman.decoding import syntax_error
 from pointsman.tiers.profile import (
     Confidence,
     Dimension,

@@ -15,7 +15,7 @@ from typing import Annotated, Final, TypeAlias
 import msgspec
 
 from pointsman.evidence import Kind, Signal
-from pointsman.types import Script, Tier
+from pointsman.vocabulary import Script, Tier
 
 __all__ = [
     "Confidence",

@@ -9,7 +9,7 @@ import msgspec
 
 from pointsman.tiers.decision import TierDecision
 from pointsman.tiers.profile import Verification
-from pointsman.types import Answer, Need, Reason, Stage, Tier
+from pointsman.vocabulary import Answer, Need, Reason, Stage, Tier
 
 __all__ = ["ask", "cache_key", "parse_tier", "settle"]
 

@@ -49,7 +49,7 @@ from pointsman.trajectory.progress import (
 from pointsman.trajectory.recorded import RecordedStep, steps_of
 from pointsman.trajectory.state import WINDOW, TrajectoryState
 from pointsman.trajectory.step import Outcome, Step
-from pointsman.types import ToolResult
+from pointsman.vocabulary import ToolResult
 
 __all__ = [
     "DEFAULT_DETECTORS",

@@ -11,11 +11,11 @@ from typing import Final, Protocol
 
 import msgspec
 
-from pointsman.text.anchor import digest, fingerprint, latest_words
+from pointsman.text.fingerprint import digest, fingerprint, latest_words
 from pointsman.trajectory.analysis import TrajectoryAnalysis
 from pointsman.trajectory.events import Event, ToolInvoked, UserSpoke
 from pointsman.trajectory.state import TrajectoryState, after_recommendation
-from pointsman.types import Message, Role, ToolCall
+from pointsman.vocabulary import Message, Role, ToolCall
 
 __all__ = ["Conversation", "TrajectoryMemory", "events_of", "observe", "opening_of", "recommended"]
 

@@ -11,12 +11,12 @@ from typing import Final
 
 import msgspec
 
-from pointsman.text.anchor import digest
+from pointsman.text.fingerprint import digest
 from pointsman.trajectory.arguments import canonical_arguments, comes_from, is_polling
 from pointsman.trajectory.failures import outcome_of, salient_line, signature_of
 from pointsman.trajectory.progress import ProgressIndicator, progress_in
 from pointsman.trajectory.step import Outcome, Step
-from pointsman.types import ToolResult
+from pointsman.vocabulary import ToolResult
 
 __all__ = ["Event", "ProgressMade", "Session", "ToolInvoked", "ToolRecommended", "UserSpoke", "step_of"]
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from pointsman.guidance.context import GuidanceContext, latest_turn_calls
 from pointsman.guidance.results import ClassificationResult
-from pointsman.types import ToolCall
+from pointsman.vocabulary import ToolCall
 
 __all__ = ["LargeOutputClassifier", "SensitiveContentClassifier"]
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from pointsman.guidance.context import GuidanceContext
 from pointsman.guidance.results import ClassificationResult
-from pointsman.types import Answer, Need
+from pointsman.vocabulary import Answer, Need
 
 __all__ = ["LLMClassifier"]
 

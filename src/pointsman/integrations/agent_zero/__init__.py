@@ -19,20 +19,13 @@ from typing import Any, Final
 
 import msgspec
 
-from pointsman.domains import (
-    COMPOUND_KEY,
-    DOMAIN_KEY,
-    PERMISSIVE,
-    DomainMemory,
-    DomainTracker,
-    ModelProfile,
-    default_domains,
-)
-from pointsman.domains import load_model_profile as load_with
+from pointsman.compat.domains import COMPOUND_KEY, DOMAIN_KEY
+from pointsman.domains import PERMISSIVE, DomainMemory, DomainTracker, ModelProfile, default_domains
+from pointsman.compat.domains import load_model_profile as load_with
 from pointsman.domains.profiles import disabled_domains
-from pointsman.domains.seed import model_name
+from pointsman.compat.domains import model_name
 from pointsman.evidence import Scanner
-from pointsman.scanning import open_scanner
+from pointsman.stores.pattern_cache import open_scanner
 
 __all__ = ["EXTRAS_KEY", "FAILURES_KEY", "MEMORY_KEY", "PROFILES", "enrich", "load_model_profile"]
 

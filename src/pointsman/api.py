@@ -1,0 +1,91 @@
+"""Pointsman inside your own process: two thin drivers over one engine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pointsman.model_calls import Ask, ask_nobody
+from pointsman.factory import build_engine, build_questions, default_policy
+from pointsman.decision.decision import Decision
+from pointsman.stores.ledger import Ledger, MemoryLedger
+from pointsman.decision.policy import Policy
+from pointsman.runtime import Runtime, drive, no_model
+from pointsman.stores.sessions import MemorySessions, SessionStore
+from pointsman.wire.request import turn_from_body, turn_from_text
+from pointsman.vocabulary import Answer, Need, Turn, WireFormat
+
+__all__ = ["Pointsman"]
+
+
+class Pointsman:
+    """Decides requests: a text, or a request body of one of the three wire formats.
+
+    >>> Pointsman().decide("Hello!").tier.tier.name
+    'SIMPLE'
+    """
+
+    def __init__(
+        self,
+        policy: Policy | None = None,
+        *,
+        ask: Callable[[Need], Answer] | None = None,
+        ask_async: Ask = ask_nobody,
+        sessions: SessionStore | None = None,
+        ledger: Ledger | None = None,
+    ) -> None:
+        """Make ready to decide.
+
+        Args:
+            policy: What decides; by default the profile ``default`` and the eleven domains, observed.
+            ask: Answers the needs of ``decide``; by default nobody is asked.
+            ask_async: Answers the needs of ``decide_async``; by default nobody is asked.
+            sessions: Where memory is kept; by default in this process.
+            ledger: Where decisions are appended; by default the last 10,000 in memory.
+        """
+        policy = policy or default_policy()
+        self.runtime = Runtime(
+            build_engine(policy),
+            sessions=MemorySessions() if sessions is None else sessions,
+            ledger=MemoryLedger() if ledger is None else ledger,
+            ask=ask_async,
+            questions=build_questions(policy),
+        )
+        self._ask = ask or no_model
+
+    def decide(
+        self,
+        request: str | Mapping[str, Any],
+        *,
+        format: WireFormat | str = WireFormat.CHAT,  # noqa: A002 - the name the contract uses
+        session: str = "",
+    ) -> Decision:
+        """Decide one request in this thread.
+
+        Args:
+            request: The person's text, or a request body as a mapping.
+            format: The body's wire format: ``chat``, ``responses`` or ``messages``.
+            session: Names the conversation; without it nothing is remembered.
+
+        Raises:
+            MalformedRequest: the body is not of the format's shape.
+            UnknownModel: the body asks for a model that is neither a tier nor configured.
+        """
+        return drive(self.runtime.steps(_turn(request, WireFormat(format), session)), self._ask)
+
+    async def decide_async(
+        self,
+        request: str | Mapping[str, Any],
+        *,
+        format: WireFormat | str = WireFormat.CHAT,  # noqa: A002 - as above
+        session: str = "",
+    ) -> Decision:
+        """Decide one request without blocking the event loop. Arguments and errors as in ``decide``."""
+        return await self.runtime.decide(_turn(request, WireFormat(format), session))
+
+
+def _turn(request: str | Mapping[str, Any], wire: WireFormat, session: str) -> Turn:
+    if isinstance(request, str):
+        return turn_from_text(request, session=session, arrived_at=time.time())
+    return turn_from_body(wire, request, session=session, arrived_at=time.time())

@@ -1,0 +1,82 @@
+"""What the engine answers for one turn, and what is written down about it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from pointsman.domains import DomainDecision
+from pointsman.guidance import GuidanceDecision
+from pointsman.tiers import TierDecision
+from pointsman.trajectory.step import Step
+from pointsman.vocabulary import Reason, WireFormat
+
+__all__ = ["Addition", "Decision", "TextMode", "ToolDecision", "without_content"]
+
+#: What is kept of a person's words: nothing, their hash, themselves without keys and addresses, all.
+TextMode = Literal["off", "hash", "redacted", "full"]
+
+
+class Addition(msgspec.Struct, frozen=True, gc=False):
+    """Text to add at the end of what the model sees, this time only."""
+
+    source: str  # "guidance" or "domains"
+    text: str
+
+
+class ToolDecision(msgspec.Struct, frozen=True, gc=False):
+    """Which of the tools offered are passed on."""
+
+    offered: int
+    kept: tuple[str, ...]  # names, in the request's order
+    refused: tuple[str, ...] = ()  # tools called although they had not been passed on: they must not run
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything decided for one turn; plain values, so that it can be stored, shown and replayed."""
+
+    id: str
+    session: str
+    format: WireFormat
+    model_asked: str
+    arrived_at: float  # seconds since the epoch
+    policy: str  # version hash of the policy that decided
+    tier: TierDecision | None  # None when the caller named a model, or deciding failed (see ``abstained``)
+    chain: tuple[str, ...]  # configured model names, first choice first; never empty when serving
+    additions: tuple[Addition, ...] = ()
+    reasons: tuple[Reason, ...] = ()
+    abstained: tuple[Reason, ...] = ()  # what failed open, and why
+    signals: tuple[str, ...] = ()  # ids of all signals found, in total order: enough to replay
+    characters: int = 0
+    tokens: int = 0  # estimate over the person's words
+    user_message: int = 0  # of the session, to which this turn belongs, from 1; 0: nobody's words are in it
+    size: int = 0  # bytes of the request
+    abilities: tuple[str, ...] = ()  # what the request needs of a model
+    steps: tuple[Step, ...] = ()  # tool calls new in this turn, without their content
+    person_spoke: bool = False  # a person has spoken since the last tool call
+    utf16_units: int = 0
+    questions: int = 0
+    script: str = ""
+    elapsed_us: float = 0.0  # CPU-side time spent deciding, verification excluded
+    domains: DomainDecision | None = None
+    guidance: GuidanceDecision | None = None
+    tools: ToolDecision | None = None  # None: all tools offered are passed on
+
+
+def without_content(decision: Decision) -> Decision:
+    """The decision without any text that quotes a request: what may be written down unasked.
+
+    A hint names the error it answers, and an error may hold anything.
+    """
+    guidance = decision.guidance
+    if guidance is None or not guidance.firing:
+        return decision
+    firing = msgspec.structs.replace(guidance.firing, text="")
+    added = tuple(
+        Addition(addition.source, "") if addition.source == "guidance" else addition
+        for addition in decision.additions
+    )
+    return msgspec.structs.replace(
+        decision, additions=added, guidance=msgspec.structs.replace(guidance, firing=firing, addition="")
+    )

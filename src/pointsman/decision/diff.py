@@ -1,0 +1,84 @@
+"""Two decisions of one turn side by side: what the second says otherwise, and why.
+
+Pure. The first decision is the one that served; the second is another policy's, on the same turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from pointsman.decision.decision import Decision
+from pointsman.vocabulary import Answer, Need, Stage, Tier
+
+__all__ = ["PARTS", "AsDecided", "Verdict", "changed", "reasons", "verdict"]
+
+#: The parts of a decision that are compared.
+PARTS: Final = ("tier", "model", "domains", "guidance")
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What one policy said about a turn."""
+
+    tier: Tier | None = None
+    model: str | None = None  # first of the chain
+    domains: str | None = None  # signature
+    rule: str | None = None  # of the domains' memory
+    guidance: str | None = None  # the classifier that fired
+
+
+def verdict(decision: Decision) -> Verdict:
+    """Return what a decision said, short enough to compare."""
+    domains, guidance = decision.domains, decision.guidance
+    return Verdict(
+        tier=decision.tier.tier if decision.tier else None,
+        model=decision.chain[0] if decision.chain else None,
+        domains=domains.signature if domains else None,
+        rule=domains.rule if domains else None,
+        guidance=guidance.firing.classifier if guidance and guidance.firing else None,
+    )
+
+
+def changed(then: Verdict, now: Verdict) -> tuple[str, ...]:
+    """The parts on which the policies differ. Without a ladder a policy names no model to compare."""
+    return tuple(
+        part
+        for part in PARTS
+        if getattr(then, part) != getattr(now, part) and not (part == "model" and now.model is None)
+    )
+
+
+def reasons(then: Decision, now: Decision, parts: tuple[str, ...]) -> Iterator[str]:
+    """What the second policy says that the first did not, as far as it bears on the parts that changed."""
+    if "tier" in parts and then.tier and now.tier and then.tier.score != now.tier.score:
+        yield f"score {now.tier.score:.3f}, then {then.tier.score:.3f}"
+    said = (*then.reasons, *(then.tier.reasons if then.tier else ()))
+    for reason in (*(now.tier.reasons if now.tier else ()), *now.reasons):
+        if reason not in said:
+            yield f"{reason.code}: {reason.detail}"
+    if "model" in parts and "tier" not in parts and now.chain:
+        tier = now.tier.tier if now.tier else now.model_asked
+        yield f'"{now.chain[0]}" is first for {tier}, then "{"".join(then.chain[:1])}"'
+    if "domains" in parts:
+        rules = (side.rule if side else "off" for side in (now.domains, then.domains))
+        yield "domains: rule {}, then {}".format(*rules)
+    if "guidance" in parts and not (now.guidance and now.guidance.firing):
+        yield "guidance: nothing fires now"
+
+
+class AsDecided:
+    """Answers the second policy's questions from the first decision, and remembers how: nobody is asked."""
+
+    def __init__(self, then: Decision) -> None:
+        self._tier = then.tier
+        self.answered = ""  # "record", "no-model"; empty: nothing was asked
+
+    def __call__(self, need: Need) -> Answer:
+        """Answer with the tier a model had verified, or that there is nobody to ask."""
+        if need.kind == "verify_tier" and self._tier and self._tier.stage is Stage.VERIFIED:
+            self.answered = "record"
+            return Answer(self._tier.tier)
+        self.answered = self.answered or "no-model"
+        return Answer(error="no-model")

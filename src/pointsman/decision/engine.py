@@ -1,0 +1,428 @@
+"""The four answers put together: one turn and a session's memory in, a decision and new memory out.
+
+Pure and synchronous. A part that fails abstains: the decision says so and goes on without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from typing import Final, NamedTuple
+
+import msgspec
+
+from pointsman.capabilities.tools import ToolMemory, ToolSelector
+from pointsman.decision.decision import Addition, Decision, ToolDecision
+from pointsman.domains import DomainDecision, DomainMemory, DomainTracker
+from pointsman.errors import UnknownModel
+from pointsman.evidence import Scanner
+from pointsman.guidance import GuidanceDecision, GuidanceMemory, Guide
+from pointsman.decision.policy import DomainPolicy, Policy
+from pointsman.model_choice.fallback import Requirements
+from pointsman.model_choice.choice import InUse, ModelChooser
+from pointsman.model_choice.stickiness import Load
+from pointsman.wire.history import JsonHistory
+from pointsman.text.extract import Extracted, Searched, extract, searched
+from pointsman.wire.tools import forced_tool, offered_tools
+from pointsman.tiers import HeadScore, HeadStage, TierDecision, TierJudge, asks_to_decide, forced_tier
+from pointsman.trajectory.state import TrajectoryState
+from pointsman.trajectory.step import Step
+from pointsman.vocabulary import Answer, Encoder, Evidence, History, Mode, Need, Reason, Script, Stage, Tier, Turn
+
+__all__ = ["Decided", "Engine", "Memory"]
+
+#: What serves a request whose tier could not be decided. Source: seed, "Failure modes".
+FAILED_TIER: Final = Tier.MEDIUM
+
+#: Tokens of an answer, for weighing a change of model: what agents' answers have in the middle.
+ANSWER: Final = 500
+
+#: A byte of JSON is a quarter of a token, as everywhere (docs/explanation/evidence.md).
+BYTES_PER_TOKEN: Final = 4
+
+#: Characters of an unknown model's name that are repeated to the caller; OpenRouter's longest are half of it.
+LONGEST_NAME: Final = 128
+
+_NO_WORDS: Final = Extracted("", -1, ())
+_NEVER: Final = Searched()
+_NO_EVIDENCE: Final = Evidence("", 0, 0, 0, 0, 0, Script.NONE)
+
+
+class Memory(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What one session remembers between turns; plain JSON values."""
+
+    model: str = ""  # configured name of the model in use
+    message: str = ""  # identity of the latest user message
+    turns: int = 0  # user messages so far
+    enriched_at: int = -1  # messages in the history when the current user message was enriched
+    domains: DomainMemory = DomainMemory()
+    guidance: GuidanceMemory = GuidanceMemory()
+    tools: ToolMemory = ToolMemory()
+    called: tuple[str, ...] = ()  # names of all tools called so far
+    counted: int = 0  # messages searched for them
+    searched: Searched = Searched()  # for the person's words
+
+
+class Decided(NamedTuple):
+    """What deciding one turn gave."""
+
+    decision: Decision
+    memory: Memory
+    words: Extracted  # the person's words; apart from the decision, which may be kept where they may not
+
+
+class _Draft:
+    """A decision being made: each part reads what the parts before it left here."""
+
+    def __init__(self, turn: Turn, memory: Memory) -> None:
+        self.turn = turn
+        self.memory = memory
+        self.words = _NO_WORDS
+        self.searched = _NEVER
+        self.message = turn.message_id  # identity of the user message; the same on every tool iteration
+        self.same_message = False  # this request goes on with the work on the user message before it
+        self.evidence = _NO_EVIDENCE
+        self.head_said: HeadScore | None = None  # of a recorded turn, by the same head
+        self.tier: TierDecision | None = None
+        self.chain: tuple[str, ...] = ()
+        self.domains: DomainDecision | None = None
+        self.guidance: GuidanceDecision | None = None
+        self.steps: tuple[Step, ...] = ()
+        self.person_spoke = False
+        self.tools: ToolDecision | None = None
+        self.reasons: list[Reason] = []
+        self.additions: list[Addition] = []
+        self.abstained: list[Reason] = []
+
+    def abstain(self, part: str, error: Exception) -> None:
+        self.abstained.append(Reason(f"{part}.failed", f"{type(error).__name__}: {error}"))
+
+
+class Engine:
+    """A policy made ready to decide. Holds no state between turns; safe to share."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        scanner: Scanner,
+        encoder: Encoder | None = None,
+        *,
+        head_encoder: Encoder | None = None,
+    ) -> None:
+        """Compile the policy.
+
+        Args:
+            policy: what decides.
+            scanner: its signal table must hold all signals of the policy.
+            encoder: the one that ``policy.domains.examples`` names.
+            head_encoder: the one that ``policy.head`` was trained with.
+        """
+        self.policy = policy
+        self.version = policy.version()
+        self.scanner = scanner
+        self._ids = tuple(signal.id for signal in scanner.table.signals)
+        self._bits = {signal: 1 << place for place, signal in enumerate(self._ids)}
+        self.judge = TierJudge(policy.profile, scanner.table)
+        self._head = HeadStage(policy.head, policy.profile, head_encoder) if policy.head else None
+        self._tracker = (
+            DomainTracker(policy.domains.domains, scanner.table, encoder) if policy.domains else None
+        )
+        self._guide = Guide(policy.guidance) if policy.guidance else None
+        self._models = ModelChooser(policy.ladder, policy.models)
+        self._tools = ToolSelector(at_most=policy.tools) if policy.tools else None
+
+    def decide(self, turn: Turn, memory: Memory, decision_id: str) -> Generator[Need, Answer, Decided]:
+        """Decide one turn.
+
+        Raises:
+            UnknownModel: the caller asked for a model that is neither a tier nor configured.
+        """
+        draft = _Draft(turn, memory)
+        self._read(draft)
+        guide = self._guide
+        if guide:
+            draft.guidance = None if turn.may_call else guide.quiet(memory.guidance, turn.session)
+            if draft.guidance is None:
+                steps = guide.turn(turn.history, memory.guidance, session=turn.session)
+                yield from self._guide_agent(draft, steps)
+        return (yield from self._decide_rest(draft, decision_id))
+
+    def again(
+        self, then: Decision, memory: Memory, text: str | None = None
+    ) -> Generator[Need, Answer, Decided]:
+        """Decide a recorded turn again, under this policy.
+
+        Args:
+            then: What was recorded.
+            memory: What this session remembers under this policy.
+            text: The person's words, where they were kept. Without them only the signals found then are
+                known: a signal that this policy adds cannot be found.
+
+        Raises:
+            UnknownModel: the recorded request names a model that this policy does not have.
+        """
+        draft = _Draft(_recorded_turn(then), memory)
+        draft.same_message = bool(draft.message) and draft.message == memory.message
+        draft.evidence = self.scanner.scan(text) if text else self._recorded_evidence(then)
+        if self._head and then.tier and then.tier.head_version == self._head.version:
+            draft.head_said = then.tier.head
+        guide = self._guide
+        if guide:
+            thread = then.guidance.thread if then.guidance else 0
+            steps = guide.again(
+                then.steps,
+                memory.guidance,
+                session=then.session,
+                thread=thread,
+                person_spoke=then.person_spoke,
+            )
+            yield from self._guide_agent(draft, steps)
+        return (yield from self._decide_rest(draft, then.id))
+
+    def _decide_rest(self, draft: _Draft, decision_id: str) -> Generator[Need, Answer, Decided]:
+        turn = draft.turn
+        yield from self._choose_model(draft)
+        if self.policy.domains and self._tracker:
+            self._find_domains(draft, self.policy.domains, self._tracker)
+        if self._tools and len(turn.tools) > (self.policy.tools or 0):
+            self._select_tools(draft, self._tools)
+        return Decided(self._decision(draft, decision_id), self._remembered(draft), draft.words)
+
+    def _read(self, draft: _Draft) -> None:
+        try:
+            draft.words = extract(draft.turn, draft.memory.searched)
+            draft.searched = searched(draft.turn, draft.words)
+            draft.message = draft.message or draft.words.key
+            draft.same_message = bool(draft.message) and draft.message == draft.memory.message
+            draft.evidence = self.scanner.scan(draft.words.text)
+        except Exception as error:  # noqa: BLE001 - a text that cannot be read is decided as an empty one
+            draft.abstain("evidence", error)
+
+    def _recorded_evidence(self, then: Decision) -> Evidence:
+        hits = sum(self._bits.get(signal, 0) for signal in then.signals)
+        return Evidence(
+            text="",
+            hits=hits,
+            characters=then.characters,
+            utf16_units=then.utf16_units,
+            tokens=then.tokens,
+            questions=then.questions,
+            script=Script(then.script or Script.NONE),
+        )
+
+    def _guide_agent(
+        self,
+        draft: _Draft,
+        steps: Generator[Need, Answer, tuple[GuidanceDecision, GuidanceMemory]],
+    ) -> Generator[Need, Answer, None]:
+        before = draft.memory
+        try:
+            decided, kept = yield from steps
+        except Exception as error:  # noqa: BLE001 - a request goes on without guidance
+            draft.abstain("guidance", error)
+            return
+        draft.memory = msgspec.structs.replace(before, guidance=kept)
+        opening = kept.latest
+        now = kept.thread(opening).trajectory.state
+        draft.steps = _new_steps(before.guidance.thread(opening).trajectory.state, now)
+        draft.person_spoke = now.user_spoke and kept is not before.guidance
+        draft.guidance = decided
+        draft.reasons.extend(decided.reasons)
+        draft.abstained.extend(decided.abstained)
+        if decided.addition:
+            draft.additions.append(Addition("guidance", decided.addition))
+
+    def _choose_model(self, draft: _Draft) -> Generator[Need, Answer, None]:
+        asked = draft.turn.model
+        forced = forced_tier(asked)
+        if forced:
+            draft.tier = _without_rules(forced, 1.0, "forced by the model id", Stage.FORCED)
+        elif asks_to_decide(asked):
+            draft.tier = yield from self._judge_tier(draft)
+        elif asked in self.policy.models:
+            draft.chain = (asked,)
+            return
+        else:
+            raise _unknown_model(asked, self.policy)
+        self._choose_chain(draft, draft.tier.tier, free=not forced)
+
+    def _choose_chain(self, draft: _Draft, decided: Tier, *, free: bool) -> None:
+        turn, policy = draft.turn, self.policy
+        raised = free and draft.guidance is not None and draft.guidance.raise_tier
+        tier = _next_model_up(decided, policy.ladder) if raised else decided
+        if raised:
+            draft.reasons.append(Reason("guidance.raise-tier", f"stuck: {tier} instead of {decided}"))
+        tokens = turn.size // BYTES_PER_TOKEN
+        needed = Requirements(tokens, turn.abilities, turn.format)
+        in_use = self._in_use(draft, tokens, raised=raised) if free else None
+        choice = self._models.choose(tier, needed, in_use)
+        draft.chain = choice.models
+        draft.reasons.extend(choice.reasons)
+
+    def _in_use(self, draft: _Draft, tokens: int, *, raised: bool) -> InUse | None:
+        memory = draft.memory
+        if not memory.model:
+            return None
+        # A conversation is expected to go on for as long as it has: nothing else is known of it.
+        load = Load(tokens, fresh=draft.evidence.tokens, output=ANSWER, turns=max(memory.turns, 1))
+        return InUse(memory.model, in_tool_loop=draft.same_message and not raised, load=load)
+
+    def _judge_tier(self, draft: _Draft) -> Generator[Need, Answer, TierDecision]:
+        try:
+            tier = self.judge.by_rules(draft.evidence)
+            if self._head:
+                domain = self._domain_for_head(draft)
+                tier = self._head.after(tier, draft.evidence, domain, recorded=draft.head_said)
+            if self.policy.verify:
+                tier = yield from self.judge.verify(tier, draft.evidence)
+        except Exception as error:  # noqa: BLE001 - the seed serves what it cannot classify with MEDIUM
+            draft.abstain("tiers", error)
+            tier = _without_rules(FAILED_TIER, 0.5, "deciding failed", Stage.FALLBACK)
+        draft.abstained.extend(reason for reason in tier.reasons if reason.code.startswith("tiers.abstained"))
+        return tier
+
+    def _domain_for_head(self, draft: _Draft) -> str:
+        """The domain whose offset a head adds; looked for only where a head has any."""
+        head = self.policy.head
+        if not (head and head.head.offsets and self._tracker):
+            return ""
+        return self._tracker.primary(draft.evidence, draft.memory.domains, draft.message)
+
+    def _find_domains(self, draft: _Draft, policy: DomainPolicy, tracker: DomainTracker) -> None:
+        before = draft.memory
+        try:
+            profile = policy.profile(draft.chain[0] if draft.chain else "")
+            decided, kept = tracker.decide(draft.evidence, before.domains, draft.message, profile)
+        except Exception as error:  # noqa: BLE001 - a request goes on without domains
+            draft.abstain("domains", error)
+            return
+        # Once per user message; a client that sends the same request again gets the same again.
+        messages = len(draft.turn.history)
+        first = kept.key != before.domains.key or messages == before.enriched_at
+        draft.memory = msgspec.structs.replace(
+            before, domains=kept, enriched_at=messages if first else before.enriched_at
+        )
+        draft.domains = decided
+        if policy.mode is Mode.ON and first and decided.enrichment:
+            draft.additions.append(Addition("domains", decided.enrichment))
+
+    def _remembered(self, draft: _Draft) -> Memory:
+        memory, key = draft.memory, draft.message
+        return msgspec.structs.replace(
+            memory,
+            model=draft.chain[0] if draft.tier and draft.chain else memory.model,
+            message=key or memory.message,
+            searched=draft.searched,
+            turns=memory.turns + (bool(key) and not draft.same_message),
+        )
+
+    def _select_tools(self, draft: _Draft, selector: ToolSelector) -> None:
+        turn, before = draft.turn, draft.memory
+        try:
+            new = _called_since(turn.history, before.counted)
+            called = tuple(dict.fromkeys((*before.called, *new)))
+            choice = selector.choose(
+                offered_tools(turn.tool_list),
+                draft.words.text,
+                called=called,
+                forced=forced_tool(turn.tool_choice),
+                memory=before.tools,
+            )
+        except Exception as error:  # noqa: BLE001 - a request goes on with all its tools
+            draft.abstain("tools", error)
+            return
+        refused = tuple(name for name in new if before.tools.kept and name not in before.tools.kept)
+        draft.tools = ToolDecision(len(turn.tools), choice.kept, refused)
+        if refused:
+            draft.reasons.append(
+                Reason("tools.refused", f"called without being offered: {', '.join(refused)}")
+            )
+        draft.memory = msgspec.structs.replace(
+            before, tools=choice.memory, called=called, counted=len(turn.history)
+        )
+
+    def _decision(self, draft: _Draft, decision_id: str) -> Decision:
+        turn, evidence = draft.turn, draft.evidence
+        return Decision(
+            id=decision_id,
+            session=turn.session,
+            format=turn.format,
+            model_asked=turn.model,
+            arrived_at=turn.arrived_at,
+            policy=self.version,
+            tier=draft.tier,
+            chain=draft.chain,
+            additions=tuple(draft.additions),
+            reasons=tuple(draft.reasons),
+            abstained=tuple(draft.abstained),
+            signals=self._signal_ids(evidence.hits),
+            characters=evidence.characters,
+            user_message=draft.memory.turns + (not draft.same_message) if draft.message else 0,
+            size=turn.size,
+            abilities=tuple(sorted(turn.abilities)),
+            steps=draft.steps,
+            person_spoke=draft.person_spoke,
+            tokens=evidence.tokens,
+            utf16_units=evidence.utf16_units,
+            questions=evidence.questions,
+            script=evidence.script,
+            domains=draft.domains,
+            guidance=draft.guidance,
+            tools=draft.tools,
+        )
+
+    def _signal_ids(self, hits: int) -> tuple[str, ...]:
+        ids = []
+        while hits:
+            low = hits & -hits
+            ids.append(self._ids[low.bit_length() - 1])
+            hits ^= low
+        return tuple(ids)
+
+
+def _recorded_turn(then: Decision) -> Turn:
+    return Turn(
+        format=then.format,
+        history=JsonHistory(then.format, ()),
+        model=then.model_asked,
+        session=then.session,
+        arrived_at=then.arrived_at,
+        message_id=str(then.user_message or ""),
+        size=then.size,
+        abilities=frozenset(then.abilities),
+    )
+
+
+def _new_steps(before: TrajectoryState, after: TrajectoryState) -> tuple[Step, ...]:
+    """The tool calls that came since, as far as they are still in the window, without their content."""
+    count = after.tool_call_count - before.tool_call_count
+    new = after.steps[-count:] if count > 0 else ()
+    return tuple(step.without_content() for step in new)
+
+
+def _called_since(history: History, counted: int) -> list[str]:
+    """Names of the tools called since the first ``counted`` messages; in all when the history is shorter."""
+    start = counted if counted <= len(history) else 0
+    return [call.name for index in range(start, len(history)) for call in history[index].calls]
+
+
+def _next_model_up(tier: Tier, ladder: Mapping[Tier, str]) -> Tier:
+    """The next tier that another model serves; the highest where there is none."""
+    higher = list(Tier)[tier.rank + 1 :]
+    return next((t for t in higher if t in ladder and ladder[t] != ladder.get(tier)), Tier.REASONING)
+
+
+def _without_rules(tier: Tier, confidence: float, why: str, stage: Stage) -> TierDecision:
+    return TierDecision(
+        tier=tier,
+        score=0.0,
+        confidence=confidence,
+        signals=(why,),
+        stage=stage,
+        needs_verification=False,
+        reasons=(),
+    )
+
+
+def _unknown_model(model: str, policy: Policy) -> UnknownModel:
+    known = ", ".join(("auto", *(tier.lower() for tier in Tier), *policy.models))
+    return UnknownModel(f'unknown model "{model[:LONGEST_NAME]}"', hint=f"known: {known}", param="model")

@@ -1,0 +1,144 @@
+"""Whether an installation is well: its file, its engine, its stores, the upstreams it names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import closing
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
+
+from pointsman.factory import build_engine, build_policy, open_sessions
+from pointsman.config import Config, examine, find
+from pointsman.errors import PointsmanError
+from pointsman.evidence import engine_names
+from pointsman.stores.ledger import SqliteLedger
+from pointsman.vocabulary import WireFormat
+from pointsman.upstreams.port import DEMO_URL, UpstreamSpec, credentials
+
+__all__ = ["Check", "diagnose"]
+
+#: Seconds an upstream has to answer; the time a connection across an ocean takes, ten times over.
+PATIENCE: Final = 5.0
+
+_REFUSED: Final = frozenset({401, 403})
+
+
+class Check(NamedTuple):
+    """One thing looked at."""
+
+    name: str
+    ok: bool
+    detail: str
+    hint: str = ""
+
+
+def diagnose(file: Path | None, *, ask_upstreams: bool = True) -> Iterator[Check]:
+    """Look at an installation, one check after the other; with a wrong file the rest cannot be looked at.
+
+    Args:
+        file: the configuration; None looks for it where ``serve`` does.
+        ask_upstreams: whether to send each upstream one request for its list of models.
+    """
+    file = file or find()
+    if file is None:
+        yield Check(
+            "configuration", ok=False, detail="there is no pointsman.toml", hint="pointsman config init"
+        )
+        return
+    loaded = examine(file)
+    for error in loaded.errors:
+        yield Check("configuration", ok=False, detail=str(error), hint=error.hint)
+    if loaded.config is None:
+        return
+    yield Check("configuration", ok=True, detail=str(file))
+    yield _gateway()
+    yield _engine(loaded.config)
+    yield _ledger(loaded.config)
+    yield _sessions(loaded.config)
+    for upstream in loaded.config.upstreams.values() if ask_upstreams else ():
+        yield _upstream(upstream)
+
+
+def _gateway() -> Check:
+    missing = [
+        name for name in ("uvicorn", "starlette", "httptools", "prometheus_client") if find_spec(name) is None
+    ]
+    if missing:
+        detail = f"not installed: {', '.join(missing)}"
+        return Check("gateway", ok=False, detail=detail, hint="pip install 'pointsman[gateway]'")
+    return Check("gateway", ok=True, detail="installed")
+
+
+def _engine(config: Config) -> Check:
+    try:
+        engine = build_engine(build_policy(config))
+    except PointsmanError as error:
+        return Check("engine", ok=False, detail=str(error), hint=error.hint)
+    return Check("engine", ok=True, detail=f"{engine_names()[0]}, {len(engine.scanner.table)} signals")
+
+
+def _ledger(config: Config) -> Check:
+    path = config.ledger.path
+    if not path.exists():
+        return _can_be_made("ledger", path)
+    if not os.access(path, os.W_OK):
+        return Check("ledger", ok=False, detail=f"{path} cannot be written")
+    with closing(SqliteLedger(path)) as ledger:
+        try:
+            newest = next(ledger.decisions(limit=1), None)
+        except PointsmanError as error:
+            return Check("ledger", ok=False, detail=str(error), hint=error.hint)
+    return Check("ledger", ok=True, detail=f"{path}, {'in use' if newest else 'empty'}")
+
+
+def _sessions(config: Config) -> Check:
+    spec = config.sessions
+    if spec.store == "memory":
+        return Check("sessions", ok=True, detail="in the memory of the gateway")
+    if spec.store == "sqlite" and not spec.path.exists():
+        return _can_be_made("sessions", spec.path)
+    try:
+        with closing(open_sessions(spec)) as store:
+            count = sum(1 for _ in store.sessions())
+            fault = store.fault
+    except PointsmanError as error:
+        return Check("sessions", ok=False, detail=str(error), hint=error.hint)
+    return Check("sessions", ok=not fault, detail=fault or f"{spec.store}, {count} kept")
+
+
+def _can_be_made(name: str, path: Path) -> Check:
+    there = next(parent for parent in path.absolute().parents if parent.exists())
+    if os.access(there, os.W_OK | os.X_OK):
+        return Check(name, ok=True, detail=f"{path} will be made")
+    return Check(name, ok=False, detail=f"{path} cannot be made: no right to write in {there}")
+
+
+def _upstream(spec: UpstreamSpec) -> Check:
+    name = f"upstream {spec.name}"
+    if spec.base_url == DEMO_URL:
+        return Check(name, ok=True, detail="built in")
+    try:
+        status = _status(spec)
+    except (OSError, HTTPException) as error:
+        detail = f"{spec.base_url} cannot be reached: {str(error) or type(error).__name__}"
+        return Check(name, ok=False, detail=detail, hint="is the address right, and reachable from here?")
+    if status in _REFUSED:
+        return Check(name, ok=False, detail=f"refuses the key (status {status})")
+    # Not every provider lists its models: any other answer shows that it is there.
+    return Check(name, ok=status < 500, detail=f"answers (status {status})")
+
+
+def _status(spec: UpstreamSpec) -> int:
+    """Ask for the list of models. Follows no redirect: the key goes where the configuration says."""
+    url = urlsplit(spec.base_url)
+    connect = HTTPSConnection if url.scheme == "https" else HTTPConnection
+    wire = WireFormat.CHAT if WireFormat.CHAT in spec.formats else WireFormat.MESSAGES
+    proof = {name.decode(): value.decode() for name, value in credentials(spec, wire)}
+    headers = {"anthropic-version": "2023-06-01", **proof}
+    with closing(connect(url.hostname or "", url.port, timeout=PATIENCE)) as connection:
+        connection.request("GET", f"{url.path.rstrip('/')}/models", headers=headers)
+        return int(connection.getresponse().status)

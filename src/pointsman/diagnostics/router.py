@@ -1,0 +1,113 @@
+"""The seed's ``/router`` command: show, ``classifier MODEL``, doctor; on the terminal and in band."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pointsman.config import Config, examine
+from pointsman.config.convert import did_you_mean
+from pointsman.config.edit import set_value, write_file
+from pointsman.config.files import read
+from pointsman.errors import ConfigError
+from pointsman.diagnostics.doctor import Check, diagnose
+from pointsman.decoding import syntax_error
+from pointsman.vocabulary import Tier
+
+__all__ = ["USAGE", "answer_in_band", "choose_classifier", "describe_check", "describe_routing"]
+
+USAGE = "/router [show] | /router classifier MODEL | /router doctor"
+
+_VERIFY = ("tiers", "verify", "model")
+
+
+def describe_routing(config: Config) -> str:
+    """Return which model serves which tier, and how the tier is decided."""
+    tiers = config.tiers
+    lines = [f"profile {tiers.profile}, from {config.source or 'no file'}"]
+    lines += [f"  {tier:<9}  {_model(config, tiers.models.get(tier))}" for tier in Tier]
+    if verify := tiers.verify:
+        money = "" if verify.money_per_day is None else f", {verify.money_per_day:g} a day"
+        lines.append(
+            f"classifier {verify.model}: margin {verify.margin:g}, "
+            f"at most {verify.share:.0%} of requests{money}, {verify.timeout_ms} ms"
+        )
+    else:
+        lines.append("classifier none: the rules decide alone")
+    lines.append(f"guidance {config.guidance.mode}, domains {config.domains.mode}")
+    return "\n".join(lines)
+
+
+def choose_classifier(file: Path, wanted: str) -> str:
+    """Make another model the one that is asked when the rules are unsure; returns its configured name.
+
+    Args:
+        file: the configuration; comments and everything else in it stay as they are.
+        wanted: a configured name, or the id of a configured model.
+
+    Raises:
+        ConfigError: no such model is configured, it cannot be asked, or the file cannot be changed.
+    """
+    text = read(file)
+    name = _configured(_models(text, file), wanted)
+    edited = set_value(text, _VERIFY, json.dumps(name))
+    before = {_without_place(error) for error in examine(file, text=text).errors}
+    for error in examine(file, text=edited).errors:
+        if _without_place(error) not in before:
+            raise error
+    write_file(file, edited)
+    return name
+
+
+def describe_check(check: Check) -> str:
+    """Return a check as one line, and its way out as another."""
+    line = f"{'ok  ' if check.ok else 'FAIL'} {check.name}: {check.detail}"
+    return f"{line}\n     hint: {check.hint}" if check.hint else line
+
+
+def answer_in_band(text: str, config: Config, file: Path | None) -> str:
+    """Answer what follows ``/router`` in a message. Upstreams are not asked: the caller waits for this.
+
+    Raises:
+        ConfigError: as ``choose_classifier``.
+    """
+    match text.split():
+        case [] | ["show"]:
+            return describe_routing(config)
+        case ["classifier", wanted] if file is not None:
+            return f'classifier is now "{choose_classifier(file, wanted)}"'
+        case ["doctor"]:
+            return "\n".join(describe_check(check) for check in diagnose(file, ask_upstreams=False))
+        case _:
+            return USAGE
+
+
+def _model(config: Config, name: str | None) -> str:
+    model = config.models.get(name or "")
+    if model is None:
+        return "-"
+    return f"{model.name}: {model.id} at {model.upstream}, {model.price_in:g} in, {model.price_out:g} out"
+
+
+def _models(text: str, file: Path) -> Mapping[str, Any]:
+    try:
+        models = tomllib.loads(text).get("models")
+    except tomllib.TOMLDecodeError as error:
+        message, line = syntax_error(error, text)
+        raise ConfigError(message, place=f"{file}:{line}") from None
+    return models if isinstance(models, dict) else {}
+
+
+def _configured(models: Mapping[str, Any], wanted: str) -> str:
+    ids = {model.get("id"): name for name, model in models.items() if isinstance(model, dict)}
+    if name := wanted if wanted in models else ids.get(wanted):
+        return name
+    near = did_you_mean(wanted, [*models, *filter(None, ids)])
+    raise ConfigError(f'unknown model "{wanted}"{near}', hint=f"configured: {', '.join(models) or 'none'}")
+
+
+def _without_place(error: ConfigError) -> str:
+    return str(error).removeprefix(error.place)

@@ -1,0 +1,250 @@
+"""From an operator's configuration to something that decides: policy, engine, runtime."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from pointsman.model_calls import Questions
+from pointsman.config import AnyKey, Config, HeadSpec, SessionsSpec, VerifySpec, is_profile, load, read
+from pointsman.domains import DomainSet, ModelProfile, default_domains, parse_domains, parse_profile
+from pointsman.decision.engine import BYTES_PER_TOKEN, Engine
+from pointsman.errors import ConfigError
+from pointsman.guidance import GuidancePolicy
+from pointsman.stores.ledger import Retention, SqliteLedger
+from pointsman.encoders import load_encoder
+from pointsman.encoders.heads import encoder_of, load_head
+from pointsman.decision.policy import DomainPolicy, Policy, Verify
+from pointsman.runtime import Runtime
+from pointsman.stores.pattern_cache import open_scanner
+from pointsman.stores.sessions import MemorySessions, SessionStore, SqliteSessions, ValkeySessions
+from pointsman.tiers import (
+    BUILTIN_PROFILES,
+    HeadPolicy,
+    TierProfile,
+    VerificationBudget,
+    builtin_profile,
+    load_profile,
+)
+from pointsman.tiers.profile import Margin
+from pointsman.vocabulary import Mode, ModelSpec
+
+__all__ = [
+    "build_engine",
+    "build_policy",
+    "build_questions",
+    "build_runtime",
+    "build_shadow",
+    "default_policy",
+    "open_sessions",
+    "question_price",
+    "read_policy",
+    "read_profile",
+]
+
+#: Stands for a model whose price nobody knows, as in a library where the caller does the asking.
+_FREE: Final = ModelSpec("", "", "")
+
+log = logging.getLogger(__name__)
+
+
+def build_engine(policy: Policy) -> Engine:
+    """Compile a policy with the fastest matching engine that is installed.
+
+    Raises:
+        MissingExtra: the policy names an encoder whose extra is not installed.
+    """
+    encoder = load_encoder(policy.domains.examples) if policy.domains else None
+    head_encoder = encoder_of(policy.head.head) if policy.head else None
+    return Engine(policy, open_scanner(policy.signals()), encoder, head_encoder=head_encoder)
+
+
+def read_profile(name: str) -> TierProfile:
+    """Return a built-in profile, or the one in a file.
+
+    Raises:
+        ConfigError: there is no such profile or file, or the file is wrong.
+    """
+    if name in BUILTIN_PROFILES:
+        return builtin_profile(name)
+    path = Path(name)
+    if not path.exists():
+        built_in = ", ".join(BUILTIN_PROFILES)
+        raise ConfigError(
+            f'no tier profile "{name}"', hint=f"built in: {built_in}; or the path of a TOML file"
+        )
+    return load_profile(read(path), str(path))
+
+
+def default_policy() -> Policy:
+    """What decides without any configuration: profile ``default``; domains and guidance observed."""
+    return Policy(
+        profile=builtin_profile("default"),
+        domains=DomainPolicy(domains=default_domains()),
+        guidance=GuidancePolicy(),
+    )
+
+
+def build_policy(config: Config) -> Policy:
+    """Return the part of a configuration that decides.
+
+    Raises:
+        ConfigError: the tier profile does not exist or is wrong.
+    """
+    tiers = config.tiers
+    profile = read_profile(tiers.profile)
+    if tiers.boundaries is not None:
+        profile = msgspec.structs.replace(profile, boundaries=tiers.boundaries)
+    if tiers.verify is not None:
+        profile = _verifying(profile, tiers.verify)
+    return Policy(
+        profile=profile,
+        models=config.models,
+        ladder=tiers.models,
+        head=_head(tiers.head),
+        verify=_verify(config),
+        domains=_domains(config),
+        guidance=_guidance(config),
+        tools=config.capabilities.tools,
+    )
+
+
+def read_policy(file: Path, base: Policy) -> Policy:
+    """Return the policy of a configuration, or ``base`` with the tier profile in a file.
+
+    It is for deciding alone: the keys that the configuration refers to need not be set.
+
+    Raises:
+        ConfigError: the file cannot be read, or is wrong.
+    """
+    text = read(file)
+    if is_profile(text):
+        return replace(base, profile=load_profile(text, str(file)))
+    return build_policy(load(file, AnyKey()))
+
+
+def build_shadow(config: Config) -> Engine | None:
+    """Return what decides beside the configured policy; None where nothing is to be tried.
+
+    Raises:
+        ConfigError: the file of the policy to try is wrong.
+    """
+    file = config.shadow.policy
+    return build_engine(read_policy(file, build_policy(config))) if file else None
+
+
+def _guidance(config: Config) -> GuidancePolicy | None:
+    return None if config.guidance.mode is Mode.OFF else config.guidance.policy()
+
+
+def _domains(config: Config) -> DomainPolicy | None:
+    spec = config.domains
+    if spec.mode is Mode.OFF:
+        return None
+    domains = default_domains()
+    if spec.file is not None:
+        domains = parse_domains(read(spec.file), place=str(spec.file))
+    profiles = _profiles(config, domains) if spec.profiles else {}
+    return DomainPolicy(domains=domains, mode=spec.mode, examples=spec.examples, profiles=profiles)
+
+
+def _profiles(config: Config, domains: DomainSet) -> dict[str, ModelProfile]:
+    """Read each model's profile, ``NAME.json`` or ``ID.json``. A broken one is a warning: all text is on."""
+    found: dict[str, ModelProfile] = {}
+    for name, model in config.models.items():
+        for stem in (name, model.id):
+            path = Path(config.domains.profiles or "") / f"{stem}.json"
+            if not path.exists():
+                continue
+            try:
+                found[name] = parse_profile(path.read_bytes(), domains, model=name, place=str(path))
+            except ConfigError as error:
+                log.warning("%s; all domain texts are on for %s", error, name)
+            break
+    return found
+
+
+def _verifying(profile: TierProfile, spec: VerifySpec) -> TierProfile:
+    """The profile with the margin and the patience of the configuration."""
+    verification = msgspec.structs.replace(profile.verification, timeout_ms=spec.timeout_ms)
+    escalation = profile.escalation
+    if isinstance(escalation, Margin):
+        escalation = msgspec.structs.replace(escalation, within=spec.margin)
+    return msgspec.structs.replace(profile, verification=verification, escalation=escalation)
+
+
+def build_questions(policy: Policy) -> Questions:
+    """Return the budget of a policy's verification, with nothing asked yet."""
+    verify = policy.verify
+    if verify is None:
+        return Questions()
+    budget = VerificationBudget(share=verify.share, money_per_day=verify.money_per_day)
+    return Questions(budget, price=question_price(policy), cache=verify.cache)
+
+
+def question_price(policy: Policy) -> float:
+    """Return what verifying one tier costs at most, in the currency of the prices."""
+    if policy.verify is None:
+        return 0.0
+    rules = policy.profile.verification
+    model = policy.models.get(policy.verify.model, _FREE)
+    # What goes in is the rubric and the cut text, what comes out a label.
+    read = (len(rules.rubric) + rules.cut) / BYTES_PER_TOKEN
+    return (read * model.price_in + rules.max_tokens * model.price_out) / 1e6
+
+
+def _head(spec: HeadSpec | None) -> HeadPolicy | None:
+    return HeadPolicy(load_head(spec.file), spec.boundaries) if spec else None
+
+
+def _verify(config: Config) -> Verify | None:
+    spec = config.tiers.verify
+    if spec is None:
+        return None
+    return Verify(
+        model=spec.model,
+        share=spec.share,
+        timeout_ms=spec.timeout_ms,
+        money_per_day=spec.money_per_day,
+        cache=spec.cache,
+    )
+
+
+def build_runtime(config: Config) -> Runtime:
+    """Return everything that decides as configured; its stores open with the first use.
+
+    Raises:
+        ConfigError: a file the configuration names is wrong.
+    """
+    spec = config.ledger
+    ledger = SqliteLedger(
+        spec.path,
+        queue=spec.queue,
+        text=spec.text,
+        retention=Retention(keep_days=spec.keep_days or None, max_mb=spec.max_mb or None),
+    )
+    policy = build_policy(config)
+    return Runtime(
+        build_engine(policy),
+        sessions=open_sessions(config.sessions),
+        ledger=ledger,
+        questions=build_questions(policy),
+    )
+
+
+def open_sessions(spec: SessionsSpec) -> SessionStore:
+    """Return the session store a configuration names.
+
+    Raises:
+        MissingExtra: its client is not installed.
+    """
+    if spec.store == "sqlite":
+        return SqliteSessions(spec.path, size=spec.size, ttl=spec.ttl)
+    if spec.store == "valkey" and spec.url is not None:
+        password = spec.password.reveal() if spec.password else None
+        return ValkeySessions(spec.url, password=password, ttl=spec.ttl)
+    return MemorySessions(size=spec.size, ttl=spec.ttl)

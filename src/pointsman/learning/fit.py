@@ -1,0 +1,179 @@
+"""``pointsman fit tiers``: outcomes in, a head out, with what it can and cannot claim."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from pointsman.errors import PointsmanError
+from pointsman.learning.datasets import Outcome
+from pointsman.learning.features import Features
+from pointsman.learning.learning import (
+    LENGTH_SLOPE,
+    RULES,
+    RULES_SLOPE,
+    Corpus,
+    Floats,
+    HeldOut,
+    Rows,
+    Weights,
+    calibrate,
+    fit_weights,
+    group_offsets,
+    held_out,
+)
+from pointsman.learning.metrics import Interval, apgr_interval, difference_interval
+from pointsman.learning.rankers import alike, baselines
+from pointsman.learning.tiers import Row, measure
+from pointsman.encoders import load_encoder
+from pointsman.tiers.head import Calibration, Centre, Claim, Dense, Head
+from pointsman.vocabulary import Encoder
+
+__all__ = ["Fit", "claim", "fit_tiers"]
+
+#: With fewer, five folds leave too little to learn from, and intervals are wider than any improvement.
+LEAST_ROWS: Final = 40
+
+#: What a head has to beat before it may be called an improvement. Random among them: where short prompts are
+#: the hard ones, a head may rank better than length and both profiles, and worse than no ranking at all.
+RIVALS: Final = ("random", "length", "seed", "default")
+
+#: Where the drift check looks for live prompts outside what was trained on.
+DECILES: Final = tuple(step / 10 for step in range(11))
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A head, and every ranking measured on the same held-out prompts."""
+
+    head: Head
+    rows: tuple[Row, ...]
+    calibration_errors: tuple[Interval, Interval]  # of the weak and the strong model, held out
+
+    @property
+    def improves(self) -> bool:
+        """Whether the held-out interval lies above chance, length and both rule profiles."""
+        return self.head.claim.improves
+
+
+def fit_tiers(
+    outcomes: Sequence[Outcome],
+    *,
+    features: Features = Features.AUTO,
+    weak_model: str = "",
+    strong_model: str = "",
+    seed: int = 0,
+) -> Fit:
+    """Fit a head and measure it on prompts it has not seen.
+
+    Raises:
+        PointsmanError: too few outcomes, or the strong model is not better on them.
+        MissingExtra: scikit-learn, or the encoder asked for, is not installed.
+    """
+    different = len(set(alike([row.prompt for row in outcomes]).tolist()))
+    if different < LEAST_ROWS:
+        of = f" of {different} different prompts" if different < len(outcomes) else ""
+        raise PointsmanError(
+            f"{len(outcomes)} outcomes{of} are too few to learn from; {LEAST_ROWS} are the least"
+        )
+    encoder = load_encoder(features) if features in {Features.STATIC, Features.SENTENCE} else None
+    corpus = Corpus.of(outcomes, encoder)
+    if corpus.strong.mean() <= corpus.weak.mean():
+        raise PointsmanError(
+            "the strong model is not better than the weak one on this data: nothing to choose",
+            hint="name them the other way round with --weak and --strong, or serve everything with one",
+        )
+    unseen = held_out(corpus, seed=seed)
+    rankings = {**baselines(outcomes), "head": unseen.raw[1] - unseen.raw[0]}
+    weights = fit_weights(corpus, np.arange(len(corpus)))
+    weak, weak_error = calibrate(unseen.raw[0], corpus.weak, first=corpus.first, seed=seed)
+    strong, strong_error = calibrate(unseen.raw[1], corpus.strong, first=corpus.first, seed=seed)
+    shown = claim(rankings, corpus.weak, corpus.strong, first=corpus.first, seed=seed)
+    head = msgspec.structs.replace(
+        _head(corpus, weights, unseen, (weak, strong), shown),
+        weak_model=weak_model,
+        strong_model=strong_model,
+        offsets=group_offsets(corpus, unseen, [row.group for row in outcomes]),
+        dense=_dense(weights, encoder, features),
+    )
+    return Fit(head, tuple(measure(outcomes, rankings, seed=seed)), (weak_error, strong_error))
+
+
+def _head(
+    corpus: Corpus,
+    weights: Weights,
+    unseen: HeldOut,
+    calibrations: tuple[Calibration, Calibration],
+    shown: Claim,
+) -> Head:
+    """The head of one set of weights, calibrated on predictions of heads that had not seen the prompt."""
+    return Head(
+        rows=len(corpus),
+        rarity=_halves(weights.rarity),
+        centres=tuple(_centre(row) for row in weights.centres),
+        weak=_halves(weights.ngrams[0]),
+        strong=_halves(weights.ngrams[1]),
+        weak_mean=float(weights.means[0]),
+        strong_mean=float(weights.means[1]),
+        log_length=weights.log_length,
+        length_slope=LENGTH_SLOPE,
+        rules=RULES,
+        rules_mean=weights.rules,
+        rules_slope=RULES_SLOPE,
+        familiarity=unseen.bounds,
+        weak_calibration=calibrations[0],
+        strong_calibration=calibrations[1],
+        claim=shown,
+        lengths=_deciles(corpus.log_length),
+        familiarities=_deciles(unseen.familiarity),
+    )
+
+
+def claim(rankings: Mapping[str, Floats], weak: Floats, strong: Floats, *, first: Rows, seed: int) -> Claim:
+    """What a held-out ranking ``head`` shows beside its rivals.
+
+    Args:
+        rankings: Scores by ranker, each of shape ``(n,)``.
+        weak: Quality of the weak model. Shape ``(n,)``.
+        strong: Quality of the strong model. Shape ``(n,)``.
+        first: The first row that a head cannot tell from each. Shape ``(n,)``.
+        seed: of the resamples.
+    """
+    head = rankings["head"]
+    own = apgr_interval(head, weak, strong, together=first, seed=seed)
+    against = {}
+    for rival in RIVALS:
+        more = difference_interval(head, rankings[rival], weak, strong, together=first, seed=seed)
+        against[rival] = (more.value, more.low, more.high)
+    return Claim(
+        rows=len(weak),
+        apgr=own.value,
+        low=own.low,
+        high=own.high,
+        against=against,
+        improves=all(low > 0 for _, low, _ in against.values()),
+    )
+
+
+def _centre(row: NDArray[np.float64]) -> Centre:
+    named = np.flatnonzero(row.astype("<f2"))  # what is 0 in the file is not named in it
+    return Centre(named.astype("<u2").tobytes(), _halves(row[named]))
+
+
+def _dense(weights: Weights, encoder: Encoder | None, kind: str) -> Dense | None:
+    if encoder is None or weights.vectors is None:
+        return None
+    return Dense(encoder.name, kind, _halves(weights.vectors[0]), _halves(weights.vectors[1]))
+
+
+def _halves(values: NDArray[np.float64]) -> bytes:
+    return values.astype("<f2").tobytes()
+
+
+def _deciles(values: NDArray[np.float64]) -> tuple[float, ...]:
+    return tuple(float(value) for value in np.quantile(values, DECILES))

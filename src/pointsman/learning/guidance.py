@@ -1,0 +1,207 @@
+"""Guidance replayed over recorded runs, beside four simple rules that others use.
+
+Reported per source and outcome, never pooled: over all sources together, precision mostly reflects how often
+their runs fail anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from itertools import zip_longest
+from statistics import median
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from pointsman.errors import MalformedRequest
+from pointsman.guidance import Firing, GuidanceMemory, Guide, streak_continues, without_models
+from pointsman.guidance.effect import wilson
+from pointsman.wire.history import JsonHistory
+from pointsman.trajectory import (
+    Event,
+    RecordedStep,
+    Step,
+    ToolInvoked,
+    UserSpoke,
+    events_of,
+    steps_of,
+)
+from pointsman.vocabulary import WireFormat
+
+__all__ = ["BASELINES", "POLICY", "Replayed", "Row", "Run", "Summary", "events_in", "replay"]
+
+#: Name of the policy under test in a summary.
+POLICY: Final = "policy"
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """One recorded run: steps of hashes, or the messages of its last request. Other fields are ignored."""
+
+    id: Any = None
+    steps: list[RecordedStep] | None = None
+    messages: list[Any] | None = None
+    format: WireFormat = WireFormat.CHAT
+    source: str = ""
+    success: bool | None = None  # None: unknown
+
+
+class Replayed(NamedTuple):
+    """What a run's calls were, and when guidance would have spoken."""
+
+    steps: tuple[Step, ...]
+    firings: tuple[Firing, ...]
+
+
+def events_in(run: Run) -> Iterator[Event]:
+    """Yield a run's events.
+
+    Raises:
+        MalformedRequest: it has neither steps nor messages, or both.
+    """
+    if (run.steps is None) == (run.messages is None):
+        raise MalformedRequest('a run needs either "steps" or "messages"')
+    if run.steps is not None:
+        return steps_of(run.steps)
+    return events_of(JsonHistory.of(run.format, run.messages or ()))
+
+
+def replay(run: Run, guide: Guide) -> Replayed:
+    """Decide after every turn of a run, as the gateway does at every request."""
+    events = list(events_in(run))
+    trajectory, memory = guide.empty, GuidanceMemory()
+    steps: list[Step] = []
+    firings: list[Firing] = []
+    for event, following in zip_longest(events, events[1:]):
+        trajectory = trajectory.with_event(event)
+        if isinstance(event, UserSpoke):
+            continue
+        steps += trajectory.recent_tool_calls(1)
+        if not _same_turn(event, following):
+            decision, memory = without_models(guide.decide(trajectory, memory, session=str(run.id)))
+            if decision.firing:
+                firings.append(decision.firing)
+    return Replayed(tuple(steps), tuple(firings))
+
+
+def _same_turn(event: Event, following: Event | None) -> bool:
+    """True inside a parallel batch: the model is not asked before its last result is there."""
+    if not isinstance(event, Step | ToolInvoked) or not isinstance(following, Step | ToolInvoked):
+        return False
+    return bool(event.turn) and event.turn == following.turn
+
+
+def _call(step: Step) -> Hashable:
+    return step.tool_name, step.arguments
+
+
+def _call_and_result(step: Step) -> Hashable:
+    return step.tool_name, step.arguments, step.result
+
+
+def _name(step: Step) -> Hashable:
+    return step.tool_name
+
+
+def _cycle(key: Callable[[Step], Hashable], rounds: int, periods: Sequence[int]) -> Callable[..., bool]:
+    """A rule: the latest steps are ``rounds`` rounds of a primitive cycle of one of these lengths."""
+
+    def rule(steps: Sequence[Step]) -> bool:
+        keys = [key(step) for step in steps[-rounds * max(periods) :]]
+        for period in periods:
+            cycle = keys[-period:]
+            if period > 1 and len(set(cycle)) == 1:
+                continue  # AAAA is not AA twice
+            if len(keys) >= rounds * period and keys[-rounds * period :] == cycle * rounds:
+                return True
+        return False
+
+    return rule
+
+
+#: Rules that agents and observers in use have, and the seed's own. None of them resets at a person's word.
+BASELINES: Final[dict[str, Callable[[Sequence[Step]], bool]]] = {
+    "same call three times": _cycle(_call, 3, (1,)),
+    "names in a cycle (seed)": _cycle(_name, 3, (2, 3, 4, 5)),
+    "calls in a cycle, five rounds": _cycle(_call, 5, (1, 2, 3, 4, 5)),
+    "four equal calls and results": _cycle(_call_and_result, 4, (1,)),
+}
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One rule over the runs of one source and outcome."""
+
+    source: str
+    success: bool | None
+    rule: str
+    runs: int
+    fired: int  # runs in which it fired
+    share: float  # of runs, 0 to 1
+    low: float  # 95 % score interval of the share
+    high: float
+    first: float | None  # median index of the call at the first firing, from 0
+    followed: int  # first firings after which the agent made another call in the same attempt
+    continued: int  # of these, how often that call failed again or brought nothing new
+    continued_low: float  # 95 % score interval of the share of these
+    continued_high: float
+
+
+class _Tally:
+    def __init__(self) -> None:
+        self.runs = 0
+        self.first: list[int] = []
+        self.followed = 0
+        self.continued = 0
+
+    def add(self, steps: Sequence[Step], fired_at: int | None) -> None:
+        self.runs += 1
+        if fired_at is None:
+            return
+        self.first.append(fired_at)
+        following = steps[fired_at + 1] if fired_at + 1 < len(steps) else None
+        if following and not following.user_boundary:
+            self.followed += 1
+            self.continued += streak_continues(steps[: fired_at + 1], following)
+
+
+class Summary:
+    """Counts runs, per source, outcome and rule."""
+
+    def __init__(self) -> None:
+        self._tallies: dict[tuple[str, bool | None, str], _Tally] = {}
+
+    def add(self, run: Run, replayed: Replayed) -> None:
+        """Count one run under the policy and under every baseline."""
+        steps = replayed.steps
+        fired = {POLICY: replayed.firings[0].step if replayed.firings else None}
+        for name, rule in BASELINES.items():
+            fired[name] = next((at for at in range(len(steps)) if rule(steps[: at + 1])), None)
+        for name, fired_at in fired.items():
+            self._tallies.setdefault((run.source, run.success, name), _Tally()).add(steps, fired_at)
+
+    def rows(self) -> list[Row]:
+        """All counts: by source, failed runs before successful and unknown ones, the policy first."""
+        rules = [POLICY, *BASELINES]
+        order = {False: 0, True: 1, None: 2}
+        keys = sorted(self._tallies, key=lambda key: (key[0], order[key[1]], rules.index(key[2])))
+        return [_row(key, self._tallies[key]) for key in keys]
+
+
+def _row(key: tuple[str, bool | None, str], tally: _Tally) -> Row:
+    source, success, rule = key
+    low, high = wilson(len(tally.first), tally.runs)
+    continued_low, continued_high = wilson(tally.continued, tally.followed)
+    return Row(
+        source=source,
+        success=success,
+        rule=rule,
+        runs=tally.runs,
+        fired=len(tally.first),
+        share=len(tally.first) / tally.runs,
+        low=low,
+        high=high,
+        first=median(tally.first) if tally.first else None,
+        followed=tally.followed,
+        continued=tally.continued,
+        continued_low=continued_low,
+        continued_high=continued_high,
+    )

@@ -1,0 +1,260 @@
+"""``pointsman fit policy``: where to cut a score into tiers, for a quality to keep or for money to spend.
+
+Boundaries are chosen on all prompts; what is reported was measured by choosing on four fifths of them and
+serving the rest, five times. Nobody is asked for verification in these figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from typing import Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from pointsman.errors import PointsmanError
+from pointsman.learning.boundaries import (
+    Boundaries,
+    Choice,
+    Floats,
+    Kept,
+    Point,
+    Prompts,
+    Rows,
+    Served,
+    Target,
+    Tiers,
+    choose,
+    cross_fitted,
+    curve,
+)
+from pointsman.learning.datasets import Graded, Outcome
+from pointsman.learning.learning import Corpus, held_out, trust
+from pointsman.learning.metrics import Interval, bootstrap
+from pointsman.learning.rankers import alike, decided, was_fitted_on
+from pointsman.encoders.heads import encoder_of
+from pointsman.decision.policy import Policy
+from pointsman.tiers import Head, HeadPolicy, TierProfile
+from pointsman.vocabulary import Stage, Tier
+
+__all__ = ["Fitted", "Report", "fit_policy"]
+
+#: With fewer prompts the interval is wider than anything a policy could gain.
+LEAST_ROWS: Final = 100
+
+#: Above every score a profile can give (its values are below a million each).
+_UNREACHED: Final = 1e9
+
+_EVERY: Final = tuple(Tier)
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What held-out prompts showed. ``None`` and NaN: nothing to measure."""
+
+    prompts: int
+    target: Target
+    reached: bool  # on the prompts the boundaries were chosen on
+    supported: bool  # the whole interval of held-out prompts reaches the target
+    kept: Interval  # share of the best tier's quality
+    cost: Interval  # money on 1,000 prompts
+    cost_of_best: float  # money on 1,000 prompts when the best tier serves everything
+    over_mixing: Interval  # quality above that of drawing models at random for the same money, 0..1
+    models: tuple[tuple[float, float], ...]  # money and quality kept when one model serves everything
+    shares: dict[str, float]  # of prompts by tier
+    fixed: float  # share of prompts whose tier no boundary moves: special rules, and prompts unlike training
+    cross_fitted_head: bool  # the head was fitted on these prompts: scores are of heads that were not
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Boundaries, what they are worth, and the whole curve."""
+
+    boundaries: Boundaries
+    report: Report
+    curve: tuple[Point, ...]
+
+
+@dataclass(frozen=True)
+class _Scored:
+    """How far boundaries move each prompt."""
+
+    scores: Floats  # (n,)
+    fixed: Rows  # (n,) rank of the tier whatever the boundaries are; -1 where they decide
+    least: Rows  # (n,) rank below which it does not fall
+
+
+def fit_policy(
+    rows: Sequence[Graded],
+    costs: NDArray[np.float64],
+    *,
+    target: Target,
+    tiers: Tiers,
+    profile: TierProfile,
+    head: Head | None = None,
+    seed: int = 0,
+) -> Fitted:
+    """Choose boundaries for a target and measure them on prompts they were not chosen on.
+
+    Args:
+        rows: prompts with one score per tier in use, cheapest first.
+        costs: money on 1,000 prompts like each, at each of these tiers. Shape ``(n, tiers)``.
+        target: what to keep or to spend.
+        tiers: how many are in use.
+        profile: rules that decide, alone or where the head does not know a prompt.
+        head: whose score is cut instead of the profile's.
+        seed: of folds and resamples.
+
+    Raises:
+        PointsmanError: too few prompts.
+    """
+    first = alike(_prompts(rows))
+    different = len(np.unique(first))
+    if different < LEAST_ROWS:
+        other = "different " if different < len(rows) else ""
+        raise PointsmanError(
+            f"{different} {other}prompts are too few to choose on; {LEAST_ROWS} are the least"
+        )
+    seen = head is not None and was_fitted_on(head, [_outcome(row) for row in rows])
+    scored = _scored(rows, profile, head, seen=seen, seed=seed)
+    # With two tiers, SIMPLE and MEDIUM are served by the weak model, COMPLEX and REASONING by the strong one.
+    places = np.repeat(np.arange(tiers), len(_EVERY) // tiers)
+    quality = np.array([row.scores for row in rows])[:, places]
+    spent = costs[:, places]
+    prompts = Prompts(scored.scores, _settled(quality, scored), _settled(spent, scored))
+    best = quality[:, -1]
+    chosen = choose(prompts, target, tiers, best=best)
+    served = cross_fitted(prompts, target, tiers, best=best, first=first, seed=seed)
+    return Fitted(
+        chosen.boundaries,
+        _report(
+            chosen, target, served, best, _Mixed(quality, spent), scored, first=first, seen=seen, seed=seed
+        ),
+        tuple(curve(prompts, tiers, best=best, first=first, seed=seed)),
+    )
+
+
+def _scored(
+    rows: Sequence[Graded], profile: TierProfile, head: Head | None, *, seen: bool, seed: int
+) -> _Scored:
+    if head is None:
+        return _by_rules(rows, profile)
+    if seen:
+        return _by_unseen_heads(rows, profile, head, seed)
+    return _by_head(rows, profile, head)
+
+
+def _by_rules(rows: Sequence[Graded], profile: TierProfile) -> _Scored:
+    """With boundaries out of reach, only special rules and the floor of the profile rise above SIMPLE."""
+    free = msgspec.structs.replace(profile, boundaries=(_UNREACHED,) * 3)
+    found = decided(_prompts(rows), Policy(profile=free))
+    ranks = np.array([each.tier.rank for each in found])
+    ruled = np.array([each.stage is Stage.RULES for each in found])
+    return _Scored(
+        np.array([each.score for each in found]), np.where(ruled, -1, ranks), np.where(ruled, ranks, 0)
+    )
+
+
+def _by_head(rows: Sequence[Graded], profile: TierProfile, head: Head) -> _Scored:
+    found = decided(_prompts(rows), Policy(profile=profile, head=HeadPolicy(head, (0.0, 0.0, 0.0))))
+    return _Scored(
+        np.array([each.score for each in found]),
+        np.array([-1 if each.stage is Stage.HEAD else each.tier.rank for each in found]),
+        np.zeros(len(rows), dtype=np.intp),
+    )
+
+
+def _by_unseen_heads(rows: Sequence[Graded], profile: TierProfile, head: Head, seed: int) -> _Scored:
+    """The head knows these prompts too well; heads fitted on the other folds stand in for it."""
+    unseen = held_out(Corpus.of([_outcome(row) for row in rows], encoder_of(head)), seed=seed)
+    found = decided(_prompts(rows), Policy(profile=profile))
+    unfamiliar = trust(unseen.familiarity, unseen.bounds) == 0
+    by_rules = unfamiliar | [each.stage is not Stage.RULES for each in found]
+    return _Scored(
+        unseen.raw[1] - unseen.raw[0],
+        np.where(by_rules, [each.tier.rank for each in found], -1),
+        np.zeros(len(rows), dtype=np.intp),
+    )
+
+
+def _prompts(rows: Sequence[Graded]) -> list[str]:
+    return [row.prompt for row in rows]
+
+
+def _outcome(row: Graded) -> Outcome:
+    return Outcome(row.prompt, row.scores[0], row.scores[-1])
+
+
+def _settled(values: Floats, scored: _Scored) -> Floats:
+    """Values by rank as each prompt would really get them. Shape ``(n, 4)``."""
+    every = np.arange(len(values))[:, None]
+    ranks = np.maximum(np.arange(len(_EVERY)), scored.least[:, None])
+    return np.asarray(values[every, np.where(scored.fixed[:, None] >= 0, scored.fixed[:, None], ranks)])
+
+
+@dataclass(frozen=True)
+class _Mixed:
+    """What needs no router: one model for everything, or models drawn at random."""
+
+    quality: Floats  # (n, 4)
+    cost: Floats
+
+    def alone(self) -> tuple[tuple[float, float], ...]:
+        """Money on 1,000 prompts and share of the best tier's quality, for each different model."""
+        means = zip(self.cost.mean(axis=0), self.quality.mean(axis=0), strict=True)
+        best = float(self.quality[:, -1].mean())
+        return tuple(dict.fromkeys((float(cost), float(quality) / best) for cost, quality in means))
+
+    def at(self, money: float, rows: Rows) -> float:
+        """The best quality that a mixture of two of them gives for so much money on 1,000 prompts."""
+        quality, cost = self.quality[rows].mean(axis=0), self.cost[rows].mean(axis=0)
+        found = [float(each) for each, price in zip(quality, cost, strict=True) if price <= money]
+        for cheap, dear in permutations(range(len(cost)), 2):
+            if cost[cheap] <= money < cost[dear]:
+                part = (money - cost[cheap]) / (cost[dear] - cost[cheap])
+                found.append(float(quality[cheap] + part * (quality[dear] - quality[cheap])))
+        return max(found, default=float("nan"))
+
+
+def _report(
+    chosen: Choice,
+    target: Target,
+    served: Served,
+    best: Floats,
+    mixed: _Mixed,
+    scored: _Scored,
+    *,
+    first: Rows,
+    seen: bool,
+    seed: int,
+) -> Report:
+    count = len(best)
+
+    def over_mixing(rows: Rows) -> float:
+        return float(served.quality[rows].mean()) - mixed.at(float(served.cost[rows].mean()), rows)
+
+    kept = served.kept(best, together=first, seed=seed)
+    cost = bootstrap(lambda rows: float(served.cost[rows].mean()), count, together=first, seed=seed)
+    enough = kept.low >= target.quality if isinstance(target, Kept) else cost.high <= target.money
+    ranks = _ranks(served, scored)
+    return Report(
+        prompts=count,
+        target=target,
+        reached=chosen.reached,
+        supported=chosen.reached and enough,
+        kept=kept,
+        cost=cost,
+        cost_of_best=float(mixed.cost[:, -1].mean()),
+        over_mixing=bootstrap(over_mixing, count, together=first, seed=seed),
+        models=mixed.alone(),
+        shares={str(tier): float(np.mean(ranks == tier.rank)) for tier in _EVERY},
+        fixed=float(np.mean(scored.fixed >= 0)),
+        cross_fitted_head=seen,
+    )
+
+
+def _ranks(served: Served, scored: _Scored) -> Rows:
+    moved = np.maximum(served.ranks, scored.least)
+    return np.where(scored.fixed >= 0, scored.fixed, moved)

@@ -1,0 +1,106 @@
+"""What a learned ranking is measured against: each scores prompts, the highest get the strong model."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pointsman.factory import build_engine, read_profile
+from pointsman.decision.engine import Memory
+from pointsman.learning.datasets import Outcome
+from pointsman.decision.policy import Policy
+from pointsman.runtime import drive
+from pointsman.wire.request import turn_from_text
+from pointsman.text.extract import persons_words
+from pointsman.tiers import TierDecision
+from pointsman.tiers.head import Head, HeadScore, HeadScorer
+from pointsman.tiers.ngrams import ngrams
+
+__all__ = [
+    "RULES",
+    "alike",
+    "baselines",
+    "by_head",
+    "by_length",
+    "by_rules",
+    "decided",
+    "persons_text",
+    "was_fitted_on",
+]
+
+#: The profiles that are measured beside everything else.
+RULES: Final = ("seed", "default")
+
+Scores = NDArray[np.float64]
+
+
+def persons_text(prompt: str) -> str:
+    """The words that count of a prompt: the same extraction as for a live request."""
+    return persons_words(turn_from_text(prompt))
+
+
+def alike(texts: Sequence[str]) -> NDArray[np.intp]:
+    """The first text that a head cannot tell from each, as it reads the same n-grams. Shape ``(n,)``.
+
+    Copies of a prompt say the same thing twice, whatever their case, spaces and numbers: what is learned from
+    one is not held out from the other, and an interval that draws them one by one is too narrow.
+    """
+    first: dict[bytes, int] = {}
+    read = (array("H", sorted(ngrams(text))).tobytes() for text in texts)
+    return np.array([first.setdefault(each, place) for place, each in enumerate(read)], dtype=np.intp)
+
+
+def by_length(rows: Sequence[Outcome]) -> Scores:
+    """Characters of the prompt as sent."""
+    return np.array([len(row.prompt) for row in rows], dtype=np.float64)
+
+
+def by_rules(rows: Sequence[Outcome], profile: str) -> Scores:
+    """The weighted score of a tier profile."""
+    policy = Policy(profile=read_profile(profile))
+    return np.array([tier.score for tier in decided([row.prompt for row in rows], policy)])
+
+
+def decided(prompts: Sequence[str], policy: Policy) -> list[TierDecision]:
+    """What a policy decides of prompts that stand alone, when no model can be asked."""
+    engine = build_engine(policy)
+    found = []
+    for prompt in prompts:
+        tier = drive(engine.decide(turn_from_text(prompt), Memory(), "")).decision.tier
+        assert tier is not None  # noqa: S101 - no prompt here names a model
+        found.append(tier)
+    return found
+
+
+def by_head(rows: Sequence[Outcome], scorer: HeadScorer) -> list[HeadScore]:
+    """What a learned head says, beside the rules it was fitted beside, with each row's domain named."""
+    rules = by_rules(rows, scorer.head.rules)
+    pairs = zip(rows, rules, strict=True)
+    return [scorer.score(persons_text(row.prompt), rules=score, domain=row.group) for row, score in pairs]
+
+
+def baselines(rows: Sequence[Outcome]) -> dict[str, Scores]:
+    """Random, length, both rule profiles, and the oracle that knows every outcome beforehand.
+
+    Random gives every prompt the same score: equal scores are served in random order.
+    """
+    return {
+        "random": np.zeros(len(rows)),
+        "length": by_length(rows),
+        **{name: by_rules(rows, name) for name in RULES},
+        "oracle": np.array([row.gain for row in rows]),
+    }
+
+
+def was_fitted_on(head: Head, rows: Sequence[Outcome]) -> bool:
+    """Whether a head was fitted on exactly these prompts: as many, and of the same mean length.
+
+    A head keeps no prompts, so one fitted on some of them is not recognised.
+    """
+    lengths = np.log([max(len(persons_text(row.prompt)), 1) for row in rows])
+    return head.rows == len(rows) and math.isclose(head.log_length, float(lengths.mean()), rel_tol=1e-12)

@@ -1,0 +1,275 @@
+"""``pointsman eval capabilities``: what is selected for labelled tasks, beside simpler ways to select.
+
+Part of the tasks becomes examples of their capability, the rest is judged: by ``split`` where lines have one,
+else four fifths against one by a hash of the task, so that no task ever changes sides.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import comb
+from typing import Final
+from zlib import crc32
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+from pointsman.capabilities import (
+    Capability,
+    CapabilityRegistry,
+    ClassifierExample,
+    LocalJudge,
+    SelectionPolicy,
+    TaskClassifierGuide,
+)
+from pointsman.errors import ConfigError
+from pointsman.learning.capabilities import CalibrationReport, report_selection
+from pointsman.learning.metrics import Interval, bootstrap
+from pointsman.decoding import UNREADABLE, why_unreadable
+from pointsman.vocabulary import Encoder
+
+__all__ = ["Labelled", "Row", "Selections", "evaluate_selection", "read_labelled"]
+
+#: One task in so many is judged where lines name no split.
+JUDGED: Final = 5
+
+#: How far down the list of likeliest capabilities ``first_five`` looks: as many as a model is asked about.
+FIRST: Final = 5
+
+#: Label of a task that needs nothing, in CLINC150 and sets made like it.
+NOTHING: Final = "oos"
+
+Scores = Sequence[float]
+
+
+class Labelled(msgspec.Struct, frozen=True):
+    """One line: a task, under any of three names, and what it needs, under any of three others."""
+
+    task: str = ""
+    text: str = ""
+    query: str = ""
+    capabilities: tuple[str, ...] | None = None
+    label: str = ""
+    tool: str | tuple[str, ...] = ()
+    split: str = ""
+
+    @property
+    def words(self) -> str:
+        """The task."""
+        return self.task or self.text or self.query
+
+    @property
+    def needed(self) -> frozenset[str]:
+        """Names of what it needs; empty when nothing serves it."""
+        if self.capabilities is not None:
+            return frozenset(self.capabilities)
+        tools = (self.tool,) if isinstance(self.tool, str) else self.tool
+        return frozenset({self.label, *tools} - {"", NOTHING})
+
+    @property
+    def judged(self) -> bool:
+        """Whether it is judged, and not an example."""
+        if self.split:
+            return "train" not in self.split
+        return crc32(self.words.encode()) % JUDGED == 0
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One way to select, on the tasks that need something. Shares are 0 to 1."""
+
+    selector: str
+    n: int
+    first: Interval  # the likeliest capability is one that is needed
+    first_five: Interval  # everything needed is among the five likeliest
+
+
+class Selections(msgspec.Struct, frozen=True, kw_only=True):
+    """Every way to select, and what the product's own way selects at its threshold."""
+
+    capabilities: int
+    examples: int  # per capability, at most
+    rows: tuple[Row, ...]
+    threshold: float
+    selected: CalibrationReport
+
+
+@dataclass(frozen=True)
+class _Split:
+    examples: Mapping[str, list[str]]
+    judged: Sequence[Labelled]
+
+
+def read_labelled(lines: Iterable[tuple[int, bytes]], place: str) -> list[Labelled]:
+    """Read labelled tasks.
+
+    Raises:
+        ConfigError: a line has another shape, or there is none; the message names file and line.
+    """
+    decode = msgspec.json.Decoder(Labelled).decode
+    found = []
+    for number, line in lines:
+        try:
+            row = decode(line)
+        except UNREADABLE as error:
+            raise ConfigError(why_unreadable(error), place=f"{place}:{number}") from None
+        if not row.words:
+            raise ConfigError('a line needs a "task"', place=f"{place}:{number}")
+        found.append(row)
+    if not found:
+        raise ConfigError("there are no tasks", place=place)
+    return found
+
+
+def evaluate_selection(
+    rows: Sequence[Labelled],
+    *,
+    described: Mapping[str, str],
+    examples: int,
+    encoder: Encoder | None = None,
+    seed: int = 0,
+) -> Selections:
+    """Measure selection on the judged part of some tasks.
+
+    Args:
+        rows: labelled tasks.
+        described: what each capability is for; one that is not here is described by its name.
+        examples: how many each capability gets at most, from the part that is not judged.
+        encoder: the one selection uses, and the nearest neighbour beside it.
+        seed: of the resamples.
+
+    Raises:
+        ConfigError: no task is left to judge.
+    """
+    split = _split(rows)
+    if not any(row.needed for row in split.judged):
+        raise ConfigError("no labelled task is left to judge", hint="give more lines")
+    registry = _registry(split, described, examples)
+    order = [each.name for each in registry.get_all_capabilities()]
+    judge = LocalJudge(registry, encoder)
+    own = [list(judge.probabilities(row.words).values()) for row in split.judged]
+    needed = [row.needed for row in split.judged if row.needed]
+    limit = SelectionPolicy().threshold
+    places = {name: at for at, name in enumerate(order)}
+    wanted = [frozenset(places[name] for name in row.needed) for row in split.judged]
+    return Selections(
+        capabilities=len(order),
+        examples=examples,
+        rows=(
+            *(
+                _row(name, scores, needed, order, seed)
+                for name, scores in _by_selector(split, registry, own, encoder).items()
+            ),
+            _random(needed, len(order), seed),
+        ),
+        threshold=limit,
+        selected=report_selection(own, wanted, limit),
+    )
+
+
+def _by_selector(
+    split: _Split, registry: CapabilityRegistry, own: Sequence[Scores], encoder: Encoder | None
+) -> dict[str, list[Scores]]:
+    """Scores of the judged tasks that need something, by selector; ``own`` are those of all judged tasks."""
+    order = [each.name for each in registry.get_all_capabilities()]
+    tasks = [row.words for row in split.judged if row.needed]
+    ways: dict[str, list[Scores]] = {
+        "pointsman": [scores for row, scores in zip(split.judged, own, strict=True) if row.needed],
+        "TF-IDF": _by_tf_idf(registry, tasks),
+    }
+    if encoder is not None:
+        ways["nearest"] = _by_nearest(registry, encoder, tasks)
+    ways["majority"] = _by_majority(split, order, len(tasks))
+    return ways
+
+
+def _split(rows: Sequence[Labelled]) -> _Split:
+    examples: dict[str, list[str]] = defaultdict(list)
+    for row in rows:
+        if not row.judged:
+            for name in sorted(row.needed):
+                examples[name].append(row.words)
+    return _Split(examples, [row for row in rows if row.judged])
+
+
+def _registry(split: _Split, described: Mapping[str, str], examples: int) -> CapabilityRegistry:
+    labels = set(split.examples).union(*(row.needed for row in split.judged))
+    return CapabilityRegistry(
+        Capability(
+            name,
+            TaskClassifierGuide(
+                described.get(name, name.replace("_", " ")),
+                [ClassifierExample(text, result=True) for text in split.examples.get(name, [])[:examples]],
+            ),
+        )
+        for name in sorted(labels | set(described))
+    )
+
+
+def _texts(registry: CapabilityRegistry) -> tuple[list[str], list[int]]:
+    """Descriptions and examples, and the place of the capability each belongs to."""
+    texts: list[str] = []
+    owners: list[int] = []
+    for at, each in enumerate(registry.get_all_capabilities()):
+        own = [f"{each.name.replace('_', ' ')}: {each.guide.instructions}", *each.guide.positives]
+        texts += own
+        owners += [at] * len(own)
+    return texts, owners
+
+
+def _best(near: NDArray[np.float64], owners: Sequence[int], count: int) -> list[float]:
+    best = np.full(count, -1.0)
+    np.maximum.at(best, owners, near)
+    return [float(value) for value in best]
+
+
+def _by_tf_idf(registry: CapabilityRegistry, tasks: Sequence[str]) -> list[Scores]:
+    """Cosine of words and pairs with the nearest description or example."""
+    texts, owners = _texts(registry)
+    vectorizer = TfidfVectorizer(sublinear_tf=True, ngram_range=(1, 2))
+    known = vectorizer.fit_transform(texts)
+    near = (vectorizer.transform(tasks) @ known.T).toarray()
+    return [_best(line, owners, len(registry)) for line in near]
+
+
+def _by_nearest(registry: CapabilityRegistry, encoder: Encoder, tasks: Sequence[str]) -> list[Scores]:
+    texts, owners = _texts(registry)
+    near = encoder.encode(tasks) @ encoder.encode(texts).T
+    return [_best(np.asarray(line, dtype=np.float64), owners, len(registry)) for line in near]
+
+
+def _by_majority(split: _Split, order: Sequence[str], count: int) -> list[Scores]:
+    often = Counter({name: len(texts) for name, texts in split.examples.items()})
+    return [[float(often[name]) for name in order]] * count
+
+
+def _row(
+    name: str, scores: Sequence[Scores], needed: Sequence[frozenset[str]], order: Sequence[str], seed: int
+) -> Row:
+    ranked = [[order[at] for at in np.argsort(-np.asarray(line), kind="stable")[:FIRST]] for line in scores]
+    pairs = list(zip(ranked, needed, strict=True))
+    return Row(
+        selector=name,
+        n=len(pairs),
+        first=_mean([line[0] in wanted for line, wanted in pairs], seed),
+        first_five=_mean([wanted <= set(line) for line, wanted in pairs], seed),
+    )
+
+
+def _random(needed: Sequence[frozenset[str]], count: int, seed: int) -> Row:
+    """What drawing at random gives on average: known, so nothing is drawn."""
+    depth = min(FIRST, count)
+    firsts = [len(wanted) / count for wanted in needed]
+    fives = [
+        comb(count - len(wanted), depth - len(wanted)) / comb(count, depth) if len(wanted) <= depth else 0.0
+        for wanted in needed
+    ]
+    return Row(selector="random", n=len(needed), first=_mean(firsts, seed), first_five=_mean(fives, seed))
+
+
+def _mean(values: Sequence[float], seed: int) -> Interval:
+    found = np.array(values, dtype=np.float64)
+    return bootstrap(lambda rows: float(found[rows].mean()), len(found), seed=seed)

@@ -1,0 +1,67 @@
+"""Measurements as text a person can paste."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from pointsman.learning import robustness
+from pointsman.learning.tiers import Row
+
+__all__ = ["evaluation_lines", "ranking_table", "robustness_lines"]
+
+
+def ranking_table(rows: Sequence[Row]) -> str:
+    """One line per ranker. Random ranks at .500; CPT is the share of strong calls needed."""
+    lines = ["ranker         n     APGR  95 % interval   CPT(50)  CPT(80)"]
+    lines += [
+        f"{row.ranker:<10} {row.n:>6}   {row.apgr:>5.3f}  {row.low:.3f} .. {row.high:.3f}"
+        f"   {row.cpt50:>6.1%}   {row.cpt80:>6.1%}"
+        for row in rows
+    ]
+    return "\n".join(lines)
+
+
+def evaluation_lines(rows: Sequence[Row]) -> list[str]:
+    """Every ranker on all prompts and on each bench: ranking, then what the same quality takes."""
+    if math.isnan(rows[0].apgr):
+        return ["the strong model is not better than the weak one on these prompts: there is nothing to rank"]
+    blocks = [("all prompts", list(rows))]
+    blocks += [(bench, [row.benches[bench] for row in rows]) for bench in rows[0].benches]
+    lines: list[str] = []
+    for name, block in blocks:
+        heading = [name] if len(blocks) > 1 else []
+        lines += [*heading, ranking_table(block), "", *_equal_quality(block), ""]
+    for row in rows:
+        if row.calibration_error:
+            errors = ", ".join(
+                f"{model} {error.value:.3f} ({error.low:.3f} .. {error.high:.3f})"
+                for model, error in row.calibration_error.items()
+            )
+            lines += [f"calibration error of the {row.ranker}: {errors}", ""]
+    return lines[:-1]
+
+
+def _equal_quality(rows: Sequence[Row]) -> list[str]:
+    kept = [(row.ranker, row.equal_quality) for row in rows if row.equal_quality]
+    if not kept:
+        return []
+    priced = kept[0][1].cost is not None
+    what = "cost, of the strong model's" if priced else "share of strong calls"
+    lines = [f"to keep {kept[0][1].quality:.0%} of the strong model's quality: {what}"]
+    for name, equal in kept:
+        shown = equal.cost or equal.strong_share
+        lines.append(f"{name:<10} {shown.value:>6.1%}  {shown.low:.1%} .. {shown.high:.1%}")
+    return lines
+
+
+def robustness_lines(rows: Sequence[robustness.Row]) -> list[str]:
+    """One line per change, one column per decider: share of decisions unchanged."""
+    deciders = list(dict.fromkeys(row.decider for row in rows))
+    lines = [f"unchanged, {rows[0].n:,} prompts".ljust(28) + "".join(f"{name:>26}" for name in deciders)]
+    for change in dict.fromkeys(row.change for row in rows):
+        cells = (
+            f"{row.unchanged:.1%} ({row.low:.1%} .. {row.high:.1%})" for row in rows if row.change == change
+        )
+        lines.append(change.ljust(28) + "".join(f"{cell:>26}" for cell in cells))
+    return lines

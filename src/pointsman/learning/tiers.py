@@ -1,0 +1,160 @@
+"""``pointsman eval tiers``: a head measured beside random, length, both rule profiles and an oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from pointsman.learning.datasets import Outcome
+from pointsman.learning.metrics import Curve, Interval, calibration_interval, curve_intervals
+from pointsman.learning.rankers import alike, baselines, by_head
+from pointsman.tiers.head import HeadScore, HeadScorer
+
+__all__ = ["KEPT", "EqualQuality", "Row", "evaluate_tiers", "measure"]
+
+#: Share of the strong model's quality at which rankings are compared by cost, unless asked otherwise: the
+#: loss of one answer in twenty is the most that published routers call "the same quality".
+KEPT: Final = 0.95
+
+
+class EqualQuality(msgspec.Struct, frozen=True):
+    """What a ranker needs to keep a share of the strong model's quality."""
+
+    quality: float  # the share kept, 0..1
+    strong_share: Interval  # share of prompts that get the strong model
+    cost: Interval | None = None  # of serving everything with the strong model; None without prices
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One ranker on one set of prompts."""
+
+    ranker: str
+    n: int
+    apgr: float
+    low: float  # bounds of the 95 % bootstrap interval
+    high: float
+    cpt50: float
+    cpt80: float
+    intervals: dict[str, tuple[float, float]] = {}  # of ``cpt50`` and ``cpt80``
+    equal_quality: EqualQuality | None = None
+    calibration_error: dict[str, Interval] | None = None  # of ``weak`` and ``strong``; only a head has one
+    benches: dict[str, Row] = {}  # the same over each set of tests the rows name
+
+
+def evaluate_tiers(
+    outcomes: Sequence[Outcome],
+    scorer: HeadScorer | None = None,
+    *,
+    seed: int = 0,
+    quality: float = KEPT,
+    price_ratio: float | None = None,
+) -> list[Row]:
+    """Measure every ranker, and the head when there is one.
+
+    Args:
+        outcomes: what to measure on; should not be what the head was fitted on.
+        scorer: the head.
+        seed: of the resamples.
+        quality: share of the strong model's quality at which costs are compared.
+        price_ratio: price of a call of the weak model in calls of the strong one.
+    """
+    rankings = baselines(outcomes)
+    said = by_head(outcomes, scorer) if scorer else []
+    if said:
+        rankings["head"] = np.array([each.score for each in said])
+    rows = measure(outcomes, rankings, seed=seed, quality=quality, price_ratio=price_ratio)
+    return [_calibrated(row, outcomes, said, seed) if row.ranker == "head" else row for row in rows]
+
+
+def measure(
+    outcomes: Sequence[Outcome],
+    rankings: Mapping[str, NDArray[np.float64]],
+    *,
+    seed: int = 0,
+    quality: float = KEPT,
+    price_ratio: float | None = None,
+) -> list[Row]:
+    """One row per ranking, in the order given; with a row per bench inside where rows name several.
+
+    Copies of a prompt count each, and are drawn together for the intervals.
+    """
+    benches = sorted({row.bench for row in outcomes})
+    whole = np.arange(len(outcomes))
+    parts = {name: np.flatnonzero([row.bench == name for row in outcomes]) for name in benches}
+    weak = np.array([row.weak for row in outcomes])
+    strong = np.array([row.strong for row in outcomes])
+    copies = alike([row.prompt for row in outcomes])
+
+    def row(name: str, at: NDArray[np.intp]) -> Row:
+        return _row(
+            name,
+            (rankings[name][at], weak[at], strong[at]),
+            together=copies[at],
+            seed=seed,
+            quality=quality,
+            price_ratio=price_ratio,
+        )
+
+    return [
+        msgspec.structs.replace(
+            row(name, whole),
+            benches={bench: row(name, at) for bench, at in parts.items()} if len(parts) > 1 else {},
+        )
+        for name in rankings
+    ]
+
+
+def _row(
+    name: str,
+    ranked: tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]],  # scores, weak, strong
+    *,
+    together: NDArray[np.intp],
+    seed: int,
+    quality: float,
+    price_ratio: float | None,
+) -> Row:
+    def strong_share(curve: Curve) -> float:
+        return curve.share_at(quality)
+
+    apgr, half, most, share = curve_intervals(
+        *ranked,
+        [lambda curve: curve.apgr, lambda curve: curve.cpt(0.5), lambda curve: curve.cpt(0.8), strong_share],
+        together=together,
+        seed=seed,
+    )
+    return Row(
+        ranker=name,
+        n=len(together),
+        apgr=apgr.value,
+        low=apgr.low,
+        high=apgr.high,
+        cpt50=half.value,
+        cpt80=most.value,
+        intervals={"cpt50": (half.low, half.high), "cpt80": (most.low, most.high)},
+        equal_quality=EqualQuality(quality, share, _cost(share, price_ratio)),
+    )
+
+
+def _cost(share: Interval, price_ratio: float | None) -> Interval | None:
+    if price_ratio is None:
+        return None
+    return Interval(
+        *(price_ratio + part * (1 - price_ratio) for part in (share.value, share.low, share.high))
+    )
+
+
+def _calibrated(row: Row, outcomes: Sequence[Outcome], said: Sequence[HeadScore], seed: int) -> Row:
+    copies = alike([each.prompt for each in outcomes])
+
+    def error(probabilities: Sequence[float], happened: Sequence[float]) -> Interval:
+        return calibration_interval(probabilities, happened, together=copies, seed=seed)
+
+    errors = {
+        "weak": error([each.p_weak for each in said], [each.weak for each in outcomes]),
+        "strong": error([each.p_strong for each in said], [each.strong for each in outcomes]),
+    }
+    return msgspec.structs.replace(row, calibration_error=errors)

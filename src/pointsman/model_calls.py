@@ -1,0 +1,92 @@
+"""Asking models on behalf of decisions: never the same twice, within a budget, within a time."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+from pointsman.errors import UpstreamError
+from pointsman.upstreams.chat_model_port import ChatModel
+from pointsman.vocabulary import Prompt
+from pointsman.tiers import Spending, VerificationBudget, cache_key
+from pointsman.vocabulary import Answer, Need
+
+__all__ = ["Ask", "Questions", "ask_models", "ask_nobody"]
+
+Ask = Callable[[Need], Coroutine[Any, Any, Answer]]
+
+
+async def ask_nobody(need: Need) -> Answer:  # noqa: ARG001 - the shape of Ask
+    """Answer for a policy without a model to ask."""
+    return Answer(error="no-model")
+
+
+class Questions:
+    """What has been asked: the answers remembered, and what the questions cost so far."""
+
+    def __init__(
+        self, budget: VerificationBudget | None = None, *, price: float = 0.0, cache: int = 4_096
+    ) -> None:
+        """Start with nothing asked.
+
+        Args:
+            budget: What verifying tiers may cost; None allows none.
+            price: Of one verification at most, in the currency of the prices.
+            cache: Answers remembered.
+        """
+        self._budget = budget
+        self._price = price
+        self._capacity = cache
+        self._answers: OrderedDict[str, str] = OrderedDict()
+        self.spending = Spending()
+
+    def count_request(self, now: float) -> None:
+        """Count a request, whether or not it asks. ``now`` is in seconds since the epoch."""
+        if self._budget is not None:
+            self.spending = self._budget.request(self.spending, now)
+
+    def settled(self, need: Need) -> Answer | None:
+        """The answer given before, or a refusal for want of budget; None when a model is to be asked."""
+        known = self._answers.get(key := cache_key(need))
+        if known is not None:
+            self._answers.move_to_end(key)
+            return Answer(known)
+        if need.kind != "verify_tier":
+            return None
+        if self._budget is None or self._budget.refuses(self.spending, self._price):
+            return Answer(error="budget")
+        self.spending = self._budget.ask(self.spending, self._price)
+        return None
+
+    def keep(self, need: Need, answer: Answer) -> None:
+        """Remember an answer; a failure is worth another try next time."""
+        if not answer.ok:
+            return
+        self._answers[cache_key(need)] = answer.text
+        if len(self._answers) > self._capacity:
+            self._answers.popitem(last=False)
+
+
+def ask_models(models: Mapping[str, ChatModel], *, default: str = "") -> Ask:
+    """Return what answers needs with chat models; every failure is an ``Answer`` that says which.
+
+    Args:
+        models: By configured name.
+        default: Name of the model for needs that name none.
+    """
+
+    async def ask(need: Need) -> Answer:
+        model = models.get(need.model or default)
+        if model is None:
+            return Answer(error="no-model")
+        prompt = Prompt(system=need.system, text=need.text, max_tokens=need.max_tokens, labels=need.labels)
+        began = time.perf_counter()
+        try:
+            text = await model.complete(prompt, timeout=need.timeout_ms / 1000)
+        except UpstreamError as error:
+            return Answer(error=str(error), elapsed_ms=(time.perf_counter() - began) * 1e3)
+        return Answer(text, elapsed_ms=(time.perf_counter() - began) * 1e3)
+
+    return ask

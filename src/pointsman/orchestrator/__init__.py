@@ -1,0 +1,41 @@
+"""Floor 6: an agent around the router: its nodes over a chat model, and the asyncio driver."""
+
+from __future__ import annotations
+
+from pointsman.orchestrator.application import Application
+from pointsman.orchestrator.driver import Agent, Approve, Progress
+from pointsman.orchestrator.loading import installed_capabilities, load_application, load_capabilities
+from pointsman.orchestrator.nodes import (
+    CapabilityNode,
+    ClarifyNode,
+    ClassificationNode,
+    ErrorNode,
+    Node,
+    OrchestratorNode,
+    RespondNode,
+    TaskExtractionNode,
+)
+from pointsman.orchestrator.prompts import NodePrompts
+from pointsman.orchestrator.selecting import MAX_PARALLEL, answer_batches, select_capabilities
+
+__all__ = [
+    "MAX_PARALLEL",
+    "Agent",
+    "Application",
+    "Approve",
+    "CapabilityNode",
+    "ClarifyNode",
+    "ClassificationNode",
+    "ErrorNode",
+    "Node",
+    "NodePrompts",
+    "OrchestratorNode",
+    "Progress",
+    "RespondNode",
+    "TaskExtractionNode",
+    "answer_batches",
+    "installed_capabilities",
+    "load_application",
+    "load_capabilities",
+    "select_capabilities",
+]

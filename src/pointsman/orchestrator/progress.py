@@ -1,0 +1,48 @@
+"""What a node that has run leaves in the state. Shared by every driver, so that none can forget a counter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pointsman.orchestrator.severity import ErrorClassification, ErrorSeverity
+from pointsman.orchestrator.state import INFRASTRUCTURE, TERMINAL, AgentState, StateManager
+
+__all__ = ["failed", "missing", "refused", "succeeded", "waited"]
+
+
+def succeeded(
+    state: Mapping[str, Any], node: str, update: Mapping[str, Any], seconds: float
+) -> dict[str, Any]:
+    """The update of a node that returned ``update`` after ``seconds`` of work."""
+    done: dict[str, Any] = {**update, **waited(state, seconds)}
+    if node in TERMINAL:
+        done |= {"control_outcome": node, "control_has_error": False}
+    elif node not in INFRASTRUCTURE:
+        done["planning_current_step_index"] = StateManager.get_current_step_index(state) + 1
+    return done
+
+
+def failed(
+    state: Mapping[str, Any], node: str, classification: ErrorClassification, seconds: float
+) -> AgentState:
+    """The update of a node that raised, ``seconds`` after it began."""
+    info = {"capability_name": node, "classification": classification.to_state()}
+    return {"control_has_error": True, "control_error_info": info, **waited(state, seconds)}
+
+
+def refused(state: Mapping[str, Any], node: str) -> AgentState:
+    """The update of a step a person did not allow: the plan has to do without it."""
+    told = ErrorClassification(ErrorSeverity.REPLANNING, f"the person did not allow {node}")
+    return failed(state, node, told, 0.0)
+
+
+def missing(state: Mapping[str, Any], node: str) -> AgentState:
+    """The update of a step that calls what can be selected but not run."""
+    told = ErrorClassification(ErrorSeverity.REPLANNING, f'there is no capability "{node}"')
+    return failed(state, node, told, 0.0)
+
+
+def waited(state: Mapping[str, Any], seconds: float) -> AgentState:
+    """Count ``seconds`` of work or waiting against the deadline."""
+    return {"control_elapsed_seconds": float(state.get("control_elapsed_seconds") or 0.0) + max(seconds, 0.0)}

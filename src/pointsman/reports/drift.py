@@ -1,0 +1,178 @@
+"""``pointsman report drift``: whether live prompts have left what a head was trained on.
+
+Compares two facts that the ledger keeps of every prompt without its words, its length and how familiar it was
+to the head, with the deciles in the head file.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from pointsman.stores.ledger import Record
+from pointsman.tiers.head import Head, HeadScore, Spoke
+
+__all__ = ["Drift", "Shift", "drift"]
+
+#: Population stability index from which a distribution has shifted somewhat, and from which what was fitted
+#: on the old one is not to be relied on. Source: Siddiqi, "Credit Risk Scorecards" (2006), chapter 10.
+SHIFTED: Final = 0.10
+LEFT: Final = 0.25
+
+#: 95 % quantile of chi squared with nine degrees of freedom. Without any drift the index over ten bins is
+#: distributed as that times (1/live + 1/trained): below it a shift may be chance. Source: Yurdakul,
+#: "Statistical Properties of Population Stability Index" (2018).
+CHANCE: Final = 16.92
+
+#: How much more a head's familiarities vary than a sample of as many prompts does: they come from heads of
+#: four fifths of the data, whose centres are noise of their own. With 1, prompts like the training data were
+#: called shifted in 14 to 31 of 100 cases by heads of 100 labels; with 2 in at most 3 (docs/decisions/0097).
+REFITTED: Final = 2
+
+#: Prompts below which nothing is said: chance alone then reaches an index of 0.17.
+LEAST: Final = 100
+
+#: Counted into every bin, so that an empty one gives no infinite index.
+HALF: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """One feature of live prompts against training prompts."""
+
+    feature: str
+    index: float  # population stability index
+    chance: float  # index that chance alone stays below in 95 of 100 cases
+    outside: float  # share of live prompts below the least or above the most that training had
+    median: float  # of live prompts
+    trained_median: float
+
+    @property
+    def verdict(self) -> str:
+        """In one word: "left", "shifted" or "stable"."""
+        if self.index < SHIFTED or self.index <= self.chance:
+            return "stable"
+        return "left" if self.index >= LEFT else "shifted"
+
+
+@dataclass(frozen=True)
+class Drift:
+    """What live prompts look like to a head."""
+
+    prompts: int = 0
+    other_heads: int = 0  # prompts that another head, or none, was asked about
+    spoke: Counter[Spoke] = field(default_factory=Counter)
+    shifts: tuple[Shift, ...] = ()  # empty where there are too few prompts
+
+    def to_json(self) -> dict[str, object]:
+        """Plain values, in a fixed order."""
+        return {
+            "prompts": self.prompts,
+            "other_heads": self.other_heads,
+            "enough": bool(self.shifts),
+            "spoke": {str(spoke): self.spoke[spoke] for spoke in Spoke},
+            "shifts": [
+                {
+                    "feature": shift.feature,
+                    "index": round(shift.index, 4),
+                    "chance": round(shift.chance, 4),
+                    "outside": round(shift.outside, 4),
+                    "median": round(shift.median, 4),
+                    "trained_median": round(shift.trained_median, 4),
+                    "verdict": shift.verdict,
+                }
+                for shift in self.shifts
+            ],
+        }
+
+    def lines(self) -> Iterator[str]:
+        """The report for a person."""
+        yield f"{self.prompts:,} prompts asked of this head, {self.other_heads:,} of another or none"
+        if not self.shifts:
+            yield f"too few to tell: {LEAST} are needed"
+            return
+        told = (f"{spoke} in {self.spoke[spoke] / self.prompts:.0%}" for spoke in Spoke)
+        yield "who spoke: " + ", ".join(told)
+        yield f"{'feature':12}{'index':>8}{'chance':>8}{'median':>9}{'trained':>9}{'outside':>9}  verdict"
+        for shift in self.shifts:
+            yield (
+                f"{shift.feature:12}{shift.index:8.3f}{shift.chance:8.3f}{shift.median:9.2f}"
+                f"{shift.trained_median:9.2f}{shift.outside:9.1%}  {shift.verdict}"
+            )
+        yield self._conclusion()
+
+    def _conclusion(self) -> str:
+        verdicts = {shift.verdict for shift in self.shifts}
+        if "left" in verdicts:
+            return "live prompts have left what the head was trained on: fit it again on newer outcomes"
+        if "shifted" in verdicts:
+            return "live prompts begin to differ from what the head was trained on: measure it again"
+        return "live prompts look like those the head was trained on"
+
+
+def drift(records: Iterable[Record], head: Head) -> Drift:
+    """Compare what was asked of a head with what it was trained on.
+
+    The turns of one user message count once: tool calls in between bring no new words.
+    """
+    asked, others = _asked(records, head.digest())
+    found = Drift(len(asked), others, Counter(said.spoke for _, said in asked))
+    if len(asked) < LEAST:
+        return found
+    lengths = [math.log(max(characters, 1)) for characters, _ in asked]
+    familiarities = [said.familiarity for _, said in asked]
+    shifts = (
+        _shift("ln(length)", lengths, head.lengths, head.rows),
+        _shift("familiarity", familiarities, head.familiarities, head.rows / REFITTED),
+    )
+    return Drift(found.prompts, others, found.spoke, shifts)
+
+
+def _asked(records: Iterable[Record], digest: str) -> tuple[list[tuple[int, HeadScore]], int]:
+    """Characters and the head's score of every prompt it was asked about, and how many others there were."""
+    asked, others = [], 0
+    seen: dict[str, int] = {}
+    for record in records:
+        decision = record.decision
+        if decision.session and seen.get(decision.session) == decision.user_message:
+            continue
+        seen[decision.session] = decision.user_message
+        tier = decision.tier
+        if tier and tier.head and tier.head_version == digest:
+            asked.append((decision.characters, tier.head))
+        else:
+            others += 1
+    return asked, others
+
+
+def _shift(feature: str, live: Sequence[float], deciles: Sequence[float], trained: float) -> Shift:
+    ordered = sorted(live)
+    outside = sum(not deciles[0] <= value <= deciles[-1] for value in live)
+    return Shift(
+        feature=feature,
+        index=_stability_index(live, deciles[1:-1]),
+        chance=CHANCE * (1 / len(live) + 1 / trained),
+        outside=outside / len(live),
+        median=ordered[len(ordered) // 2],
+        trained_median=deciles[len(deciles) // 2],
+    )
+
+
+def _stability_index(live: Sequence[float], inner: Sequence[float]) -> float:
+    """Sum over bins of (live - trained) * ln(live / trained), shares of prompts.
+
+    Where training deciles are equal their bins are one: a value on an edge belongs below it.
+    """
+    edges = sorted(set(inner))
+    counts = Counter(bisect_left(edges, value) for value in live)
+    tenths = Counter(bisect_left(edges, edge) for edge in inner)
+    index, whole = 0.0, len(live) + HALF * (len(edges) + 1)
+    for place in range(len(edges) + 1):
+        share = (counts[place] + HALF) / whole
+        expected = (tenths[place] + (place == len(edges))) / (len(inner) + 1)
+        index += (share - expected) * math.log(share / expected)
+    return index

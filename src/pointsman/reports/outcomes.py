@@ -1,0 +1,190 @@
+"""What became of decisions: derived from what happened next, and written for fitting."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from statistics import fmean
+from typing import Final
+
+import msgspec
+
+from pointsman.reports.usage import HASHED, answered
+from pointsman.stores.ledger import Outcome, Record
+from pointsman.trajectory import Step
+from pointsman.vocabulary import Stage
+
+__all__ = ["Fittable", "derive", "fittable", "new_outcomes"]
+
+#: Failed calls in a row that count against an answer. Source: the error-streak detector's default.
+STREAK: Final = 3
+
+#: Characters below which the same message twice is no retry: "yes, go on" is said again and again.
+SHORT: Final = 20
+
+#: How people open a message that takes the answer before it back. Only the beginning is looked at: further
+#: in, the same words are about the task.
+_CORRECTION: Final = re.compile(
+    r"\s*(?:(?:no|nope|nein|non)\b[\s,.!:;-]+(?:that|this|it|i|you|not|das|du|nicht|ce|pas)\b"
+    r"|(?:that|this|it)(?:'s| is| was) (?:wrong|incorrect|not (?:what|right|correct))\b"
+    r"|you (?:misunderstood|got (?:it|that) wrong|are wrong)\b|(?:not|nicht) (?:what i|was ich)\b"
+    r"|das (?:ist|war) falsch\b|c'est faux\b|ce n'est pas ce que\b)",
+    re.IGNORECASE,
+)
+
+
+def new_outcomes(said: Iterable[Outcome], known: Sequence[Outcome]) -> Iterator[Outcome]:
+    """Yield what is not said already, whenever that was."""
+    seen = {_said(outcome) for outcome in known}
+    for outcome in said:
+        if _said(outcome) not in seen:
+            seen.add(_said(outcome))
+            yield outcome
+
+
+def _said(outcome: Outcome) -> tuple[object, ...]:
+    return outcome.decision, outcome.model, outcome.score, outcome.label, outcome.source, outcome.comment
+
+
+def derive(records: Iterable[Record]) -> Iterator[Outcome]:
+    """Yield the implicit outcomes of records, the oldest first, that the records do not have yet.
+
+    All are signs against an answer: score 0. Nothing is taken for a good sign: people who leave say nothing.
+    """
+    sessions: dict[str, _Session] = {}
+    for record in records:
+        if record.decision.session:
+            session = sessions.setdefault(record.decision.session, _Session())
+            yield from session.after(record)
+
+
+class _Session:
+    """One session as far as it has been read."""
+
+    def __init__(self) -> None:
+        self._latest: Record | None = None
+        self._first: Record | None = None  # of the current user message
+        self._errors = 0  # in a row, since that message
+        self._said: set[tuple[str, str]] = set()  # (decision, source)
+
+    def after(self, record: Record) -> Iterator[Outcome]:
+        """What this turn says about those before it."""
+        before, first = self._latest, self._first
+        now = record.decision
+        self._said.update((now.id, outcome.source) for outcome in record.outcomes)
+        if before is not None and first is not None:
+            if self._streak(now.steps):
+                yield from self._against(first, "error-streak", now.arrived_at)
+            for sign, shown in _SIGNS.items():
+                if shown(before, record):
+                    yield from self._against(before, sign, now.arrived_at)
+        if first is None or first.decision.user_message != now.user_message:
+            self._first, self._errors = record, 0
+        self._latest = record
+
+    def _streak(self, steps: Iterable[Step]) -> bool:
+        """Whether these calls complete a streak. Calls that say nothing of the agent are passed over."""
+        longest = 0
+        for step in steps:
+            if not step.is_neutral:
+                self._errors = self._errors + 1 if step.is_error else 0
+                longest = max(longest, self._errors)
+        return longest >= STREAK
+
+    def _against(self, record: Record, sign: str, at: float) -> Iterator[Outcome]:
+        decision, source = record.decision.id, f"implicit:{sign}"
+        if (decision, source) not in self._said:
+            self._said.add((decision, source))
+            yield Outcome(decision=decision, score=0.0, label=sign, source=source, at=at)
+
+
+def _retried(before: Record, record: Record) -> bool:
+    """The same message again: sent anew after an answer, or typed once more."""
+    then, now = before.decision, record.decision
+    if then.user_message == now.user_message:
+        return then.size == now.size > 0 and not now.steps and answered(before.attempts) is not None
+    if now.characters < SHORT:
+        return False
+    if before.text and record.text:
+        return before.text == record.text
+    if before.text or record.text:
+        return False
+    facts = ("signals", "characters", "tokens", "utf16_units", "questions", "script")
+    return all(getattr(then, fact) == getattr(now, fact) for fact in facts)
+
+
+def _escalated(before: Record, record: Record) -> bool:
+    """More was asked for than had been decided: by a person who names a tier, or by guidance."""
+    then, now = before.decision, record.decision
+    raised = any(reason.code == "guidance.raise-tier" for reason in now.reasons)
+    already = any(reason.code == "guidance.raise-tier" for reason in then.reasons)
+    if raised and not already:
+        return True
+    forced = now.tier is not None and now.tier.stage is Stage.FORCED
+    return bool(forced and now.tier and then.tier and now.tier.tier.rank > then.tier.tier.rank)
+
+
+def _corrected(before: Record, record: Record) -> bool:
+    """The next message begins by taking the answer back; needs kept words."""
+    new = before.decision.user_message != record.decision.user_message
+    return new and bool(record.text and _CORRECTION.match(record.text))
+
+
+#: What one turn says against the turn before it.
+_SIGNS: Final[Mapping[str, Callable[[Record, Record], bool]]] = {
+    "retry": _retried,
+    "escalation": _escalated,
+    "correction": _corrected,
+}
+
+
+class Fittable(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One line for ``pointsman fit tiers``: how well each model did on a prompt, 0 to 1."""
+
+    prompt: str
+    scores: dict[str, float]
+    domain: str = ""  # that the prompt was last decided in, where domains are found
+
+
+def fittable(records: Iterable[Record], models: Sequence[str] = ()) -> Iterator[Fittable]:
+    """Yield prompts whose words were kept, with the mean score of each model that answered them.
+
+    A shadow's answer counts where somebody said what it was worth. What a person or a program said counts;
+    implicit signs only where nobody said anything.
+
+    Args:
+        records: Any order; the same words are one prompt.
+        models: Only prompts with a score of each of these, and only these; empty: whatever there is.
+    """
+    found: dict[str, dict[str, list[float]]] = {}
+    domains: dict[str, str] = {}
+    for record in records:
+        text = record.text
+        scored = dict(_scores(record)) if text and not text.startswith(HASHED) else {}
+        if text and scored:
+            for model, score in scored.items():
+                found.setdefault(text, {}).setdefault(model, []).append(score)
+            seen = record.decision.domains
+            domains[text] = seen.effective.domains[0] if seen else ""
+    for prompt, scores in found.items():
+        wanted = models or sorted(scores)
+        if all(model in scores for model in wanted):
+            means = {model: fmean(scores[model]) for model in wanted}
+            yield Fittable(prompt, means, domains[prompt])
+
+
+def _scores(record: Record) -> Iterator[tuple[str, float]]:
+    """Each model whose answer to a turn has a score."""
+    answer = answered(record.attempts)
+    for model in sorted({outcome.model for outcome in record.outcomes}):
+        score = _score(outcome for outcome in record.outcomes if outcome.model == model)
+        name = model or (answer.model if answer else "")
+        if score is not None and name:
+            yield name, score
+
+
+def _score(outcomes: Iterable[Outcome]) -> float | None:
+    scored = [outcome for outcome in outcomes if outcome.score is not None]
+    said = [outcome for outcome in scored if not outcome.source.startswith("implicit:")]
+    values = [outcome.score for outcome in said or scored if outcome.score is not None]
+    return fmean(values) if values else None

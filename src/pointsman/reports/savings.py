@@ -1,0 +1,192 @@
+"""What deciding saved against always using one model, net of what deciding itself costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from pointsman.decision.decision import Decision
+from pointsman.errors import PointsmanError
+from pointsman.reports.usage import PRICED, Usage, answered, cost, usage
+from pointsman.stores.ledger import Attempt, Record, Shadow, ShadowAnswer
+from pointsman.vocabulary import ModelSpec, Stage
+
+__all__ = ["Savings", "savings"]
+
+#: Reasons of a decision whose question was asked, and paid for, in vain.
+_ASKED_IN_VAIN: Final = frozenset({"tiers.abstained.llm-failed", "tiers.abstained.llm-invalid"})
+
+
+@dataclass(slots=True)
+class Savings:
+    """Amounts in the currency of the prices. ``net`` is what is left of the difference."""
+
+    baseline: str
+    turns: int = 0
+    counted: int = 0  # turns with an answer, its usage and a price
+    no_answer: int = 0
+    no_usage: int = 0
+    no_price: int = 0
+    at_baseline: float = 0.0  # the same tokens at the baseline's prices
+    answers: float = 0.0  # what the answers cost
+    rebuilds: float = 0.0  # what the baseline would have read from its cache after a change of model
+    switches: int = 0
+    retries: float = 0.0  # attempts that did not answer, where usage is known
+    questions: int = 0
+    verification: float = 0.0  # an estimate: the most a question costs, times the questions
+    trials: int = 0
+    shadow: float = 0.0  # answers of a shadow model, where usage is known
+
+    @property
+    def net(self) -> float:
+        """What was saved, after everything."""
+        return (
+            self.at_baseline - self.rebuilds - self.answers - self.retries - self.verification - self.shadow
+        )
+
+    @property
+    def share(self) -> float:
+        """Net saving as a share of what the baseline would have cost."""
+        would = self.at_baseline - self.rebuilds
+        return self.net / would if would else 0.0
+
+    def to_json(self) -> dict[str, object]:
+        """Plain values, in a fixed order."""
+        amounts = ("at_baseline", "rebuilds", "answers", "retries", "verification", "shadow", "net")
+        return {
+            "baseline": self.baseline,
+            "turns": self.turns,
+            "counted": self.counted,
+            "lacking": {
+                "no_answer": self.no_answer,
+                "no_usage": self.no_usage,
+                "no_price": self.no_price,
+                "share": round(1 - self.counted / self.turns, PRICED) if self.turns else 0.0,
+            },
+            "switches": self.switches,
+            "questions": self.questions,
+            "trials": self.trials,
+            **{name: round(getattr(self, name), PRICED) for name in amounts},
+            "net_share": round(self.share, PRICED),
+        }
+
+    def lines(self) -> Iterator[str]:
+        """The report for a person."""
+        lacking = self.turns - self.counted
+        share = f"{lacking / self.turns:.1%}" if self.turns else "-"
+        yield f'saved against always "{self.baseline}", over {self.counted:,} of {self.turns:,} turns'
+        yield f"  the same tokens at its prices    {self.at_baseline:>12.4f}"
+        yield f"  its cache would not be rebuilt   {-self.rebuilds:>12.4f}  {self.switches:,} switches"
+        yield f"  answers                          {-self.answers:>12.4f}"
+        yield f"  attempts that did not answer     {-self.retries:>12.4f}"
+        yield f"  verification, at most            {-self.verification:>12.4f}  {self.questions:,} questions"
+        yield f"  answers of a shadow model        {-self.shadow:>12.4f}  {self.trials:,} answers"
+        yield f"  net                              {self.net:>12.4f}  {self.share:+.1%}"
+        yield (
+            f"left out: {lacking:,} turns ({share}): {self.no_answer:,} without an answer, "
+            f"{self.no_usage:,} without usage, {self.no_price:,} by a model without a price"
+        )
+
+
+class _Before(NamedTuple):
+    """The turn before, of the same session."""
+
+    model: str
+    used: Usage
+    caches: bool  # the upstream says what it read from its cache
+
+
+def savings(
+    records: Iterable[Record], models: Mapping[str, ModelSpec], baseline: str, *, question: float = 0.0
+) -> Savings:
+    """Add up what was saved.
+
+    After a change of model the baseline is taken to have read all of the turn before from its cache, where
+    the upstream reports a cache at all: the most it could have, so that the saving is not overstated.
+
+    Args:
+        records: Oldest first.
+        models: With their prices, by configured name.
+        baseline: Name of the model that would have served everything.
+        question: What verifying one tier costs at most.
+
+    Raises:
+        PointsmanError: the baseline is none of the models.
+    """
+    if baseline not in models:
+        known = ", ".join(models) or "none"
+        raise PointsmanError(f'no model "{baseline}" to compare with', hint=f"models here: {known}")
+    found = Savings(baseline)
+    before: dict[str, _Before] = {}
+    asked: dict[str, int] = {}
+    for record in records:
+        decision = record.decision
+        found.turns += 1
+        _add_question(found, decision, asked, question)
+        _add_retries(found, record.attempts, models)
+        _add_shadows(found, record.shadows, models)
+        now = _add_answer(found, record.attempts, models, before.get(decision.session))
+        if now and decision.session:
+            before[decision.session] = now
+    return found
+
+
+def _add_question(found: Savings, decision: Decision, asked: dict[str, int], price: float) -> None:
+    """Count a verification once per user message: tool calls in between find its answer remembered."""
+    tier = decision.tier
+    if tier is None:
+        return
+    in_vain = any(reason.code in _ASKED_IN_VAIN for reason in tier.reasons)
+    if tier.stage is not Stage.VERIFIED and not in_vain:
+        return
+    if in_vain or not decision.session or asked.get(decision.session) != decision.user_message:
+        found.questions += 1
+        found.verification += price
+    if not in_vain:
+        asked[decision.session] = decision.user_message
+
+
+def _add_retries(found: Savings, attempts: Iterable[Attempt], models: Mapping[str, ModelSpec]) -> None:
+    tried = tuple(attempts)
+    answer = answered(tried)
+    for attempt in tried:
+        spent = usage(attempt)
+        if attempt is not answer and spent and attempt.model in models:
+            found.retries += cost(models[attempt.model], spent)
+
+
+def _add_shadows(found: Savings, shadows: Iterable[Shadow], models: Mapping[str, ModelSpec]) -> None:
+    for shadow in shadows:
+        if isinstance(shadow, ShadowAnswer):
+            found.trials += 1
+            spent = usage(shadow)
+            if spent and shadow.model in models:
+                found.shadow += cost(models[shadow.model], spent)
+
+
+def _add_answer(
+    found: Savings, attempts: Iterable[Attempt], models: Mapping[str, ModelSpec], before: _Before | None
+) -> _Before | None:
+    answer = answered(attempts)
+    if answer is None:
+        found.no_answer += 1
+        return None
+    used = usage(answer)
+    if used is None:
+        found.no_usage += 1
+        return None
+    if answer.model not in models:
+        found.no_price += 1
+        return None
+    found.counted += 1
+    baseline = models[found.baseline]
+    as_it_was = cost(baseline, used)
+    found.at_baseline += as_it_was
+    found.answers += cost(models[answer.model], used)
+    if before and before.model != answer.model:
+        found.switches += 1
+        if before.caches:
+            cached = max(used.cached, min(before.used.input, used.input))
+            found.rebuilds += as_it_was - cost(baseline, used._replace(cached=cached))
+    return _Before(answer.model, used, answer.cached_tokens is not None)

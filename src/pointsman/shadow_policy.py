@@ -1,0 +1,116 @@
+"""Another policy beside the one that serves: every turn is decided under both, and how they differ is kept.
+
+It runs in a thread of its own, on turns that are decided already: it can delay no answer and change none. A
+turn that it cannot decide is counted and written down as such.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from pointsman.stores.batch_writer import BatchWriter
+from pointsman.decision.diff import AsDecided, changed, reasons, verdict
+from pointsman.decision.decision import Decision
+from pointsman.decision.engine import Engine, Memory
+from pointsman.errors import UnknownModel
+from pointsman.stores.ledger.port import Ledger, ShadowDecision
+from pointsman.runtime import drive
+from pointsman.stores.sessions import MemorySessions
+from pointsman.vocabulary import Turn
+
+__all__ = ["ShadowPolicy"]
+
+log = logging.getLogger(__name__)
+
+#: Turns that may wait, each of which holds on to its request. Half a second of a thousand a second.
+WAITING: Final = 512
+
+#: Seconds for which turns gather: the one that has just been decided gets on its way first.
+LINGER: Final = 0.005
+
+_encode: Final = msgspec.json.Encoder().encode
+_decode: Final = msgspec.json.Decoder(Memory).decode
+
+
+class _Decided(NamedTuple):
+    turn: Turn
+    then: Decision
+
+
+class ShadowPolicy:
+    """Decides turns again. Call it with each, in order; it remembers sessions by itself, in memory.
+
+    ``engine`` may be replaced while running. Questions to a model are answered as they were answered for the
+    decision that served, or not at all: nothing is asked.
+    """
+
+    def __init__(self, engine: Engine, ledger: Ledger) -> None:
+        self.engine = engine
+        self._ledger: Final = ledger
+        self._sessions: Final = MemorySessions()
+        self._counts: Final[Counter[str]] = Counter()
+        self._writer: Final = BatchWriter[_Decided](
+            self._decide_all, size=WAITING, name="shadow", linger=LINGER
+        )
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Turns by what came of them: ``same``, ``differs``, ``refused``, ``failed``, ``lost``."""
+        return {**self._counts, "lost": self._writer.lost}
+
+    def __call__(self, turn: Turn, then: Decision) -> None:
+        """Take a turn that was decided. Never blocks and never raises."""
+        self._writer.put(_Decided(turn, then))
+
+    def flush(self) -> None:
+        """Decide everything taken."""
+        self._writer.flush()
+
+    def close(self) -> None:
+        """Decide what waits and end the thread."""
+        self._writer.close()
+
+    def _decide_all(self, batch: Sequence[_Decided]) -> int:
+        for turn, then in batch:
+            try:
+                found = self._decide(turn, then)
+                result = "differs" if found.changed else "same"
+            except UnknownModel as error:
+                result, found = "refused", self._undecided(then, error)
+            except Exception as error:
+                # Whatever is wrong with a policy on trial, the turns that follow are still decided.
+                log.warning("the shadow policy cannot decide %s", then.id, exc_info=True)
+                result, found = "failed", self._undecided(then, error)
+            self._counts[result] += 1
+            self._ledger.append(found)
+        return 0
+
+    def _decide(self, turn: Turn, then: Decision) -> ShadowDecision:
+        began, engine, ask = time.perf_counter(), self.engine, AsDecided(then)
+        kept = self._sessions.get(turn.session) if turn.session else None
+        now, memory, _ = drive(engine.decide(turn, _decode(kept) if kept else Memory(), then.id), ask)
+        if turn.session:
+            self._sessions.put(turn.session, _encode(memory))
+        said = verdict(now)
+        parts = changed(verdict(then), said)
+        return ShadowDecision(
+            decision=then.id,
+            at=then.arrived_at,
+            policy=engine.version,
+            verdict=said,
+            changed=parts,
+            why=tuple(reasons(then, now, parts)) if parts else (),
+            asks=ask.answered,
+            elapsed_us=(time.perf_counter() - began) * 1e6,
+        )
+
+    def _undecided(self, then: Decision, error: Exception) -> ShadowDecision:
+        return ShadowDecision(
+            decision=then.id, at=then.arrived_at, policy=self.engine.version, error=type(error).__name__
+        )

@@ -1,0 +1,25 @@
+"""Floor 6: what was decided, tried and became of it, appended off the request path."""
+
+from __future__ import annotations
+
+from pointsman.stores.ledger.memory import MemoryLedger
+from pointsman.stores.ledger.port import Attempt, Entry, Ledger, Outcome, PromptText, Record, Shadow, ShadowAnswer, ShadowDecision
+from pointsman.wire.completion import Said
+from pointsman.stores.ledger.retention import Retention
+from pointsman.stores.ledger.sqlite import SqliteLedger
+
+__all__ = [
+    "Attempt",
+    "Entry",
+    "Ledger",
+    "MemoryLedger",
+    "Outcome",
+    "PromptText",
+    "Record",
+    "Retention",
+    "Said",
+    "Shadow",
+    "ShadowAnswer",
+    "ShadowDecision",
+    "SqliteLedger",
+]

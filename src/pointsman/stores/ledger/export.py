@@ -1,0 +1,101 @@
+"""A ledger's decisions with all that belongs to them, as JSON lines, one JSON array, or a table."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from pointsman.decision.decision import Decision
+from pointsman.stores.ledger.port import Ledger, Record
+
+__all__ = ["Format", "export", "record"]
+
+
+class Format(StrEnum):
+    """How an export is written."""
+
+    JSONL = "jsonl"  # one record a line
+    JSON = "json"  # one array
+    CSV = "csv"  # one flat row a decision
+
+
+_encode: Final = msgspec.json.Encoder().encode
+
+COLUMNS: Final = (
+    "id", "arrived_at", "session", "format", "model_asked", "policy", "tier", "score", "confidence", "stage",
+    "chain", "model", "status", "attempts", "total_ms", "input_tokens", "cached_tokens", "output_tokens",
+    "domains", "rule", "guidance", "arm", "abstained", "elapsed_us", "outcome_score", "outcome_label",
+)  # fmt: skip
+
+#: A cell that begins with one of these is a formula to a spreadsheet; callers choose session ids and models.
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+
+
+def record(ledger: Ledger, decision: Decision) -> Record:
+    """Return a decision with what belongs to it."""
+    wanted = decision.id
+    return Record(
+        decision,
+        ledger.attempts(wanted),
+        ledger.outcomes(wanted),
+        ledger.text(wanted),
+        ledger.shadows(wanted),
+    )
+
+
+def export(found: Iterable[Record], format: Format) -> Iterator[str]:  # noqa: A002 - what it is
+    """Yield an export piece by piece, line ends included."""
+    match format:
+        case Format.JSONL:
+            yield from (_encode(each).decode() + "\n" for each in found)
+        case Format.JSON:
+            separator = "[\n"
+            for each in found:
+                yield separator + _encode(each).decode()
+                separator = ",\n"
+            yield "[]\n" if separator == "[\n" else "\n]\n"
+        case Format.CSV:
+            yield _line(COLUMNS)
+            yield from (_line([_cell(value) for value in _row(each)]) for each in found)
+
+
+def _row(found: Record) -> tuple[object, ...]:
+    decision, tier, guidance = found.decision, found.decision.tier, found.decision.guidance
+    last = found.attempts[-1] if found.attempts else None
+    said = found.outcomes[-1] if found.outcomes else None
+    return (
+        decision.id,
+        datetime.fromtimestamp(decision.arrived_at, UTC).isoformat(timespec="milliseconds"),
+        decision.session,
+        decision.format,
+        decision.model_asked,
+        decision.policy,
+        *((tier.tier, tier.score, tier.confidence, tier.stage) if tier else (None,) * 4),
+        " ".join(decision.chain),
+        *((last.model, last.status) if last else (None, None)),
+        len(found.attempts),
+        sum(attempt.total_ms for attempt in found.attempts) if last else None,
+        *((last.input_tokens, last.cached_tokens, last.output_tokens) if last else (None,) * 3),
+        *((decision.domains.signature, decision.domains.rule) if decision.domains else (None, None)),
+        guidance.firing.classifier if guidance and guidance.firing else None,
+        guidance.arm if guidance else None,
+        " ".join(reason.code for reason in decision.abstained),
+        round(decision.elapsed_us, 1),
+        *((said.score, said.label) if said else (None, None)),
+    )
+
+
+def _cell(value: object) -> object:
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+
+
+def _line(cells: Iterable[object]) -> str:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerow(cells)
+    return out.getvalue()

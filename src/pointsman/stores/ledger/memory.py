@@ -1,0 +1,171 @@
+"""A ledger in memory: for tests, demonstrations and programs that want nothing on disk."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final
+
+from pointsman.decision.decision import Decision, TextMode
+from pointsman.errors import StoreUnavailable
+from pointsman.stores.ledger.port import (
+    Attempt,
+    Entry,
+    Outcome,
+    PromptText,
+    Record,
+    Shadow,
+    ShadowAnswer,
+    ShadowDecision,
+)
+from pointsman.stores.ledger.redact import kept_text
+from pointsman.stores.ledger.reports import check_count, unknown
+
+__all__ = ["MemoryLedger"]
+
+
+@dataclass(slots=True)
+class _Record:
+    decision: Decision | None = None
+    attempts: list[Attempt] = field(default_factory=list)
+    outcomes: list[Outcome] = field(default_factory=list)
+    shadows: list[Shadow] = field(default_factory=list)
+    text: str | None = None
+
+
+class MemoryLedger:
+    """Keeps what belongs to the newest ``size`` decisions.
+
+    What belongs to a decision that is not there is kept apart, for the newest ``size`` such ids, in case the
+    decision follows: it pushes no decision out.
+    """
+
+    fault: Final = ""
+
+    def __init__(self, *, size: int = 10_000, text: TextMode = "off") -> None:
+        self._size: Final = size
+        self._mode: Final[TextMode] = text
+        self._lock: Final = threading.Lock()
+        self._records: Final[dict[str, _Record]] = {}  # with a decision; by id, in order of arrival
+        self._early: Final[dict[str, _Record]] = {}  # without one yet
+        self._closed = False
+        self.lost = 0
+
+    def append(self, entry: Entry, /) -> None:
+        """Keep one entry; what belongs to the oldest decision goes when there are too many."""
+        with self._lock:
+            if self._closed:
+                self.lost += 1
+                return
+            if isinstance(entry, Decision):
+                self._keep(entry)
+                return
+            record = self._of(entry.decision)
+            match entry:
+                case Attempt():
+                    record.attempts.append(entry)
+                case Outcome():
+                    record.outcomes.append(entry)
+                case ShadowDecision() | ShadowAnswer():
+                    record.shadows.append(entry)
+                case PromptText():
+                    record.text = kept_text(entry.text, self._mode)
+
+    def add_outcome(self, outcome: Outcome, /) -> None:
+        """Keep an outcome reported from outside.
+
+        Raises:
+            UnknownDecision: there is no such decision.
+            TooManyOutcomes: it has all it may have.
+            StoreUnavailable: the ledger is closed.
+        """
+        with self._lock:
+            if self._closed:
+                raise StoreUnavailable("the ledger is closed")
+            record = self._records.get(outcome.decision)
+            if record is None:
+                raise unknown(outcome.decision)
+            check_count(outcome.decision, len(record.outcomes))
+            record.outcomes.append(outcome)
+
+    def get(self, decision_id: str, /) -> Decision | None:
+        """Return a decision by id."""
+        return self._found(decision_id).decision
+
+    def attempts(self, decision_id: str, /) -> tuple[Attempt, ...]:
+        """Return a decision's attempts in order."""
+        record = self._found(decision_id)
+        return tuple(sorted(record.attempts, key=lambda attempt: attempt.number))
+
+    def outcomes(self, decision_id: str, /) -> tuple[Outcome, ...]:
+        """Return a decision's outcomes in order of arrival."""
+        return tuple(self._found(decision_id).outcomes)
+
+    def shadows(self, decision_id: str, /) -> tuple[Shadow, ...]:
+        """Return what was said beside a decision, in order of arrival."""
+        return tuple(self._found(decision_id).shadows)
+
+    def text(self, decision_id: str, /) -> str | None:
+        """Return what was kept of a decision's text."""
+        return self._found(decision_id).text
+
+    def decisions(
+        self, *, limit: int | None = 100, session: str = "", newest_first: bool = True
+    ) -> Iterator[Decision]:
+        """Yield decisions by time of arrival; of one session when named; all when ``limit`` is None."""
+        with self._lock:
+            kept = [record.decision for record in self._records.values() if record.decision is not None]
+        chosen = [decision for decision in kept if not session or decision.session == session]
+        chosen.sort(key=lambda decision: decision.arrived_at)
+        if newest_first:
+            chosen.reverse()
+        return islice(iter(chosen), limit)
+
+    def records(self, *, limit: int | None = None, session: str = "") -> Iterator[Record]:
+        """Yield decisions with all that belongs to them, the oldest first; of one session when named."""
+        for decision in self.decisions(limit=limit, session=session, newest_first=False):
+            wanted = decision.id
+            yield Record(
+                decision,
+                self.attempts(wanted),
+                self.outcomes(wanted),
+                self.text(wanted),
+                self.shadows(wanted),
+            )
+
+    def count(self) -> int:
+        """Return how many decisions there are."""
+        with self._lock:
+            return sum(record.decision is not None for record in self._records.values())
+
+    def flush(self) -> None:
+        """Do nothing: what was appended is kept."""
+
+    def close(self) -> None:
+        """Keep no more."""
+        self._closed = True
+
+    def _found(self, decision_id: str) -> _Record:
+        return self._records.get(decision_id) or self._early.get(decision_id) or _Record()
+
+    def _keep(self, decision: Decision) -> None:
+        record = self._records.get(decision.id)
+        if record is None:
+            _make_room(self._records, self._size)
+            record = self._records[decision.id] = self._early.pop(decision.id, _Record())
+        record.decision = decision
+
+    def _of(self, decision_id: str) -> _Record:
+        """Return what belongs to a decision, which may come later."""
+        record = self._records.get(decision_id) or self._early.get(decision_id)
+        if record is None:
+            _make_room(self._early, self._size)
+            record = self._early[decision_id] = _Record()
+        return record
+
+
+def _make_room(records: dict[str, _Record], size: int) -> None:
+    if len(records) >= size:
+        del records[next(iter(records))]

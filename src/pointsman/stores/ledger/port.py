@@ -1,0 +1,201 @@
+"""The Ledger port: where decisions, attempts and outcomes are appended, off the request path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, Protocol
+
+import msgspec
+
+from pointsman.decision.diff import Verdict
+from pointsman.decision.decision import Decision
+
+__all__ = [
+    "MAX_OUTCOMES",
+    "MAX_TEXT",
+    "Attempt",
+    "Entry",
+    "Ledger",
+    "Outcome",
+    "PromptText",
+    "Record",
+    "Said",
+    "Shadow",
+    "ShadowAnswer",
+    "ShadowDecision",
+]
+
+#: Characters of a prompt that are kept at most. A person's words are shorter in all but pasted files, and
+#: a full queue of ten thousand such texts still fits into memory.
+MAX_TEXT: Final = 32_000
+
+#: Outcomes of one decision that are taken from outside: a judge, a test run and a person each say it a few
+#: times at most. With the bounds of ``ledger.reports`` one decision has at most some 350 kB of them.
+MAX_OUTCOMES: Final = 20
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One try of one model for one decision."""
+
+    decision: str  # id
+    number: int  # from 1
+    model: str  # configured name
+    upstream: str
+    status: int  # HTTP status; 0 when none arrived
+    error: str = ""  # class of failure: "timeout", "connect", "cut", "status", ""; never a body or a key
+    started_at: float  # seconds since the epoch
+    first_byte_ms: float | None = None
+    total_ms: float
+    input_tokens: int | None = None  # as the upstream reported them
+    cached_tokens: int | None = None
+    output_tokens: int | None = None
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What became of a decision, said by a person or derived."""
+
+    decision: str  # id
+    score: float | None = None  # 0 bad … 1 good
+    label: str = ""
+    source: str = "api"  # "api", "import", "implicit:…"
+    comment: str = ""
+    at: float = 0.0  # seconds since the epoch
+    model: str = ""  # whose answer is meant: that of a shadow; empty: the one the caller got
+
+
+class PromptText(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The person's words behind a decision. Append them always: the ledger's text mode says what is kept."""
+
+    decision: str  # id
+    text: str  # cut to ``MAX_TEXT`` characters when kept
+
+
+class ShadowDecision(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="kind", tag="policy"):
+    """What another policy would have decided."""
+
+    decision: str  # id of the one that served
+    at: float  # seconds since the epoch
+    policy: str  # version hash of the other policy
+    verdict: Verdict = Verdict()
+    changed: tuple[str, ...] = ()  # of "tier", "model", "domains", "guidance"
+    why: tuple[str, ...] = ()
+    asks: str = ""  # how its question was answered: "record", "no-model"; empty: it asked nothing
+    error: str = ""  # class of the error for which it decided nothing
+    elapsed_us: float = 0.0
+
+
+class Said(msgspec.Struct, frozen=True, gc=False):
+    """What an answer amounts to, without its words."""
+
+    finish: str = ""  # why it ended, in its format's terms; empty: it did not say
+    tools: tuple[str, ...] = ()  # names of the tools it calls, in order
+
+
+class ShadowAnswer(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="kind", tag="model"):
+    """What another model made of the same request. Its answer went to nobody."""
+
+    decision: str  # id
+    at: float  # seconds since the epoch
+    model: str  # configured name
+    upstream: str
+    status: int = 0  # HTTP status; 0 when none arrived
+    error: str = ""  # class of failure, as of an attempt; "cancelled" when the gateway ended first
+    first_byte_ms: float | None = None
+    total_ms: float = 0.0
+    input_tokens: int | None = None  # as the upstream reported them
+    cached_tokens: int | None = None
+    output_tokens: int | None = None
+    said: Said = Said()
+    text: str | None = None  # its words, where they are to be kept
+    beside: Said | None = None  # what the caller's answer amounts to; None when it was too long to look at
+    beside_text: str | None = None
+
+
+Shadow = ShadowDecision | ShadowAnswer
+Entry = Decision | Attempt | Outcome | PromptText | Shadow
+
+
+class Record(msgspec.Struct, frozen=True):
+    """One decision and all that belongs to it."""
+
+    decision: Decision
+    attempts: tuple[Attempt, ...]
+    outcomes: tuple[Outcome, ...]
+    text: str | None
+    shadows: tuple[Shadow, ...] = ()
+
+
+class Ledger(Protocol):
+    """Append never blocks and never raises: what cannot be kept is counted in ``lost``.
+
+    Reading sees everything appended before. It may wait for the disk, so an event loop reads in a thread.
+    All methods that read raise ``StoreUnavailable`` when the store cannot be read.
+    """
+
+    @property
+    def lost(self) -> int:
+        """Entries that could not be kept, since the start."""
+        ...
+
+    @property
+    def fault(self) -> str:
+        """Why entries cannot be written just now; empty when all is well."""
+        ...
+
+    def append(self, entry: Entry, /) -> None:
+        """Queue one entry."""
+        ...
+
+    def add_outcome(self, outcome: Outcome, /) -> None:
+        """Queue an outcome reported from outside. May wait for the disk, as reading does.
+
+        ``append`` is for what the program itself derives; this is for what a caller or a file says.
+
+        Raises:
+            UnknownDecision: there is no such decision, neither written nor waiting to be.
+            TooManyOutcomes: the decision has ``MAX_OUTCOMES`` already, whoever reported them.
+            StoreUnavailable: whether it has cannot be read, or the outcome cannot be queued.
+        """
+        ...
+
+    def get(self, decision_id: str, /) -> Decision | None:
+        """Return a decision by id."""
+        ...
+
+    def attempts(self, decision_id: str, /) -> tuple[Attempt, ...]:
+        """Return a decision's attempts in order."""
+        ...
+
+    def outcomes(self, decision_id: str, /) -> tuple[Outcome, ...]:
+        """Return a decision's outcomes in order of arrival."""
+        ...
+
+    def shadows(self, decision_id: str, /) -> tuple[Shadow, ...]:
+        """Return what other policies and models said beside a decision, in order of arrival."""
+        ...
+
+    def text(self, decision_id: str, /) -> str | None:
+        """Return what was kept of a decision's text: by text mode nothing, ``sha256:…``, or words."""
+        ...
+
+    def decisions(
+        self, *, limit: int | None = 100, session: str = "", newest_first: bool = True
+    ) -> Iterator[Decision]:
+        """Yield decisions by time of arrival; of one session when named; all when ``limit`` is None."""
+        ...
+
+    def records(self, *, limit: int | None = None, session: str = "") -> Iterator[Record]:
+        """Yield decisions with all that belongs to them, the oldest first; of one session when named."""
+        ...
+
+    def count(self) -> int:
+        """Return how many decisions there are."""
+        ...
+
+    def flush(self) -> None:
+        """Write everything queued; for shutdown and tests."""
+        ...
+
+    def close(self) -> None:
+        """Flush and release the store."""
+        ...

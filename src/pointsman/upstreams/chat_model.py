@@ -1,0 +1,135 @@
+"""A model asked over an upstream's own request format: OpenAI-compatible chat, or Anthropic Messages."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import msgspec
+
+from pointsman.errors import ConfigError, UpstreamError, UpstreamTimeout, UpstreamUnavailable
+from pointsman.wire.model_call import DIALECTS, Dialect
+from pointsman.upstreams.chat_model_port import ChatModel
+from pointsman.vocabulary import Prompt
+from pointsman.vocabulary import ModelSpec, WireFormat
+from pointsman.upstreams.port import Call, UpstreamClient, UpstreamSpec, credentials, read_at_most
+
+__all__ = ["HttpModel", "chat_models"]
+
+#: A reply to a question of ours is a few words; an upstream that sends more is not answering it.
+MAX_REPLY: Final = 1 << 20  # bytes
+_TOO_LONG: Final = "the upstream sent more than a reply"
+
+_REFUSED: Final = frozenset({401, 403})
+_BUSY: Final = frozenset({429, 503, 529})
+
+
+class HttpModel:
+    """Asks one model, in the first format of ours that its upstream speaks.
+
+    Raises:
+        ConfigError: its upstream speaks neither chat nor messages.
+    """
+
+    def __init__(self, spec: ModelSpec, upstream: UpstreamSpec, client: UpstreamClient) -> None:
+        self._spec: Final = spec
+        self._client: Final = client
+        wire = _wire(spec, upstream)
+        self._dialect: Final[Dialect] = DIALECTS[wire]
+        self._headers: Final = [
+            (b"content-type", b"application/json"),
+            *self._dialect.headers,
+            *credentials(upstream, wire),
+        ]
+        self._plain = False  # this model refused our first way of asking
+
+    async def complete(self, prompt: Prompt, *, timeout: float) -> str:
+        """Return the model's text; one of ``prompt.labels`` where the text names one."""
+        asked = _constrained(prompt)
+        try:
+            async with asyncio.timeout(timeout):
+                body = await self._ask(asked)
+        except TimeoutError:
+            raise UpstreamTimeout(f'model "{self._spec.name}" did not answer in time') from None
+        return _label(self._text(body), prompt.labels)
+
+    async def _ask(self, prompt: Prompt) -> bytes:
+        status, body = await self._send(prompt, plain=self._plain)
+        if status == 400 and not self._plain:
+            status, body = await self._send(prompt, plain=True)
+            self._plain = status < 400
+        self._check(status)
+        return body
+
+    async def _send(self, prompt: Prompt, *, plain: bool) -> tuple[int, bytes]:
+        write = self._dialect.write_plain if plain else self._dialect.write
+        body = msgspec.json.encode(write(self._spec.id, prompt))
+        exchange = await self._client.send(Call(self._dialect.path, self._headers, body))
+        try:
+            return exchange.status, await read_at_most(exchange, MAX_REPLY, _TOO_LONG)
+        finally:
+            exchange.close()
+
+    def _check(self, status: int) -> None:
+        name = f'model "{self._spec.name}"'
+        if status in _REFUSED:
+            raise UpstreamError(f"the upstream of {name} refused the key (status {status})")
+        if status in _BUSY:
+            raise UpstreamUnavailable(f"the upstream of {name} is busy (status {status})")
+        if status != 200:
+            raise UpstreamError(f"{name} answered with status {status}")
+
+    def _text(self, body: bytes) -> str:
+        try:
+            text = self._dialect.read(body).strip()
+        except msgspec.MsgspecError:
+            raise UpstreamError(f'model "{self._spec.name}" sent no reply of its format') from None
+        if not text:
+            raise UpstreamError(f'model "{self._spec.name}" gave no text')
+        return text
+
+
+def chat_models(
+    models: Mapping[str, ModelSpec],
+    upstreams: Mapping[str, UpstreamSpec],
+    connect: Callable[[UpstreamSpec], UpstreamClient],
+) -> dict[str, ChatModel]:
+    """Return every model that can be asked, by its configured name; the others are left out.
+
+    Args:
+        models: By configured name.
+        upstreams: By name.
+        connect: Returns the client of an upstream; called once for each that serves such a model.
+    """
+    clients: dict[str, UpstreamClient] = {}
+    asked: dict[str, ChatModel] = {}
+    for name, model in models.items():
+        upstream = upstreams[model.upstream]
+        if not upstream.formats & DIALECTS.keys():
+            continue
+        if upstream.name not in clients:
+            clients[upstream.name] = connect(upstream)
+        asked[name] = HttpModel(model, upstream, clients[upstream.name])
+    return asked
+
+
+def _wire(spec: ModelSpec, upstream: UpstreamSpec) -> WireFormat:
+    for wire in DIALECTS:
+        if wire in upstream.formats:
+            return wire
+    raise ConfigError(f'model "{spec.name}" cannot be asked: its upstream speaks neither chat nor messages')
+
+
+def _constrained(prompt: Prompt) -> Prompt:
+    if not prompt.labels:
+        return prompt
+    only = f"Answer with exactly one of these and nothing else: {', '.join(prompt.labels)}."
+    return msgspec.structs.replace(prompt, system=f"{prompt.system}\n\n{only}".strip())
+
+
+def _label(text: str, labels: tuple[str, ...]) -> str:
+    """Return the one label a reply names, as a whole word in any case; else the reply as it is."""
+    named = [label for label in labels if re.search(rf"(?<!\w){re.escape(label)}(?!\w)", text, re.IGNORECASE)]
+    return named[0] if len(named) == 1 else text

@@ -1,0 +1,143 @@
+"""The built-in demo upstream: no model, no network, the same answer to the same request, and it says so.
+
+It speaks all three formats, streams, calls a tool when told to, and counts tokens: enough to try any client
+without a key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from pointsman.wire import WIRES, Body, Fault, Reply, Wire
+from pointsman.wire.request import turn_from_body
+from pointsman.text.extract import persons_words
+from pointsman.decoding import UNREADABLE
+from pointsman.vocabulary import Role, Turn, WireFormat
+from pointsman.upstreams.port import Call, Exchange, Headers
+
+__all__ = ["LABEL", "DemoClient"]
+
+#: Begins every text, so that nobody takes it for a model's words.
+LABEL: Final = "[Pointsman demo upstream: no model was called]"
+
+_BY_PATH: Final = {wire.path: wire for wire in WIRES.values()}
+_ECHO: Final = 200  # characters of the person's words that are repeated
+_JSON: Final = ((b"content-type", b"application/json"),)
+_EVENTS: Final = ((b"content-type", b"text/event-stream"),)
+
+
+_EMPTY: Final = msgspec.Raw(b"[]")
+_NULL: Final = msgspec.Raw(b"null")
+_NOT_FOUND: Final = WIRES[WireFormat.CHAT].error(
+    Fault(404, "the demo upstream has no such path", "not_found")
+)
+
+
+class DemoClient:
+    """An ``UpstreamClient`` that answers by itself."""
+
+    async def send(self, call: Call) -> Exchange:
+        """Answer at once."""
+        path = call.path.partition(b"?")[0]
+        if path == b"/messages/count_tokens":
+            return _Answered(200, _JSON, (msgspec.json.encode({"input_tokens": len(call.body) // 4}),))
+        wire = _BY_PATH.get(path)
+        if wire is None:
+            return _Answered(404, _JSON, (_NOT_FOUND,))
+        body = Body(call.body)
+        if fault := _complaint(wire, body):
+            return _Answered(fault.status, _JSON, (wire.error(fault),))
+        reply = answer(wire, body)
+        if body.is_true("stream"):
+            return _Answered(200, _EVENTS, wire.answer_events(reply))
+        return _Answered(200, _JSON, (wire.answer(reply),))
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+class _Answered:
+    """An answer that is already there."""
+
+    def __init__(self, status: int, headers: Headers, parts: Iterable[bytes]) -> None:
+        self.status = status
+        self.headers = headers
+        self._parts: Iterator[bytes] = iter(parts)
+
+    async def read(self) -> bytes:
+        return b"".join(self._parts)
+
+    async def next(self) -> bytes:
+        return next(self._parts, b"")
+
+    def close(self) -> None:
+        self._parts = iter(())
+
+
+def _complaint(wire: Wire, body: Body) -> Fault | None:
+    """Say what the providers would not accept either, of what a client most easily gets wrong."""
+    if wire.format is WireFormat.MESSAGES and "max_tokens" not in body.members:
+        return Fault(400, "max_tokens: Field required", param="max_tokens")
+    if body.members.get(wire.items) == _EMPTY:
+        return Fault(400, f"{wire.items}: at least one item is required", param=wire.items)
+    try:
+        _decode_choice(body.members.get("tool_choice", _NULL))
+    except UNREADABLE as error:
+        return Fault(400, f"tool_choice: {error}", param="tool_choice")
+    return None
+
+
+def answer(wire: Wire, body: Body) -> Reply:
+    """Return the demo's answer to a request: the same for the same bytes."""
+    turn = turn_from_body(wire.format, body.readable)
+    tool = _wanted_tool(body, turn)
+    text = "" if tool else _text(turn)
+    return Reply(
+        id=hashlib.sha256(body.raw, usedforsecurity=False).hexdigest()[:24],
+        model=turn.model,
+        text=text,
+        tool=tool,
+        arguments={},
+        input_tokens=len(body.raw) // 4,
+        output_tokens=max(len(text) // 4, 1),
+        wants_usage=b'"include_usage"' in body.raw,
+        asked=body.members,
+    )
+
+
+def _text(turn: Turn) -> str:
+    last = turn.history[-1] if len(turn.history) else None
+    if last and last.role is Role.TOOL and last.results:
+        return f"{LABEL} The tool answered: {last.results[-1].text[:_ECHO]}"
+    words = persons_words(turn)
+    return f"{LABEL} Model {turn.model} would have answered: {words[:_ECHO]}"
+
+
+class _Function(msgspec.Struct, gc=False):
+    name: str = ""
+
+
+class _Choice(msgspec.Struct, gc=False):
+    type: str = ""
+    name: str = ""
+    function: _Function | None = None
+
+
+_decode_choice: Final = msgspec.json.Decoder(_Choice | str | None).decode
+
+
+def _wanted_tool(body: Body, turn: Turn) -> str:
+    """Return the tool that ``tool_choice`` demands; empty when the model would be free to choose."""
+    choice: _Choice | str | None = _decode_choice(body.members.get("tool_choice", _NULL))
+    if choice is None or not turn.tools:
+        return ""
+    if isinstance(choice, str):
+        return turn.tools[0] if choice == "required" else ""
+    named = choice.name or (choice.function.name if choice.function else "")
+    if named:
+        return named
+    return turn.tools[0] if choice.type in {"any", "required"} else ""

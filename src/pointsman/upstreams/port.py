@@ -1,0 +1,221 @@
+"""Where requests go and how the server listens, and the one-method seam behind which an upstream answers."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Annotated, Final, Literal, NamedTuple, NoReturn, Protocol, TypeAlias
+
+import msgspec
+from msgspec import Meta
+
+from pointsman.errors import UpstreamError
+from pointsman.vocabulary import WireFormat
+
+__all__ = [
+    "DEMO_URL",
+    "Call",
+    "Exchange",
+    "Headers",
+    "Limits",
+    "Secret",
+    "ServerSpec",
+    "Timeouts",
+    "UpstreamClient",
+    "UpstreamSpec",
+    "credentials",
+    "hash_key",
+    "read_at_most",
+]
+
+#: Names in lower case. Bytes from end to end: the gateway passes them on and reads few.
+Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
+
+#: The ``base_url`` of the built-in demo upstream, which answers inside the process.
+DEMO_URL: Final = "demo:"
+
+
+class Secret:
+    """A text that never shows itself: not in a ``repr``, an f-string, a traceback, a dump or a pickle.
+
+    What it shows instead is its reference, the way it is written in the configuration: ``${MAIN_API_KEY}``.
+    """
+
+    __slots__ = ("_value", "reference")
+
+    def __init__(self, value: str, *, reference: str = "***") -> None:
+        self._value = value
+        self.reference = reference
+
+    def reveal(self) -> str:
+        """Return the text. Call it only where it goes on the wire."""
+        return self._value
+
+    def __repr__(self) -> str:
+        return f"Secret({self.reference})"
+
+    def __str__(self) -> str:
+        return self.reference
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and self._value == other._value
+
+    def __hash__(self) -> int:
+        return hash(self._value)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a secret cannot be pickled")
+
+
+def hash_key(key: str) -> bytes:
+    """Return the digest under which a caller's key is kept.
+
+    Plain SHA-256: a key is random and long, so a slow password hash would only slow every request.
+    """
+    return hashlib.sha256(key.encode()).digest()
+
+
+class Timeouts(msgspec.Struct, frozen=True):
+    """How long to wait for an upstream, in seconds."""
+
+    # a TCP and TLS handshake across an ocean takes under one second
+    connect: Annotated[float, Meta(gt=0, description="Longest wait for a connection.")] = 5.0
+    # reasoning models think for minutes before they say anything
+    first_byte: Annotated[float, Meta(gt=0, description="Longest wait for the first byte of an answer.")] = (
+        300.0
+    )
+    # the default of the OpenAI and Anthropic SDKs
+    total: Annotated[float, Meta(gt=0, description="Longest time one attempt may take.")] = 600.0
+
+
+class UpstreamSpec(msgspec.Struct, frozen=True):
+    """A provider: where it is, how to prove who we are, what it speaks."""
+
+    name: str
+    # with the version prefix, as the OpenAI SDK wants it
+    base_url: Annotated[str, Meta(description="Its address up to and including `/v1`.")]
+    key: Annotated[
+        Secret | None, Meta(description='The key by reference: `"${MAIN_API_KEY}"`. Local servers need none.')
+    ] = None
+    formats: Annotated[frozenset[WireFormat], Meta(description="Request formats it speaks natively.")] = (
+        frozenset(WireFormat)
+    )
+    timeouts: Annotated[Timeouts, Meta(description="How long to wait for it.")] = Timeouts()
+    # the default of the OpenAI and Anthropic SDKs
+    retries: Annotated[int, Meta(ge=0, description="Further tries of the same model.")] = 2
+    auth: Annotated[
+        Literal["", "bearer", "x-api-key"],
+        Meta(description="Header of the key; default: `x-api-key` for messages, `bearer` for the others."),
+    ] = ""
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """What a request and its caller may at most be.
+
+    Nesting needs no number: the decoder refuses about 1,000 levels.
+    """
+
+    # Anthropic's documented limit on a Messages request
+    body_bytes: Annotated[int, Meta(ge=1, description="Its body.")] = 32 << 20
+    # four of the largest bodies, or 3,000 of the 35 kB of a usual agent's turn
+    total_body_bytes: Annotated[
+        int,
+        Meta(
+            ge=1, description="The bodies of all requests under way; of those above 256 KiB, three quarters."
+        ),
+    ] = 128 << 20
+    # nginx allows 32 KiB, Codex sends about 2
+    header_bytes: Annotated[int, Meta(ge=1, description="All its headers together.")] = 64 << 10
+    # as nginx's send_timeout
+    unread_seconds: Annotated[
+        float,
+        Meta(gt=0, description="How long a caller may take no byte of its answer before it is cut off."),
+    ] = 60.0
+
+
+class ServerSpec(msgspec.Struct, frozen=True):
+    """How the gateway listens."""
+
+    host: str = "127.0.0.1"
+    port: int = 4747
+    keys: tuple[bytes, ...] = ()  # ``hash_key`` of every key a caller may present; empty: no key asked
+    limits: Limits = Limits()
+    drain: float = 20.0  # seconds for open answers after SIGTERM; of Kubernetes' 30, ten are for the stores
+    router_command: bool = False  # answer an in-band "/router …" message without calling a model
+
+
+class Call(NamedTuple):
+    """One request to an upstream."""
+
+    path: bytes  # below its base_url, with the query
+    headers: Headers
+    body: bytes
+
+
+class Exchange(Protocol):
+    """An upstream's answer, from its head on. Whoever holds one closes it."""
+
+    @property
+    def status(self) -> int:
+        """The HTTP status."""
+        ...
+
+    @property
+    def headers(self) -> Headers:
+        """The headers."""
+        ...
+
+    async def read(self) -> bytes:
+        """Return the whole body. Raises ``UpstreamError`` when it does not come to its end."""
+        ...
+
+    async def next(self) -> bytes:
+        """Return what has arrived since; empty at the end. Raises ``UpstreamError`` when it breaks off."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the connection; an unfinished answer is cut off, so that the upstream stops working."""
+        ...
+
+
+class UpstreamClient(Protocol):
+    """Sends requests to one upstream: over the network, inside the process, or in a test's own double."""
+
+    async def send(self, call: Call) -> Exchange:
+        """Send a request and wait for the head of the answer.
+
+        Raises:
+            UpstreamUnavailable: no connection.
+            UpstreamTimeout: nothing came in time.
+            UpstreamError: the connection broke.
+        """
+        ...
+
+    def close(self) -> None:
+        """Close the connections that are kept; one in use closes after its answer."""
+        ...
+
+
+async def read_at_most(exchange: Exchange, limit: int, refusal: str) -> bytes:
+    """Return a whole body of at most ``limit`` bytes.
+
+    Raises:
+        UpstreamError: it is longer, in the words of ``refusal``, or does not come to its end.
+    """
+    parts: list[bytes] = []
+    size = 0
+    while part := await exchange.next():
+        size += len(part)
+        if size > limit:
+            raise UpstreamError(refusal)
+        parts.append(part)
+    return b"".join(parts)
+
+
+def credentials(spec: UpstreamSpec, wire: WireFormat) -> list[tuple[bytes, bytes]]:
+    """Return the headers that prove to an upstream who we are."""
+    if spec.key is None:
+        return []
+    secret = spec.key.reveal().encode()
+    scheme = spec.auth or ("x-api-key" if wire is WireFormat.MESSAGES else "bearer")
+    return [(b"authorization", b"Bearer " + secret) if scheme == "bearer" else (b"x-api-key", secret)]

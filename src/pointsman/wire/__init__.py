@@ -1,0 +1,17 @@
+"""The three request formats: where each keeps the few things the gateway reads or writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from pointsman.wire.base import End, Ending, Fault, Reply, Usage, Wire
+from pointsman.wire.spans import Body
+from pointsman.wire.chat.answer import CHAT
+from pointsman.wire.messages.answer import MESSAGES
+from pointsman.wire.responses.answer import RESPONSES
+from pointsman.vocabulary import WireFormat
+
+__all__ = ["WIRES", "Body", "End", "Ending", "Fault", "Reply", "Usage", "Wire"]
+
+WIRES: Final[Mapping[WireFormat, Wire]] = {wire.format: wire for wire in (CHAT, RESPONSES, MESSAGES)}

@@ -1,0 +1,128 @@
+"""Text at the very end of what a model sees, this time only, in each wire format.
+
+Everything before the place of insertion keeps its bytes, so the provider's prompt cache stays warm, and
+nothing is stored: the agent resends its own history without it. Where the last message takes text it goes
+inside that message, because a second user message in a row, or one after a tool's, is refused by strict
+providers ("Unexpected role 'user' after role 'tool'"; docs/decisions/0031).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+import msgspec
+
+from pointsman.decoding import UNREADABLE
+from pointsman.vocabulary import WireFormat
+
+__all__ = ["Insertion", "append_text", "insertion", "mark"]
+
+
+class Insertion(NamedTuple):
+    """Bytes to put at one place."""
+
+    at: int  # offset
+    data: bytes
+
+
+_decode_items: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_decode_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_text: Final = msgspec.json.Decoder(str).decode
+_encode: Final = msgspec.json.Encoder().encode
+#: A member's name up to its value. A name with an escape is left to the fallback.
+_NAME: Final = re.compile(rb'[\s,{]*+"([^"\\]*+)"\s*+:\s*+')
+
+
+def mark(source: str, text: str) -> str:
+    """Wrap text so that a model, and whoever reads a log, can tell whose it is.
+
+    The mark is for readers only. Nothing here trusts one that it finds: users and tools can write it too.
+    """
+    return f'<pointsman source="{source}">\n{text}\n</pointsman>'
+
+
+def append_text(wire: WireFormat, items: bytes, text: str) -> bytes | None:
+    """Return ``messages`` or ``input``, as JSON, with a text at its end; None where it has no place."""
+    found = insertion(wire, items, text)
+    return items[: found.at] + found.data + items[found.at :] if found else None
+
+
+def insertion(wire: WireFormat, items: bytes, text: str) -> Insertion | None:
+    """Find where a text goes at the end of ``messages`` or ``input``, given as JSON.
+
+    None when the conversation ends with the assistant's own words, which the model is to continue, or when
+    the JSON cannot be read.
+    """
+    try:
+        if wire is WireFormat.RESPONSES:
+            return _in_input(items, text)
+        return _in_messages(items, text)
+    except UNREADABLE:  # no place is found in it
+        return None
+
+
+def _in_input(items: bytes, text: str) -> Insertion | None:
+    if items.lstrip().startswith(b'"'):
+        _decode_text(items)
+        return _before_quote(len(items.rstrip()), text)
+    content = [{"type": "input_text", "text": text}]
+    return _new_item(items, {"type": "message", "role": "user", "content": content})
+
+
+def _in_messages(items: bytes, text: str) -> Insertion | None:
+    messages = _decode_items(items)
+    if messages:
+        end = len(items.rstrip()[:-1].rstrip())  # of the last message
+        last = bytes(messages[-1])
+        members = _decode_members(last)
+        role = _role(members)
+        if role == "assistant":
+            return None
+        place = _in_content(last, members, text) if role in {"user", "tool"} else None
+        if place:
+            return Insertion(end - len(last) + place.at, place.data)
+    return _new_item(items, {"role": "user", "content": text})
+
+
+def _role(members: dict[str, msgspec.Raw]) -> str:
+    return _decode_text(members["role"]) if "role" in members else ""
+
+
+def _in_content(message: bytes, members: dict[str, msgspec.Raw], text: str) -> Insertion | None:
+    """Inside the message's own content: at the end of a string, or as one more block of a list."""
+    span = _span(message, members, "content")
+    if span is None:
+        return None
+    start, end = span
+    if message[start : start + 1] == b'"':
+        return _before_quote(end, text)
+    if message[start : start + 1] == b"[":
+        inside = message[start + 1 : end - 1].strip()
+        block = _encode({"type": "text", "text": text})
+        return Insertion(end - 1, b"," + block if inside else block)
+    return None
+
+
+def _span(message: bytes, members: dict[str, msgspec.Raw], name: str) -> tuple[int, int] | None:
+    """Where a member's value stands; None when names stand twice or are written with escapes."""
+    at, found = 0, None
+    for member, value in members.items():
+        match = _NAME.match(message, at)
+        raw = bytes(value)
+        if match is None or match[1] != member.encode() or not message.startswith(raw, match.end()):
+            return None
+        at = match.end() + len(raw)
+        if member == name:
+            found = match.end(), at
+    return found if message[at:].strip() == b"}" else None
+
+
+def _before_quote(end: int, text: str) -> Insertion:
+    return Insertion(end - 1, _encode("\n\n" + text)[1:-1])
+
+
+def _new_item(items: bytes, item: object) -> Insertion:
+    end = len(items.rstrip()) - 1
+    is_empty = not items[:end].strip()[1:].strip()
+    return Insertion(end, (b"" if is_empty else b",") + _encode(item))

@@ -1,0 +1,99 @@
+"""Conversations that the provider keeps: what of the items it holds must be known to decide the next turn.
+
+With ``previous_response_id`` an agent sends only what is new. The rest is put back here as far as a decision
+looks at it: how the conversation began, the person's latest words, and the calls that wait for a result. All
+other items are stood in for by one that says nothing, so that every position is what it would be in a history
+sent whole (docs/decisions/0071).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from pointsman.text.extract import extract
+from pointsman.wire.history import PASSED, JsonHistory
+from pointsman.vocabulary import Message, Role, Turn, WireFormat
+
+__all__ = ["Earlier", "earlier_of"]
+
+#: Characters kept of a result that has been counted already. Only strings matter that come again in the next
+#: call's arguments, and those are looked for in its beginning (``trajectory.arguments.MAX_SOURCE``).
+_RESULT: Final = 20_000
+
+
+class Earlier(msgspec.Struct, frozen=True):
+    """What is known of the items before those of a request."""
+
+    count: int  # how many there are
+    kept: tuple[tuple[int, bytes], ...]  # position and item, of those that matter
+    size: int  # bytes of the whole conversation, as it was sent
+    abilities: frozenset[str]  # what it needs of a model
+
+    def items(self) -> list[bytes]:
+        """Return an item for every position."""
+        items = [PASSED] * self.count
+        for position, item in self.kept:
+            items[position] = item
+        return items
+
+    @property
+    def weight(self) -> int:
+        """Bytes it takes to keep."""
+        return sum(len(item) for _, item in self.kept)
+
+
+def earlier_of(turn: Turn, answered: Sequence[bytes]) -> Earlier:
+    """Return what is to be known when a turn, answered with these items, is continued.
+
+    Args:
+        turn: A turn in the Responses format; its history may begin with items that were put back.
+        answered: The items of the answer, as JSON.
+    """
+    history, count = turn.history, len(turn.history)
+    positions = [*_opening(turn), extract(turn).index, count - 1]
+    kept = {at: _shortened(history[at]) for at in positions if at >= 0}
+    answer = JsonHistory(WireFormat.RESPONSES, answered)
+    kept |= {count + at: item for at, item in enumerate(answered) if answer[at].calls}
+    return Earlier(
+        count=count + len(answered),
+        kept=tuple(sorted(kept.items())),
+        size=turn.size + sum(map(len, answered)),
+        abilities=turn.abilities & {"vision"},  # the others go by what a request asks for itself
+    )
+
+
+def _opening(turn: Turn) -> list[int]:
+    """Positions before the model's first item: by these words a conversation is known again."""
+    positions = []
+    for position in range(len(turn.history)):
+        if turn.history.role(position) is Role.ASSISTANT:
+            break
+        positions.append(position)
+    return positions
+
+
+def _shortened(message: Message) -> bytes:
+    """Return an item that is read as this message is, apart from images and the end of long results."""
+    item: dict[str, Any]
+    if message.results:
+        result = message.results[0]
+        item = {
+            "type": "function_call_output",
+            "call_id": result.call_id,
+            "output": result.text[:_RESULT],
+        }
+    elif message.calls:
+        call = message.calls[0]
+        item = {
+            "type": "function_call",
+            "call_id": call.id,
+            "name": call.name,
+            "arguments": call.arguments,
+        }
+    else:
+        blocks = [{"type": "input_text", "text": text} for text in message.texts]
+        item = {"role": message.role, "content": blocks}
+    return msgspec.json.encode(item)

@@ -1,0 +1,160 @@
+"""A recorded turn decided again: the same under the same policy, from signals alone or from kept words."""
+
+import json
+from typing import Any
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pointsman.factory import build_engine, default_policy
+from pointsman.decision.decision import Decision, without_content
+from pointsman.decision.engine import Engine, Memory
+from pointsman.guidance import GuidancePolicy
+from pointsman.decision.policy import Policy
+from pointsman.runtime import drive
+from pointsman.wire.request import turn_from_body
+from pointsman.tiers import builtin_profile
+from pointsman.vocabulary import Answer, Mode, ModelSpec, Need, Tier, WireFormat
+
+MODELS = {
+    name: ModelSpec(name, "up", name, price_in=price) for name, price in (("small", 0.1), ("large", 3.0))
+}
+LADDER = {Tier.SIMPLE: "small", Tier.MEDIUM: "small", Tier.COMPLEX: "large", Tier.REASONING: "large"}
+BASE = default_policy()
+POLICY = Policy(
+    profile=BASE.profile,
+    models=MODELS,
+    ladder=LADDER,
+    domains=BASE.domains,
+    guidance=GuidancePolicy(mode=Mode.ON),
+)
+ENGINE = build_engine(POLICY)
+
+
+def nobody(need: Need) -> Answer:
+    return Answer(error="no-model")
+
+
+def live(engine: Engine, bodies: list[list[Any]]) -> list[tuple[Decision, str]]:
+    """Decide a session, and what a ledger would keep of it after a trip through JSON."""
+    memory, kept = Memory(), []
+    for n, messages in enumerate(bodies):
+        turn = turn_from_body(WireFormat.CHAT, {"messages": messages}, session="s")
+        decided = drive(engine.decide(turn, memory, f"d{n}"), nobody)
+        memory = decided.memory
+        stored = msgspec.json.encode(without_content(decided.decision))
+        kept.append((msgspec.json.decode(stored, type=Decision), decided.words.text))
+    return kept
+
+
+def replayed(engine: Engine, kept: list[tuple[Decision, str]], *, with_text: bool) -> list[Decision]:
+    memory, found = Memory(), []
+    for then, text in kept:
+        decided = drive(engine.again(then, memory, text if with_text else None), nobody)
+        memory = decided.memory
+        found.append(decided.decision)
+    return found
+
+
+def outcome(decision: Decision) -> Any:
+    firing = decision.guidance.firing if decision.guidance else None
+    return (
+        decision.tier,
+        decision.chain,
+        decision.domains,
+        (firing.classifier, firing.step, firing.rung) if firing else None,
+    )
+
+
+def stuck(calls: int) -> list[list[Any]]:
+    messages: list[Any] = [{"role": "user", "content": "investigate why the build fails"}]
+    bodies = [list(messages)]
+    for n in range(calls):
+        call = {"id": f"c{n}", "type": "function", "function": {"name": "bash", "arguments": '{"c": "make"}'}}
+        messages += [
+            {"role": "assistant", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": f"c{n}", "content": "Error: no rule to make target sk-canary"},
+        ]
+        bodies.append(list(messages))
+    return [*bodies, [*messages, {"role": "user", "content": "prove it, step by step"}]]
+
+
+def test_a_stuck_session_is_decided_again_alike() -> None:
+    kept = live(ENGINE, stuck(5))
+    assert any(then.guidance and then.guidance.firing for then, _ in kept)
+    for with_text in (True, False):
+        assert [outcome(d) for d in replayed(ENGINE, kept, with_text=with_text)] == [
+            outcome(then) for then, _ in kept
+        ]
+
+
+def test_a_person_who_speaks_into_a_loop_ends_it_again() -> None:
+    first = stuck(2)[-2]
+    call = {"id": "c9", "type": "function", "function": {"name": "bash", "arguments": '{"c": "make"}'}}
+    failed = [
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c9", "content": "Error: no rule to make target sk-canary"},
+    ]
+    kept = live(ENGINE, [first, [*first, *failed, {"role": "user", "content": "try another way"}]])
+    assert not any(then.guidance and then.guidance.firing for then, _ in kept)
+    assert kept[-1][0].person_spoke
+    for with_text in (True, False):
+        assert [outcome(d) for d in replayed(ENGINE, kept, with_text=with_text)] == [
+            outcome(then) for then, _ in kept
+        ]
+
+
+def test_what_is_kept_quotes_no_tool() -> None:
+    kept = json.dumps([msgspec.to_builtins(then) for then, _ in live(ENGINE, stuck(5))])
+    assert "sk-canary" not in kept
+    assert "error_streak" in kept or "doom_loop" in kept
+
+
+WORDS = [
+    "hello",
+    "prove",
+    "the api",
+    "step by step",
+    "ls",
+    "investigate",
+    "fix the bug",
+    "yes",
+    "why?",
+    "json",
+]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join), min_size=1, max_size=6)
+)
+def test_any_session_is_decided_again_alike_from_its_signals(texts: list[str]) -> None:
+    bodies: list[list[Any]] = []
+    for text in texts:
+        before = bodies[-1] if bodies else []
+        bodies.append([*before, {"role": "user", "content": text}])
+    kept = live(ENGINE, bodies)
+    assert [outcome(d) for d in replayed(ENGINE, kept, with_text=False)] == [
+        outcome(then) for then, _ in kept
+    ]
+
+
+def test_another_policy_decides_otherwise() -> None:
+    kept = live(ENGINE, [[{"role": "user", "content": "prove it, step by step"}]])
+    other = build_engine(
+        Policy(profile=builtin_profile("seed"), models=MODELS, ladder=dict.fromkeys(Tier, "small"))
+    )
+    [now] = replayed(other, kept, with_text=True)
+    assert now.chain == ("small",)
+    assert now.policy != kept[0][0].policy
+
+
+def test_a_message_after_a_request_without_words_is_a_new_one_in_replay_too() -> None:
+    image = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:,"}}]}
+    kept = live(ENGINE, [[image], [{"role": "user", "content": "fix the bug in the parser"}]])
+    first, second = replayed(ENGINE, kept, with_text=False)
+    assert (first.user_message, second.user_message) == (0, 1)
+    assert second.domains == kept[1][0].domains
+    assert second.domains is not None
+    assert second.domains.signature == "bugfix"

@@ -1,0 +1,220 @@
+"""The four answers put together, and what happens when one of them fails."""
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+import pytest
+
+from pointsman.decision.decision import Decision
+from pointsman.domains import default_domains
+from pointsman.decision.engine import Engine, Memory
+from pointsman.errors import UnknownModel
+from pointsman.evidence import ReMatcher, Scanner, SignalTable
+from pointsman.guidance import GuidancePolicy
+from pointsman.decision.policy import DomainPolicy, Policy, Verify
+from pointsman.runtime import drive
+from pointsman.wire.request import turn_from_body, turn_from_text
+from pointsman.tiers import builtin_profile
+from pointsman.vocabulary import Answer, Mode, ModelSpec, Need, Stage, Tier, Turn, WireFormat
+
+MODELS = {name: ModelSpec(name, "main", f"{name}-1") for name in ("small", "middle", "large")}
+LADDER = {Tier.SIMPLE: "small", Tier.MEDIUM: "small", Tier.COMPLEX: "middle", Tier.REASONING: "large"}
+
+
+def engine(verify: Verify | None = None) -> Engine:
+    policy = Policy(profile=builtin_profile("seed"), models=MODELS, ladder=LADDER, verify=verify)
+    table = SignalTable(policy.signals())
+    return Engine(policy, Scanner(table, ReMatcher(table)))
+
+
+def nobody(need: Need) -> Answer:
+    raise AssertionError(f"nobody should be asked: {need}")
+
+
+def decide(turn: Turn, *, by: Engine | None = None, ask: Callable[[Need], Answer] = nobody) -> Decision:
+    return drive((by or engine()).decide(turn, Memory(), "d-1"), ask).decision
+
+
+def asking_for(model: str) -> Turn:
+    body = {"model": model, "messages": [{"role": "user", "content": "hello"}]}
+    return turn_from_body(WireFormat.CHAT, body)
+
+
+@pytest.mark.parametrize(
+    ("model", "tier", "chain"),
+    [
+        ("simple", Tier.SIMPLE, ("small", "middle")),
+        ("pointsman/medium", Tier.MEDIUM, ("small", "middle")),
+        ("claw-llm-router/complex", Tier.COMPLEX, ("middle", "large")),
+        ("reasoning", Tier.REASONING, ("large",)),
+    ],
+)
+def test_a_model_id_can_force_a_tier(model: str, tier: Tier, chain: tuple[str, ...]) -> None:
+    decision = decide(asking_for(model))
+    assert decision.tier is not None
+    assert (decision.tier.tier, decision.tier.stage, decision.chain) == (tier, Stage.FORCED, chain)
+
+
+def test_a_configured_model_is_relayed_and_still_observed() -> None:
+    decision = decide(asking_for("large"))
+    assert (decision.tier, decision.chain) == (None, ("large",))
+    assert decision.signals == ("seed/simpleIndicators/hello",)
+
+
+def test_an_unknown_model_names_the_known_ones() -> None:
+    with pytest.raises(UnknownModel, match='"gpt-7"') as error:
+        decide(asking_for("gpt-7"))
+    assert error.value.hint == "known: auto, simple, medium, complex, reasoning, small, middle, large"
+
+
+def test_no_model_is_asked_unless_the_policy_says_so() -> None:
+    decision = decide(turn_from_text("let us see about that"))
+    assert decision.tier is not None
+    assert decision.tier.needs_verification
+    assert decision.tier.stage is Stage.RULES
+
+
+def test_an_unsure_tier_is_verified_when_the_policy_says_so() -> None:
+    decision = decide(
+        turn_from_text("let us see about that"),
+        by=engine(Verify(model="small")),
+        ask=lambda _: Answer("COMPLEX"),
+    )
+    assert decision.tier is not None
+    assert (decision.tier.tier, decision.tier.stage) == (Tier.COMPLEX, Stage.VERIFIED)
+
+
+def test_a_failed_verification_is_a_tier_and_an_abstention() -> None:
+    decision = decide(
+        turn_from_text("let us see about that"),
+        by=engine(Verify(model="small")),
+        ask=lambda _: Answer(error="timeout"),
+    )
+    assert decision.tier is not None
+    assert (decision.tier.tier, decision.tier.stage) == (Tier.MEDIUM, Stage.FALLBACK)
+    assert [reason.code for reason in decision.abstained] == ["tiers.abstained.llm-failed"]
+
+
+class BrokenMatcher:
+    def match(self, lowered: str, /) -> int:
+        raise MemoryError("no scratch space")
+
+
+def test_a_failing_scan_abstains_and_never_stops_the_request() -> None:
+    broken = engine()
+    broken.scanner = Scanner(broken.scanner.table, BrokenMatcher())
+    decision = decide(turn_from_text("anything at all"), by=broken)
+    assert decision.chain
+    assert [(reason.code, reason.detail) for reason in decision.abstained] == [
+        ("evidence.failed", "MemoryError: no scratch space")
+    ]
+
+
+def test_a_policys_version_is_of_its_content() -> None:
+    assert engine().version == engine().version
+    assert engine().version != engine(Verify(model="small")).version
+
+
+def guided(monkeypatch: pytest.MonkeyPatch, part: str, method: str) -> Engine:
+    """An engine with every part on, of which one breaks."""
+    policy = Policy(
+        profile=builtin_profile("seed"),
+        models=MODELS,
+        ladder=LADDER,
+        domains=DomainPolicy(domains=default_domains(), mode=Mode.ON),
+        guidance=GuidancePolicy(mode=Mode.ON),
+    )
+    table = SignalTable(policy.signals())
+    built = Engine(policy, Scanner(table, ReMatcher(table)))
+
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("broken for the test")
+
+    def fail_later(*_: object, **__: object) -> Iterator[Need]:
+        fail()
+        yield Need("never", "", "")
+
+    monkeypatch.setattr(getattr(built, part), method, fail_later if part == "_guide" else fail)
+    return built
+
+
+@pytest.mark.parametrize(
+    ("part", "method", "code"),
+    [
+        ("_guide", "turn", "guidance.failed"),
+        ("_tracker", "decide", "domains.failed"),
+        ("judge", "by_rules", "tiers.failed"),
+        ("scanner", "scan", "evidence.failed"),
+    ],
+)
+def test_a_part_that_fails_abstains_and_the_others_decide(
+    monkeypatch: pytest.MonkeyPatch, part: str, method: str, code: str
+) -> None:
+    turn = msgspec.structs.replace(turn_from_text("prove it, step by step"), may_call=True)
+    decision = decide(turn, by=guided(monkeypatch, part, method))
+    assert [(reason.code, reason.detail) for reason in decision.abstained] == [
+        (code, "RuntimeError: broken for the test")
+    ]
+    assert decision.chain
+    assert decision.tier
+    assert (decision.domains is None) == (code == "domains.failed")
+    assert (decision.guidance is None) == (code == "guidance.failed")
+
+
+def enriching(engine_: Engine, bodies: list[list[dict[str, str]]]) -> list[int]:
+    """How many texts were added to each request of one session."""
+    memory, added = Memory(), []
+    for messages in bodies:
+        turn = turn_from_body(WireFormat.CHAT, {"messages": messages}, session="s")
+        decided = drive(engine_.decide(turn, memory, "d"), nobody)
+        memory = decided.memory
+        added.append(len(decided.decision.additions))
+    return added
+
+
+def test_enrichment_comes_once_per_user_message_and_again_when_the_same_request_is_sent_again() -> None:
+    policy = Policy(
+        profile=builtin_profile("seed"),
+        models=MODELS,
+        ladder=LADDER,
+        domains=DomainPolicy(domains=default_domains(), mode=Mode.ON),
+    )
+    table = SignalTable(policy.signals())
+    asked = {"role": "user", "content": "investigate Acme Corporation"}
+    worked = [asked, {"role": "assistant", "content": "looking"}, {"role": "tool", "content": "found"}]
+    again = [*worked, {"role": "user", "content": "investigate its owners"}]
+    on = Engine(policy, Scanner(table, ReMatcher(table)))
+    assert enriching(on, [[asked], [asked], worked, again]) == [1, 1, 0, 1]
+
+
+def test_a_tool_loop_stays_with_its_model_and_the_next_message_may_move_up() -> None:
+    built, memory, chosen = engine(), Memory(), []
+    hello = {"role": "user", "content": "hello"}
+    hard = {"role": "user", "content": "prove it formally, step by step"}
+    for messages in ([hello], [hello, {"role": "tool", "content": "prove theorem"}], [hello, hard]):
+        turn = turn_from_body(WireFormat.CHAT, {"messages": messages}, session="s")
+        decided = drive(built.decide(turn, memory, "d"), nobody)
+        memory = decided.memory
+        chosen.append(decided.decision.chain[0])
+    assert chosen == ["small", "small", "large"]
+
+
+def test_a_failed_search_for_the_words_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the next request would not look where the words are."""
+    messages = [{"role": "user", "content": "fix the build"}, *[{"role": "tool", "content": "done"}] * 30]
+    turn = turn_from_body(WireFormat.CHAT, {"messages": messages}, session="s")
+    with monkeypatch.context() as broken:
+        broken.setattr("pointsman.decision.engine.extract", lambda *_: 1 / 0)
+        after = drive(engine().decide(turn, Memory(), "d-1"), nobody)
+    assert after.decision.abstained
+    assert after.memory.searched == Memory().searched
+    assert drive(engine().decide(turn, after.memory, "d-2"), nobody).words.text == "fix the build"
+
+
+def test_a_request_without_a_persons_words_does_not_make_their_message_a_new_one() -> None:
+    memory, counted = Memory(), []
+    for text in ("hello", "", "hello", "go on"):
+        decided = drive(engine().decide(turn_from_text(text), memory, "d"), nobody)
+        memory = decided.memory
+        counted.append(decided.decision.user_message)
+    assert counted == [1, 0, 1, 2]

@@ -1,0 +1,116 @@
+"""A policy with a head decides with it, alike on every machine."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from heads import blank
+from pointsman.factory import build_engine, build_policy
+from pointsman.config import Config, load
+from pointsman.decision.engine import Memory
+from pointsman.runtime import drive
+from pointsman.wire.request import turn_from_text
+from pointsman.vocabulary import Answer, Need, Stage, Tier
+
+CONFIG = """
+[upstreams.main]
+base_url = "http://127.0.0.1:9/v1"
+[models.small]
+upstream = "main"
+id = "s"
+[models.large]
+upstream = "main"
+id = "l"
+[tiers]
+simple = "small"
+complex = "large"
+[tiers.head]
+file = "mine.head"
+boundaries = {boundaries}
+"""
+
+
+def nobody(need: Need) -> Answer:
+    raise AssertionError(need)
+
+
+def configured(folder: Path, boundaries: str = "[-inf, -inf, inf]") -> Config:
+    known = blank(familiarity=(-1.0, -0.5))
+    (folder / "mine.head").write_bytes(msgspec.json.encode(known))
+    file = folder / "pointsman.toml"
+    file.write_text(CONFIG.format(boundaries=boundaries))
+    return load(file)
+
+
+def test_a_configured_head_decides_and_is_part_of_the_version(tmp_path: Path) -> None:
+    engine = build_engine(build_policy(configured(tmp_path)))
+    other = build_engine(build_policy(configured(tmp_path, "[-inf, 9, inf]")))
+    turn = turn_from_text("please summarise the minutes of the meeting")
+    decision = drive(engine.decide(turn, Memory(), "d-1"), nobody).decision
+    assert decision.tier is not None
+    assert (decision.tier.tier, decision.tier.stage, decision.chain) == (Tier.COMPLEX, Stage.HEAD, ("large",))
+    assert drive(other.decide(turn, Memory(), "d-1"), nobody).decision.tier.tier is Tier.MEDIUM
+    two = build_engine(build_policy(configured(tmp_path, "[-inf, inf, inf]")))
+    assert len({engine.version, other.version, two.version}) == 3
+    assert engine.version == build_engine(build_policy(configured(tmp_path))).version
+
+
+def test_the_offset_of_the_domain_counts(tmp_path: Path) -> None:
+    text = "fix the failing unit test in the parser module of this repository"
+    config = configured(tmp_path)
+    plain = drive(
+        build_engine(build_policy(config)).decide(turn_from_text(text), Memory(), "d"), nobody
+    ).decision
+    assert plain.domains is not None
+    found = plain.domains.effective.domains[0]
+    head = blank(familiarity=(-1.0, -0.5), offsets={found: (0.0, 0.25), "another": (0.0, 9.0)})
+    (tmp_path / "mine.head").write_bytes(msgspec.json.encode(head))
+    moved = drive(
+        build_engine(build_policy(config)).decide(turn_from_text(text), Memory(), "d"), nobody
+    ).decision
+    assert plain.tier is not None
+    assert moved.tier is not None
+    assert moved.tier.score == pytest.approx(plain.tier.score + 0.25)
+    assert moved.domains == plain.domains
+
+
+def test_a_turn_without_words_is_decided_again_by_what_the_head_said(tmp_path: Path) -> None:
+    engine = build_engine(build_policy(configured(tmp_path)))
+    turn = turn_from_text("please summarise the minutes of the meeting")
+    live = drive(engine.decide(turn, Memory(), "d-1"), nobody).decision
+    assert drive(engine.again(live, Memory()), nobody).decision.tier == live.tier
+    other = build_engine(build_policy(configured(tmp_path, "[-inf, 9, inf]")))
+    assert drive(other.again(live, Memory()), nobody).decision.tier.tier is Tier.MEDIUM
+
+
+def test_deciding_and_classifying_with_a_head_load_no_numerical_library(tmp_path: Path) -> None:
+    configured(tmp_path)
+    (tmp_path / "lines.jsonl").write_text('{"text": "please summarise the minutes of the meeting"}\n')
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_LIBRARIES], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["head", "head", "[]"]
+
+
+WITHOUT_LIBRARIES = """
+import json, sys
+from pathlib import Path
+from typer.testing import CliRunner
+from pointsman.factory import build_engine, build_policy
+from pointsman.cli import app
+from pointsman.config import load
+from pointsman.decision.engine import Memory
+from pointsman.runtime import drive
+from pointsman.wire.request import turn_from_text
+
+said = CliRunner().invoke(app, ["classify", "--head", "mine.head", "lines.jsonl"])
+print(json.loads(said.stdout)["head"]["spoke"])
+engine = build_engine(build_policy(load(Path("pointsman.toml"))))
+turn = turn_from_text("please summarise the minutes of the meeting")
+print(drive(engine.decide(turn, Memory(), "d"), None).decision.tier.stage)
+heavy = ("numpy", "scipy", "sklearn", "torch", "tokenizers", "onnxruntime", "wordllama")
+print([name for name in heavy if name in sys.modules])
+"""

@@ -1,0 +1,50 @@
+"""What the engine remembers about tools between the requests of one session."""
+
+from pointsman.decision.engine import Engine, Memory
+from pointsman.evidence import ReMatcher, Scanner, SignalTable
+from pointsman.decision.policy import Policy
+from pointsman.runtime import drive
+from pointsman.wire.request import turn_from_body
+from pointsman.tiers import builtin_profile
+from pointsman.vocabulary import ModelSpec, Tier, WireFormat
+
+TOOLS = {"get_weather": "Forecast of a city", "send_mail": "Send an e-mail", "run_shell": "Run a command"}
+OFFERED = [{"type": "function", "function": {"name": n, "description": t}} for n, t in TOOLS.items()]
+ASKED = {"role": "user", "content": "the weather forecast of a city: Rome"}
+
+
+def called(tool: str) -> list[dict[str, object]]:
+    made = {"id": tool, "type": "function", "function": {"name": tool, "arguments": "{}"}}
+    return [
+        {"role": "assistant", "content": None, "tool_calls": [made]},
+        {"role": "tool", "tool_call_id": tool, "content": "done"},
+    ]
+
+
+def refused(*requests: list[dict[str, object]]) -> list[tuple[str, ...]]:
+    """Of each request of one session, the tools called since the last one without being offered."""
+    policy = Policy(
+        profile=builtin_profile("seed"),
+        models={"small": ModelSpec("small", "up", "small")},
+        ladder=dict.fromkeys(Tier, "small"),
+        tools=1,
+    )
+    table = SignalTable(policy.signals())
+    engine, memory, said = Engine(policy, Scanner(table, ReMatcher(table))), Memory(), []
+    for messages in requests:
+        turn = turn_from_body(WireFormat.CHAT, {"model": "auto", "messages": messages, "tools": OFFERED})
+        decided = drive(engine.decide(turn, memory, "d"))
+        memory = decided.memory
+        assert decided.decision.tools is not None
+        said.append(decided.decision.tools.refused)
+    return said
+
+
+def test_a_tool_called_without_being_offered_is_named_once() -> None:
+    once, twice = [ASKED, *called("send_mail")], [ASKED, *called("send_mail"), *called("get_weather")]
+    assert refused([ASKED], once, twice) == [(), ("send_mail",), ()]
+
+
+def test_a_shortened_history_is_read_from_its_beginning() -> None:
+    long = [ASKED, *called("get_weather"), *called("get_weather")]
+    assert refused([ASKED], long, [ASKED, *called("run_shell")]) == [(), (), ("run_shell",)]

@@ -1,0 +1,141 @@
+"""What the doctor looks at, and what it says is wrong."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from gateway.running import ScriptedUpstream, reply
+from pointsman.config import Config
+from pointsman.errors import LexiconError
+from pointsman.stores.ledger import SqliteLedger
+from pointsman.diagnostics import Check, describe_check, diagnose
+from pointsman.diagnostics import doctor as doctor_module
+from pointsman.stores.sessions import SqliteSessions
+from pointsman.testing import a_decision
+
+KEY = "sk-canary"
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "none"))
+    monkeypatch.delenv("POINTSMAN_CONFIG", raising=False)
+    monkeypatch.setenv("MAIN_API_KEY", KEY)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(doctor_module, "_engine", lambda _: Check("engine", ok=True, detail="not looked at"))
+    return tmp_path / "pointsman.toml"
+
+
+def looked_at(file: Path, text: str) -> dict[str, Check]:
+    file.write_text(text)
+    return {check.name: check for check in diagnose(file)}
+
+
+def test_all_is_well_with_the_demo(file: Path) -> None:
+    checks = looked_at(file, "[upstreams.demo]\nbase_url = 'demo:'\n")
+    assert [check.name for check in checks.values() if not check.ok] == []
+    assert set(checks) == {"configuration", "gateway", "engine", "ledger", "sessions", "upstream demo"}
+    assert "will be made" in checks["ledger"].detail
+    assert not (file.parent / "state").exists()
+
+
+def test_the_engine_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    check = doctor_module._engine(Config())
+    assert check.ok
+    assert check.detail.endswith(" signals")
+
+    def refuse(_: object) -> None:
+        raise LexiconError("a pattern is wrong")
+
+    monkeypatch.setattr(doctor_module, "build_engine", refuse)
+    assert doctor_module._engine(Config()) == Check("engine", ok=False, detail="a pattern is wrong")
+
+
+def test_without_a_file_and_with_a_wrong_one_nothing_else_is_looked_at(file: Path) -> None:
+    [check] = diagnose(None)
+    assert (check.ok, check.hint) == (False, "pointsman config init")
+    file.write_text("[tires]\n[guidance]\nmode = 3\n")
+    checks = list(diagnose(None))
+    assert [check.name for check in checks] == ["configuration", "configuration"]
+    assert "did you mean" in checks[0].detail
+
+
+def test_stores_in_use_are_opened(file: Path) -> None:
+    ledger = SqliteLedger(file.with_name("l"))
+    ledger.append(a_decision("d"))
+    ledger.close()
+    sessions = SqliteSessions(file.with_name("s"))
+    sessions.put("s", b"{}")
+    sessions.close()
+    checks = looked_at(file, "[ledger]\npath = 'l'\n[sessions]\nstore = 'sqlite'\npath = 's'\n")
+    assert checks["sessions"] == Check("sessions", ok=True, detail="sqlite, 1 kept")
+    assert checks["ledger"].ok
+
+
+def test_stores_that_cannot_be_used_are_told(file: Path) -> None:
+    for name in ("l", "s"):
+        with closing(sqlite3.connect(file.with_name(name))) as other:
+            other.execute("CREATE TABLE theirs (x)")
+    checks = looked_at(file, "[ledger]\npath = 'l'\n[sessions]\nstore = 'sqlite'\npath = 's'\n")
+    assert not checks["ledger"].ok
+    assert not checks["sessions"].ok
+
+
+def test_a_store_in_a_place_one_cannot_write(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor_module.os, "access", lambda *_: False)
+    file.with_name("there").write_text("")
+    checks = looked_at(
+        file, "[ledger]\npath = 'there'\n[sessions]\nstore = 'sqlite'\npath = 'no/such/dir/s'\n"
+    )
+    assert checks["ledger"].detail.endswith("there cannot be written")
+    assert "cannot be made: no right to write in" in checks["sessions"].detail
+
+
+def test_a_valkey_that_is_not_there(file: Path) -> None:
+    checks = looked_at(file, "[sessions]\nstore = 'valkey'\nurl = 'redis://127.0.0.1:9/0'\n")
+    assert "cannot reach the session store" in checks["sessions"].detail
+
+
+@pytest.mark.parametrize(
+    ("status", "ok", "detail"),
+    [
+        (200, True, "answers (status 200)"),
+        (404, True, "answers (status 404)"),
+        (302, True, "answers (status 302)"),
+        (401, False, "refuses the key (status 401)"),
+        (403, False, "refuses the key (status 403)"),
+        (503, False, "answers (status 503)"),
+    ],
+)
+def test_upstreams_are_asked_once_with_their_key(file: Path, status: int, ok: bool, detail: str) -> None:
+    upstream = ScriptedUpstream(
+        lambda _, send: reply(send, status, b"{}", ("location", "http://127.0.0.1:9/"))
+    )
+    with upstream.running() as url:
+        text = f"[upstreams.up]\nbase_url = '{url}/v1/'\nkey = '${{MAIN_API_KEY}}'\n"
+        check = looked_at(file, text)["upstream up"]
+    assert (check.ok, check.detail) == (ok, detail)
+    [asked] = upstream.asked
+    assert (asked.path, asked.headers["authorization"]) == ("/v1/models", f"Bearer {KEY}")
+
+
+def test_an_upstream_that_is_not_there_or_speaks_something_else(file: Path) -> None:
+    check = looked_at(file, "[upstreams.up]\nbase_url = 'http://127.0.0.1:9/v1'\nkey = '${MAIN_API_KEY}'\n")
+    assert "cannot be reached" in check["upstream up"].detail
+    assert KEY not in str(check)
+    assert [c.name for c in diagnose(file, ask_upstreams=False)][-1] == "sessions"
+
+
+def test_what_is_missing_is_named(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor_module, "find_spec", lambda _: None)
+    gateway = looked_at(file, "")["gateway"]
+    assert (gateway.ok, gateway.hint) == (False, "pip install 'pointsman[gateway]'")
+
+
+def test_a_check_in_words() -> None:
+    assert describe_check(Check("engine", ok=True, detail="hyperscan")) == "ok   engine: hyperscan"
+    bad = Check("ledger", ok=False, detail="locked", hint="wait")
+    assert describe_check(bad) == "FAIL ledger: locked\n     hint: wait"

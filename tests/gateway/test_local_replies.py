@@ -1,0 +1,106 @@
+"""What the gateway answers itself: router commands when enabled, the end of a stuck run when configured."""
+
+import json
+from pathlib import Path
+
+import httpx
+import pytest
+
+from pointsman.config import load
+from pointsman.gateway.build import Builder
+from pointsman.wire import WIRES
+from pointsman.vocabulary import WireFormat
+
+from .running import gateway
+
+CONFIG = """
+[upstreams.demo]
+base_url = "demo:"
+formats = ["chat", "responses", "messages"]
+[models]
+small = {{ upstream = "demo", id = "small-1" }}
+large = {{ upstream = "demo", id = "large-1" }}
+[tiers]
+simple = "small"
+medium = "small"
+complex = "large"
+reasoning = "large"
+verify = {{ model = "small" }}
+[server]
+port = 0
+router_command = {enabled}
+[guidance]
+mode = "on"
+control = 0.0
+escalate = ["stop"]
+escalate_after = 1
+[ledger]
+path = "{folder}/ledger.sqlite"
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "pointsman.toml"
+    path.write_text(CONFIG.format(enabled="true", folder=tmp_path), encoding="utf-8")
+    return path
+
+
+def ask(url: str, messages: list[object], **more: object) -> str:
+    body = {"model": "auto", "messages": messages, **more}
+    answer = httpx.post(f"{url}/v1/chat/completions", json=body, headers={"x-session-id": "s"})
+    answer.raise_for_status()
+    return answer.text
+
+
+def said(answer: str) -> str:
+    return json.loads(answer)["choices"][0]["message"]["content"]
+
+
+def user(text: str) -> list[object]:
+    return [{"role": "user", "content": text}]
+
+
+def test_router_commands_are_answered_without_a_model(file: Path) -> None:
+    builder = Builder(lambda: load(file), file)
+    with gateway(builder()) as served:
+        assert "large-1" in said(ask(served.url, user("/router show")))
+        assert said(ask(served.url, user("/router classifier large"))) == 'classifier is now "large"'
+        assert "huge" in said(ask(served.url, user("/router classifier huge")))
+        assert "data: [DONE]" in ask(served.url, user("/router"), stream=True)
+        assert "no model was called" in said(ask(served.url, user("/routers are devices")))
+    builder.close()
+    assert load(file).tiers.verify.model == "large"  # type: ignore[union-attr]
+
+
+def test_a_router_command_is_a_message_unless_enabled(file: Path) -> None:
+    file.write_text(file.read_text().replace("router_command = true", "router_command = false"))
+    builder = Builder(lambda: load(file), file)
+    with gateway(builder()) as served:
+        assert "no model was called" in said(ask(served.url, user("/router show")))
+    builder.close()
+
+
+def failing(calls: int) -> list[object]:
+    messages = user("run the tests")
+    for n in range(calls):
+        call = {"id": f"c{n}", "type": "function", "function": {"name": "bash", "arguments": "{}"}}
+        messages += [
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": f"c{n}", "content": "Error: command not found"},
+        ]
+    return messages
+
+
+def test_a_run_that_stays_stuck_is_stopped_when_configured(file: Path) -> None:
+    builder = Builder(lambda: load(file), file)
+    with gateway(builder()) as served:
+        answers = [said(ask(served.url, failing(calls))) for calls in range(6)]
+    builder.close()
+    stopped = [n for n, answer in enumerate(answers) if answer.startswith("Pointsman stopped this run")]
+    assert stopped
+    assert stopped[0] > 3
+
+
+def test_every_format_has_a_shape_for_our_own_words() -> None:
+    assert set(WIRES) == set(WireFormat)

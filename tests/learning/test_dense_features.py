@@ -1,0 +1,35 @@
+"""Heads that read a vector beside the n-grams: fitted, written, read and asked with the real encoders."""
+
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from evaluation.outcomes import made_up
+from pointsman.learning.features import Features
+from pointsman.learning.fit import fit_tiers
+from pointsman.learning.learning import Corpus, fit_weights
+from pointsman.learning.rankers import persons_text
+from pointsman.encoders import load_encoder
+from pointsman.encoders.heads import load_scorer
+from pointsman.tiers.head import read_head
+
+
+@pytest.mark.parametrize(("features", "size"), [(Features.STATIC, 256), (Features.SENTENCE, 384)])
+def test_the_file_scores_as_the_fit_did(tmp_path: Path, features: Features, size: int) -> None:
+    rows = made_up(60)
+    fitted = fit_tiers(rows, features=features).head
+    file = tmp_path / "mine.head"
+    file.write_bytes(msgspec.json.encode(msgspec.structs.replace(fitted, familiarity=(-1.0, -0.5))))
+    head = read_head(file.read_bytes(), "mine.head")
+    assert head.dense is not None
+    assert (head.dense.kind, len(head.dense.weak)) == (features, 2 * size)
+    scorer = load_scorer(file)
+    corpus = Corpus.of(rows, load_encoder(features))
+    everything = np.arange(len(rows))
+    weights = fit_weights(corpus, everything)
+    weak, strong = weights.predict(corpus, everything, (-1.0, -0.5))
+    for index in range(0, 60, 7):
+        said = scorer.score(persons_text(rows[index].prompt), rules=corpus.rules[index]).score
+        assert said == pytest.approx(strong[index] - weak[index], abs=2e-3)

@@ -1,0 +1,186 @@
+"""A head learns what there is to learn, says when there is nothing, and knows what it has never seen."""
+
+from collections import Counter
+
+import msgspec
+import numpy as np
+import pytest
+
+from evaluation.outcomes import HARD, made_up, shuffled
+from pointsman.errors import PointsmanError
+from pointsman.learning.datasets import Outcome
+from pointsman.learning.fit import Fit, claim, fit_tiers
+from pointsman.learning.learning import Corpus, calibrate, fit_weights
+from pointsman.learning.rankers import alike, persons_text
+from pointsman.learning.tiers import evaluate_tiers
+from pointsman.tiers.head import HeadScorer, Spoke, read_head
+
+
+@pytest.fixture(scope="module")
+def fitted() -> Fit:
+    return fit_tiers(made_up(500))
+
+
+@pytest.fixture(scope="module")
+def scorer(fitted: Fit) -> HeadScorer:
+    return HeadScorer(fitted.head)
+
+
+def test_a_head_that_learned_something_may_say_so(fitted: Fit) -> None:
+    assert fitted.improves
+    assert set(fitted.head.claim.against) == {"random", "length", "seed", "default"}
+    assert [row.ranker for row in fitted.rows] == ["random", "length", "seed", "default", "oracle", "head"]
+
+
+def test_labels_without_information_are_no_improvement() -> None:
+    assert not any(fit_tiers(shuffled(made_up(200), seed=seed), seed=seed).improves for seed in range(2))
+
+
+def test_copies_of_a_prompt_are_not_held_out_from_one_another() -> None:
+    """Learned by heart from one copy and "predicted" of the other, noise would rank above everything."""
+    rows = shuffled(made_up(100)) * 3
+    fit = fit_tiers(rows)
+    assert not fit.improves
+    assert fit.head.claim.apgr < 0.7
+    once = fit_tiers(shuffled(made_up(100))).head.claim
+    assert fit.head.claim.high - fit.head.claim.low > 0.8 * (once.high - once.low)
+
+
+def test_copies_are_found_whatever_their_case_spaces_and_numbers() -> None:
+    texts = ["Good day 17", "good  day 25 ", "day good 17", "", "GOOD\nDAY 99!", " ", "good day 5"]
+    assert alike(texts).tolist() == [0, 0, 2, 3, 0, 3, 6]
+
+
+@pytest.mark.parametrize(
+    ("weak", "raw"),
+    [
+        ([0.0, 1.0] * 50, [0.1] * 100),  # nothing to rank by
+        ([0.0] * 100, [0.0] * 100),
+        ([0.5] * 100, np.linspace(-0.1, 0.1, 100).tolist()),  # every prompt said twice, once right
+        ([0.0] * 50 + [1.0] * 50, np.linspace(-0.1, 0.1, 100).tolist()),  # told apart without a mistake
+    ],
+)
+def test_odd_outcomes_are_calibrated_without_a_warning(weak: list[float], raw: list[float]) -> None:
+    """Warnings are errors here."""
+    found, error = calibrate(np.array(raw), np.array(weak), first=np.arange(100), seed=0)
+    assert error.value < 0.2
+    middle = sum(found.probability(value) for value in raw) / 100
+    # Platt's targets are never sure: 51/52 and 1/52 for 50 of each.
+    assert middle == pytest.approx((sum(weak) + 1) / 102, abs=0.01)
+
+
+def test_platt_scaling_is_the_maximum_of_its_likelihood() -> None:
+    draw = np.random.default_rng(4)
+    raw = 0.05 * draw.normal(size=500)
+    outcomes = (draw.random(500) < 1 / (1 + np.exp(-(0.4 + 15 * raw)))).astype(float)
+    found, _ = calibrate(raw, outcomes, first=np.arange(500), seed=0)
+    right = outcomes.sum()
+    soft = np.where(outcomes == 1, (right + 1) / (right + 2), 1 / (500 - right + 2))
+    left = 1 / (1 + np.exp(-(found.offset + found.slope * raw))) - soft
+    assert left.sum() == pytest.approx(0, abs=1e-3)  # the gradient is zero there
+    assert (left * raw).sum() == pytest.approx(0, abs=1e-3)
+
+
+def test_a_ranking_below_chance_is_no_improvement_on_a_worse_one() -> None:
+    """Where the short prompts are the hard ones, a head beats length and rules without being of use."""
+    draw = np.random.default_rng(0)
+    ease = draw.uniform(size=600)  # longer prompts are easier for the weak model
+    weak, strong = (draw.random(600) < ease).astype(float), np.ones(600)
+    worse = dict.fromkeys(("length", "seed", "default"), ease)
+    below = {**worse, "random": np.zeros(600), "head": ease + draw.normal(size=600)}
+    found = claim(below, weak, strong, first=np.arange(600), seed=0)
+    assert all(found.against[name][1] > 0 for name in worse)
+    assert found.high < 0.5
+    assert not found.improves
+    assert claim({**below, "head": -ease}, weak, strong, first=np.arange(600), seed=0).improves
+
+
+def test_a_fresh_set_confirms_it(scorer: HeadScorer) -> None:
+    rows = {row.ranker: row for row in evaluate_tiers(made_up(400, seed=9), scorer)}
+    assert rows["head"].low > rows["length"].high
+    assert rows["random"].apgr == pytest.approx(0.5)
+
+
+def test_probabilities_are_those_of_the_topic(scorer: HeadScorer) -> None:
+    hard = scorer.score("please tell me about the theorem and some lemma of homology with proof")
+    easy = scorer.score("please tell me about the weather and some recipe with football for lunch")
+    assert hard.p_weak < 0.5 < easy.p_weak
+    assert hard.p_strong == pytest.approx(0.92, abs=0.08)
+    assert hard.score > easy.score
+
+
+@pytest.mark.parametrize("text", ["", "x", "?", "Ωμέγα ξύλο θάλασσα", "量子场论的重整化群方程"])
+def test_unknown_words_are_ranked_by_length_alone(scorer: HeadScorer, text: str) -> None:
+    said = scorer.score(text)
+    assert said.spoke is Spoke.PRIOR
+    assert said.familiarity < 0.1  # a word may fall into a bucket that is in use
+    slope = scorer.head.length_slope
+    assert said.score == pytest.approx(slope * (np.log(max(len(text), 1)) - scorer.head.log_length))
+
+
+def test_of_two_unknown_prompts_the_longer_gets_the_strong_model(scorer: HeadScorer) -> None:
+    short, long = scorer.score("zzz yyy xxx www"), scorer.score("zzz yyy xxx www vvv uuu ttt sss rrr")
+    assert short.spoke is long.spoke is Spoke.PRIOR
+    assert short.score < long.score
+
+
+def test_of_a_known_world_the_head_speaks_in_full_half_the_time(scorer: HeadScorer) -> None:
+    spoke = Counter(scorer.score(row.prompt).spoke for row in made_up(400, seed=3))
+    assert 0.4 < spoke[Spoke.HEAD] / 400 < 0.7
+    assert spoke[Spoke.PRIOR] / 400 < 0.2
+
+
+def test_fitting_repeats_to_the_byte() -> None:
+    rows = made_up(60)
+    assert msgspec.json.encode(fit_tiers(rows).head) == msgspec.json.encode(fit_tiers(rows).head)
+
+
+def test_the_file_holds_no_words_and_is_small(fitted: Fit) -> None:
+    data = msgspec.json.encode(fitted.head)
+    assert len(data) < 2_000_000
+    assert not any(word.encode() in data for word in HARD)
+
+
+def test_the_file_scores_as_the_fit_did(fitted: Fit) -> None:
+    """Live scoring in plain Python and the matrices of the fit are two ways to the same number."""
+    rows = made_up(500)
+    corpus = Corpus.of(rows)
+    everything = np.arange(len(rows))
+    weights = fit_weights(corpus, everything)
+    head = msgspec.structs.replace(
+        read_head(msgspec.json.encode(fitted.head), "head"), familiarity=(-1.0, -0.5)
+    )
+    scorer = HeadScorer(head)
+    weak, strong = weights.evidence(corpus, everything)
+    prior = weights.prior(corpus, everything)
+    for index in range(0, 500, 25):
+        said = scorer.score(persons_text(rows[index].prompt), rules=corpus.rules[index]).score
+        assert said == pytest.approx(strong[index] - weak[index] + prior[index], abs=2e-3)
+
+
+def test_groups_get_an_offset_only_where_the_caller_names_them(scorer: HeadScorer) -> None:
+    assert set(scorer.head.offsets) == {"easy", "hard"}
+    text = "please tell me tell me what for and when with any"
+    assert (
+        scorer.score(text, domain="hard").p_weak
+        < scorer.score(text).p_weak
+        < scorer.score(text, domain="easy").p_weak
+    )
+    assert scorer.score(text, domain="unheard of") == scorer.score(text)
+
+
+def test_too_few_outcomes_are_refused() -> None:
+    with pytest.raises(PointsmanError, match="39 outcomes are too few"):
+        fit_tiers(made_up(39))
+
+
+def test_a_few_prompts_said_often_are_too_few() -> None:
+    with pytest.raises(PointsmanError, match="78 outcomes of 39 different prompts are too few"):
+        fit_tiers(made_up(39) * 2)
+
+
+def test_models_the_wrong_way_round_are_refused() -> None:
+    rows = [Outcome(row.prompt, row.strong, row.weak) for row in made_up(60)]
+    with pytest.raises(PointsmanError, match="not better") as caught:
+        fit_tiers(rows)
+    assert "--weak" in caught.value.hint

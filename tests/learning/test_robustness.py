@@ -1,0 +1,81 @@
+"""Changes that keep what is asked: alike on every machine, small, and counted by decision."""
+
+import json
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from evaluation.outcomes import made_up
+from heads import blank
+from pointsman.cli import app
+from pointsman.learning.robustness import CHANGES, FRAMES, evaluate_robustness
+from pointsman.text.script import detect_script
+from pointsman.tiers.head import HeadScorer
+from pointsman.vocabulary import Script
+
+PROMPTS = [row.prompt for row in made_up(60)]
+
+
+@given(st.sampled_from(sorted(CHANGES)), st.text(max_size=200), st.integers())
+def test_a_change_depends_on_the_prompt_and_the_seed_alone(change: str, text: str, seed: int) -> None:
+    assert CHANGES[change](text, Random(seed)) == CHANGES[change](text, Random(seed))
+
+
+@given(st.text(max_size=400), st.integers())
+def test_few_letters_slip(text: str, seed: int) -> None:
+    before, after = CHANGES["typos"](text, Random(seed))
+    assert before == text
+    assert abs(len(after) - len(before)) <= -(-len(text.split()) // 20) + len(text) // 80 + 1
+
+
+def test_a_word_in_twenty_slips() -> None:
+    text = " ".join(["letters"] * 100)
+    changed = [word for word in CHANGES["typos"](text, Random(1))[1].split() if word != "letters"]
+    assert 3 <= len(changed) <= 5  # two of five swaps meet equal letters
+    assert CHANGES["typos"]("a b c 12345", Random(1))[1] == "a b c 12345"
+
+
+@pytest.mark.parametrize("language", FRAMES)
+def test_a_frame_holds_the_prompt_and_is_of_its_language(language: str) -> None:
+    assert FRAMES[language].count("{}") == 1
+    latin = {"en", "es", "fr", "de", "pt"}
+    assert (detect_script(FRAMES[language]) is Script.LATIN) == (language in latin)
+
+
+def test_the_frame_is_translated_and_the_prompt_is_not() -> None:
+    before, after = CHANGES["frame translated"]("Which {} of these?", Random(2))
+    assert "Which {} of these?" in before
+    assert "Which {} of these?" in after
+    assert before != after
+
+
+def test_every_decider_is_measured_under_every_change() -> None:
+    rows = evaluate_robustness(PROMPTS, HeadScorer(blank()))
+    assert {(row.decider, row.change) for row in rows} == {
+        (decider, change) for decider in ("seed", "default", "head") for change in CHANGES
+    }
+    assert all(row.low <= row.unchanged <= row.high and row.n == 60 for row in rows)
+    case = {row.decider: row.unchanged for row in rows if row.change == "lower case"}
+    assert case["default"] == case["seed"] == 1
+    assert rows == evaluate_robustness(PROMPTS, HeadScorer(blank()))
+
+
+def test_nothing_crosses_a_boundary_that_is_out_of_reach() -> None:
+    rows = evaluate_robustness(PROMPTS, HeadScorer(blank()), boundary=9.0)
+    assert {row.unchanged for row in rows if row.decider == "head"} == {1.0}
+
+
+def test_the_command(tmp_path: Path) -> None:
+    file = tmp_path / "data.jsonl"
+    file.write_text("\n".join(json.dumps({"prompt": prompt, "more": 1}) for prompt in PROMPTS[:20]))
+    shown = CliRunner().invoke(app, ["eval", "robustness", "--data", str(file)]).stdout
+    assert [line.split("  ")[0] for line in shown.splitlines()] == ["unchanged, 20 prompts", *CHANGES]
+    said = CliRunner().invoke(app, ["eval", "robustness", "--data", str(file), "--json", "--seed", "4"])
+    assert len(json.loads(said.stdout)["rows"]) == 2 * len(CHANGES)
+    file.write_text("{}")
+    error = CliRunner().invoke(app, ["eval", "robustness", "--data", str(file)]).exception
+    assert "data.jsonl:1" in str(error)

@@ -1,0 +1,154 @@
+"""Live prompts like the training data are stable; others have left it, and too few say nothing."""
+
+import json
+import random
+from pathlib import Path
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+from heads import blank
+from pointsman.cli import app
+from pointsman.decision.decision import Decision
+from pointsman.reports.drift import drift
+from pointsman.stores.ledger import Record, SqliteLedger
+from pointsman.tiers import HeadScore, TierDecision
+from pointsman.tiers.head import Spoke
+from pointsman.vocabulary import Stage, Tier, WireFormat
+
+#: Trained on lengths of e**3 to e**6 characters, evenly, and familiarities of .1 to .6.
+HEAD = blank(
+    rows=1_000,
+    lengths=tuple(3 + 0.3 * step for step in range(11)),
+    familiarities=tuple(0.1 + 0.05 * step for step in range(11)),
+)
+
+
+def record(
+    number: int, length: float, familiarity: float, *, head: object = HEAD, message: int = 1
+) -> Record:
+    said = HeadScore(0.0, 0.5, 0.5, familiarity, Spoke.HEAD)
+    digest = head.digest() if head else ""
+    tier = TierDecision(
+        Tier.SIMPLE,
+        0.0,
+        0.9,
+        (),
+        Stage.HEAD,
+        needs_verification=False,
+        reasons=(),
+        head=said if head else None,
+        head_version=digest,
+    )
+    decision = Decision(
+        id=f"d{number}",
+        session=f"s{number}",
+        format=WireFormat.CHAT,
+        model_asked="auto",
+        arrived_at=float(number),
+        policy="p",
+        tier=tier,
+        chain=("m",),
+        characters=round(2.718281828**length),
+        user_message=message,
+    )
+    return Record(decision, (), (), None)
+
+
+def live(count: int, *, longer: float = 0.0, stranger: float = 0.0) -> list[Record]:
+    draw = random.Random(0)
+    return [
+        record(n, draw.uniform(3, 6) + longer, max(draw.uniform(0.1, 0.6) - stranger, 0.0))
+        for n in range(count)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("records", "verdicts", "words"),
+    [
+        (live(600), ["stable", "stable"], "look like those"),
+        (live(600, longer=0.25), ["shifted", "stable"], "begin to differ"),
+        (live(600, longer=1.5), ["left", "stable"], "have left"),
+        (live(600, stranger=0.3), ["stable", "left"], "have left"),
+        (live(120, longer=0.1), ["stable", "stable"], "look like those"),  # may be chance
+    ],
+)
+def test_the_verdict(records: list[Record], verdicts: list[str], words: str) -> None:
+    found = drift(records, HEAD)
+    assert [shift.verdict for shift in found.shifts] == verdicts
+    assert words in list(found.lines())[-1]
+    assert found.spoke[Spoke.HEAD] == found.prompts == len(records)
+
+
+def test_familiarities_of_a_small_head_vary_by_themselves() -> None:
+    """A head of 100 labels: chi squared (nine degrees, 95 %) times 1/live + 1/trained, trained halved."""
+    small = blank(rows=100, lengths=HEAD.lengths, familiarities=HEAD.familiarities)
+    shifted = [record(n, 3 + n / 100, 0.1 + 0.5 * (n / 300) ** 1.9, head=small) for n in range(300)]
+    length, familiarity = drift(shifted, small).shifts
+    assert length.chance == pytest.approx(16.92 * (1 / 300 + 1 / 100))
+    assert familiarity.chance == pytest.approx(16.92 * (1 / 300 + 2 / 100))
+    assert length.chance < familiarity.index < familiarity.chance
+    assert familiarity.verdict == "stable"
+
+
+def test_what_lies_outside_the_training_range_is_counted() -> None:
+    length, _ = drift(live(600, longer=1.5), HEAD).shifts
+    assert length.outside == pytest.approx(0.5, abs=0.05)
+    assert length.median == pytest.approx(length.trained_median + 1.5, abs=0.15)
+
+
+def test_below_a_hundred_prompts_nothing_is_said() -> None:
+    found = drift(live(99, longer=3), HEAD)
+    assert found.shifts == ()
+    assert list(found.lines())[-1] == "too few to tell: 100 are needed"
+
+
+def test_other_heads_are_left_out_and_counted() -> None:
+    other = blank(rows=7)
+    records = [
+        *live(200),
+        *(record(1_000 + n, 9, 0.0, head=other) for n in range(50)),
+        record(2_000, 9, 0, head=None),
+    ]
+    found = drift(records, HEAD)
+    assert (found.prompts, found.other_heads) == (200, 51)
+    assert [shift.verdict for shift in found.shifts] == ["stable", "stable"]
+
+
+def test_a_user_message_counts_once() -> None:
+    first = record(0, 4, 0.3)
+    assert drift([first, first, first], HEAD).prompts == 1
+    assert drift([first, record(0, 4, 0.3, message=2)], HEAD).prompts == 2
+
+
+def test_equal_deciles_are_one_bin() -> None:
+    half = (3.0,) * 6 + (4.0, 4.3, 4.6, 5.0, 5.5)  # half of the training prompts are equally long
+    head = blank(rows=1_000, lengths=half, familiarities=HEAD.familiarities)
+    draw = random.Random(0)
+    records = [
+        record(n, 2.9 if n % 2 else draw.choice((3.5, 4.2, 4.4, 4.8, 5.2)), draw.uniform(0.1, 0.6), head=head)
+        for n in range(500)
+    ]
+    assert drift(records, head).shifts[0].index < 0.05
+
+
+def test_on_the_command_line(tmp_path: Path) -> None:
+    ledger = SqliteLedger(tmp_path / "ledger.sqlite")
+    for kept in live(300, stranger=0.3):
+        ledger.append(kept.decision)
+    ledger.close()
+    (tmp_path / "mine.head").write_bytes(msgspec.json.encode(HEAD))
+    named = [
+        "report",
+        "drift",
+        "--head",
+        str(tmp_path / "mine.head"),
+        "--ledger",
+        str(tmp_path / "ledger.sqlite"),
+    ]
+    told = CliRunner().invoke(app, named)
+    assert "have left what the head was trained on" in told.stdout
+    printed = json.loads(CliRunner().invoke(app, [*named, "--json"]).stdout)
+    assert [shift["verdict"] for shift in printed["shifts"]] == ["stable", "left"]
+    assert printed["spoke"] == {"head": 300, "blend": 0, "length and rules": 0}

@@ -1,0 +1,288 @@
+"""Outcomes: read, derived once, and written for fitting. Near misses beside hits."""
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from typer.testing import CliRunner, Result
+
+from pointsman.stores import sqlite_file
+from pointsman.factory import build_engine, read_profile
+from pointsman.cli import app
+from pointsman.decision.decision import Decision
+from pointsman.domains import default_domains
+from pointsman.decision.engine import Memory
+from pointsman.errors import StoreUnavailable
+from pointsman.learning.datasets import read_outcomes
+from pointsman.reports.outcomes import derive, fittable
+from pointsman.stores.ledger import Attempt, Outcome, PromptText, Record, SqliteLedger
+from pointsman.stores.ledger.port import MAX_OUTCOMES
+from pointsman.decision.policy import DomainPolicy, Policy
+from pointsman.runtime import drive
+from pointsman.wire.request import turn_from_text
+from pointsman.tiers import TierDecision
+from pointsman.trajectory import Step
+from pointsman.trajectory.step import Outcome as Came
+from pointsman.vocabulary import Answer, Reason, Stage, Tier, WireFormat
+
+ASKED = "why does the parser fail on nested lists?"
+
+
+def a_turn(number: int, message: int, text: str | None = None, **given: Any) -> Record:
+    outcomes = given.pop("outcomes", ())
+    model = given.pop("model", "small")
+    decision = Decision(
+        id=f"d{number}",
+        session=given.pop("session", "s"),
+        format=WireFormat.CHAT,
+        model_asked="auto",
+        arrived_at=float(number),
+        policy="p",
+        chain=(model,),
+        user_message=message,
+        **{"tier": None, "size": 100 + number, "characters": len(text or ""), **given},
+    )
+    attempt = Attempt(
+        decision=decision.id, number=1, model=model, upstream="up", status=200, started_at=0.0, total_ms=1.0
+    )
+    return Record(decision, (attempt,), tuple(outcomes), text)
+
+
+def a_step(came: Came) -> Step:
+    return Step("bash", "a", "r", 1, outcome=came)
+
+
+def a_tier(tier: Tier, stage: Stage = Stage.RULES) -> TierDecision:
+    return TierDecision(tier, 0.0, 1.0, (), stage, needs_verification=False, reasons=())
+
+
+def signs(*records: Record) -> list[tuple[str, str]]:
+    found = list(derive(records))
+    assert all(each.score == 0.0 and each.source == f"implicit:{each.label}" for each in found)
+    return [(each.decision, each.label) for each in found]
+
+
+E, OK, DENIED = Came.ERROR, Came.OK, Came.DECLINED
+RAISED = (Reason("guidance.raise-tier", "stuck"),)
+
+
+@pytest.mark.parametrize(
+    ("second", "expected"),
+    [
+        (a_turn(2, 2, ASKED), [("d1", "retry")]),
+        (a_turn(2, 2, ASKED + " And in maps?"), []),
+        (a_turn(2, 2, None, characters=len(ASKED)), []),  # words on one side only: unknown
+        (a_turn(2, 1, ASKED, size=101), [("d1", "retry")]),  # the same request sent again
+        (a_turn(2, 1, ASKED, size=101, steps=(a_step(OK),)), []),  # it goes on working
+        (a_turn(2, 2, ASKED, session="other"), []),
+        (a_turn(2, 2, "no, that is not what I asked"), [("d1", "correction")]),
+        (a_turn(2, 2, "That's wrong: the list is empty"), [("d1", "correction")]),
+        (a_turn(2, 2, "Nein, das meinte ich nicht"), [("d1", "correction")]),
+        (a_turn(2, 2, "no rush, thanks"), []),
+        (a_turn(2, 2, "explain what is wrong: that's wrong is what it says"), []),
+        (a_turn(2, 2, "next one", tier=a_tier(Tier.REASONING, Stage.FORCED)), [("d1", "escalation")]),
+        (a_turn(2, 2, "next one", tier=a_tier(Tier.SIMPLE, Stage.FORCED)), []),
+        (a_turn(2, 2, "next one", tier=a_tier(Tier.REASONING)), []),  # a harder question is no complaint
+        (a_turn(2, 1, ASKED, reasons=RAISED), [("d1", "escalation")]),
+        (a_turn(2, 1, ASKED, steps=tuple(map(a_step, (E, E, E)))), [("d1", "error-streak")]),
+        (a_turn(2, 1, ASKED, steps=tuple(map(a_step, (E, E, DENIED, E)))), [("d1", "error-streak")]),
+        (a_turn(2, 1, ASKED, steps=tuple(map(a_step, (E, E, OK, E)))), []),
+    ],
+)
+def test_signs(second: Record, expected: list[tuple[str, str]]) -> None:
+    assert signs(a_turn(1, 1, ASKED, tier=a_tier(Tier.MEDIUM)), second) == expected
+
+
+def test_a_streak_over_several_turns_counts_against_the_message_once() -> None:
+    tail = [a_turn(n, 1, ASKED, steps=(a_step(E),)) for n in range(2, 7)]
+    assert signs(a_turn(1, 1, ASKED), *tail) == [("d1", "error-streak")]
+
+
+def test_short_go_aheads_are_no_retries() -> None:
+    assert signs(a_turn(1, 1, "yes, go on"), a_turn(2, 2, "yes, go on")) == []
+
+
+def test_without_words_equal_facts_are_a_retry() -> None:
+    facts = {"characters": 40, "tokens": 10, "signals": ("a", "b")}
+    assert signs(a_turn(1, 1, **facts), a_turn(2, 2, **facts)) == [("d1", "retry")]
+    assert signs(a_turn(1, 1, **facts), a_turn(2, 2, **{**facts, "tokens": 11})) == []
+
+
+def test_what_is_recorded_is_not_derived_again() -> None:
+    said = Outcome(decision="d1", score=0.0, source="implicit:retry")
+    assert signs(a_turn(1, 1, ASKED, outcomes=(said,)), a_turn(2, 2, ASKED)) == []
+
+
+def test_scores_by_model_are_means_and_what_was_said_goes_before_signs() -> None:
+    def said(*scores: float, source: str = "api") -> tuple[Outcome, ...]:
+        return tuple(Outcome(decision="d", score=score, source=source) for score in scores)
+
+    records = [
+        a_turn(1, 1, "p", outcomes=said(1.0, 0.5)),
+        a_turn(2, 1, "p", outcomes=(*said(1.0), *said(0.0, source="implicit:retry")), model="large"),
+        a_turn(3, 1, "q", outcomes=said(0.0, source="implicit:retry")),
+        a_turn(4, 1, "sha256:00", outcomes=said(1.0)),
+        a_turn(5, 1, None, outcomes=said(1.0)),
+        a_turn(6, 1, "unsaid"),
+        a_turn(7, 1, "labelled", outcomes=(Outcome(decision="d", label="fine"),)),
+    ]
+    assert {line.prompt: line.scores for line in fittable(records)} == {
+        "p": {"small": 0.75, "large": 1.0},
+        "q": {"small": 0.0},
+    }
+    assert [line.prompt for line in fittable(records, ["small", "large"])] == ["p"]
+
+
+def test_a_prompt_is_exported_with_the_domain_it_was_decided_in() -> None:
+    engine = build_engine(
+        Policy(profile=read_profile("default"), domains=DomainPolicy(domains=default_domains()))
+    )
+    found = drive(engine.decide(turn_from_text(ASKED), Memory(), "d"), lambda need: Answer()).decision.domains
+    judged = (Outcome(decision="d", score=1.0),)
+    lines = list(
+        fittable([a_turn(1, 1, ASKED, outcomes=judged, domains=found), a_turn(2, 2, "p", outcomes=judged)])
+    )
+    assert [line.domain for line in lines] == [found.effective.domains[0], ""]
+    assert b"domain" not in msgspec.json.encode(lines[1])
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Path:
+    path = tmp_path / "l.sqlite"
+    store = SqliteLedger(path, text="full")
+    for record in (
+        a_turn(1, 1, ASKED),
+        a_turn(2, 2, ASKED, model="large"),
+        a_turn(3, 3, "no, that is not it"),
+    ):
+        store.append(record.decision)
+        store.append(record.attempts[0])
+        store.append(PromptText(decision=record.decision.id, text=record.text or ""))
+    store.close()
+    return path
+
+
+def run(ledger: Path, *arguments: object) -> Result:
+    return CliRunner().invoke(app, ["outcomes", *map(str, arguments), "--ledger", str(ledger)])
+
+
+def kept(ledger: Path) -> list[Outcome]:
+    store = SqliteLedger(ledger)
+    try:
+        return [outcome for record in store.records() for outcome in record.outcomes]
+    finally:
+        store.close()
+
+
+def test_deriving_twice_adds_nothing(ledger: Path) -> None:
+    assert "added 2 implicit outcomes" in run(ledger, "derive").stdout
+    assert "added 0 implicit outcomes" in run(ledger, "derive").stdout
+    assert [(each.decision, each.source) for each in kept(ledger)] == [
+        ("d1", "implicit:retry"),
+        ("d2", "implicit:correction"),
+    ]
+
+
+def test_importing_says_which_lines_are_wrong_and_goes_on(ledger: Path, tmp_path: Path) -> None:
+    file = tmp_path / "said.jsonl"
+    lines = [
+        '{"decision": "d1", "score": 0.5, "label": "meh", "source": "survey", "comment": "slow"}',
+        '{"decision": "d1", "score": 1.5}',
+        "not json",
+        '{"decision": "d9", "score": 1}',
+        '{"decision": "d2"}',
+        '{"decision": "d2", "scores": 1}',
+        "",
+        '{"decision": "d2", "label": "solved"}',
+    ]
+    file.write_text("\n".join(lines), encoding="utf-8")
+    result = run(ledger, "import", file)
+    assert result.exit_code == 1
+    assert "added 2 outcomes; 5 lines were wrong" in result.stdout
+    assert [f"said.jsonl:{n}:" in result.stderr for n in (1, 2, 3, 4, 5, 6, 8)] == [
+        False, True, True, True, True, True, False,
+    ]  # fmt: skip
+    assert 'there is no decision "d9"' in result.stderr
+    first, second = kept(ledger)
+    assert (first.score, first.label, first.source, first.comment) == (0.5, "meh", "survey", "slow")
+    assert (second.label, second.source) == ("solved", "import")
+    assert "added 0 outcomes" in run(ledger, "import", file).stdout
+
+
+def test_importing_takes_no_more_outcomes_than_the_gateway(ledger: Path, tmp_path: Path) -> None:
+    file = tmp_path / "said.jsonl"
+    lines = [json.dumps({"decision": "d1", "label": f"check {n}"}) for n in range(MAX_OUTCOMES + 2)]
+    file.write_text("\n".join([*lines, '{"decision": "d2", "score": 1e300}']), encoding="utf-8")
+    result = run(ledger, "import", file)
+    assert f"added {MAX_OUTCOMES} outcomes; 3 lines were wrong" in result.stdout
+    assert f'said.jsonl:{MAX_OUTCOMES + 1}: decision "d1" has {MAX_OUTCOMES} outcomes' in result.stderr
+    assert '"score" must be a number from 0 to 1, not 1e+300' in result.stderr
+    assert len(kept(ledger)) == MAX_OUTCOMES
+
+
+def test_importing_into_a_ledger_that_cannot_be_written_is_an_error(
+    ledger: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_file, "BUSY", 0.01)
+    said = tmp_path / "said.jsonl"
+    said.write_text('{"decision": "d1", "score": 0.25}', encoding="utf-8")
+    with closing(sqlite3.connect(ledger, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        result = run(ledger, "import", said)
+    assert "added" not in result.stdout
+    assert isinstance(result.exception, StoreUnavailable)
+    assert "could not be written: cannot write the ledger" in str(result.exception)
+
+
+def test_a_shadows_answer_can_be_scored_too(ledger: Path, tmp_path: Path) -> None:
+    said = tmp_path / "said.jsonl"
+    lines = ['{"decision": "d1", "score": 0.25}', '{"decision": "d1", "score": 1, "model": "large"}']
+    said.write_text("\n".join(lines), encoding="utf-8")
+    assert "added 2 outcomes" in run(ledger, "import", said).stdout
+    assert "added 0 outcomes" in run(ledger, "import", said).stdout
+    [line] = run(ledger, "export", "--weak", "small", "--strong", "large").stdout.splitlines()
+    assert json.loads(line)["scores"] == {"small": 0.25, "large": 1.0}
+
+
+def test_what_is_exported_can_be_fitted(ledger: Path, tmp_path: Path) -> None:
+    said = tmp_path / "said.jsonl"
+    said.write_text('{"decision": "d1", "score": 0}\n{"decision": "d2", "score": 1}\n', encoding="utf-8")
+    assert run(ledger, "import", said).exit_code == 0
+    result = run(ledger, "export", "--weak", "small", "--strong", "large")
+    data = tmp_path / "data.jsonl"
+    data.write_text(result.stdout, encoding="utf-8")
+    [row] = read_outcomes(data, weak="small", strong="large")
+    assert (row.prompt, row.weak, row.strong) == (ASKED, 0.0, 1.0)
+    assert json.loads(result.stdout)["scores"] == {"small": 0.0, "large": 1.0}
+    assert "wrote 1 prompts" in result.stderr
+
+
+CONFIG = """
+[upstreams.up]
+base_url = "http://127.0.0.1:9/v1"
+[models.small]
+upstream = "up"
+id = "small"
+in = 1.0
+[models.large]
+upstream = "up"
+id = "large"
+in = 10.0
+"""
+
+
+def test_savings_are_reported_with_the_date_of_the_prices(ledger: Path, tmp_path: Path) -> None:
+    config = tmp_path / "pointsman.toml"
+    config.write_text(CONFIG, encoding="utf-8")
+    asked = ["report", "savings", "--baseline", "large", "--ledger", str(ledger), "--config", str(config)]
+    result = CliRunner().invoke(app, [*asked, "--prices-as-of", "2026-01-31"])
+    assert result.exit_code == 0, result.exception
+    assert "left out: 3 turns (100.0%)" in result.stdout
+    assert "prices as of 2026-01-31" in result.stdout
+    printed = json.loads(CliRunner().invoke(app, [*asked, "--json"]).stdout)
+    assert printed["prices_as_of"].count("-") == 2
+    assert printed["lacking"]["no_usage"] == 3

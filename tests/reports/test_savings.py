@@ -1,0 +1,128 @@
+"""Net savings: every part by hand, and what lacks data is left out and counted."""
+
+from typing import Any
+
+import pytest
+
+from pointsman.decision.decision import Decision
+from pointsman.errors import PointsmanError
+from pointsman.reports.savings import Savings, savings
+from pointsman.stores.ledger import Attempt, Record
+from pointsman.tiers import TierDecision
+from pointsman.vocabulary import ModelSpec, Reason, Stage, Tier, WireFormat
+
+MODELS = {
+    "small": ModelSpec("small", "up", "small", price_in=1.0, price_out=2.0, price_cached_in=0.1),
+    "large": ModelSpec("large", "up", "large", price_in=10.0, price_out=20.0, price_cached_in=1.0),
+}
+M = 1_000_000
+
+
+def a_try(model: str, tokens: tuple[int, int | None, int] | None, *, status: int = 200) -> dict[str, Any]:
+    used = (
+        dict(zip(("input_tokens", "cached_tokens", "output_tokens"), tokens, strict=True)) if tokens else {}
+    )
+    return {"model": model, "status": status, **used}
+
+
+def turns(*tries: list[dict[str, Any]], **given: Any) -> list[Record]:
+    return [
+        Record(
+            Decision(
+                id=f"d{n}",
+                session="s",
+                format=WireFormat.CHAT,
+                model_asked="auto",
+                arrived_at=float(n),
+                policy="p",
+                chain=("small",),
+                **{"tier": None, "user_message": n, **given},
+            ),
+            tuple(
+                Attempt(decision=f"d{n}", number=k, upstream="up", started_at=0.0, total_ms=1.0, **each)
+                for k, each in enumerate(attempts, start=1)
+            ),
+            (),
+            None,
+        )
+        for n, attempts in enumerate(tries)
+    ]
+
+
+def total(records: list[Record], **given: float) -> Savings:
+    return savings(records, MODELS, "large", **given)
+
+
+def test_a_cheaper_answer_saves_the_difference() -> None:
+    found = total(turns([a_try("small", (M, None, M))]))
+    assert (found.at_baseline, found.answers) == (30.0, 3.0)
+    assert found.net == 27.0
+    assert found.share == pytest.approx(0.9)
+
+
+def test_cached_input_has_its_own_price() -> None:
+    found = total(turns([a_try("small", (M, M, 0))]))
+    assert (found.at_baseline, found.answers) == (1.0, 0.1)
+
+
+def test_a_switch_costs_the_cache_that_the_baseline_would_have_had() -> None:
+    found = total(turns([a_try("large", (M, 0, 0))], [a_try("small", (2 * M, 0, 0))]))
+    assert (found.switches, found.rebuilds) == (1, pytest.approx(9.0))
+    assert found.net == pytest.approx(30.0 - 9.0 - 12.0)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (a_try("small", (M, 0, 0)), a_try("small", (2 * M, 0, 0))),  # no change of model
+        (a_try("large", (M, None, 0)), a_try("small", (2 * M, None, 0))),  # an upstream without a cache
+    ],
+)
+def test_no_rebuild(first: dict[str, Any], second: dict[str, Any]) -> None:
+    assert total(turns([first], [second])).rebuilds == 0.0
+
+
+def test_attempts_that_did_not_answer_are_paid_for() -> None:
+    tries = [a_try("large", (M, None, 0), status=500), a_try("large", None, status=500)]
+    found = total(turns([*tries, a_try("small", (M, None, 0))]))
+    assert (found.retries, found.net) == (10.0, 10.0 - 1.0 - 10.0)
+
+
+def verified(stage: Stage, *codes: str) -> TierDecision:
+    reasons = tuple(Reason(code, "") for code in codes)
+    return TierDecision(Tier.MEDIUM, 0.0, 0.5, (), stage, needs_verification=True, reasons=reasons)
+
+
+@pytest.mark.parametrize(
+    ("tier", "message", "questions"),
+    [
+        (verified(Stage.VERIFIED), None, 2),
+        (verified(Stage.VERIFIED), 1, 1),  # one message, two requests: its answer was remembered
+        (verified(Stage.FALLBACK, "tiers.abstained.llm-failed"), 1, 2),  # a failure is asked again
+        (verified(Stage.FALLBACK, "tiers.abstained.llm-skipped"), None, 0),
+        (verified(Stage.RULES), None, 0),
+    ],
+)
+def test_questions_are_paid_for(tier: TierDecision, message: int | None, questions: int) -> None:
+    given = {} if message is None else {"user_message": message}
+    found = total(turns([a_try("small", None)], [a_try("small", None)], tier=tier, **given), question=0.5)
+    assert (found.questions, found.verification) == (questions, 0.5 * questions)
+
+
+def test_what_lacks_data_is_left_out_and_counted() -> None:
+    found = total(turns([], [a_try("small", None)], [a_try("gone", (M, 0, M))], [a_try("small", (M, 0, M))]))
+    assert (found.turns, found.counted) == (4, 1)
+    assert (found.no_answer, found.no_usage, found.no_price) == (1, 1, 1)
+    assert found.to_json()["lacking"] == {"no_answer": 1, "no_usage": 1, "no_price": 1, "share": 0.75}
+    assert "left out: 3 turns (75.0%)" in "\n".join(found.lines())
+
+
+def test_an_empty_ledger_saves_nothing() -> None:
+    found = total([])
+    assert (found.net, found.share) == (0.0, 0.0)
+    assert "over 0 of 0 turns" in next(found.lines())
+
+
+def test_the_baseline_must_be_known() -> None:
+    with pytest.raises(PointsmanError, match='no model "huge"'):
+        savings([], MODELS, "huge")

@@ -1,0 +1,191 @@
+"""``pointsman report shadow``: every figure by hand."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from pointsman.cli import app
+from pointsman.decision.diff import Verdict
+from pointsman.decision.decision import Decision
+from pointsman.reports.savings import savings
+from pointsman.reports.shadow import shadow_report
+from pointsman.stores.ledger import Attempt, Record, ShadowAnswer, ShadowDecision, SqliteLedger
+from pointsman.wire.completion import Said
+from pointsman.tiers import TierDecision
+from pointsman.vocabulary import ModelSpec, Stage, Tier, WireFormat
+
+MODELS = {
+    "small": ModelSpec("small", "up", "small", price_in=1.0, price_out=2.0, price_cached_in=0.1),
+    "large": ModelSpec("large", "up", "large", price_in=10.0, price_out=20.0, price_cached_in=1.0),
+}
+M = 1_000_000
+STOP = Said("stop")
+
+
+def a_turn(number: int, tier: Tier, model: str, *shadows: Any, cached: int = 0) -> Record:
+    decision = Decision(
+        id=f"d{number}",
+        session="s",
+        format=WireFormat.CHAT,
+        model_asked="auto",
+        arrived_at=float(number),
+        policy="live",
+        tier=TierDecision(tier, 0.0, 0.9, (), Stage.RULES, needs_verification=False, reasons=()),
+        chain=(model,),
+    )
+    attempt = Attempt(
+        decision=decision.id,
+        number=1,
+        model=model,
+        upstream="up",
+        status=200,
+        started_at=0.0,
+        total_ms=400.0,
+        input_tokens=M,
+        cached_tokens=cached,
+        output_tokens=M,
+    )
+    return Record(decision, (attempt,), (), None, shadows)
+
+
+def policy(number: int, tier: Tier, model: str, *changed: str, **given: Any) -> ShadowDecision:
+    said = Verdict(tier=tier, model=model)
+    return ShadowDecision(
+        decision=f"d{number}", at=0.0, policy="other", verdict=said, changed=changed, **given
+    )
+
+
+def answer(number: int, said: Said = STOP, beside: Said | None = STOP, **given: Any) -> ShadowAnswer:
+    spent = {"status": 200, "total_ms": 100.0, "input_tokens": M, "output_tokens": M // 2}
+    return ShadowAnswer(
+        decision=f"d{number}",
+        at=0.0,
+        model="small",
+        upstream="up",
+        said=said,
+        beside=beside,
+        **{**spent, **given},
+    )
+
+
+RECORDS = [
+    a_turn(1, Tier.COMPLEX, "large", policy(1, Tier.SIMPLE, "small", "tier", "model"), answer(1)),
+    a_turn(
+        2,
+        Tier.COMPLEX,
+        "large",
+        policy(2, Tier.COMPLEX, "large"),
+        answer(2, Said("tool_calls", ("edit",)), Said("tool_calls", ("edit",)), total_ms=300.0),
+        cached=M // 2,
+    ),
+    a_turn(3, Tier.SIMPLE, "small", policy(3, Tier.MEDIUM, "small", "tier")),
+    a_turn(
+        4,
+        Tier.COMPLEX,
+        "large",
+        ShadowDecision(decision="d4", at=0.0, policy="other", error="UnknownModel"),
+        answer(4, STOP, Said("stop", ("edit",)), total_ms=200.0),
+        answer(4, status=0, error="timeout", input_tokens=None, output_tokens=None),
+    ),
+    a_turn(5, Tier.SIMPLE, "small"),
+]
+
+
+def test_how_the_policy_differs_and_what_it_would_cost() -> None:
+    found = shadow_report(RECORDS, MODELS)
+    summary = found.policies["other"].to_json()
+    assert (found.turns, summary["turns"], summary["replayed"]) == (5, 4, 3)
+    assert summary["refused"] == {"UnknownModel": 1}
+    assert summary["changed"] == {"any": 2, "tier": 2, "model": 1}
+    assert (summary["up"], summary["down"]) == (1, 1)
+    assert summary["models"] == [{"then": "large", "now": "small", "turns": 1}]
+    # Then: 10 + 20, 5 + .5 + 20, 1 + 2. Now: 1 + 2 on small; then the change to large loses the cache; 1 + 2.
+    assert summary["cost"] == {"turns": 3, "lacking_data": 0, "then": 58.5, "now": 36.0}
+    assert summary["cache"] == {"lost": 1}
+
+
+def test_how_the_model_does() -> None:
+    trial = shadow_report(RECORDS, MODELS).models["small"].to_json()
+    assert trial["asked"] == 4
+    assert trial["failed"] == {"timeout": 1}
+    assert trial["finishes"] == {"stop": 2, "tool_calls": 1}
+    assert trial["tools"] == {"compared": 3, "same": 2}
+    assert trial["median_ms"] == (200.0, 400.0)
+    assert trial["median_output_tokens"] == (M // 2, M)
+    assert trial["cost"] == {"answers": 3, "this": 6.0, "beside": 85.5, "spent": 6.0}
+
+
+def test_what_it_costs_is_taken_from_what_was_saved() -> None:
+    alone = [Record(r.decision, r.attempts, (), None) for r in RECORDS]
+    without, with_it = savings(alone, MODELS, "large"), savings(RECORDS, MODELS, "large")
+    assert (with_it.trials, with_it.shadow) == (4, 6.0)
+    assert with_it.net == without.net - 6.0
+    assert any("4 answers" in line and "-6.0000" in line for line in with_it.lines())
+
+
+def test_without_usage_or_prices_the_rest_is_told() -> None:
+    unknown = answer(1, input_tokens=None, output_tokens=None)
+    trial = shadow_report([a_turn(1, Tier.SIMPLE, "large", unknown)], {}).models["small"]
+    assert trial.to_json()["cost"] == {"answers": 0, "this": 0.0, "beside": 0.0, "spent": 0.0}
+    assert list(trial.lines()) == [
+        'model "small" was asked too: 1 answers nobody got',
+        "  ended with stop 1",
+        "  the same tools called as in the caller's answer: 1 (100.0%)",
+        "  median time 100 ms, the caller's answers 400 ms",
+        "  spent on it: 0.0000",
+    ]
+
+
+CONFIG = """
+[upstreams.up]
+base_url = "https://llm.example.com/v1"
+key = "${A_KEY_THAT_IS_NOT_SET}"
+[models]
+small = { upstream = "up", id = "small", in = 1.0, out = 2.0, cached_in = 0.1 }
+large = { upstream = "up", id = "large", in = 10.0, out = 20.0, cached_in = 1.0 }
+[tiers]
+simple = "small"
+[ledger]
+path = "ledger.sqlite"
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    file = tmp_path / "pointsman.toml"
+    file.write_text(CONFIG, encoding="utf-8")
+    return file
+
+
+def report(config: Path, records: list[Record], *arguments: str) -> str:
+    ledger = SqliteLedger(config.parent / "ledger.sqlite")
+    for record in records:
+        for entry in (record.decision, *record.attempts, *record.shadows):
+            ledger.append(entry)
+    ledger.close()
+    result = CliRunner().invoke(app, ["report", "shadow", "--config", str(config), *arguments])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_the_command(config: Path) -> None:
+    output = report(config, RECORDS)
+    for part in (
+        "policy other decided 3 of 5 turns beside the one that serves\n",
+        "  could not decide 1: UnknownModel\n",
+        "changed: 2 (66.7%)\n",
+        "tiers: up 1 (33.3%), down 1 (33.3%)\n",
+        "cost of answers: 58.5000 then, 36.0000 now (-38.5%)\n",
+        'model "small" was asked too: 4 answers nobody got\n  failed: timeout 1\n',
+        "  cost 6.0000 where the caller's answers cost 85.5000 (3 answers)\n",
+    ):
+        assert part in output
+    data = json.loads(report(config, [], "--json"))
+    assert data == json.loads(json.dumps(shadow_report(RECORDS, MODELS).to_json()))
+
+
+def test_where_nothing_was_tried_it_says_so(config: Path) -> None:
+    assert "nothing was tried beside 1 turns" in report(config, [a_turn(1, Tier.SIMPLE, "small")])

@@ -1,0 +1,67 @@
+"""Exports: every record once, readable by what reads that format, and nothing a spreadsheet would run."""
+
+import csv
+import io
+import json
+
+import msgspec
+import pytest
+
+from pointsman.stores.ledger import MemoryLedger, Outcome, PromptText
+from pointsman.stores.ledger.export import COLUMNS, Format, export
+from pointsman.testing import a_decision, an_attempt
+
+
+@pytest.fixture
+def ledger() -> MemoryLedger:
+    made = MemoryLedger(text="full")
+    made.append(a_decision("d2", at=2.5, session="=cmd()"))
+    made.append(msgspec.structs.replace(a_decision("d1", at=1.0), tier=None, domains=None, guidance=None))
+    made.append(an_attempt("d2", 1))
+    made.append(an_attempt("d2", 2))
+    made.append(Outcome(decision="d2", score=0.5, label='said, "so"'))
+    made.append(PromptText(decision="d2", text="two\nlines"))
+    return made
+
+
+def text(ledger: MemoryLedger, form: Format, **kwargs: object) -> str:
+    return "".join(export(ledger.records(**kwargs), form))
+
+
+def test_lines_of_json(ledger: MemoryLedger) -> None:
+    first, second = map(json.loads, text(ledger, Format.JSONL).splitlines())
+    assert (first["decision"]["id"], second["decision"]["id"]) == ("d1", "d2")
+    assert [attempt["number"] for attempt in second["attempts"]] == [1, 2]
+    assert (second["outcomes"][0]["score"], second["text"], first["text"]) == (0.5, "two\nlines", None)
+
+
+def test_one_array(ledger: MemoryLedger) -> None:
+    assert json.loads(text(ledger, Format.JSON)) == [
+        json.loads(line) for line in text(ledger, Format.JSONL).splitlines()
+    ]
+    assert json.loads(text(MemoryLedger(), Format.JSON)) == []
+
+
+def test_a_table(ledger: MemoryLedger) -> None:
+    first, second = csv.DictReader(io.StringIO(text(ledger, Format.CSV)))
+    assert tuple(first) == COLUMNS
+    assert (first["id"], first["tier"], first["model"], first["attempts"]) == ("d1", "", "", "0")
+    assert (second["tier"], second["stage"], second["model"], second["attempts"]) == (
+        "COMPLEX",
+        "head",
+        "large",
+        "2",
+    )
+    assert (second["arrived_at"], second["total_ms"]) == ("1970-01-01T00:00:02.500+00:00", "80.0")
+    assert second["outcome_label"] == 'said, "so"'
+    assert second["abstained"] == "domains.failed"
+
+
+def test_no_cell_is_a_formula(ledger: MemoryLedger) -> None:
+    _, second = csv.DictReader(io.StringIO(text(ledger, Format.CSV)))
+    assert second["session"] == "'=cmd()"
+
+
+def test_one_session_and_a_limit(ledger: MemoryLedger) -> None:
+    assert '"d1"' not in text(ledger, Format.JSONL, session="=cmd()")
+    assert '"d2"' not in text(ledger, Format.JSONL, limit=1)

@@ -1,0 +1,134 @@
+"""What a SQLite ledger keeps when it is written fast: bytes over all tables, and the share of outcomes."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from pointsman.stores.ledger import Outcome, PromptText, Retention, SqliteLedger, schema
+from pointsman.testing import a_decision, an_attempt
+
+MIB = 1024 * 1024
+FOREVER = Retention(keep_days=None, max_mb=None)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "ledger.sqlite"
+
+
+def pragma(path: Path, name: str) -> int:
+    with closing(sqlite3.connect(path)) as connection:
+        return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
+
+
+def size(path: Path) -> int:
+    return pragma(path, "page_count") * pragma(path, "page_size")
+
+
+def rows(path: Path, table: str) -> int:
+    with closing(sqlite3.connect(path)) as connection:
+        return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+
+
+def outcomes_of(names: list[str], *, count: int, comment: int) -> list[Outcome]:
+    return [
+        Outcome(decision=name, score=1.0, comment="x" * comment, at=float(number))
+        for name in names
+        for number in range(count)
+    ]
+
+
+def test_a_fast_writer_does_not_exceed_the_bound_between_sweeps(path: Path) -> None:
+    ledger = SqliteLedger(path, retention=Retention(keep_days=None, max_mb=1), clock=lambda: 0.0)
+    sizes = []
+    for batch in range(30):
+        for number in range(batch * 100, batch * 100 + 100):
+            ledger.append(a_decision(f"d{number}", at=float(number)))
+            ledger.append(an_attempt(f"d{number}"))
+            ledger.append(Outcome(decision=f"d{number}", score=1.0, at=float(number)))
+        ledger.flush()
+        sizes.append(size(path))
+    assert max(sizes) < 1.25 * MIB
+    assert [d.id for d in ledger.decisions(limit=2)] == ["d2999", "d2998"]
+    assert 300 < ledger.count() < 2_000
+    assert ledger.lost == 0
+    ledger.close()
+    assert rows(path, "outcomes") <= rows(path, "decisions") == rows(path, "attempts")
+
+
+def test_entries_that_become_larger_do_not_exceed_the_bound(path: Path) -> None:
+    ledger = SqliteLedger(path, text="full", retention=Retention(keep_days=None, max_mb=4), clock=lambda: 1e6)
+    for number in range(2_000):
+        ledger.append(a_decision(f"small{number}", at=float(number)))
+    ledger.flush()
+    sizes = []
+    for number in range(600):
+        ledger.append(a_decision(f"large{number}", at=1e5 + number))
+        ledger.append(PromptText(decision=f"large{number}", text="x" * 30_000))
+        if number % 20 == 19:
+            ledger.flush()
+            sizes.append(size(path))
+    ledger.close()
+    assert max(sizes) < 5.2 * MIB  # the bound, a twentieth, and a batch of 600 kB
+    assert ledger.lost == 0
+
+
+def test_outcomes_push_no_decision_out(path: Path) -> None:
+    names = [f"d{number}" for number in range(200)]
+    ledger = SqliteLedger(path, retention=Retention(keep_days=None, max_mb=4), clock=lambda: 0.0)
+    for number, name in enumerate(names):
+        ledger.append(a_decision(name, at=float(number)))
+        for outcome in outcomes_of([name], count=20, comment=4_000):  # 16 MB in all
+            ledger.append(outcome)
+        ledger.flush()
+    assert ledger.count() == len(names)
+    assert ledger.outcomes("d0") == ()
+    assert len(ledger.outcomes("d199")) == 20
+    ledger.close()
+    assert size(path) < 2 * MIB
+
+
+def test_outcomes_of_no_decision_push_no_decision_out(path: Path) -> None:
+    ledger = SqliteLedger(path, retention=FOREVER)  # as a gateway without bounds would have left it
+    for number in range(500):
+        ledger.append(a_decision(f"d{number}", at=float(number)))
+    for outcome in outcomes_of([f"none{number}" for number in range(500)], count=1, comment=10_000):
+        ledger.append(msgspec.structs.replace(outcome, at=1e9))
+    ledger.close()
+    late = SqliteLedger(path, retention=Retention(keep_days=None, max_mb=2), clock=lambda: 1e9)
+    late.append(a_decision("new", at=1e9))
+    late.close()
+    assert rows(path, "decisions") == 501
+    assert size(path) < 2 * MIB
+
+
+def test_outcomes_go_with_their_decision_and_are_counted_no_more(path: Path) -> None:
+    ledger = SqliteLedger(path, retention=FOREVER)
+    ledger.append(a_decision("d"))
+    for outcome in outcomes_of(["d"], count=5, comment=100):
+        ledger.append(outcome)
+    ledger.close()
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        [before] = connection.execute("SELECT bytes FROM totals WHERE name = 'outcomes'").fetchone()
+        connection.execute("DELETE FROM decisions")
+        [after] = connection.execute("SELECT bytes FROM totals WHERE name = 'outcomes'").fetchone()
+    assert before > 500
+    assert (after, rows(path, "outcomes")) == (0, 0)
+
+
+def test_outcomes_of_an_older_file_are_counted(path: Path) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as older:
+        for statement in (statement for migration in schema.MIGRATIONS[:3] for statement in migration):
+            older.execute(statement)
+        older.execute(f"PRAGMA application_id = {schema.APPLICATION}")
+        older.execute("PRAGMA user_version = 3")
+        older.execute("INSERT INTO outcomes VALUES ('none', 0, ?)", (b"x" * 1_000,))
+    ledger = SqliteLedger(path, retention=FOREVER)
+    ledger.append(a_decision("d"))
+    ledger.close()
+    with closing(sqlite3.connect(path)) as connection:
+        [counted] = connection.execute("SELECT bytes FROM totals WHERE name = 'outcomes'").fetchone()
+    assert 1_000 <= counted < 1_100

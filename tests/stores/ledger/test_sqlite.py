@@ -1,0 +1,427 @@
+"""The SQLite ledger when its file is shared, old, foreign, locked, full, broken or too big."""
+
+import sqlite3
+import stat
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from pointsman.stores import sqlite_file
+from pointsman.decision.decision import Decision
+from pointsman.errors import StoreUnavailable
+from pointsman.stores.ledger import (
+    Outcome,
+    PromptText,
+    Retention,
+    ShadowDecision,
+    SqliteLedger,
+    retention,
+    schema,
+    sqlite,
+)
+from pointsman.stores.ledger.port import MAX_TEXT
+from pointsman.testing import a_decision, an_attempt
+from waiting import until
+
+DAY = 86_400.0
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "ledger.sqlite"
+
+
+TABLES = ("decisions", "attempts", "outcomes", "texts", "shadows")
+FOREVER = Retention(keep_days=None, max_mb=None)
+
+
+def opened(path: Path) -> SqliteLedger:
+    return SqliteLedger(path, retention=FOREVER)
+
+
+def raw(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(path, isolation_level=None)
+
+
+def test_entries_survive_a_restart(path: Path) -> None:
+    first = opened(path)
+    first.append(a_decision("d"))
+    first.close()
+    second = opened(path)
+    assert second.get("d") == a_decision("d")
+    second.append(a_decision("e"))
+    second.close()
+    assert {d.id for d in opened(path).decisions()} == {"d", "e"}
+
+
+def test_only_reading_makes_no_file(path: Path) -> None:
+    ledger = SqliteLedger(path)
+    assert list(ledger.decisions()) == []
+    ledger.close()
+    assert not path.exists()
+
+
+def test_nobody_else_can_read_the_file(path: Path) -> None:
+    ledger = SqliteLedger(path)
+    ledger.append(a_decision("d"))
+    ledger.flush()
+    modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()}
+    assert set(modes.values()) == {0o600}
+    ledger.close()
+
+
+def test_reading_while_writing(path: Path) -> None:
+    writing, reading = SqliteLedger(path), SqliteLedger(path)
+    stop = threading.Event()
+
+    def write() -> None:
+        number = 0
+        while not stop.is_set() and number < 5_000:
+            writing.append(a_decision(f"d{number}", at=float(number)))
+            number += 1
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    counts = [sum(1 for _ in reading.decisions(limit=None)) for _ in range(5)]
+    stop.set()
+    thread.join()
+    writing.close()
+    assert counts == sorted(counts)
+    assert writing.lost == 0
+
+
+def test_two_processes_may_write_one_file(path: Path) -> None:
+    ledgers = [opened(path), opened(path)]
+    for number in range(200):
+        ledgers[number % 2].append(a_decision(f"d{number}"))
+    for ledger in ledgers:
+        ledger.close()
+    assert sum(1 for _ in SqliteLedger(path).decisions(limit=None)) == 200
+    assert [ledger.lost for ledger in ledgers] == [0, 0]
+
+
+def test_text_modes(tmp_path: Path) -> None:
+    ledger = SqliteLedger(tmp_path / "full", text="full")
+    ledger.append(PromptText(decision="d", text="a" * (MAX_TEXT * 2)))
+    ledger.append(PromptText(decision="e", text="lone \ud800 surrogate"))
+    assert ledger.text("d") == "a" * MAX_TEXT
+    assert ledger.text("e") == "lone ? surrogate"
+    ledger.close()
+    ledger = SqliteLedger(tmp_path / "redacted", text="redacted")
+    ledger.append(PromptText(decision="d", text="I am jane@example.com"))
+    assert ledger.text("d") == "I am [e-mail]"
+    ledger.close()
+    assert b"jane" not in (tmp_path / "redacted").read_bytes()
+
+
+def test_what_has_no_json_is_lost_and_counted_and_its_neighbours_are_kept(path: Path) -> None:
+    ledger = SqliteLedger(path)
+    ledger.append(a_decision("d"))
+    ledger.append(msgspec.structs.replace(a_decision("bad"), domains={"x": object()}))
+    nested: dict[str, object] = {}
+    for _ in range(100_000):
+        nested = {"x": nested}
+    ledger.append(msgspec.structs.replace(a_decision("deep"), guidance=nested))
+    ledger.append(a_decision("e"))
+    ledger.close()
+    assert ledger.lost == 2
+    assert {d.id for d in SqliteLedger(path).decisions()} == {"d", "e"}
+    while nested:  # freed from the outside in: the interpreter's own recursion is not up to it
+        nested = nested["x"]  # type: ignore[assignment]
+
+
+def test_a_locked_file_is_waited_for(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_file, "BUSY", 0.01)
+    ledger = SqliteLedger(path)
+    ledger.append(a_decision("d"))
+    ledger.flush()
+    ledger.close()
+    ledger = SqliteLedger(path)
+    with closing(raw(path)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        ledger.append(a_decision("e"))
+        until(lambda: "locked" in ledger.fault)
+        assert ledger.waiting == 1
+        other.execute("ROLLBACK")
+    until(lambda: ledger.fault == "")
+    assert ledger.get("e") is not None
+    assert (ledger.lost, ledger.fault) == (0, "")
+    ledger.close()
+
+
+def test_a_full_disk_loses_nothing_once_there_is_room(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    connect = sqlite_file._connect
+
+    def connect_without_room(uri: str) -> sqlite3.Connection:
+        connection = connect(uri)
+        connection.execute("PRAGMA max_page_count = 1")  # SQLite's own "database or disk is full"
+        return connection
+
+    monkeypatch.setattr(sqlite_file, "_connect", connect_without_room)
+    ledger = SqliteLedger(path)
+    for number in range(300):
+        ledger.append(a_decision(f"d{number}"))
+    until(lambda: "full" in ledger.fault)
+    assert (ledger.lost, ledger.waiting) == (0, 300)
+    monkeypatch.undo()
+    until(lambda: ledger.fault == "")
+    ledger.flush()
+    assert (ledger.lost, ledger.fault) == (0, "")
+    assert ledger.get("d299") is not None
+    ledger.close()
+
+
+@pytest.mark.parametrize("content", [b"not a database at all, " * 100, None])
+def test_a_broken_file_blocks_nobody_and_is_not_empty(
+    path: Path, content: bytes | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if content is None:
+        path.mkdir()
+    else:
+        path.write_bytes(content)
+    ledger = SqliteLedger(path)
+    monkeypatch.setattr(ledger._writer, "flush", lambda timeout=0.1: True)
+    ledger.append(a_decision("d"))
+    with pytest.raises(StoreUnavailable, match="cannot read the ledger"):
+        ledger.get("d")
+    with pytest.raises(StoreUnavailable):
+        list(ledger.decisions())
+    ledger.close()
+    assert ledger.lost == 1
+    assert "cannot write the ledger" in ledger.fault or "cannot" in ledger.fault
+
+
+@pytest.mark.parametrize("table", ["decisions", "attempts", "outcomes", "shadows"])
+@pytest.mark.parametrize("body", [b'{"', b'{"id": 1}', b"\xff"])
+def test_a_damaged_row_is_said(path: Path, table: str, body: bytes) -> None:
+    fill(opened(path), [a_decision("d")])
+    with closing(raw(path)) as disk:
+        disk.execute(f"UPDATE {table} SET body = ?", (body,))
+    ledger = opened(path)
+    with pytest.raises(StoreUnavailable, match="a row of the ledger is damaged"):
+        list(ledger.records())
+    ledger.close()
+
+
+def test_a_directory_that_cannot_be_made_is_a_fault(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    ledger = SqliteLedger(tmp_path / "file" / "ledger.sqlite")
+    ledger.append(a_decision("d"))
+    ledger.close()
+    assert ledger.lost == 1
+    assert ledger.fault
+    with pytest.raises(StoreUnavailable):
+        ledger.get("d")
+
+
+def test_a_file_of_another_program_is_left_alone(path: Path) -> None:
+    with closing(raw(path)) as other:
+        other.execute("CREATE TABLE theirs (x)")
+    ledger = SqliteLedger(path)
+    ledger.append(a_decision("d"))
+    ledger.close()
+    assert (ledger.lost, ledger.fault) == (1, f"{path} is not a ledger but a database of another program")
+    with closing(raw(path)) as other:
+        assert other.execute("SELECT name FROM sqlite_master").fetchall() == [("theirs",)]
+
+
+def test_a_ledger_of_a_newer_version_is_left_alone(path: Path) -> None:
+    fill(opened(path), [a_decision("d")])
+    with closing(raw(path)) as newer:
+        newer.execute(f"PRAGMA user_version = {len(schema.MIGRATIONS) + 1}")
+    ledger = SqliteLedger(path)
+    ledger.append(a_decision("d"))
+    ledger.close()
+    assert ledger.lost == 1
+    assert "knows versions up to" in ledger.fault
+
+
+def test_an_older_ledger_is_migrated_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(opened(path), [a_decision("d")])
+    migrations = (*schema.MIGRATIONS, ("ALTER TABLE decisions ADD COLUMN later TEXT",))
+    monkeypatch.setattr(sqlite, "MIGRATIONS", migrations)
+    for _ in range(2):
+        ledger = SqliteLedger(path)
+        ledger.append(a_decision("d"))
+        ledger.close()
+        assert ledger.lost == 0
+    with closing(raw(path)) as current:
+        assert current.execute("PRAGMA user_version").fetchone() == (len(migrations),)
+
+
+def test_an_older_ledger_is_brought_up_to_date_to_be_read(path: Path) -> None:
+    with closing(raw(path)) as older:
+        for statement in schema.MIGRATIONS[0]:
+            older.execute(statement)
+        older.execute(f"PRAGMA application_id = {schema.APPLICATION}")
+        older.execute("PRAGMA user_version = 1")
+        row = ("d", "s", 0.0, msgspec.json.encode(a_decision("d")))
+        older.execute("INSERT INTO decisions (id, session, arrived_at, body) VALUES (?, ?, ?, ?)", row)
+        older.commit()
+    ledger = SqliteLedger(path)
+    assert [(record.decision.id, record.shadows) for record in ledger.records()] == [("d", ())]
+    ledger.close()
+
+
+def fill(ledger: SqliteLedger, decisions: list[Decision]) -> None:
+    for decision in decisions:
+        ledger.append(decision)
+        ledger.append(an_attempt(decision.id))
+        ledger.append(Outcome(decision=decision.id, at=decision.arrived_at))
+        ledger.append(ShadowDecision(decision=decision.id, at=decision.arrived_at, policy="p2"))
+        ledger.append(PromptText(decision=decision.id, text="x" * 500))
+    ledger.close()
+
+
+def counts(path: Path) -> dict[str, int]:
+    with closing(raw(path)) as connection:
+        return {table: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in TABLES}
+
+
+def test_old_entries_go_with_all_that_belongs_to_them(path: Path) -> None:
+    now = 100 * DAY
+    days = [a_decision(f"d{day}", at=day * DAY) for day in range(60, 100)]
+    fill(SqliteLedger(path, text="full", clock=lambda: now), days)
+    assert counts(path) == dict.fromkeys(TABLES, 40)
+    late = SqliteLedger(path, retention=Retention(keep_days=10, max_mb=None), clock=lambda: now)
+    late.append(a_decision("new", at=now))
+    late.close()
+    kept = {d.id for d in SqliteLedger(path).decisions(limit=None)}
+    assert kept == {"new"} | {f"d{day}" for day in range(91, 100)}
+    assert counts(path) == {**dict.fromkeys(TABLES, 9), "decisions": 10}
+
+
+def test_what_belongs_to_no_decision_goes_too(path: Path) -> None:
+    early = SqliteLedger(path, text="full", clock=lambda: 0.0)
+    shadow = ShadowDecision(decision="lost", at=0.0, policy="p2")
+    for entry in (
+        an_attempt("lost"),
+        Outcome(decision="lost"),
+        PromptText(decision="lost", text="x"),
+        shadow,
+    ):
+        early.append(entry)
+    early.close()
+    late = SqliteLedger(path, clock=lambda: 100 * DAY)
+    late.append(a_decision("new", at=100 * DAY))
+    late.close()
+    assert counts(path) == {**dict.fromkeys(TABLES, 0), "decisions": 1}
+
+
+def test_a_file_over_its_bound_loses_its_oldest_entries_and_shrinks(path: Path) -> None:
+    decisions = [a_decision(f"d{number}", at=float(number)) for number in range(2_000)]
+    fill(SqliteLedger(path, text="full", queue=100_000, retention=FOREVER), decisions)
+    before = path.stat().st_size
+    bound = before * 0.5 / 1024 / 1024
+    late = SqliteLedger(path, retention=Retention(keep_days=None, max_mb=bound))
+    late.append(a_decision("new", at=1e6))
+    late.close()
+    with closing(raw(path)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    kept = [d.id for d in SqliteLedger(path).decisions(limit=None)]
+    assert kept[:2] == ["new", "d1999"]
+    assert 500 < len(kept) < 1_100
+    assert path.stat().st_size <= before * 0.55
+
+
+def moved_away(path: Path) -> Path:
+    return path.rename(path.with_name("moved.sqlite"))
+
+
+def deleted(path: Path) -> None:
+    for file in path.parent.glob(f"{path.name}*"):
+        file.unlink()
+
+
+@pytest.mark.parametrize("gone", [moved_away, deleted])
+def test_a_file_that_is_gone_is_written_anew(
+    path: Path, gone: Callable[[Path], Path | None], caplog: pytest.LogCaptureFixture
+) -> None:
+    ledger = opened(path)
+    ledger.append(a_decision("before"))
+    assert ledger.get("before") is not None
+    moved = gone(path)
+    for name in ("after", "later"):
+        ledger.append(a_decision(name))
+        assert ledger.get(name) is not None
+    assert ledger.get("before") is None
+    assert ledger.lost == 0
+    ledger.close()
+    assert caplog.messages == [f"the ledger {path} was moved or deleted, another takes its place"]
+    assert {d.id for d in opened(path).decisions()} == {"after", "later"}
+    if moved:
+        assert {d.id for d in opened(moved).decisions()} == {"before"}
+
+
+def test_a_file_put_in_its_place_is_written_and_read(path: Path, tmp_path: Path) -> None:
+    fill(opened(other := tmp_path / "other"), [a_decision("theirs")])
+    ledger = opened(path)
+    ledger.append(a_decision("before"))
+    assert ledger.get("before") is not None
+    other.replace(path)
+    assert ledger.get("theirs") is not None
+    ledger.append(a_decision("after"))
+    assert {d.id for d in ledger.decisions()} == {"theirs", "after"}
+    ledger.close()
+
+
+def test_what_is_not_ours_to_read_says_so(path: Path) -> None:
+    with closing(raw(path)) as other:
+        other.execute("CREATE TABLE decisions (x)")
+    with pytest.raises(StoreUnavailable, match="is not a ledger but a database of another program"):
+        SqliteLedger(path).count()
+    deleted(path)
+    fill(opened(path), [a_decision("d")])
+    with closing(raw(path)) as newer:
+        newer.execute(f"PRAGMA user_version = {len(schema.MIGRATIONS) + 1}")
+    with pytest.raises(StoreUnavailable, match="knows versions up to"):
+        SqliteLedger(path).count()
+
+
+def test_a_clock_set_back_does_not_put_off_what_is_too_old(path: Path) -> None:
+    now = 1_000 * DAY
+    ledger = SqliteLedger(path, retention=Retention(keep_days=1, max_mb=None), clock=lambda: now)
+    ledger.append(a_decision("first", at=now))
+    ledger.flush()
+    now = 10 * DAY
+    ledger.append(a_decision("old", at=0.0))
+    ledger.flush()
+    now += sqlite.SWEEP
+    ledger.append(a_decision("new", at=now))
+    ledger.flush()
+    assert {d.id for d in ledger.decisions()} == {"first", "new"}
+    ledger.close()
+
+
+def free_pages(path: Path) -> int:
+    with closing(raw(path)) as connection:
+        return int(connection.execute("PRAGMA freelist_count").fetchone()[0])
+
+
+def test_entries_are_written_between_the_pieces_of_a_removal(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(opened(path), [a_decision(f"d{number}", at=float(number)) for number in range(100)])
+    monkeypatch.setattr(retention, "STEP", 10)
+    monkeypatch.setattr(retention, "PAGES", 2)
+    ledger = SqliteLedger(path, retention=Retention(keep_days=1, max_mb=None))
+    left: list[dict[str, int]] = []
+    remove = ledger._writer._upkeep
+
+    def remove_and_append() -> bool:
+        left.append(counts(path))
+        if len(left) == 1:
+            ledger.append(a_decision("between", at=1e12))
+        return remove()
+
+    monkeypatch.setattr(ledger._writer, "_upkeep", remove_and_append)
+    ledger.append(a_decision("new", at=1e12))
+    until(lambda: ledger.count() == 2 and free_pages(path) == 0)
+    ledger.close()
+    # Ten are gone before the first entry is written, ten more in a pause, ten before the second entry.
+    assert [found["attempts"] for found in left[:2]] == [90, 70]
+    assert left[1]["decisions"] == 72
