@@ -13,9 +13,9 @@ import statistics
 import time
 from collections.abc import Callable
 
-from pointsman.factory import build_engine, default_policy
 from pointsman.domains import DomainMemory, DomainTracker, default_domains
 from pointsman.domains.data import LEXICON
+from pointsman.factory import build_engine, default_policy
 from pointsman.vocabulary import Evidence
 
 LENGTH, TEXTS, ROUNDS = 200, 500, 15

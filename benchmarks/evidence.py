@@ -13,9 +13,8 @@ import time
 from collections.abc import Callable
 
 from decision import HOSTILE, SIZES, TEXTS, fresh_text
-
-from pointsman.factory import default_policy
 from pointsman.evidence import PatternSet, ReMatcher, Scanner, SignalTable, build_matcher
+from pointsman.factory import default_policy
 
 ENGINES = ("hyperscan", "re2")
 BASELINE_TEXTS = {20: 30, 200: 20, 2_000: 8, 20_000: 1}  # beyond, one takes half a minute

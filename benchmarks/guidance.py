@@ -33,9 +33,9 @@ from pointsman.guidance import (
     SingleToolRepeatedClassifier,
     without_models,
 )
-from pointsman.wire.history import JsonHistory
 from pointsman.trajectory import ToolInvoked, ToolResult, TrajectoryBuilder
 from pointsman.vocabulary import ToolCall, WireFormat
+from pointsman.wire.history import JsonHistory
 
 ROUNDS = 15
 CLASSIFIERS: tuple[Callable[[], object], ...] = (

@@ -29,21 +29,21 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from pointsman.factory import build_engine, read_profile
 from pointsman.decision.engine import Memory
+from pointsman.decision.policy import Policy
+from pointsman.encoders.heads import encoder_of
 from pointsman.errors import PointsmanError
+from pointsman.factory import build_engine, read_profile
 from pointsman.learning.datasets import Outcome
 from pointsman.learning.features import Features
 from pointsman.learning.fit import fit_tiers
 from pointsman.learning.learning import LENGTH_SLOPE, RULES_SLOPE, Corpus, fit_weights, held_out
 from pointsman.learning.metrics import gap_curve
 from pointsman.learning.rankers import by_length, by_rules, persons_text
-from pointsman.encoders.heads import encoder_of
-from pointsman.decision.policy import Policy
 from pointsman.runtime import drive
-from pointsman.wire.request import turn_from_text
 from pointsman.tiers.head import Head, HeadScorer, read_head
 from pointsman.vocabulary import Answer, Need
+from pointsman.wire.request import turn_from_text
 
 DATA = Path(os.environ.get("POINTSMAN_SHARED", Path(__file__).parents[2] / "shared")) / "data" / "tiers"
 

@@ -15,11 +15,11 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from pointsman.factory import build_engine, default_policy
 from pointsman.decision.engine import Engine, Memory
+from pointsman.factory import build_engine, default_policy
 from pointsman.runtime import drive
-from pointsman.wire.request import turn_from_body
 from pointsman.vocabulary import Answer, Turn, WireFormat
+from pointsman.wire.request import turn_from_body
 
 ROUNDS = 60
 

@@ -14,18 +14,18 @@ from pathlib import Path
 
 import msgspec
 
-from pointsman.factory import build_engine, default_policy
 from pointsman.decision.decision import without_content
 from pointsman.decision.engine import Engine, Memory
+from pointsman.decision.policy import Policy
+from pointsman.factory import build_engine, default_policy
+from pointsman.guidance import GuidancePolicy
 from pointsman.reports.replay import Replay
 from pointsman.reports.replay_file import ReplayFile
 from pointsman.reports.replay_summary import Summary
-from pointsman.guidance import GuidancePolicy
-from pointsman.stores.ledger import Attempt, Entry, PromptText, Retention, SqliteLedger
-from pointsman.decision.policy import Policy
 from pointsman.runtime import drive
-from pointsman.wire.request import turn_from_body
+from pointsman.stores.ledger import Attempt, Entry, PromptText, Retention, SqliteLedger
 from pointsman.vocabulary import Answer, Mode, ModelSpec, Need, Tier, WireFormat
+from pointsman.wire.request import turn_from_body
 
 WORDS = (
     "please fix the failing test in the parser and explain why it breaks",

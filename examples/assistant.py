@@ -13,10 +13,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from pointsman.orchestrator import Application
 from pointsman.capabilities import Capability, CapabilityRegistry, ClassifierExample, capability
-from pointsman.vocabulary import Prompt
+from pointsman.orchestrator import Application
 from pointsman.testing import ScriptedModel
+from pointsman.vocabulary import Prompt
 
 Step = Mapping[str, Any]
 Results = Mapping[str, Any]

@@ -32,9 +32,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from pointsman.vocabulary import WireFormat
 from pointsman.wire import WIRES, Reply
 from pointsman.wire.request import turn_from_body
-from pointsman.vocabulary import WireFormat
 
 PATHS = {
     "/v1/chat/completions": WireFormat.CHAT,

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pointsman.decoding import without_halves
 from pointsman.text import foreign
 from pointsman.wire.request import turn_from_text
-from pointsman.decoding import without_halves
 
 
 @pytest.mark.parametrize(

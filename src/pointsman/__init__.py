@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pointsman.api import Pointsman
     from pointsman.decision.decision import Addition, Decision
     from pointsman.decision.engine import Decided, Engine, Memory
+    from pointsman.decision.policy import DomainPolicy, Policy, Verify
     from pointsman.errors import (
         CallerError,
         ConfigError,
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
         UnknownModel,
         UpstreamError,
     )
-    from pointsman.decision.policy import DomainPolicy, Policy, Verify
     from pointsman.vocabulary import Answer, Mode, ModelSpec, Need, Reason, Stage, Tier, Turn, WireFormat
 
 __all__ = [

@@ -6,15 +6,15 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pointsman.model_calls import Ask, ask_nobody
-from pointsman.factory import build_engine, build_questions, default_policy
 from pointsman.decision.decision import Decision
-from pointsman.stores.ledger import Ledger, MemoryLedger
 from pointsman.decision.policy import Policy
+from pointsman.factory import build_engine, build_questions, default_policy
+from pointsman.model_calls import Ask, ask_nobody
 from pointsman.runtime import Runtime, drive, no_model
+from pointsman.stores.ledger import Ledger, MemoryLedger
 from pointsman.stores.sessions import MemorySessions, SessionStore
-from pointsman.wire.request import turn_from_body, turn_from_text
 from pointsman.vocabulary import Answer, Need, Turn, WireFormat
+from pointsman.wire.request import turn_from_body, turn_from_text
 
 __all__ = ["Pointsman"]
 

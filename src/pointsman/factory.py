@@ -9,17 +9,17 @@ from typing import Final
 
 import msgspec
 
-from pointsman.model_calls import Questions
 from pointsman.config import AnyKey, Config, HeadSpec, SessionsSpec, VerifySpec, is_profile, load, read
-from pointsman.domains import DomainSet, ModelProfile, default_domains, parse_domains, parse_profile
 from pointsman.decision.engine import BYTES_PER_TOKEN, Engine
-from pointsman.errors import ConfigError
-from pointsman.guidance import GuidancePolicy
-from pointsman.stores.ledger import Retention, SqliteLedger
+from pointsman.decision.policy import DomainPolicy, Policy, Verify
+from pointsman.domains import DomainSet, ModelProfile, default_domains, parse_domains, parse_profile
 from pointsman.encoders import load_encoder
 from pointsman.encoders.heads import encoder_of, load_head
-from pointsman.decision.policy import DomainPolicy, Policy, Verify
+from pointsman.errors import ConfigError
+from pointsman.guidance import GuidancePolicy
+from pointsman.model_calls import Questions
 from pointsman.runtime import Runtime
+from pointsman.stores.ledger import Retention, SqliteLedger
 from pointsman.stores.pattern_cache import open_scanner
 from pointsman.stores.sessions import MemorySessions, SessionStore, SqliteSessions, ValkeySessions
 from pointsman.tiers import (

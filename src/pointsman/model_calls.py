@@ -8,10 +8,9 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from pointsman.errors import UpstreamError
-from pointsman.upstreams.chat_model_port import ChatModel
-from pointsman.vocabulary import Prompt
 from pointsman.tiers import Spending, VerificationBudget, cache_key
-from pointsman.vocabulary import Answer, Need
+from pointsman.upstreams.chat_model_port import ChatModel
+from pointsman.vocabulary import Answer, Need, Prompt
 
 __all__ = ["Ask", "Questions", "ask_models", "ask_nobody"]
 

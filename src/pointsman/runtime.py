@@ -12,10 +12,10 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from pointsman.model_calls import Ask, Questions, ask_nobody
 from pointsman.decision.decision import Decision, without_content
 from pointsman.decision.engine import Decided, Engine, Memory
 from pointsman.errors import StoreUnavailable
+from pointsman.model_calls import Ask, Questions, ask_nobody
 from pointsman.stores.ledger.port import Ledger, PromptText
 from pointsman.stores.sessions.port import SessionStore
 from pointsman.vocabulary import LARGE, Answer, Need, Turn

@@ -14,13 +14,13 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from pointsman.stores.batch_writer import BatchWriter
-from pointsman.decision.diff import AsDecided, changed, reasons, verdict
 from pointsman.decision.decision import Decision
+from pointsman.decision.diff import AsDecided, changed, reasons, verdict
 from pointsman.decision.engine import Engine, Memory
 from pointsman.errors import UnknownModel
-from pointsman.stores.ledger.port import Ledger, ShadowDecision
 from pointsman.runtime import drive
+from pointsman.stores.batch_writer import BatchWriter
+from pointsman.stores.ledger.port import Ledger, ShadowDecision
 from pointsman.stores.sessions import MemorySessions
 from pointsman.vocabulary import Turn
 

@@ -26,6 +26,7 @@ __all__ = [
     "Mode",
     "ModelSpec",
     "Need",
+    "Prompt",
     "Reason",
     "Role",
     "Script",
@@ -240,6 +241,15 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
     def ok(self) -> bool:
         """True when a model replied."""
         return not self.error
+
+
+class Prompt(msgspec.Struct, frozen=True):
+    """One question to a model: instructions, and the caller's text as delimited data."""
+
+    system: str
+    text: str
+    max_tokens: int = 16
+    labels: tuple[str, ...] = ()  # the only answers allowed, when constrained
 
 
 #: Prices are per so many tokens.

@@ -25,8 +25,8 @@ from pointsman.capabilities.calibration import (
 )
 from pointsman.capabilities.index import MAX_ROWS, training_rows
 from pointsman.capabilities.judge import clauses
-from pointsman.errors import ConfigError
 from pointsman.encoders import load_encoder
+from pointsman.errors import ConfigError
 from support_capabilities import REGISTRY
 
 TASKS = {

@@ -17,8 +17,8 @@ from pointsman.capabilities import (
     SelectionUnavailable,
     Selector,
 )
-from pointsman.errors import ConfigError
 from pointsman.encoders import load_encoder
+from pointsman.errors import ConfigError
 from pointsman.vocabulary import Answer, Need
 from support_capabilities import JUDGE, REGISTRY, drive, select
 

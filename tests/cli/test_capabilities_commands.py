@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from pointsman.orchestrator import load_capabilities
-from pointsman.model_calls import ask_nobody
 from pointsman.capabilities import LocalJudge, Selector
 from pointsman.cli import app
 from pointsman.cli.select import answer_lines
+from pointsman.model_calls import ask_nobody
+from pointsman.orchestrator import load_capabilities
 from pointsman.upstreams.port import DEMO_URL
 
 EXAMPLE = str(Path(__file__).parents[2] / "examples" / "assistant.py")

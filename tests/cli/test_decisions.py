@@ -10,9 +10,9 @@ from pointsman.cli import app
 from pointsman.decision.diff import Verdict
 from pointsman.errors import PointsmanError, StoreUnavailable
 from pointsman.stores.ledger import Outcome, PromptText, Retention, ShadowAnswer, ShadowDecision, SqliteLedger
-from pointsman.wire.completion import Said
 from pointsman.testing import a_decision, an_attempt
 from pointsman.vocabulary import Tier
+from pointsman.wire.completion import Said
 
 
 @pytest.fixture

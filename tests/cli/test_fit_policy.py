@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 import pytest
+from evaluation.outcomes import made_up
 from typer.testing import CliRunner, Result
 
-from evaluation.outcomes import made_up
-from pointsman.factory import default_policy, read_policy
 from pointsman.cli import app
 from pointsman.errors import PointsmanError
+from pointsman.factory import default_policy, read_policy
 from pointsman.learning.fit import fit_tiers
 
 ROWS = made_up(300)

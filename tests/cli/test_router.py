@@ -7,8 +7,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from pointsman.cli import app
-from pointsman.errors import ConfigError, PointsmanError, StoreUnavailable
 from pointsman.diagnostics import Check, doctor
+from pointsman.errors import ConfigError, PointsmanError, StoreUnavailable
 from pointsman.stores.sessions import SqliteSessions
 
 TEXT = """\

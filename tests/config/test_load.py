@@ -8,8 +8,8 @@ import pytest
 
 from pointsman.config import Config, examine, find, load
 from pointsman.errors import ConfigError
-from pointsman.vocabulary import ModelSpec, Tier, WireFormat
 from pointsman.upstreams.port import hash_key
+from pointsman.vocabulary import ModelSpec, Tier, WireFormat
 
 ENV = {"MAIN_API_KEY": "canary-key", "POINTSMAN_KEY": "canary-caller"}
 

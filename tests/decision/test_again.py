@@ -7,15 +7,15 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pointsman.factory import build_engine, default_policy
 from pointsman.decision.decision import Decision, without_content
 from pointsman.decision.engine import Engine, Memory
-from pointsman.guidance import GuidancePolicy
 from pointsman.decision.policy import Policy
+from pointsman.factory import build_engine, default_policy
+from pointsman.guidance import GuidancePolicy
 from pointsman.runtime import drive
-from pointsman.wire.request import turn_from_body
 from pointsman.tiers import builtin_profile
 from pointsman.vocabulary import Answer, Mode, ModelSpec, Need, Tier, WireFormat
+from pointsman.wire.request import turn_from_body
 
 MODELS = {
     name: ModelSpec(name, "up", name, price_in=price) for name, price in (("small", 0.1), ("large", 3.0))

@@ -2,11 +2,11 @@
 
 import pytest
 
-from pointsman.factory import build_engine, build_policy
+from pointsman import encoders
 from pointsman.config import Config, DomainsSpec
 from pointsman.domains import DomainMemory, DomainTracker
 from pointsman.errors import MissingExtra
-from pointsman import encoders
+from pointsman.factory import build_engine, build_policy
 
 
 def test_the_configured_encoder_reaches_the_tracker() -> None:

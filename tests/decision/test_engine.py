@@ -6,16 +6,16 @@ import msgspec
 import pytest
 
 from pointsman.decision.decision import Decision
-from pointsman.domains import default_domains
 from pointsman.decision.engine import Engine, Memory
+from pointsman.decision.policy import DomainPolicy, Policy, Verify
+from pointsman.domains import default_domains
 from pointsman.errors import UnknownModel
 from pointsman.evidence import ReMatcher, Scanner, SignalTable
 from pointsman.guidance import GuidancePolicy
-from pointsman.decision.policy import DomainPolicy, Policy, Verify
 from pointsman.runtime import drive
-from pointsman.wire.request import turn_from_body, turn_from_text
 from pointsman.tiers import builtin_profile
 from pointsman.vocabulary import Answer, Mode, ModelSpec, Need, Stage, Tier, Turn, WireFormat
+from pointsman.wire.request import turn_from_body, turn_from_text
 
 MODELS = {name: ModelSpec(name, "main", f"{name}-1") for name in ("small", "middle", "large")}
 LADDER = {Tier.SIMPLE: "small", Tier.MEDIUM: "small", Tier.COMPLEX: "middle", Tier.REASONING: "large"}

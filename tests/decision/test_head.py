@@ -8,12 +8,12 @@ import msgspec
 import pytest
 
 from heads import blank
-from pointsman.factory import build_engine, build_policy
 from pointsman.config import Config, load
 from pointsman.decision.engine import Memory
+from pointsman.factory import build_engine, build_policy
 from pointsman.runtime import drive
-from pointsman.wire.request import turn_from_text
 from pointsman.vocabulary import Answer, Need, Stage, Tier
+from pointsman.wire.request import turn_from_text
 
 CONFIG = """
 [upstreams.main]

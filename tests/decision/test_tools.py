@@ -1,12 +1,12 @@
 """What the engine remembers about tools between the requests of one session."""
 
 from pointsman.decision.engine import Engine, Memory
-from pointsman.evidence import ReMatcher, Scanner, SignalTable
 from pointsman.decision.policy import Policy
+from pointsman.evidence import ReMatcher, Scanner, SignalTable
 from pointsman.runtime import drive
-from pointsman.wire.request import turn_from_body
 from pointsman.tiers import builtin_profile
 from pointsman.vocabulary import ModelSpec, Tier, WireFormat
+from pointsman.wire.request import turn_from_body
 
 TOOLS = {"get_weather": "Forecast of a city", "send_mail": "Send an e-mail", "run_shell": "Run a command"}
 OFFERED = [{"type": "function", "function": {"name": n, "description": t}} for n, t in TOOLS.items()]

@@ -8,10 +8,10 @@ import pytest
 
 from gateway.running import ScriptedUpstream, reply
 from pointsman.config import Config
-from pointsman.errors import LexiconError
-from pointsman.stores.ledger import SqliteLedger
 from pointsman.diagnostics import Check, describe_check, diagnose
 from pointsman.diagnostics import doctor as doctor_module
+from pointsman.errors import LexiconError
+from pointsman.stores.ledger import SqliteLedger
 from pointsman.stores.sessions import SqliteSessions
 from pointsman.testing import a_decision
 

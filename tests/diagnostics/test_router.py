@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from pointsman.config import load
-from pointsman.errors import ConfigError
 from pointsman.diagnostics import Check, answer_in_band, choose_classifier, describe_routing, doctor
+from pointsman.errors import ConfigError
 
 TEXT = """\
 [upstreams.main]  # where it all goes

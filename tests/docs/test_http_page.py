@@ -6,11 +6,11 @@ from pathlib import Path
 from pointsman.errors import CallerError, Overloaded
 from pointsman.gateway.app import Gateway, _code
 from pointsman.gateway.headers import _HOP, _NOT_UP
-from pointsman.gateway.routes import OPEN_PATHS
 from pointsman.gateway.live_state import Setup
+from pointsman.gateway.routes import OPEN_PATHS
 from pointsman.gateway.tokens import TOKEN_PATHS
-from pointsman.wire import WIRES
 from pointsman.testing import ScriptedDecider
+from pointsman.wire import WIRES
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "reference" / "http.md").read_text(encoding="utf-8")

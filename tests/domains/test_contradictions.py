@@ -8,9 +8,18 @@ from typing import Any
 
 import pytest
 
-from pointsman.compat.domains import DOMAIN_CONFIGS, build_enrichment_plan, extract_compound, format_signature, generate_enrichment, parse_signature, restore_from_signature, score_all_domains
+from pointsman.compat.domains import (
+    DOMAIN_CONFIGS,
+    CompoundClassification,
+    build_enrichment_plan,
+    extract_compound,
+    format_signature,
+    generate_enrichment,
+    parse_signature,
+    restore_from_signature,
+    score_all_domains,
+)
 from pointsman.domains import DomainDecision, DomainMemory, DomainTracker, ModelProfile
-from pointsman.compat.domains import CompoundClassification
 from pointsman.evidence import Scanner
 
 Talk = Callable[..., list[DomainDecision]]

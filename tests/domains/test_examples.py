@@ -16,8 +16,8 @@ from pointsman.domains import (
     default_domains,
     parse_domains,
 )
-from pointsman.evidence import ReMatcher, Scanner, SignalTable
 from pointsman.encoders import StaticEncoder
+from pointsman.evidence import ReMatcher, Scanner, SignalTable
 
 DOMAINS = parse_domains(
     """

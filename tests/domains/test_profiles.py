@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from pointsman.compat.domains import build_enrichment_plan, load_model_profile
+from pointsman.compat.domains import build_enrichment_plan, load_model_profile, model_name
 from pointsman.domains import default_domains, parse_profile
-from pointsman.compat.domains import model_name
 from pointsman.errors import ConfigError
 
 

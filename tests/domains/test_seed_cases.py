@@ -5,7 +5,18 @@ from types import SimpleNamespace
 
 import pytest
 
-from pointsman.compat.domains import COMPOUND_KEY, DOMAIN_CONFIGS, DOMAIN_KEY, CompoundClassification, apply_compound_momentum, build_enrichment_plan, extract_compound, generate_enrichment, load_model_profile, score_all_domains
+from pointsman.compat.domains import (
+    COMPOUND_KEY,
+    DOMAIN_CONFIGS,
+    DOMAIN_KEY,
+    CompoundClassification,
+    apply_compound_momentum,
+    build_enrichment_plan,
+    extract_compound,
+    generate_enrichment,
+    load_model_profile,
+    score_all_domains,
+)
 from pointsman.domains import DomainDecision, DomainMemory, DomainTracker, parse_profile
 from pointsman.evidence import Scanner
 

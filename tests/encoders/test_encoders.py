@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from pointsman.errors import ConfigError, MissingExtra
 from pointsman import encoders
 from pointsman.encoders import ENCODERS, load_encoder
+from pointsman.errors import ConfigError, MissingExtra
 from pointsman.vocabulary import Encoder
 
 TEXTS = ["book a flight to Oslo", "reserve plane tickets for Norway", "boil an egg", "今天天气怎么样"]

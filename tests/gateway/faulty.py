@@ -20,8 +20,8 @@ from typing import Any
 import httpx
 
 from pointsman.testing import MemoryLedger, ScriptedDecider
-from pointsman.vocabulary import WireFormat
 from pointsman.upstreams.port import Timeouts
+from pointsman.vocabulary import WireFormat
 
 from .formats import PATHS, answer, events, format_of, request
 from .running import ScriptedUpstream, gateway, reply, setup_for

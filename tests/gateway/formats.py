@@ -4,8 +4,8 @@ from typing import Any
 
 import httpx
 
-from pointsman.wire import WIRES, Reply
 from pointsman.vocabulary import WireFormat
+from pointsman.wire import WIRES, Reply
 
 WORDS = "What is the capital of France?"
 PATHS = {wire: f"/v1{WIRES[wire].path.decode()}" for wire in WireFormat}

@@ -13,11 +13,11 @@ import uvicorn
 import uvloop
 
 from pointsman.gateway.app import Gateway
-from pointsman.gateway.serve import Server
 from pointsman.gateway.live_state import Setup
+from pointsman.gateway.serve import Server
 from pointsman.testing import ScriptedDecider
-from pointsman.vocabulary import ModelSpec, WireFormat
 from pointsman.upstreams.port import DEMO_URL, Secret, ServerSpec, Timeouts, UpstreamSpec
+from pointsman.vocabulary import ModelSpec, WireFormat
 
 Answering = Callable[["Asked", Any], Awaitable[None]]
 

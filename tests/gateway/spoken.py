@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from pointsman.wire import WIRES, Reply, Wire
 from pointsman.vocabulary import WireFormat
+from pointsman.wire import WIRES, Reply, Wire
 
 REPLY = Reply(id="ab12", model="model-0", text="Hello big world", input_tokens=3, output_tokens=4)
 

@@ -12,17 +12,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pointsman.decision.policy import DomainPolicy, Policy
 from pointsman.factory import build_engine, default_policy
 from pointsman.gateway.live_state import Setup
-from pointsman.wire import WIRES
 from pointsman.guidance import GuidancePolicy
-from pointsman.stores.ledger import MemoryLedger
-from pointsman.decision.policy import DomainPolicy, Policy
 from pointsman.runtime import Runtime
+from pointsman.stores.ledger import MemoryLedger
 from pointsman.stores.sessions import MemorySessions
 from pointsman.tiers import builtin_profile
-from pointsman.vocabulary import Mode, ModelSpec, Tier, WireFormat
 from pointsman.upstreams.port import DEMO_URL, ServerSpec, UpstreamSpec
+from pointsman.vocabulary import Mode, ModelSpec, Tier, WireFormat
+from pointsman.wire import WIRES
 
 from .formats import PATHS
 from .running import gateway

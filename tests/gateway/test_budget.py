@@ -17,9 +17,9 @@ import pytest
 from pointsman.errors import Overloaded
 from pointsman.gateway import caller, reading
 from pointsman.gateway.budget import Budget
-from pointsman.wire import Body
-from pointsman.vocabulary import LARGE, Turn, WireFormat
 from pointsman.upstreams.port import Limits, ServerSpec
+from pointsman.vocabulary import LARGE, Turn, WireFormat
+from pointsman.wire import Body
 from waiting import until
 
 from .formats import PATHS, post, request

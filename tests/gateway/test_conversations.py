@@ -8,20 +8,20 @@ from typing import Any
 import httpx
 import pytest
 
+from pointsman.decision.policy import Policy
 from pointsman.factory import build_engine, default_policy
 from pointsman.gateway.conversations import Chains
 from pointsman.gateway.live_state import Setup
 from pointsman.gateway.upstream import Connections, Target, Upstream
-from pointsman.wire import Body, sse
 from pointsman.guidance import GuidancePolicy
-from pointsman.stores.ledger import MemoryLedger
-from pointsman.decision.policy import Policy
 from pointsman.runtime import Runtime
+from pointsman.stores.ledger import MemoryLedger
 from pointsman.stores.sessions import MemorySessions
-from pointsman.wire.request import turn_from_body
 from pointsman.tiers import builtin_profile
-from pointsman.vocabulary import Mode, ModelSpec, Tier, WireFormat
 from pointsman.upstreams.port import DEMO_URL, ServerSpec, UpstreamSpec
+from pointsman.vocabulary import Mode, ModelSpec, Tier, WireFormat
+from pointsman.wire import Body, sse
+from pointsman.wire.request import turn_from_body
 
 from .formats import start_stream
 from .running import Asked, Running, ScriptedUpstream, gateway, reply

@@ -7,16 +7,16 @@ from typing import Any
 import httpx
 import pytest
 
+from pointsman.decision.policy import Policy
 from pointsman.factory import build_engine
 from pointsman.gateway.live_state import Setup
 from pointsman.guidance import GuidancePolicy, Rung
-from pointsman.stores.ledger import MemoryLedger
-from pointsman.decision.policy import Policy
 from pointsman.runtime import Runtime
+from pointsman.stores.ledger import MemoryLedger
 from pointsman.stores.sessions import MemorySessions
 from pointsman.tiers import builtin_profile
-from pointsman.vocabulary import Mode, ModelSpec, Tier, WireFormat
 from pointsman.upstreams.port import ServerSpec, UpstreamSpec
+from pointsman.vocabulary import Mode, ModelSpec, Tier, WireFormat
 
 from .running import Asked, ScriptedUpstream, gateway, reply
 

@@ -8,8 +8,8 @@ import pytest
 
 from pointsman.config import load
 from pointsman.gateway.build import Builder
-from pointsman.wire import WIRES
 from pointsman.vocabulary import WireFormat
+from pointsman.wire import WIRES
 
 from .running import gateway
 

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from pointsman.gateway.session_id import fingerprint
+from pointsman.vocabulary import Turn, WireFormat
 from pointsman.wire.history import JsonHistory
 from pointsman.wire.request import turn_from_body
-from pointsman.vocabulary import Turn, WireFormat
 
 
 def turn_of(message: dict[str, str], count: int) -> Turn:

@@ -5,8 +5,8 @@ from typing import Any
 import httpx
 import pytest
 
-from pointsman.wire import WIRES, Ending, sse
 from pointsman.vocabulary import WireFormat
+from pointsman.wire import WIRES, Ending, sse
 
 from .formats import PATHS, answer, events, request, start_stream
 from .running import Asked, ScriptedUpstream, gateway, reply, setup_for

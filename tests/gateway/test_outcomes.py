@@ -6,10 +6,10 @@ from pathlib import Path
 
 import httpx
 import pytest
+from pointsman.stores.ledger.reports import LENGTHS
 
 from pointsman.stores.ledger import Ledger, MemoryLedger, SqliteLedger
 from pointsman.stores.ledger.port import MAX_OUTCOMES
-from pointsman.stores.ledger.reports import LENGTHS
 from pointsman.testing import ScriptedDecider
 
 from .running import gateway, setup_for

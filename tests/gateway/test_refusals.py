@@ -18,20 +18,20 @@ from typing import Any
 import httpx
 import pytest
 
-from pointsman.factory import build_engine
 from pointsman.config import load
 from pointsman.decision.decision import Decision
+from pointsman.decision.policy import Policy
 from pointsman.errors import ConfigError
+from pointsman.factory import build_engine
 from pointsman.gateway import protocol, relay
 from pointsman.gateway.build import Builder
-from pointsman.stores.ledger import MemoryLedger, SqliteLedger
-from pointsman.decision.policy import Policy
 from pointsman.runtime import Runtime
+from pointsman.stores.ledger import MemoryLedger, SqliteLedger
 from pointsman.stores.sessions import MemorySessions
 from pointsman.testing import ScriptedDecider
 from pointsman.tiers import builtin_profile
-from pointsman.vocabulary import Tier, Turn, WireFormat
 from pointsman.upstreams.port import Limits, ServerSpec, hash_key
+from pointsman.vocabulary import Tier, Turn, WireFormat
 from waiting import until
 
 from .formats import PATHS, request

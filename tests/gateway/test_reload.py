@@ -10,13 +10,13 @@ import httpx
 import msgspec
 import pytest
 
-from pointsman.factory import build_policy
 from pointsman.config import Config, load
 from pointsman.decision.decision import Decision
+from pointsman.decision.policy import Policy
+from pointsman.factory import build_policy
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder
 from pointsman.gateway.serve import Server
-from pointsman.decision.policy import Policy
 from pointsman.testing import ScriptedDecider
 from pointsman.vocabulary import ModelSpec, Turn
 from waiting import until

@@ -13,15 +13,15 @@ import anthropic
 import openai
 import pytest
 
+from pointsman.decision.policy import Policy
 from pointsman.factory import build_engine
 from pointsman.gateway import breaker, retry
-from pointsman.stores.ledger import MemoryLedger
-from pointsman.decision.policy import Policy
 from pointsman.runtime import Runtime
+from pointsman.stores.ledger import MemoryLedger
 from pointsman.stores.sessions import MemorySessions
 from pointsman.tiers import builtin_profile
-from pointsman.vocabulary import Tier
 from pointsman.upstreams.port import ServerSpec, hash_key
+from pointsman.vocabulary import Tier
 from waiting import until
 
 from .formats import start_stream

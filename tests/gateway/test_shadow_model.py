@@ -16,12 +16,11 @@ from pointsman.gateway import second
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder
 from pointsman.gateway.serve import Server
-from pointsman.wire import WIRES, Reply
-from pointsman.wire.completion import read_answer
 from pointsman.stores.ledger import MemoryLedger, ShadowAnswer, ShadowDecision, SqliteLedger
-from pointsman.wire.completion import Said
 from pointsman.testing import ScriptedDecider
 from pointsman.vocabulary import WireFormat
+from pointsman.wire import WIRES, Reply
+from pointsman.wire.completion import Said, read_answer
 from waiting import until
 from wires import requests
 

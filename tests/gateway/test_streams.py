@@ -10,9 +10,9 @@ import pytest
 
 from pointsman.config import load
 from pointsman.gateway.build import Builder
-from pointsman.wire import sse
-from pointsman.vocabulary import WireFormat
 from pointsman.upstreams.port import Timeouts
+from pointsman.vocabulary import WireFormat
+from pointsman.wire import sse
 
 from .formats import PATHS, events, format_of, post, request, start_stream
 from .running import Asked, ScriptedUpstream, gateway, setup_for

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pointsman.wire import WIRES
 from pointsman.vocabulary import WireFormat
+from pointsman.wire import WIRES
 
 from .formats import PATHS, WORDS, answer, format_of, request
 from .running import Asked, ScriptedUpstream, gateway, reply, setup_for

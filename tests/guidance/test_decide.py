@@ -29,9 +29,9 @@ from pointsman.guidance import (
 )
 from pointsman.guidance.ladder import FollowUp, follow_up_of
 from pointsman.guidance.memory import Spoken, Thread
-from pointsman.wire.history import JsonHistory
 from pointsman.trajectory import TrajectoryBuilder
 from pointsman.vocabulary import Answer, WireFormat
+from pointsman.wire.history import JsonHistory
 from runs import events, run
 
 ON = GuidancePolicy(mode=Mode.ON)

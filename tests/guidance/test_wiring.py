@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pointsman.guidance import GuidanceMemory, GuidancePolicy, Guide, Mode, without_models
+from pointsman.vocabulary import WireFormat
 from pointsman.wire.history import JsonHistory
 from pointsman.wire.insertion import append_text, mark
-from pointsman.vocabulary import WireFormat
 from wires import CHAT, MESSAGES, RESPONSES, call, requests, say
 
 GUIDE = Guide(GuidancePolicy(mode=Mode.ON))

@@ -5,14 +5,14 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
-
 from evaluation.outcomes import made_up
+
+from pointsman.encoders import load_encoder
+from pointsman.encoders.heads import load_scorer
 from pointsman.learning.features import Features
 from pointsman.learning.fit import fit_tiers
 from pointsman.learning.learning import Corpus, fit_weights
 from pointsman.learning.rankers import persons_text
-from pointsman.encoders import load_encoder
-from pointsman.encoders.heads import load_scorer
 from pointsman.tiers.head import read_head
 
 

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from pointsman.domains import DomainTracker, parse_domains
-from pointsman.learning.domains import STRATEGIES, LabelledTurn, Report, evaluate
 from pointsman.evidence import ReMatcher, Scanner, SignalTable
+from pointsman.learning.domains import STRATEGIES, LabelledTurn, Report, evaluate
 
 ROOT = Path(__file__).parents[2]
 DATA = Path(os.environ.get("POINTSMAN_SHARED", ROOT.parent / "shared")) / "data" / "domains"

@@ -5,8 +5,8 @@ from collections import Counter
 import msgspec
 import numpy as np
 import pytest
-
 from evaluation.outcomes import HARD, made_up, shuffled
+
 from pointsman.errors import PointsmanError
 from pointsman.learning.datasets import Outcome
 from pointsman.learning.fit import Fit, claim, fit_tiers

@@ -5,11 +5,11 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from evaluation.outcomes import made_up
 from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from evaluation.outcomes import made_up
 from heads import blank
 from pointsman.cli import app
 from pointsman.learning.robustness import CHANGES, FRAMES, evaluate_robustness

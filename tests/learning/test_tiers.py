@@ -6,9 +6,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from evaluation.outcomes import made_up
 from typer.testing import CliRunner, Result
 
-from evaluation.outcomes import made_up
 from pointsman.cli import app
 from pointsman.errors import PointsmanError
 from pointsman.learning.datasets import Outcome, read_outcomes

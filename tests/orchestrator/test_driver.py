@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from pointsman.orchestrator import Agent, Application, Progress, load_application
 from pointsman.capabilities import CapabilityRegistry, SelectionPolicy, Switches, capability
 from pointsman.errors import ConfigError, UpstreamUnavailable
-from pointsman.vocabulary import Prompt
+from pointsman.orchestrator import Agent, Application, Progress, load_application
 from pointsman.orchestrator.machine import ClassifiedError, ErrorSeverity, Limits
 from pointsman.testing import ScriptedModel
+from pointsman.vocabulary import Prompt
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "assistant.py"
 

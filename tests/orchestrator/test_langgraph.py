@@ -13,14 +13,14 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from pointsman.orchestrator import Application, load_application
 from pointsman.capabilities import CapabilityRegistry, SelectionPolicy, capability
 from pointsman.errors import MissingExtra, UpstreamUnavailable
 from pointsman.integrations import langgraph as adapter
+from pointsman.orchestrator import Application, load_application
 from pointsman.orchestrator.langgraph import build_graph, new_turn
-from pointsman.vocabulary import Prompt
 from pointsman.orchestrator.machine import ClassifiedError, ErrorSeverity, Limits
 from pointsman.testing import ScriptedModel
+from pointsman.vocabulary import Prompt
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 EXAMPLE = EXAMPLES / "assistant.py"

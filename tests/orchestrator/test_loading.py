@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from pointsman.orchestrator import installed_capabilities, load_application, load_capabilities
 from pointsman.capabilities import Capability, TaskClassifierGuide
 from pointsman.errors import ConfigError
+from pointsman.orchestrator import installed_capabilities, load_application, load_capabilities
 
 
 def test_a_file_of_the_contract(tmp_path: Path) -> None:

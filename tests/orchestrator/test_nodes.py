@@ -5,6 +5,15 @@ from typing import Any
 
 import pytest
 
+from pointsman.capabilities import (
+    Capability,
+    CapabilityRegistry,
+    SelectionPolicy,
+    Selector,
+    TaskClassifierGuide,
+)
+from pointsman.errors import ConfigError, UpstreamTimeout
+from pointsman.model_calls import ask_models
 from pointsman.orchestrator import (
     CapabilityNode,
     ClarifyNode,
@@ -16,15 +25,6 @@ from pointsman.orchestrator import (
     TaskExtractionNode,
     select_capabilities,
 )
-from pointsman.model_calls import ask_models
-from pointsman.capabilities import (
-    Capability,
-    CapabilityRegistry,
-    SelectionPolicy,
-    Selector,
-    TaskClassifierGuide,
-)
-from pointsman.errors import ConfigError, UpstreamTimeout
 from pointsman.orchestrator.machine import ClassifiedError, ErrorClassification, ErrorSeverity, StateManager
 from pointsman.testing import ScriptedModel
 from support_capabilities import JUDGE, REGISTRY

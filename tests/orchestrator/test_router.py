@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pointsman.orchestrator.limits import DEFAULT_LIMITS
 from pointsman.orchestrator.machine import (
     END,
     TABLE,
@@ -18,7 +19,6 @@ from pointsman.orchestrator.machine import (
     diagram,
     router_conditional_edge,
 )
-from pointsman.orchestrator.limits import DEFAULT_LIMITS
 
 PLAN = {"steps": [{"capability": "current_weather"}, {"capability": "respond"}]}
 READY = {

@@ -8,7 +8,14 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from pointsman.orchestrator.machine import END, ErrorClassification, ErrorSeverity, Limits, StateManager, decide
+from pointsman.orchestrator.machine import (
+    END,
+    ErrorClassification,
+    ErrorSeverity,
+    Limits,
+    StateManager,
+    decide,
+)
 from pointsman.orchestrator.progress import failed, succeeded, waited
 
 State = dict[str, Any]

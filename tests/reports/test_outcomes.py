@@ -10,24 +10,24 @@ import msgspec
 import pytest
 from typer.testing import CliRunner, Result
 
-from pointsman.stores import sqlite_file
-from pointsman.factory import build_engine, read_profile
 from pointsman.cli import app
 from pointsman.decision.decision import Decision
-from pointsman.domains import default_domains
 from pointsman.decision.engine import Memory
+from pointsman.decision.policy import DomainPolicy, Policy
+from pointsman.domains import default_domains
 from pointsman.errors import StoreUnavailable
+from pointsman.factory import build_engine, read_profile
 from pointsman.learning.datasets import read_outcomes
 from pointsman.reports.outcomes import derive, fittable
+from pointsman.runtime import drive
+from pointsman.stores import sqlite_file
 from pointsman.stores.ledger import Attempt, Outcome, PromptText, Record, SqliteLedger
 from pointsman.stores.ledger.port import MAX_OUTCOMES
-from pointsman.decision.policy import DomainPolicy, Policy
-from pointsman.runtime import drive
-from pointsman.wire.request import turn_from_text
 from pointsman.tiers import TierDecision
 from pointsman.trajectory import Step
 from pointsman.trajectory.step import Outcome as Came
 from pointsman.vocabulary import Answer, Reason, Stage, Tier, WireFormat
+from pointsman.wire.request import turn_from_text
 
 ASKED = "why does the parser fail on nested lists?"
 

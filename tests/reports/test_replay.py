@@ -12,20 +12,20 @@ import msgspec
 import pytest
 from typer.testing import CliRunner, Result
 
-from pointsman.factory import build_engine, default_policy
 from pointsman.cli import app
 from pointsman.decision.decision import Decision, without_content
 from pointsman.decision.engine import Engine, Memory
+from pointsman.decision.policy import Policy, Verify
 from pointsman.errors import PointsmanError
+from pointsman.factory import build_engine, default_policy
 from pointsman.reports.replay import Cache, Replay, Replayed, Source
 from pointsman.reports.replay_file import ReplayFile
 from pointsman.reports.replay_summary import Summary
-from pointsman.stores.ledger import Attempt, MemoryLedger, PromptText, Record, SqliteLedger
-from pointsman.decision.policy import Policy, Verify
 from pointsman.runtime import drive
-from pointsman.wire.request import turn_from_body
+from pointsman.stores.ledger import Attempt, MemoryLedger, PromptText, Record, SqliteLedger
 from pointsman.tiers.profile import Margin
 from pointsman.vocabulary import Answer, ModelSpec, Need, Tier, WireFormat
+from pointsman.wire.request import turn_from_body
 
 MODELS = {
     "small": ModelSpec("small", "up", "small", price_in=1.0, price_out=2.0, price_cached_in=0.1),

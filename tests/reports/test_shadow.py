@@ -8,14 +8,14 @@ import pytest
 from typer.testing import CliRunner
 
 from pointsman.cli import app
-from pointsman.decision.diff import Verdict
 from pointsman.decision.decision import Decision
+from pointsman.decision.diff import Verdict
 from pointsman.reports.savings import savings
 from pointsman.reports.shadow import shadow_report
 from pointsman.stores.ledger import Attempt, Record, ShadowAnswer, ShadowDecision, SqliteLedger
-from pointsman.wire.completion import Said
 from pointsman.tiers import TierDecision
 from pointsman.vocabulary import ModelSpec, Stage, Tier, WireFormat
+from pointsman.wire.completion import Said
 
 MODELS = {
     "small": ModelSpec("small", "up", "small", price_in=1.0, price_out=2.0, price_cached_in=0.1),

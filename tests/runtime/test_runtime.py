@@ -10,18 +10,17 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from pointsman.model_calls import Questions, ask_models
-from pointsman.factory import build_engine
 from pointsman.decision.decision import Decision
-from pointsman.errors import UnknownModel, UpstreamTimeout
-from pointsman.stores.ledger import MemoryLedger, SqliteLedger
-from pointsman.vocabulary import Prompt
 from pointsman.decision.policy import Policy, Verify
+from pointsman.errors import UnknownModel, UpstreamTimeout
+from pointsman.factory import build_engine
+from pointsman.model_calls import Questions, ask_models
 from pointsman.runtime import Runtime, drive, new_ids
+from pointsman.stores.ledger import MemoryLedger, SqliteLedger
 from pointsman.stores.sessions import MemorySessions, SqliteSessions
-from pointsman.wire.request import turn_from_text
 from pointsman.tiers import VerificationBudget, builtin_profile
-from pointsman.vocabulary import LARGE, Answer, ModelSpec, Need, Stage, Tier, Turn
+from pointsman.vocabulary import LARGE, Answer, ModelSpec, Need, Prompt, Stage, Tier, Turn
+from pointsman.wire.request import turn_from_text
 from waiting import until
 
 UNSURE = "let us see about that"

@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from pointsman.factory import build_engine, default_policy
 from pointsman.decision.decision import Decision
 from pointsman.decision.engine import Decided, Engine, Memory
-from pointsman.stores.ledger import MemoryLedger, ShadowDecision
 from pointsman.decision.policy import Policy, Verify
+from pointsman.factory import build_engine, default_policy
 from pointsman.runtime import Runtime
-from pointsman.stores.sessions import MemorySessions
 from pointsman.shadow_policy import ShadowPolicy
-from pointsman.wire.request import turn_from_body, turn_from_text
+from pointsman.stores.ledger import MemoryLedger, ShadowDecision
+from pointsman.stores.sessions import MemorySessions
 from pointsman.tiers import builtin_profile
 from pointsman.vocabulary import Answer, ModelSpec, Need, Tier, Turn, WireFormat
+from pointsman.wire.request import turn_from_body, turn_from_text
 
 MODELS = {name: ModelSpec(name, "main", name) for name in ("small", "large")}
 UNSURE = "let us see about that"

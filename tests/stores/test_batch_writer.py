@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pointsman.stores.batch_writer import BATCH, BatchWriter
 from pointsman.errors import PointsmanError
+from pointsman.stores.batch_writer import BATCH, BatchWriter
 from waiting import until
 
 

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pointsman.text import extract, persons_words, user_message_key
-from pointsman.wire.request import turn_from_body, turn_from_text
 from pointsman.text.extract import Searched, searched
 from pointsman.text.wrappers import _TAGS, unwrap
 from pointsman.vocabulary import Message, Role, ToolResult, Turn, WireFormat
+from pointsman.wire.request import turn_from_body, turn_from_text
 
 CHAT, RESPONSES, MESSAGES = WireFormat
 CURRENT = "[Current message - respond to this]"

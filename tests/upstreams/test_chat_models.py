@@ -10,12 +10,11 @@ import pytest
 from gateway.running import Asked, ScriptedUpstream, reply
 from pointsman.errors import ConfigError, UpstreamError, UpstreamTimeout, UpstreamUnavailable
 from pointsman.gateway.upstream import Connections
-from pointsman.upstreams.chat_model_port import ChatModel
-from pointsman.vocabulary import Prompt
-from pointsman.upstreams.chat_model import HttpModel, chat_models
 from pointsman.testing import HANG, REPLY, Scene, ScriptedModel, chat_model_checks
-from pointsman.vocabulary import ModelSpec, WireFormat
+from pointsman.upstreams.chat_model import HttpModel, chat_models
+from pointsman.upstreams.chat_model_port import ChatModel
 from pointsman.upstreams.port import DEMO_URL, Secret, UpstreamSpec
+from pointsman.vocabulary import ModelSpec, Prompt, WireFormat
 
 Result = TypeVar("Result")
 KEY = "sk-canary"

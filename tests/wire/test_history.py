@@ -5,9 +5,8 @@ import json
 import msgspec
 import pytest
 
-from pointsman.wire.history import JsonHistory
-from pointsman.wire.history import PASSED
 from pointsman.vocabulary import Message, Role, WireFormat
+from pointsman.wire.history import PASSED, JsonHistory
 
 CHAT, RESPONSES, MESSAGES = WireFormat
 THREE = [

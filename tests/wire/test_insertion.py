@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pointsman.wire.insertion import append_text, insertion, mark
 from pointsman.vocabulary import WireFormat
+from pointsman.wire.insertion import append_text, insertion, mark
 
 CHAT, RESPONSES, MESSAGES = WireFormat.CHAT, WireFormat.RESPONSES, WireFormat.MESSAGES
 TEXT = 'look "here" – \n now'

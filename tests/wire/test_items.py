@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pointsman.wire.items import read_item
 from pointsman.vocabulary import Message, Role, ToolCall, ToolResult, WireFormat
+from pointsman.wire.items import read_item
 
 CHAT, RESPONSES, MESSAGES = WireFormat
 

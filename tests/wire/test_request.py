@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from pointsman.errors import MalformedRequest, TooLarge
-from pointsman.wire.request import turn_from_body, turn_from_text
-from pointsman.wire.request import MAX_ITEMS, MAX_TOOLS
 from pointsman.vocabulary import WireFormat
+from pointsman.wire.request import MAX_ITEMS, MAX_TOOLS, turn_from_body, turn_from_text
 
 CHAT, RESPONSES, MESSAGES = WireFormat
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pointsman.errors import MalformedRequest, TooLarge
+from pointsman.vocabulary import LARGE
 from pointsman.wire import Body
 from pointsman.wire.spans import MAX_MEMBERS, MAX_VALUES
-from pointsman.vocabulary import LARGE
 
 VALUES = st.recursive(
     st.none()

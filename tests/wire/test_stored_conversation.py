@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pointsman.text import extract
-from pointsman.wire.request import turn_from_body
-from pointsman.wire.stored_conversation import Earlier, earlier_of
 from pointsman.trajectory import opening_of
 from pointsman.vocabulary import Role, Turn, WireFormat
+from pointsman.wire.request import turn_from_body
+from pointsman.wire.stored_conversation import Earlier, earlier_of
 
 WORDS = st.sampled_from(["run the tests", "now fix it", "<system-reminder>x</system-reminder>", ""])
 IDS = st.sampled_from(["c1", "c2", "c3"])
@@ -45,7 +45,9 @@ def test_a_continued_turn_reads_as_the_whole(
 ) -> None:
     earlier, sent = None, []
     for asked, answer in rounds:
-        earlier = earlier_of(read(asked, earlier), [json.dumps(item).encode() for item in answer])
+        request = read(asked, earlier)
+        answered = [json.dumps(item).encode() for item in answer]
+        earlier = earlier_of(request, answered, extract(request).index)
         sent += asked + answer
     continued, whole = read(last, earlier), read(sent + last)
     assert len(continued.history) == len(whole.history)
@@ -60,11 +62,11 @@ def test_a_continued_turn_reads_as_the_whole(
 def test_images_and_long_results_are_not_kept() -> None:
     picture = {"type": "input_image", "image_url": "data:image/png;base64," + "A" * 100_000}
     asked = [{"role": "user", "content": [{"type": "input_text", "text": "what is this?"}, picture]}]
-    first = earlier_of(read(asked), [b'{"type":"function_call","call_id":"c1","name":"see"}'])
+    first = earlier_of(read(asked), [b'{"type":"function_call","call_id":"c1","name":"see"}'], 0)
     assert first.weight < 500
     assert first.size > 100_000
     result = {"type": "function_call_output", "call_id": "c1", "output": "x" * 100_000}
-    second = earlier_of(read([result], first), [])
+    second = earlier_of(read([result], first), [], 0)
     assert second.weight < 21_000
     turn = read([{"role": "user", "content": "and now?"}], second)
     assert turn.abilities == {"vision"}

@@ -7,9 +7,9 @@ from typing import Annotated, Final
 
 import typer
 
-from pointsman.orchestrator import installed_capabilities, load_capabilities
 from pointsman.capabilities import CapabilityRegistry, check_registry
 from pointsman.cli.output import FAILED, Group, print_json
+from pointsman.orchestrator import installed_capabilities, load_capabilities
 
 __all__ = ["register"]
 

@@ -12,20 +12,20 @@ from typing import Annotated, Any, Final
 import msgspec
 import typer
 
-from pointsman.factory import build_engine, build_policy, read_profile
 from pointsman.cli.options import HeadOption, ProfileOption
 from pointsman.cli.output import FAILED, config_file, json_line, needs_extra, read_lines
 from pointsman.config import Config, load
-from pointsman.domains import default_domains
 from pointsman.decision.engine import Decided, Engine, Memory
-from pointsman.errors import CallerError, ConfigError, MalformedRequest
-from pointsman.encoders.heads import load_scorer
 from pointsman.decision.policy import DomainPolicy, Policy
-from pointsman.runtime import drive, no_model
-from pointsman.wire.request import turn_from_body, turn_from_text
 from pointsman.decoding import UNREADABLE, why_unreadable, without_halves
+from pointsman.domains import default_domains
+from pointsman.encoders.heads import load_scorer
+from pointsman.errors import CallerError, ConfigError, MalformedRequest
+from pointsman.factory import build_engine, build_policy, read_profile
+from pointsman.runtime import drive, no_model
 from pointsman.tiers.head import HeadScorer
 from pointsman.vocabulary import Answer, Need, Turn, WireFormat
+from pointsman.wire.request import turn_from_body, turn_from_text
 
 __all__ = ["register"]
 

@@ -12,10 +12,10 @@ import typer
 
 from pointsman.cli.options import ConfigOption, JsonLinesOption, JsonOption, LedgerOption
 from pointsman.cli.output import Group, json_line, print_json, printable
-from pointsman.decision.diff import verdict
 from pointsman.config import AnyKey, find, load
 from pointsman.config.shapes import state_file
 from pointsman.decision.decision import Decision
+from pointsman.decision.diff import verdict
 from pointsman.errors import PointsmanError, StoreUnavailable
 from pointsman.stores.ledger import Attempt, Outcome, Record, Retention, Shadow, ShadowAnswer, SqliteLedger
 from pointsman.stores.ledger.export import Format, export, record

@@ -10,13 +10,13 @@ import typer
 
 from pointsman.cli.output import FAILED, Group, print_json, read_lines
 from pointsman.config import read
+from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.domains import DomainSet, DomainTracker, default_domains, parse_domains
 from pointsman.domains.lint import Severity, check_domains
+from pointsman.encoders import load_encoder
 from pointsman.errors import PointsmanError
 from pointsman.learning.domains import LabelledTurn, Report, Spread, evaluate
-from pointsman.encoders import load_encoder
 from pointsman.stores.pattern_cache import open_scanner
-from pointsman.decoding import UNREADABLE, why_unreadable
 
 __all__ = ["register"]
 

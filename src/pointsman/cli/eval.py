@@ -11,9 +11,9 @@ from pointsman.cli.eval_parts import capabilities, domains, guidance
 from pointsman.cli.eval_sets import datasets, export
 from pointsman.cli.options import HeadOption, JsonOption, OutcomesOption, StrongOption, WeakOption
 from pointsman.cli.output import Group, needs_extra, print_json
+from pointsman.encoders.heads import load_scorer
 from pointsman.errors import PointsmanError
 from pointsman.learning.datasets import read_outcomes, read_prompts
-from pointsman.encoders.heads import load_scorer
 
 __all__ = ["register"]
 

@@ -15,11 +15,11 @@ from pointsman.cli.output import FAILED, needs_extra, print_json, read_lines, re
 from pointsman.cli.select import EncoderName
 from pointsman.cli.watch import read_run
 from pointsman.cli.watch import table_lines as guidance_lines
-from pointsman.errors import CallerError, ConfigError
-from pointsman.learning.guidance import Summary, replay
-from pointsman.guidance import GuidancePolicy, Guide, Mode
-from pointsman.encoders import load_encoder
 from pointsman.decoding import UNREADABLE, why_unreadable
+from pointsman.encoders import load_encoder
+from pointsman.errors import CallerError, ConfigError
+from pointsman.guidance import GuidancePolicy, Guide, Mode
+from pointsman.learning.guidance import Summary, replay
 
 if TYPE_CHECKING:
     from pointsman.learning.metrics import Interval

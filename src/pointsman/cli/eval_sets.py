@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from pointsman.factory import build_policy
 from pointsman.cli.options import ConfigOption, JsonOption
 from pointsman.cli.output import config_file, json_line, print_json
 from pointsman.config import AnyKey, load
 from pointsman.config.edit import write_file
 from pointsman.errors import PointsmanError
+from pointsman.factory import build_policy
 from pointsman.learning.public_sets import SETS, rows_of
 from pointsman.learning.routerarena import export as export_predictions
 from pointsman.learning.routerarena import read_prompts

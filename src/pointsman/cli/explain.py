@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from pointsman.factory import build_engine, read_profile
 from pointsman.cli.options import JsonOption, ProfileOption
 from pointsman.cli.output import print_json, standard_input
-from pointsman.domains import default_domains
 from pointsman.decision.engine import Memory
-from pointsman.errors import PointsmanError
 from pointsman.decision.policy import DomainPolicy, Policy
+from pointsman.domains import default_domains
+from pointsman.errors import PointsmanError
+from pointsman.factory import build_engine, read_profile
 from pointsman.runtime import drive
-from pointsman.wire.request import turn_from_text
 from pointsman.tiers import Explanation, explain
 from pointsman.vocabulary import Stage
+from pointsman.wire.request import turn_from_text
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -8,12 +8,12 @@ from typing import Annotated
 import msgspec
 import typer
 
-from pointsman.orchestrator import load_capabilities
 from pointsman.cli.options import JsonOption
 from pointsman.cli.output import print_json, read_lines, save, writable
 from pointsman.cli.select import CapabilitiesFile, EncoderName
-from pointsman.learning.capabilities import CalibrationReport, fit_capabilities, read_tasks
 from pointsman.encoders import load_encoder
+from pointsman.learning.capabilities import CalibrationReport, fit_capabilities, read_tasks
+from pointsman.orchestrator import load_capabilities
 
 __all__ = ["capabilities"]
 

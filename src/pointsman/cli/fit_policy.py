@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 import typer
 
-from pointsman.factory import build_policy, read_profile
 from pointsman.cli.fit_policy_models import NamedModels, ServedModels, served_models
 from pointsman.cli.options import JsonOption, OutcomesOption, StrongOption, WeakOption
 from pointsman.cli.output import FAILED, needs_extra, print_json, save, writable
 from pointsman.config import AnyKey, Config, load
 from pointsman.config.edit import write_file
 from pointsman.decision.engine import ANSWER
-from pointsman.errors import ConfigError, PointsmanError
-from pointsman.learning.datasets import read_graded
 from pointsman.encoders.heads import load_head
+from pointsman.errors import ConfigError, PointsmanError
+from pointsman.factory import build_policy, read_profile
+from pointsman.learning.datasets import read_graded
 from pointsman.tiers import TierProfile
 
 if TYPE_CHECKING:

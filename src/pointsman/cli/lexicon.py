@@ -11,11 +11,11 @@ import typer
 
 from pointsman.cli.output import FAILED, Group, print_json
 from pointsman.config import read
+from pointsman.decoding import syntax_error
 from pointsman.domains import default_domains, parse_domains
 from pointsman.errors import LexiconError
 from pointsman.evidence.lexicon import Lexicon, load_lexicon
 from pointsman.evidence.lint import Finding, Report, check
-from pointsman.decoding import syntax_error
 from pointsman.tiers import BUILTIN_PROFILES, builtin_profile, load_profile
 
 __all__ = ["register"]

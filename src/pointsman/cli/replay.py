@@ -9,12 +9,12 @@ from typing import Annotated, Final
 
 import typer
 
-from pointsman.factory import build_engine, default_policy, read_policy
 from pointsman.cli.decisions import opened
 from pointsman.cli.options import JsonOption
 from pointsman.cli.output import json_line
 from pointsman.decision.engine import Engine
 from pointsman.errors import PointsmanError
+from pointsman.factory import build_engine, default_policy, read_policy
 from pointsman.reports.replay import Replay, Replayed
 from pointsman.reports.replay_file import ReplayFile
 from pointsman.reports.replay_summary import Summary

@@ -9,7 +9,6 @@ from typing import Annotated, Final
 
 import typer
 
-from pointsman.factory import build_policy, question_price
 from pointsman.cli.decisions import opened
 from pointsman.cli.options import ConfigOption, JsonOption, LedgerOption
 from pointsman.cli.output import Group, config_file, print_json
@@ -18,10 +17,13 @@ from pointsman.cli.report_shadow import shadow
 from pointsman.config import AnyKey, load
 from pointsman.decision.decision import Decision
 from pointsman.errors import PointsmanError, StoreUnavailable
-from pointsman.reports.endings import endings
-from pointsman.reports.savings import savings
-from pointsman.guidance import Arm, Effect, EndingEffect, Followed, Mode, compare, compare_endings
+from pointsman.factory import build_policy, question_price
+from pointsman.guidance import Arm, Mode
 from pointsman.integrations.claude_code import HookState
+from pointsman.reports.ending_effect import EndingEffect, compare_endings
+from pointsman.reports.endings import endings
+from pointsman.reports.guidance_effect import Effect, Followed, compare
+from pointsman.reports.savings import savings
 
 __all__ = ["followed_in", "register"]
 

@@ -11,9 +11,9 @@ from pointsman.cli.decisions import opened
 from pointsman.cli.options import ConfigOption, JsonOption, LedgerOption
 from pointsman.cli.output import config_file, print_json
 from pointsman.config import AnyKey, load
+from pointsman.encoders.heads import load_head
 from pointsman.errors import ConfigError
 from pointsman.reports.drift import drift
-from pointsman.encoders.heads import load_head
 
 __all__ = ["report_drift"]
 

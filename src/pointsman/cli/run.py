@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from pointsman.orchestrator import Agent, load_application
 from pointsman.cli.output import FAILED, json_line, print_json
+from pointsman.orchestrator import Agent, load_application
 
 __all__ = ["register"]
 

@@ -9,8 +9,6 @@ from typing import Annotated, Any, Final
 import msgspec
 import typer
 
-from pointsman.orchestrator import answer_batches, load_capabilities
-from pointsman.model_calls import Ask, ask_models, ask_nobody
 from pointsman.capabilities import (
     Calibration,
     LocalJudge,
@@ -23,10 +21,12 @@ from pointsman.capabilities import (
 from pointsman.cli.options import ConfigOption
 from pointsman.cli.output import FAILED, config_file, json_line, needs_extra, read_lines
 from pointsman.config.load import load
-from pointsman.errors import ConfigError
-from pointsman.encoders import load_encoder
-from pointsman.upstreams.chat_model import chat_models
 from pointsman.decoding import UNREADABLE, why_unreadable
+from pointsman.encoders import load_encoder
+from pointsman.errors import ConfigError
+from pointsman.model_calls import Ask, ask_models, ask_nobody
+from pointsman.orchestrator import answer_batches, load_capabilities
+from pointsman.upstreams.chat_model import chat_models
 
 __all__ = ["answer_lines", "register"]
 

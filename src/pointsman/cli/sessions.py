@@ -11,11 +11,11 @@ from typing import Annotated
 import msgspec
 import typer
 
-from pointsman.factory import open_sessions
 from pointsman.cli.options import ConfigOption, JsonLinesOption, JsonOption
 from pointsman.cli.output import Group, config_file, json_line, print_json, printable
 from pointsman.config import load
 from pointsman.errors import PointsmanError, StoreUnavailable
+from pointsman.factory import open_sessions
 from pointsman.stores.sessions import SessionStore, SqliteSessions
 
 __all__ = ["register"]

@@ -10,10 +10,10 @@ import msgspec
 import typer
 
 from pointsman.cli.output import FAILED, json_line, print_json, read_lines
-from pointsman.errors import CallerError, MalformedRequest
-from pointsman.learning.guidance import Replayed, Row, Run, Summary, replay
-from pointsman.guidance import GuidancePolicy, Guide, Mode
 from pointsman.decoding import UNREADABLE, why_unreadable
+from pointsman.errors import CallerError, MalformedRequest
+from pointsman.guidance import GuidancePolicy, Guide, Mode
+from pointsman.learning.guidance import Replayed, Row, Run, Summary, replay
 
 __all__ = ["read_run", "register", "table_lines"]
 

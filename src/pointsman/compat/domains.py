@@ -19,8 +19,9 @@ from pointsman.domains.data import Concept, Domain, DomainSet
 from pointsman.domains.enrichment import plan_enrichment, primary_text, secondary_text
 from pointsman.domains.momentum import remember
 from pointsman.domains.parsing import default_domains
-from pointsman.domains.profiles import disabled_domains
+from pointsman.domains.profiles import disabled_domains, model_name
 from pointsman.domains.scoring import Reading, pick_secondary
+from pointsman.domains.signature import format_signature, parse_signature, restore_from_signature
 from pointsman.domains.values import CONVERSATION, Compound, DomainClass, DomainMemory, Pair, Part
 from pointsman.evidence import Kind, Signal
 
@@ -140,32 +141,6 @@ def extract_compound(
     return _as_dict(*telling[0]), _as_dict(*telling[1])
 
 
-def format_signature(primary: Mapping[str, Any], secondary: Mapping[str, Any] | None) -> str:
-    """Both domains in alphabetical order, joined by ``+``."""
-    return "+".join(sorted(part["domain"] for part in (primary, secondary) if part))
-
-
-def parse_signature(signature: str) -> set[str]:
-    """The domains of a signature."""
-    return set(signature.split("+"))
-
-
-def restore_from_signature(
-    signature: str, new_primary: dict[str, Any], new_secondary: dict[str, Any] | None
-) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """The signature's domains with this turn's confidences; a domain without signals gets 0.
-
-    The new primary comes first when the signature has it, else the domain of higher priority.
-    """
-    fresh = {part["domain"]: part for part in (new_secondary, new_primary) if part}
-    first, *rest = sorted(
-        parse_signature(signature),
-        key=lambda name: (name != new_primary["domain"], DOMAIN_PRIORITY.get(name, 99), name),
-    )
-    restored = [fresh.get(name) or _as_dict(name, 0, []) for name in (first, *rest)]
-    return restored[0], restored[1] if rest else None
-
-
 def apply_compound_momentum(
     new_primary: dict[str, Any],
     new_secondary: dict[str, Any] | None,
@@ -251,13 +226,6 @@ def load_model_profile(agent: Any, read: Callable[[str], str | None] | None = No
         _log.warning("[BST] Profile of %s is broken, all enrichment stays enabled: %s", model, error)
         return None
     return dict(profile)
-
-
-def model_name(agent: Any) -> str:
-    """The name of an agent's chat model; empty when it has none."""
-    config = getattr(agent, "config", None)
-    model = config.get("chat_model", "") if isinstance(config, Mapping) else getattr(config, "chat_model", "")
-    return str(model if isinstance(model, str) else getattr(model, "name", ""))
 
 
 def _is_null(name: str) -> bool:

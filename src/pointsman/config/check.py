@@ -15,8 +15,8 @@ from pointsman.config.shapes import File, HeadSpec
 from pointsman.domains import parse_domains
 from pointsman.errors import ConfigError
 from pointsman.tiers import BUILTIN_PROFILES, load_profile, read_head
-from pointsman.vocabulary import Tier, WireFormat
 from pointsman.upstreams.port import DEMO_URL
+from pointsman.vocabulary import Tier, WireFormat
 
 __all__ = ["RESERVED", "check", "is_loopback"]
 

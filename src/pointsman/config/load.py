@@ -16,8 +16,8 @@ from pointsman.config.convert import Converter, Problem
 from pointsman.config.files import read
 from pointsman.config.places import KeyPath, key_places
 from pointsman.config.shapes import Config, File, Sections
-from pointsman.errors import ConfigError
 from pointsman.decoding import syntax_error
+from pointsman.errors import ConfigError
 from pointsman.tiers import BUILTIN_PROFILES, load_profile
 
 __all__ = ["FILE_NAME", "AnyKey", "Loaded", "examine", "find", "is_profile", "load"]

@@ -16,8 +16,8 @@ from msgspec import Meta, field
 
 from pointsman.decision.decision import TextMode
 from pointsman.guidance import GuidancePolicy, Rung
-from pointsman.vocabulary import Mode, ModelSpec, Tier
 from pointsman.upstreams.port import Limits, Secret, ServerSpec, UpstreamSpec, hash_key
+from pointsman.vocabulary import Mode, ModelSpec, Tier
 
 __all__ = [
     "HASHED",

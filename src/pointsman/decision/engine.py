@@ -12,21 +12,33 @@ import msgspec
 
 from pointsman.capabilities.tools import ToolMemory, ToolSelector
 from pointsman.decision.decision import Addition, Decision, ToolDecision
+from pointsman.decision.policy import DomainPolicy, Policy
 from pointsman.domains import DomainDecision, DomainMemory, DomainTracker
 from pointsman.errors import UnknownModel
 from pointsman.evidence import Scanner
 from pointsman.guidance import GuidanceDecision, GuidanceMemory, Guide
-from pointsman.decision.policy import DomainPolicy, Policy
-from pointsman.model_choice.fallback import Requirements
 from pointsman.model_choice.choice import InUse, ModelChooser
+from pointsman.model_choice.fallback import Requirements
 from pointsman.model_choice.stickiness import Load
-from pointsman.wire.history import JsonHistory
 from pointsman.text.extract import Extracted, Searched, extract, searched
-from pointsman.wire.tools import forced_tool, offered_tools
 from pointsman.tiers import HeadScore, HeadStage, TierDecision, TierJudge, asks_to_decide, forced_tier
 from pointsman.trajectory.state import TrajectoryState
 from pointsman.trajectory.step import Step
-from pointsman.vocabulary import Answer, Encoder, Evidence, History, Mode, Need, Reason, Script, Stage, Tier, Turn
+from pointsman.vocabulary import (
+    Answer,
+    Encoder,
+    Evidence,
+    History,
+    Mode,
+    Need,
+    Reason,
+    Script,
+    Stage,
+    Tier,
+    Turn,
+)
+from pointsman.wire.history import JsonHistory
+from pointsman.wire.tools import forced_tool, offered_tools
 
 __all__ = ["Decided", "Engine", "Memory"]
 

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
-from pointsman.factory import build_engine, build_policy, open_sessions
 from pointsman.config import Config, examine, find
 from pointsman.errors import PointsmanError
 from pointsman.evidence import engine_names
+from pointsman.factory import build_engine, build_policy, open_sessions
 from pointsman.stores.ledger import SqliteLedger
-from pointsman.vocabulary import WireFormat
 from pointsman.upstreams.port import DEMO_URL, UpstreamSpec, credentials
+from pointsman.vocabulary import WireFormat
 
 __all__ = ["Check", "diagnose"]
 

@@ -12,9 +12,9 @@ from pointsman.config import Config, examine
 from pointsman.config.convert import did_you_mean
 from pointsman.config.edit import set_value, write_file
 from pointsman.config.files import read
-from pointsman.errors import ConfigError
-from pointsman.diagnostics.doctor import Check, diagnose
 from pointsman.decoding import syntax_error
+from pointsman.diagnostics.doctor import Check, diagnose
+from pointsman.errors import ConfigError
 from pointsman.vocabulary import Tier
 
 __all__ = ["USAGE", "answer_in_band", "choose_classifier", "describe_check", "describe_routing"]

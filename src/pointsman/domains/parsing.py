@@ -12,11 +12,11 @@ from typing import Annotated, Final, Literal, TypeVar
 
 import msgspec
 
+from pointsman.decoding import syntax_error
 from pointsman.domains.data import CUE_GROUP, LEXICON, Concept, Domain, DomainSet
 from pointsman.domains.values import DomainClass
 from pointsman.errors import LexiconError
 from pointsman.evidence import Kind, PatternSet, Signal, SignalTable
-from pointsman.decoding import syntax_error
 
 __all__ = ["default_domains", "parse_domains"]
 

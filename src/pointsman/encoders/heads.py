@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pointsman.errors import ConfigError
 from pointsman.encoders import load_encoder
+from pointsman.errors import ConfigError
 from pointsman.tiers.head import Head, HeadScorer, read_head
 from pointsman.vocabulary import Encoder
 

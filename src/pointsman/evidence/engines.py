@@ -1,6 +1,7 @@
 """The best matching engine that is installed, and what may be kept of its work.
 
-Nothing here touches a disk: whoever may (``pointsman.stores.pattern_cache``) is handed bytes and hands them back.
+Nothing here touches a disk: whoever may (``pointsman.stores.pattern_cache``) is handed bytes and hands
+them back.
 """
 
 from __future__ import annotations

@@ -12,10 +12,10 @@ from typing import Final
 
 import msgspec
 
+from pointsman.decoding import syntax_error
 from pointsman.errors import LexiconError
 from pointsman.evidence.patterns import PatternSet
 from pointsman.evidence.signals import Kind, Signal, SignalTable
-from pointsman.decoding import syntax_error
 
 __all__ = ["Lexicon", "Term", "load_lexicon"]
 

@@ -6,8 +6,8 @@ import logging
 
 from pointsman.decision.decision import Decision, ToolDecision
 from pointsman.wire import Body, Wire
-from pointsman.wire.spans import Edit
 from pointsman.wire.insertion import insertion, mark
+from pointsman.wire.spans import Edit
 from pointsman.wire.tools import only_tools
 
 __all__ = ["additions", "kept_tools"]

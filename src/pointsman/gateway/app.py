@@ -14,22 +14,22 @@ from pointsman.decision.decision import Decision
 from pointsman.errors import CallerError, MalformedRequest, Overloaded, TooLarge, Unauthorized
 from pointsman.gateway.auth import authorise
 from pointsman.gateway.budget import Budget
-from pointsman.gateway.inbound import CallerLeft, Receive, Scope, Watch, Watches, read_body
 from pointsman.gateway.conversations import Chains, where_it_is
-from pointsman.gateway.metrics import Metrics
+from pointsman.gateway.inbound import CallerLeft, Receive, Scope, Watch, Watches, read_body
+from pointsman.gateway.live_state import Setup
 from pointsman.gateway.local_replies import answer_command, last_word, send_words
-from pointsman.gateway.response_headers import asked_id, own_headers
-from pointsman.gateway.routes import OPEN_PATHS, Pages
+from pointsman.gateway.metrics import Metrics
 from pointsman.gateway.reading import read_turn
 from pointsman.gateway.relay import Headers, Send, relay, send_body
 from pointsman.gateway.request import Request
+from pointsman.gateway.response_headers import asked_id, own_headers
+from pointsman.gateway.routes import OPEN_PATHS, Pages
 from pointsman.gateway.shadow_model import SecondModel
-from pointsman.gateway.live_state import Setup
 from pointsman.gateway.tokens import TOKEN_PATHS, count_tokens
 from pointsman.gateway.upstream import Target, targets
-from pointsman.wire import WIRES, Body, Fault, Wire
 from pointsman.stores.ledger.port import Attempt, ShadowAnswer
 from pointsman.vocabulary import WireFormat
+from pointsman.wire import WIRES, Body, Fault, Wire
 
 __all__ = ["Gateway"]
 

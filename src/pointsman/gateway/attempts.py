@@ -13,14 +13,14 @@ from typing import Final
 
 import msgspec
 
+from pointsman.decoding import UNREADABLE
 from pointsman.errors import UpstreamError, UpstreamTimeout, UpstreamUnavailable
 from pointsman.gateway.request import Request
 from pointsman.gateway.retry import backoff, is_ours, is_worth_retrying, retry_after
 from pointsman.gateway.upstream import Target, Upstream
-from pointsman.wire import Fault, Usage, sse
 from pointsman.stores.ledger.port import Attempt
-from pointsman.decoding import UNREADABLE
 from pointsman.upstreams.port import Exchange, Headers
+from pointsman.wire import Fault, Usage, sse
 
 __all__ = ["Answer", "Failure", "Try", "failure_kind", "first_answer", "is_stream"]
 

@@ -7,20 +7,20 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from pointsman.model_calls import Ask, ask_models, ask_nobody
-from pointsman.factory import build_engine, build_policy, build_questions, build_runtime, build_shadow
 from pointsman.config import Config, GuidanceSpec, TiersSpec
 from pointsman.config.shapes import LedgerSpec, state_file
 from pointsman.decision.engine import Engine
+from pointsman.diagnostics.router import answer_in_band
 from pointsman.errors import ConfigError
+from pointsman.factory import build_engine, build_policy, build_questions, build_runtime, build_shadow
 from pointsman.gateway.live_state import Setup
 from pointsman.gateway.upstream import Connections
-from pointsman.upstreams.chat_model import chat_models
-from pointsman.diagnostics.router import answer_in_band
+from pointsman.model_calls import Ask, ask_models, ask_nobody
 from pointsman.runtime import Runtime
 from pointsman.shadow_policy import ShadowPolicy
-from pointsman.vocabulary import Mode, ModelSpec
+from pointsman.upstreams.chat_model import chat_models
 from pointsman.upstreams.port import DEMO_URL, UpstreamSpec
+from pointsman.vocabulary import Mode, ModelSpec
 
 __all__ = ["Builder", "build_ask", "demo_config"]
 

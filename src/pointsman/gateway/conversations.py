@@ -12,12 +12,13 @@ from typing import Final
 
 import msgspec
 
+from pointsman.decoding import UNREADABLE
 from pointsman.gateway.upstream import Target
+from pointsman.text import extract
+from pointsman.vocabulary import Turn
 from pointsman.wire import Body
 from pointsman.wire.responses.answer import answered
 from pointsman.wire.stored_conversation import Earlier, earlier_of
-from pointsman.decoding import UNREADABLE
-from pointsman.vocabulary import Turn
 
 __all__ = ["Chains", "Link", "where_it_is"]
 
@@ -89,7 +90,9 @@ class Chains:
         if found is None:
             return
         response, items = found
-        link = Link(turn.session, target.model.name, turn.arrived_at, earlier_of(turn, items))
+        link = Link(
+            turn.session, target.model.name, turn.arrived_at, earlier_of(turn, items, extract(turn).index)
+        )
         self._put(response, link)
         if conversation := _named(body, "conversation"):
             self._put(conversation, link)

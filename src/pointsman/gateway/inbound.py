@@ -11,9 +11,9 @@ from pointsman.beside import beside
 from pointsman.errors import TooLarge, WrongContentType
 from pointsman.gateway.auth import authorise
 from pointsman.gateway.budget import Share
-from pointsman.wire import Body
-from pointsman.vocabulary import LARGE
 from pointsman.upstreams.port import ServerSpec
+from pointsman.vocabulary import LARGE
+from pointsman.wire import Body
 
 __all__ = ["CallerLeft", "Receive", "Scope", "Watch", "Watches", "read_body", "read_bytes"]
 

@@ -10,10 +10,10 @@ import msgspec
 from pointsman.config import ShadowSpec
 from pointsman.decision.decision import Decision
 from pointsman.gateway.upstream import Connections
-from pointsman.stores.ledger.port import Ledger
 from pointsman.shadow_policy import ShadowPolicy
-from pointsman.vocabulary import ModelSpec, Turn
+from pointsman.stores.ledger.port import Ledger
 from pointsman.upstreams.port import ServerSpec, UpstreamSpec
+from pointsman.vocabulary import ModelSpec, Turn
 
 __all__ = ["Decider", "RouterCommand", "Setup"]
 

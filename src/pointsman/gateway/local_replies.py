@@ -6,11 +6,11 @@ import hashlib
 from typing import Final
 
 from pointsman.decision.decision import Decision
-from pointsman.gateway.relay import Headers, Send, send_body
 from pointsman.gateway.live_state import RouterCommand
-from pointsman.wire import Body, Reply, Wire
+from pointsman.gateway.relay import Headers, Send, send_body
 from pointsman.text.extract import persons_words
 from pointsman.vocabulary import Turn
+from pointsman.wire import Body, Reply, Wire
 
 __all__ = ["answer_command", "last_word", "send_words"]
 

@@ -12,10 +12,10 @@ from pointsman.beside import beside
 from pointsman.errors import MalformedRequest
 from pointsman.gateway.conversations import Chains, Link
 from pointsman.gateway.session_id import fingerprint, named_session
+from pointsman.vocabulary import LARGE, Turn, WireFormat
 from pointsman.wire import Body
 from pointsman.wire.request import turn_from_body
 from pointsman.wire.stored_conversation import Earlier
-from pointsman.vocabulary import LARGE, Turn, WireFormat
 
 __all__ = ["read_turn"]
 

@@ -9,10 +9,10 @@ from pointsman.decision.decision import Decision
 from pointsman.gateway import headers
 from pointsman.gateway.additions import additions, kept_tools
 from pointsman.gateway.upstream import Target
-from pointsman.wire import Body, Wire
-from pointsman.wire.spans import Edit, Span
 from pointsman.stores.ledger.port import Attempt
 from pointsman.upstreams.port import Call, Headers
+from pointsman.wire import Body, Wire
+from pointsman.wire.spans import Edit, Span
 
 __all__ = ["Context", "Request", "naming"]
 

@@ -15,15 +15,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from pointsman.decoding import UNREADABLE
 from pointsman.errors import CallerError, StoreUnavailable, TooLarge, TooManyOutcomes, UnknownDecision
 from pointsman.gateway.inbound import CallerLeft, read_bytes
-from pointsman.gateway.metrics import Metrics
 from pointsman.gateway.live_state import Setup
+from pointsman.gateway.metrics import Metrics
 from pointsman.gateway.upstream import Target
-from pointsman.wire import WIRES, Fault
 from pointsman.stores.ledger.reports import read_report
-from pointsman.decoding import UNREADABLE
 from pointsman.vocabulary import Tier, WireFormat
+from pointsman.wire import WIRES, Fault
 
 __all__ = ["OPEN_PATHS", "Pages", "Served"]
 

@@ -20,8 +20,8 @@ import uvicorn
 from pointsman.errors import PointsmanError
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.auth import check_bind
-from pointsman.gateway.protocol import bounded_protocol, close_slow, close_unread
 from pointsman.gateway.live_state import Setup
+from pointsman.gateway.protocol import bounded_protocol, close_slow, close_unread
 
 __all__ = ["Server", "serve"]
 

@@ -10,9 +10,9 @@ from typing import Final
 
 import msgspec
 
-from pointsman.wire import Body
 from pointsman.decoding import UNREADABLE
 from pointsman.vocabulary import Role, Turn
+from pointsman.wire import Body
 
 __all__ = ["fingerprint", "named_session"]
 

@@ -20,20 +20,19 @@ import msgspec
 from pointsman.config import ShadowSpec
 from pointsman.decision.decision import Decision, TextMode
 from pointsman.decision.engine import BYTES_PER_TOKEN
+from pointsman.decoding import UNREADABLE
 from pointsman.errors import UpstreamError
 from pointsman.gateway.attempts import failure_kind, is_stream
 from pointsman.gateway.metrics import Metrics
 from pointsman.gateway.relay import Send
 from pointsman.gateway.request import Request
 from pointsman.gateway.upstream import Target
-from pointsman.wire import Body, Ending, Usage, Wire
-from pointsman.wire.completion import read_answer
-from pointsman.wire.completion import Said
+from pointsman.model_choice.fallback import Requirements, lacks
 from pointsman.stores.ledger.port import ShadowAnswer
 from pointsman.stores.ledger.redact import kept_text
-from pointsman.model_choice.fallback import Requirements, lacks
-from pointsman.decoding import UNREADABLE
 from pointsman.upstreams.port import Call, read_at_most
+from pointsman.wire import Body, Ending, Usage, Wire
+from pointsman.wire.completion import Said, read_answer
 
 __all__ = ["SecondModel"]
 

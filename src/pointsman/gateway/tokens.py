@@ -14,9 +14,9 @@ from pointsman.gateway.inbound import Scope
 from pointsman.gateway.relay import Send, send_body
 from pointsman.gateway.request import naming
 from pointsman.gateway.upstream import Target
-from pointsman.wire import Body
-from pointsman.vocabulary import WireFormat
 from pointsman.upstreams.port import Call
+from pointsman.vocabulary import WireFormat
+from pointsman.wire import Body
 
 __all__ = ["TOKEN_PATHS", "count_tokens"]
 

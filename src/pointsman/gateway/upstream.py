@@ -9,10 +9,10 @@ import msgspec
 
 from pointsman.gateway import headers
 from pointsman.gateway.breaker import Breaker
-from pointsman.upstreams.http import HttpClient
 from pointsman.upstreams.demo import DemoClient
-from pointsman.vocabulary import ModelSpec, WireFormat
+from pointsman.upstreams.http import HttpClient
 from pointsman.upstreams.port import DEMO_URL, UpstreamClient, UpstreamSpec, credentials
+from pointsman.vocabulary import ModelSpec, WireFormat
 
 __all__ = ["Connections", "Target", "Upstream", "targets"]
 

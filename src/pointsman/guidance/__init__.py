@@ -22,10 +22,9 @@ from pointsman.guidance.classifiers import (
 )
 from pointsman.guidance.collect import GuidanceDelivered, GuidanceTracker, collect_guidance
 from pointsman.guidance.context import DecisionPoint, GuidanceClassifier, GuidanceContext
+from pointsman.guidance.continuation import streak_continues
 from pointsman.guidance.cooldown import ClassifierConfig, ClassifierCooldownTracker
 from pointsman.guidance.decide import GuidanceDecision, Guide, without_models
-from pointsman.guidance.effect import Effect, Followed, compare, streak_continues
-from pointsman.guidance.ending import Ended, EndingEffect, compare_endings
 from pointsman.guidance.ladder import Firing, FollowUp
 from pointsman.guidance.memory import Arm, GuidanceMemory, arm_of
 from pointsman.guidance.policy import GuidancePolicy, Rung, default_providers
@@ -55,14 +54,10 @@ __all__ = [
     "DiagnosticSignalProvider",
     "DoomLoopBreaker",
     "DoomLoopClassifier",
-    "Effect",
-    "Ended",
-    "EndingEffect",
     "ErrorRateClassifier",
     "ErrorStreakClassifier",
     "Firing",
     "FollowUp",
-    "Followed",
     "GuidanceClassifier",
     "GuidanceContext",
     "GuidanceDecision",
@@ -91,8 +86,6 @@ __all__ = [
     "arm_of",
     "benchmark_classifier",
     "collect_guidance",
-    "compare",
-    "compare_endings",
     "default_providers",
     "run_classifiers",
     "streak_continues",

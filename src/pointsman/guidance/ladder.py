@@ -13,7 +13,7 @@ import msgspec
 
 from pointsman.guidance.collect import Candidate, Fired, Judgement, worded
 from pointsman.guidance.context import GuidanceContext
-from pointsman.guidance.effect import streak_continues
+from pointsman.guidance.continuation import streak_continues
 from pointsman.guidance.memory import Episode, Spoken, Thread
 from pointsman.guidance.policy import GuidancePolicy, Rung
 from pointsman.guidance.providers import (

@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from pointsman.decoding import UNREADABLE
 from pointsman.errors import MalformedRequest, StoreUnavailable
 from pointsman.guidance import (
     Arm,
@@ -25,8 +26,6 @@ from pointsman.guidance import (
     Guide,
     without_models,
 )
-from pointsman.wire.insertion import mark
-from pointsman.decoding import UNREADABLE
 from pointsman.trajectory import (
     Event,
     ToolInvoked,
@@ -34,6 +33,7 @@ from pointsman.trajectory import (
     TrajectoryAnalysis,
     UserSpoke,
 )
+from pointsman.wire.insertion import mark
 
 __all__ = ["HookEvent", "HookState", "answer_event", "read_event", "settings"]
 

@@ -9,8 +9,8 @@ import msgspec
 
 from pointsman.capabilities import Calibration, CapabilityRegistry, LocalJudge, SelectionPolicy
 from pointsman.capabilities.calibration import Observation, fit, observe
-from pointsman.errors import ConfigError
 from pointsman.decoding import UNREADABLE, why_unreadable
+from pointsman.errors import ConfigError
 from pointsman.vocabulary import Encoder
 
 __all__ = [

@@ -9,9 +9,9 @@ from typing import Final
 
 import msgspec
 
+from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.errors import ConfigError, PointsmanError
 from pointsman.jsonl import numbered_lines
-from pointsman.decoding import UNREADABLE, why_unreadable
 
 __all__ = ["Graded", "Outcome", "json_lines", "read_graded", "read_outcomes", "read_prompts"]
 

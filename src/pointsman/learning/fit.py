@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from pointsman.encoders import load_encoder
 from pointsman.errors import PointsmanError
 from pointsman.learning.datasets import Outcome
 from pointsman.learning.features import Features
@@ -30,7 +31,6 @@ from pointsman.learning.learning import (
 from pointsman.learning.metrics import Interval, apgr_interval, difference_interval
 from pointsman.learning.rankers import alike, baselines
 from pointsman.learning.tiers import Row, measure
-from pointsman.encoders import load_encoder
 from pointsman.tiers.head import Calibration, Centre, Claim, Dense, Head
 from pointsman.vocabulary import Encoder
 

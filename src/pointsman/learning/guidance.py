@@ -15,8 +15,7 @@ import msgspec
 
 from pointsman.errors import MalformedRequest
 from pointsman.guidance import Firing, GuidanceMemory, Guide, streak_continues, without_models
-from pointsman.guidance.effect import wilson
-from pointsman.wire.history import JsonHistory
+from pointsman.learning.intervals import wilson
 from pointsman.trajectory import (
     Event,
     RecordedStep,
@@ -27,6 +26,7 @@ from pointsman.trajectory import (
     steps_of,
 )
 from pointsman.vocabulary import WireFormat
+from pointsman.wire.history import JsonHistory
 
 __all__ = ["BASELINES", "POLICY", "Replayed", "Row", "Run", "Summary", "events_in", "replay"]
 

@@ -15,6 +15,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from pointsman.decision.policy import Policy
+from pointsman.encoders.heads import encoder_of
 from pointsman.errors import PointsmanError
 from pointsman.learning.boundaries import (
     Boundaries,
@@ -35,8 +37,6 @@ from pointsman.learning.datasets import Graded, Outcome
 from pointsman.learning.learning import Corpus, held_out, trust
 from pointsman.learning.metrics import Interval, bootstrap
 from pointsman.learning.rankers import alike, decided, was_fitted_on
-from pointsman.encoders.heads import encoder_of
-from pointsman.decision.policy import Policy
 from pointsman.tiers import Head, HeadPolicy, TierProfile
 from pointsman.vocabulary import Stage, Tier
 

@@ -10,16 +10,16 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pointsman.factory import build_engine, read_profile
 from pointsman.decision.engine import Memory
-from pointsman.learning.datasets import Outcome
 from pointsman.decision.policy import Policy
+from pointsman.factory import build_engine, read_profile
+from pointsman.learning.datasets import Outcome
 from pointsman.runtime import drive
-from pointsman.wire.request import turn_from_text
 from pointsman.text.extract import persons_words
 from pointsman.tiers import TierDecision
 from pointsman.tiers.head import Head, HeadScore, HeadScorer
 from pointsman.tiers.ngrams import ngrams
+from pointsman.wire.request import turn_from_text
 
 __all__ = [
     "RULES",

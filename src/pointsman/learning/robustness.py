@@ -15,11 +15,11 @@ from typing import Final
 import msgspec
 import numpy as np
 
+from pointsman.decision.policy import Policy
 from pointsman.factory import read_profile
 from pointsman.learning.datasets import Outcome
 from pointsman.learning.metrics import bootstrap
 from pointsman.learning.rankers import RULES, by_head, decided
-from pointsman.decision.policy import Policy
 from pointsman.tiers.head import HeadScorer
 from pointsman.vocabulary import Tier
 

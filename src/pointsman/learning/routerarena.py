@@ -15,13 +15,13 @@ from typing import Final
 
 import msgspec
 
-from pointsman.factory import build_engine
 from pointsman.decision.engine import Engine, Memory
-from pointsman.errors import ConfigError
 from pointsman.decision.policy import Policy
+from pointsman.decoding import UNREADABLE, why_unreadable
+from pointsman.errors import ConfigError
+from pointsman.factory import build_engine
 from pointsman.runtime import drive
 from pointsman.wire.request import turn_from_text
-from pointsman.decoding import UNREADABLE, why_unreadable
 
 __all__ = ["export", "read_prompts"]
 

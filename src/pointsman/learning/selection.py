@@ -26,10 +26,10 @@ from pointsman.capabilities import (
     SelectionPolicy,
     TaskClassifierGuide,
 )
+from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.errors import ConfigError
 from pointsman.learning.capabilities import CalibrationReport, report_selection
 from pointsman.learning.metrics import Interval, bootstrap
-from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.vocabulary import Encoder
 
 __all__ = ["Labelled", "Row", "Selections", "evaluate_selection", "read_labelled"]

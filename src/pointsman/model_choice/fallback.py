@@ -11,10 +11,17 @@ from typing import Final
 
 import msgspec
 
-from pointsman.model_choice.fallback import FALLBACK_CHAIN
 from pointsman.vocabulary import ModelSpec, Reason, Tier, WireFormat
 
-__all__ = ["Chain", "Requirements", "lacks", "model_chain"]
+__all__ = ["FALLBACK_CHAIN", "Chain", "Requirements", "lacks", "model_chain"]
+
+#: Tier -> tiers tried in turn when a provider fails. Source: seed, "Fallback Chain".
+FALLBACK_CHAIN: Final = {
+    Tier.SIMPLE: (Tier.SIMPLE, Tier.MEDIUM, Tier.COMPLEX),
+    Tier.MEDIUM: (Tier.MEDIUM, Tier.COMPLEX),
+    Tier.COMPLEX: (Tier.COMPLEX, Tier.REASONING),
+    Tier.REASONING: (Tier.REASONING,),
+}
 
 _TIERS: Final = tuple(Tier)
 

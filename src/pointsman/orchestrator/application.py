@@ -4,6 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from pointsman.capabilities import (
+    CapabilityRegistry,
+    ClassificationPromptBuilder,
+    LocalJudge,
+    LruCache,
+    SelectionPolicy,
+    Selector,
+    Switches,
+)
+from pointsman.errors import ConfigError
+from pointsman.model_calls import ask_models
+from pointsman.orchestrator.machine import Limits
 from pointsman.orchestrator.nodes import (
     CapabilityNode,
     ClarifyNode,
@@ -15,20 +27,8 @@ from pointsman.orchestrator.nodes import (
     TaskExtractionNode,
 )
 from pointsman.orchestrator.prompts import NodePrompts
-from pointsman.model_calls import ask_models
-from pointsman.capabilities import (
-    CapabilityRegistry,
-    ClassificationPromptBuilder,
-    LocalJudge,
-    LruCache,
-    SelectionPolicy,
-    Selector,
-    Switches,
-)
-from pointsman.errors import ConfigError
-from pointsman.upstreams.chat_model_port import ChatModel
-from pointsman.orchestrator.machine import Limits
 from pointsman.orchestrator.state import INFRASTRUCTURE
+from pointsman.upstreams.chat_model_port import ChatModel
 from pointsman.vocabulary import Encoder
 
 __all__ = ["Application"]

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from pointsman.orchestrator.application import Application
-from pointsman.orchestrator.nodes import CapabilityNode, Node
 from pointsman.orchestrator.machine import (
     END,
     ErrorClassification,
@@ -21,6 +20,7 @@ from pointsman.orchestrator.machine import (
     decide,
     start_turn,
 )
+from pointsman.orchestrator.nodes import CapabilityNode, Node
 from pointsman.orchestrator.progress import failed, missing, refused, succeeded, waited
 from pointsman.orchestrator.state import TERMINAL
 

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from msgspec import to_builtins
 
-from pointsman.orchestrator import Application, CapabilityNode, ClassificationNode, Node
-from pointsman.orchestrator.driver import run_node
-from pointsman.orchestrator.selecting import MAX_PARALLEL
 from pointsman.capabilities import Selection
 from pointsman.errors import MissingExtra
+from pointsman.orchestrator import Application, CapabilityNode, ClassificationNode, Node
+from pointsman.orchestrator.driver import run_node
 from pointsman.orchestrator.machine import END, AgentState, StateManager, decide, start_turn
 from pointsman.orchestrator.progress import failed, missing, refused, succeeded, waited
+from pointsman.orchestrator.selecting import MAX_PARALLEL
 from pointsman.vocabulary import Answer, Need
 
 if TYPE_CHECKING:

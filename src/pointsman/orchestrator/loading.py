@@ -9,10 +9,10 @@ from typing import Final
 
 import msgspec
 
-from pointsman.orchestrator.application import Application
 from pointsman.capabilities import Capability, CapabilityRegistry, ClassifierExample, TaskClassifierGuide
-from pointsman.errors import ConfigError
 from pointsman.decoding import UNREADABLE, why_unreadable
+from pointsman.errors import ConfigError
+from pointsman.orchestrator.application import Application
 
 __all__ = ["ENTRY_POINTS", "installed_capabilities", "load_application", "load_capabilities"]
 

@@ -5,7 +5,12 @@ from __future__ import annotations
 from pointsman.orchestrator.limits import DEFAULT_LIMITS, Limits, RetryPolicy
 from pointsman.orchestrator.plan import check_plan
 from pointsman.orchestrator.router import Move, decide, router_conditional_edge
-from pointsman.orchestrator.severity import ClassifiedError, ErrorClassification, ErrorSeverity, classify_error
+from pointsman.orchestrator.severity import (
+    ClassifiedError,
+    ErrorClassification,
+    ErrorSeverity,
+    classify_error,
+)
 from pointsman.orchestrator.start import start_turn
 from pointsman.orchestrator.state import END, AgentState, StateManager
 from pointsman.orchestrator.table import TABLE, Situation, diagram

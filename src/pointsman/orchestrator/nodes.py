@@ -6,13 +6,9 @@ import json
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
-from pointsman.orchestrator.prompts import NodePrompts
-from pointsman.orchestrator.selecting import answer_batches
-from pointsman.model_calls import Ask
 from pointsman.capabilities import Capability, CapabilityRegistry, Selection, Selector
 from pointsman.errors import UpstreamTimeout, UpstreamUnavailable
-from pointsman.upstreams.chat_model_port import ChatModel
-from pointsman.vocabulary import Prompt
+from pointsman.model_calls import Ask
 from pointsman.orchestrator.machine import (
     ClassifiedError,
     ErrorClassification,
@@ -21,7 +17,10 @@ from pointsman.orchestrator.machine import (
     check_plan,
     classify_error,
 )
-from pointsman.vocabulary import Answer, Need
+from pointsman.orchestrator.prompts import NodePrompts
+from pointsman.orchestrator.selecting import answer_batches
+from pointsman.upstreams.chat_model_port import ChatModel
+from pointsman.vocabulary import Answer, Need, Prompt
 
 __all__ = [
     "CapabilityNode",

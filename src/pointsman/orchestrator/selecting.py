@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from pointsman.model_calls import Ask, ask_models
 from pointsman.capabilities import Capability, CapabilityRegistry, LocalJudge, SelectionPolicy, Selector
+from pointsman.model_calls import Ask, ask_models
 from pointsman.upstreams.chat_model_port import ChatModel
 from pointsman.vocabulary import Answer, Need
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Final
 
-from pointsman.guidance import Arm, Ended, Mode
+from pointsman.guidance import Arm, Mode
+from pointsman.reports.ending_effect import Ended
 from pointsman.stores.ledger import Outcome, Record
 
 __all__ = ["Endings", "endings"]

@@ -11,13 +11,13 @@ from enum import StrEnum
 
 import msgspec
 
-from pointsman.decision.diff import AsDecided, Verdict, changed, reasons, verdict
 from pointsman.decision.decision import Decision
+from pointsman.decision.diff import AsDecided, Verdict, changed, reasons, verdict
 from pointsman.decision.engine import Engine, Memory
 from pointsman.errors import UnknownModel
 from pointsman.reports.usage import HASHED, PRICED, Usage, answered, cost, usage
-from pointsman.stores.ledger import Attempt, Record
 from pointsman.runtime import drive
+from pointsman.stores.ledger import Attempt, Record
 from pointsman.vocabulary import ModelSpec
 
 __all__ = ["Cache", "Replay", "Replayed", "SessionState", "Side", "Source", "costs", "served"]

@@ -10,10 +10,10 @@ from typing import BinaryIO, Final
 
 import msgspec
 
+from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.errors import PointsmanError
 from pointsman.reports.replay import Replay, Replayed, SessionState
 from pointsman.stores.ledger import Record
-from pointsman.decoding import UNREADABLE, why_unreadable
 
 __all__ = ["ReplayFile"]
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from pointsman.decision.diff import Verdict
 from pointsman.decision.decision import Addition, Decision
+from pointsman.decision.diff import Verdict
 from pointsman.errors import CallerError, StoreUnavailable, TooManyOutcomes, UnknownDecision
 from pointsman.guidance import Arm, GuidanceDecision
 from pointsman.stores.ledger import Attempt, Ledger, Outcome, PromptText, ShadowAnswer, ShadowDecision
-from pointsman.wire.completion import Said
 from pointsman.stores.ledger.port import MAX_OUTCOMES
 from pointsman.tiers import TierDecision
 from pointsman.vocabulary import Mode, Reason, Stage, Tier, WireFormat
+from pointsman.wire.completion import Said
 
 __all__ = ["a_decision", "an_attempt", "ledger_checks"]
 

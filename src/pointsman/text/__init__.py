@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pointsman.wire.request import turn_from_body, turn_from_text
 from pointsman.text.extract import Extracted, extract, persons_words, user_message_key
-from pointsman.wire.history import JsonHistory
 from pointsman.text.script import detect_script
 from pointsman.text.tokens import estimate_tokens
+from pointsman.wire.history import JsonHistory
+from pointsman.wire.request import turn_from_body, turn_from_text
 
 __all__ = [
     "Extracted",

@@ -9,7 +9,6 @@ from pointsman.tiers.explanation import Contribution, Explanation, explain
 from pointsman.tiers.head import Head, HeadScore, HeadScorer, read_head
 from pointsman.tiers.head_stage import HeadPolicy, HeadStage
 from pointsman.tiers.judge import Scored, TierJudge
-from pointsman.model_choice.fallback import FALLBACK_CHAIN
 from pointsman.tiers.ladder import asks_to_decide, forced_tier
 from pointsman.tiers.loading import BUILTIN_PROFILES, builtin_profile, load_profile
 from pointsman.tiers.profile import TierProfile
@@ -17,7 +16,6 @@ from pointsman.tiers.verification import cache_key, parse_tier
 
 __all__ = [
     "BUILTIN_PROFILES",
-    "FALLBACK_CHAIN",
     "Change",
     "Contribution",
     "Explanation",

@@ -1,4 +1,4 @@
-"""From model ids to tiers, and from a tier to those that may serve in its place."""
+"""From model ids to the tiers they name."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 from pointsman.vocabulary import Tier
 
-__all__ = ["AUTO", "FALLBACK_CHAIN", "asks_to_decide", "forced_tier"]
+__all__ = ["AUTO", "asks_to_decide", "forced_tier"]
 
 #: The id that leaves the tier to us.
 AUTO: Final = "auto"
@@ -17,14 +17,6 @@ _PREFIXES: Final = ("pointsman/", "claw-llm-router/")
 
 #: Model ids kept with their meaning: callers ask for the same few again and again.
 _KNOWN: Final = 256
-
-#: Tier -> tiers tried in turn when a provider fails. Source: seed, "Fallback Chain".
-FALLBACK_CHAIN: Final = {
-    Tier.SIMPLE: (Tier.SIMPLE, Tier.MEDIUM, Tier.COMPLEX),
-    Tier.MEDIUM: (Tier.MEDIUM, Tier.COMPLEX),
-    Tier.COMPLEX: (Tier.COMPLEX, Tier.REASONING),
-    Tier.REASONING: (Tier.REASONING,),
-}
 
 
 @lru_cache(_KNOWN)

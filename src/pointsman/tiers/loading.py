@@ -10,9 +10,9 @@ from typing import Final
 
 import msgspec
 
+from pointsman.decoding import syntax_error
 from pointsman.errors import ConfigError, LexiconError
 from pointsman.evidence import Kind, PatternSet, Signal, SignalTable
-from pointsman.decoding import syntax_error
 from pointsman.tiers.profile import (
     Confidence,
     Dimension,

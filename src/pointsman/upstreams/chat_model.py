@@ -10,11 +10,10 @@ from typing import Final
 import msgspec
 
 from pointsman.errors import ConfigError, UpstreamError, UpstreamTimeout, UpstreamUnavailable
-from pointsman.wire.model_call import DIALECTS, Dialect
 from pointsman.upstreams.chat_model_port import ChatModel
-from pointsman.vocabulary import Prompt
-from pointsman.vocabulary import ModelSpec, WireFormat
 from pointsman.upstreams.port import Call, UpstreamClient, UpstreamSpec, credentials, read_at_most
+from pointsman.vocabulary import ModelSpec, Prompt, WireFormat
+from pointsman.wire.model_call import DIALECTS, Dialect
 
 __all__ = ["HttpModel", "chat_models"]
 

@@ -4,18 +4,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
-import msgspec
+from pointsman.vocabulary import Prompt
 
-__all__ = ["ChatModel", "Prompt"]
-
-
-class Prompt(msgspec.Struct, frozen=True):
-    """One question to a model: instructions, and the caller's text as delimited data."""
-
-    system: str
-    text: str
-    max_tokens: int = 16
-    labels: tuple[str, ...] = ()  # the only answers allowed, when constrained
+__all__ = ["ChatModel"]
 
 
 class ChatModel(Protocol):

@@ -12,12 +12,12 @@ from typing import Final
 
 import msgspec
 
+from pointsman.decoding import UNREADABLE
+from pointsman.text.extract import persons_words
+from pointsman.upstreams.port import Call, Exchange, Headers
+from pointsman.vocabulary import Role, Turn, WireFormat
 from pointsman.wire import WIRES, Body, Fault, Reply, Wire
 from pointsman.wire.request import turn_from_body
-from pointsman.text.extract import persons_words
-from pointsman.decoding import UNREADABLE
-from pointsman.vocabulary import Role, Turn, WireFormat
-from pointsman.upstreams.port import Call, Exchange, Headers
 
 __all__ = ["LABEL", "DemoClient"]
 

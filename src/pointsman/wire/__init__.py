@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from pointsman.vocabulary import WireFormat
 from pointsman.wire.base import End, Ending, Fault, Reply, Usage, Wire
-from pointsman.wire.spans import Body
 from pointsman.wire.chat.answer import CHAT
 from pointsman.wire.messages.answer import MESSAGES
 from pointsman.wire.responses.answer import RESPONSES
-from pointsman.vocabulary import WireFormat
+from pointsman.wire.spans import Body
 
 __all__ = ["WIRES", "Body", "End", "Ending", "Fault", "Reply", "Usage", "Wire"]
 

@@ -7,14 +7,20 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from pointsman.wire import sse
-from pointsman.wire.completion import Said
 from pointsman.decoding import UNREADABLE
 from pointsman.vocabulary import WireFormat
+from pointsman.wire import sse
 
-__all__ = ["read_answer"]
+__all__ = ["Said", "read_answer"]
 
 T = TypeVar("T")
+
+
+class Said(msgspec.Struct, frozen=True, gc=False):
+    """What an answer amounts to, without its words."""
+
+    finish: str = ""  # why it ended, in its format's terms; empty: it did not say
+    tools: tuple[str, ...] = ()  # names of the tools it calls, in order
 
 
 class _Part(msgspec.Struct, frozen=True, gc=False):

@@ -12,8 +12,8 @@ from typing import Any, Final, Literal
 import msgspec
 
 from pointsman.decoding import UNREADABLE
-from pointsman.wire.items import read_item, read_kind, read_role
 from pointsman.vocabulary import Message, Role, WireFormat
+from pointsman.wire.items import read_item, read_kind, read_role
 
 __all__ = ["PASSED", "JsonHistory"]
 

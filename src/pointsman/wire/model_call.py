@@ -7,8 +7,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from pointsman.vocabulary import Prompt
-from pointsman.vocabulary import WireFormat
+from pointsman.vocabulary import Prompt, WireFormat
 
 __all__ = ["DIALECTS", "Dialect"]
 

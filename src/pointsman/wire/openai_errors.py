@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import msgspec
 
+from pointsman.decoding import UNREADABLE
 from pointsman.wire import sse
 from pointsman.wire.base import Fault
-from pointsman.decoding import UNREADABLE
 
 __all__ = ["error_object", "is_error", "status_of"]
 

@@ -10,11 +10,11 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from pointsman.errors import MalformedRequest, TooLarge
-from pointsman.wire.stored_conversation import Earlier
+from pointsman.vocabulary import Role, Turn, WireFormat
 from pointsman.wire.history import JsonHistory
 from pointsman.wire.items import read_texts
+from pointsman.wire.stored_conversation import Earlier
 from pointsman.wire.tools import tool_names
-from pointsman.vocabulary import Role, Turn, WireFormat
 
 __all__ = ["MAX_ITEMS", "MAX_TOOLS", "turn_from_body", "turn_from_text"]
 

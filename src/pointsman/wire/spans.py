@@ -9,8 +9,8 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from pointsman.errors import MalformedRequest, TooLarge
 from pointsman.decoding import without_halves
+from pointsman.errors import MalformedRequest, TooLarge
 from pointsman.text.values import count_values
 from pointsman.vocabulary import LARGE
 

@@ -13,9 +13,8 @@ from typing import Any, Final
 
 import msgspec
 
-from pointsman.text.extract import extract
-from pointsman.wire.history import PASSED, JsonHistory
 from pointsman.vocabulary import Message, Role, Turn, WireFormat
+from pointsman.wire.history import PASSED, JsonHistory
 
 __all__ = ["Earlier", "earlier_of"]
 
@@ -45,15 +44,16 @@ class Earlier(msgspec.Struct, frozen=True):
         return sum(len(item) for _, item in self.kept)
 
 
-def earlier_of(turn: Turn, answered: Sequence[bytes]) -> Earlier:
+def earlier_of(turn: Turn, answered: Sequence[bytes], words_at: int) -> Earlier:
     """Return what is to be known when a turn, answered with these items, is continued.
 
     Args:
         turn: A turn in the Responses format; its history may begin with items that were put back.
         answered: The items of the answer, as JSON.
+        words_at: Position of the item with the person's latest words; -1 for none.
     """
     history, count = turn.history, len(turn.history)
-    positions = [*_opening(turn), extract(turn).index, count - 1]
+    positions = [*_opening(turn), words_at, count - 1]
     kept = {at: _shortened(history[at]) for at in positions if at >= 0}
     answer = JsonHistory(WireFormat.RESPONSES, answered)
     kept |= {count + at: item for at, item in enumerate(answered) if answer[at].calls}

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pointsman.stores.ledger.reports import LENGTHS, Admission, read_line, read_report
 
-from pointsman.stores import sqlite_file
 from pointsman.errors import StoreUnavailable, TooManyOutcomes, UnknownDecision
+from pointsman.stores import sqlite_file
 from pointsman.stores.ledger import Outcome, Retention, SqliteLedger
 from pointsman.stores.ledger.port import MAX_OUTCOMES
-from pointsman.stores.ledger.reports import LENGTHS, Admission, read_line, read_report
 from pointsman.testing import a_decision
 from waiting import until
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from pointsman.stores import sqlite_file
 from pointsman.decision.decision import Decision
 from pointsman.errors import StoreUnavailable
+from pointsman.stores import sqlite_file
 from pointsman.stores.ledger import (
     Outcome,
     PromptText,

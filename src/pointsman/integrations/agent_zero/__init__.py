@@ -20,10 +20,9 @@ from typing import Any, Final
 import msgspec
 
 from pointsman.compat.domains import COMPOUND_KEY, DOMAIN_KEY
-from pointsman.domains import PERMISSIVE, DomainMemory, DomainTracker, ModelProfile, default_domains
 from pointsman.compat.domains import load_model_profile as load_with
-from pointsman.domains.profiles import disabled_domains
-from pointsman.compat.domains import model_name
+from pointsman.domains import PERMISSIVE, DomainMemory, DomainTracker, ModelProfile, default_domains
+from pointsman.domains.profiles import disabled_domains, model_name
 from pointsman.evidence import Scanner
 from pointsman.stores.pattern_cache import open_scanner
 

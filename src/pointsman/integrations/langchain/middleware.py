@@ -24,8 +24,8 @@ from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
 from pointsman.guidance import GuidanceMemory, GuidancePolicy, Guide, Mode, without_models
-from pointsman.wire.insertion import mark
 from pointsman.vocabulary import Message, Role, ToolCall, ToolResult
+from pointsman.wire.insertion import mark
 
 __all__ = ["GuidanceMiddleware", "GuidanceState", "read_message"]
 

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from pointsman.stores.ledger.memory import MemoryLedger
-from pointsman.stores.ledger.port import Attempt, Entry, Ledger, Outcome, PromptText, Record, Shadow, ShadowAnswer, ShadowDecision
-from pointsman.wire.completion import Said
+from pointsman.stores.ledger.port import (
+    Attempt,
+    Entry,
+    Ledger,
+    Outcome,
+    PromptText,
+    Record,
+    Shadow,
+    ShadowAnswer,
+    ShadowDecision,
+)
 from pointsman.stores.ledger.retention import Retention
 from pointsman.stores.ledger.sqlite import SqliteLedger
+from pointsman.wire.completion import Said
 
 __all__ = [
     "Attempt",

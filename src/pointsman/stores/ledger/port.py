@@ -7,8 +7,9 @@ from typing import Final, Protocol
 
 import msgspec
 
-from pointsman.decision.diff import Verdict
 from pointsman.decision.decision import Decision
+from pointsman.decision.diff import Verdict
+from pointsman.wire.completion import Said
 
 __all__ = [
     "MAX_OUTCOMES",
@@ -19,7 +20,6 @@ __all__ = [
     "Outcome",
     "PromptText",
     "Record",
-    "Said",
     "Shadow",
     "ShadowAnswer",
     "ShadowDecision",
@@ -82,13 +82,6 @@ class ShadowDecision(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_fi
     asks: str = ""  # how its question was answered: "record", "no-model"; empty: it asked nothing
     error: str = ""  # class of the error for which it decided nothing
     elapsed_us: float = 0.0
-
-
-class Said(msgspec.Struct, frozen=True, gc=False):
-    """What an answer amounts to, without its words."""
-
-    finish: str = ""  # why it ended, in its format's terms; empty: it did not say
-    tools: tuple[str, ...] = ()  # names of the tools it calls, in order
 
 
 class ShadowAnswer(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="kind", tag="model"):

@@ -16,9 +16,9 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from pointsman.stores.batch_writer import BATCH, BatchWriter
 from pointsman.decision.decision import Decision, TextMode
 from pointsman.errors import StoreUnavailable
+from pointsman.stores.batch_writer import BATCH, BatchWriter
 from pointsman.stores.ledger.port import (
     MAX_TEXT,
     Attempt,

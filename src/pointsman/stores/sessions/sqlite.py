@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from pointsman.stores.batch_writer import BatchWriter
 from pointsman.errors import StoreUnavailable
+from pointsman.stores.batch_writer import BatchWriter
 from pointsman.stores.sessions.memory import MemorySessions
 from pointsman.stores.sqlite_file import SqliteFile, insert
 

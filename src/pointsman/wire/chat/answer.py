@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import msgspec
 
+from pointsman.decoding import UNREADABLE
+from pointsman.vocabulary import WireFormat
 from pointsman.wire import sse
 from pointsman.wire.base import End, Ending, Fault, Reply, Usage, lenient
 from pointsman.wire.openai_errors import error_object, is_error, status_of
-from pointsman.decoding import UNREADABLE
-from pointsman.vocabulary import WireFormat
 
 __all__ = ["CHAT"]
 

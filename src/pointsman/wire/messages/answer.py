@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import msgspec
 
-from pointsman.wire import sse
-from pointsman.wire.base import End, Ending, Fault, Reply, Usage, lenient
 from pointsman.decoding import UNREADABLE
 from pointsman.vocabulary import WireFormat
+from pointsman.wire import sse
+from pointsman.wire.base import End, Ending, Fault, Reply, Usage, lenient
 
 __all__ = ["MESSAGES"]
 

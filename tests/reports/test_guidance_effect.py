@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pointsman.guidance import Arm, Ended, Followed, compare, compare_endings, streak_continues
-from pointsman.guidance.effect import wilson
+from pointsman.guidance import Arm, streak_continues
+from pointsman.learning.intervals import wilson
+from pointsman.reports.ending_effect import Ended, compare_endings
+from pointsman.reports.guidance_effect import Followed, compare
 from runs import run
 
 

@@ -5,35 +5,17 @@ About half of stuck agents recover unaided, so what happens after guidance says 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from math import sqrt
 from typing import Final
 
 from pointsman.guidance.memory import Arm
-from pointsman.trajectory import Step
+from pointsman.learning.intervals import difference_of_shares
 
-__all__ = [
-    "ArmCount",
-    "Effect",
-    "Followed",
-    "compare",
-    "difference_of_shares",
-    "streak_continues",
-    "wilson",
-]
+__all__ = ["ENOUGH", "ArmCount", "Effect", "Followed", "compare"]
 
-#: Steps before a call among which its result may be a repetition: the window of the error rate.
-RECENT: Final = 10
 #: Sessions each side must have. Below it the interval of the difference spans half of all that is possible.
 ENOUGH: Final = 30
-#: Two-sided 95 %.
-Z: Final = 1.959963984540054
-
-
-def streak_continues(before: Sequence[Step], step: Step) -> bool:
-    """True when a call after an intervention fails again, or brings what an earlier call had brought."""
-    return step.is_error or any(step.same_result(old) for old in before[-RECENT:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,24 +82,3 @@ def compare(rows: Iterable[Followed]) -> Effect:
         treated.continued, treated.sessions, withheld.continued, withheld.sessions
     )
     return Effect(treated, withheld, treated.share - withheld.share, low, high)
-
-
-def difference_of_shares(hits: float, total: int, other_hits: float, other_total: int) -> tuple[float, float]:
-    """The 95 % interval of a share minus another, from their score intervals (Newcombe 1998, method 10)."""
-    share = hits / total if total else 0.0
-    other = other_hits / other_total if other_total else 0.0
-    low, high = wilson(hits, total)
-    other_low, other_high = wilson(other_hits, other_total)
-    below = sqrt((share - low) ** 2 + (other_high - other) ** 2)
-    above = sqrt((high - share) ** 2 + (other - other_low) ** 2)
-    return share - other - below, share - other + above
-
-
-def wilson(hits: float, total: int) -> tuple[float, float]:
-    """The 95 % score interval of a share (Wilson 1927); everything is possible without data."""
-    if total == 0:
-        return 0.0, 1.0
-    share = hits / total
-    middle = (share + Z**2 / (2 * total)) / (1 + Z**2 / total)
-    half = Z * sqrt(share * (1 - share) / total + Z**2 / (4 * total**2)) / (1 + Z**2 / total)
-    return max(0.0, middle - half), min(1.0, middle + half)

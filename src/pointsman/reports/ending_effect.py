@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pointsman.guidance.effect import ENOUGH, difference_of_shares
 from pointsman.guidance.memory import Arm
+from pointsman.learning.intervals import difference_of_shares
+from pointsman.reports.guidance_effect import ENOUGH
 
 __all__ = ["Ended", "EndingEffect", "EndingSide", "compare_endings"]
 
