@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from pointsman.evidence import Kind, PatternSet, Scanner, Signal, SignalTable, build_matcher
-from pointsman.tiers import TierJudge, builtin_profile
+from pointsman.tiers import TierScorer, builtin_profile
 
 Given = TypeVar("Given")
 
@@ -100,7 +100,7 @@ def main() -> None:
         table = SignalTable(profile.signals())
         scanner = Scanner(table, build_matcher(PatternSet(table)))
         searches = [re.compile(source(signal)) for signal in table.signals]
-        measure(f"{name}, {len(table)} signals", TierJudge(profile, table), scanner, searches)
+        measure(f"{name}, {len(table)} signals", TierScorer(profile, table), scanner, searches)
 
 
 def source(signal: Signal) -> str:
@@ -111,7 +111,7 @@ def source(signal: Signal) -> str:
     return before + re.escape(signal.pattern) + (r"\b" if signal.kind is Kind.WORD else "")
 
 
-def measure(title: str, judge: TierJudge, scanner: Scanner, searches: list[re.Pattern[str]]) -> None:
+def measure(title: str, scorer: TierScorer, scanner: Scanner, searches: list[re.Pattern[str]]) -> None:
     print(f"\nprofile {title}: CPU µs per fresh text\n")
     print(f"{'characters':>12}{'decision':>12}{'of it rules':>12}{'re.search each':>16}{'ratio':>8}")
     dice = random.Random(0)
@@ -119,8 +119,8 @@ def measure(title: str, judge: TierJudge, scanner: Scanner, searches: list[re.Pa
         ours, rules, theirs = [], [], []
         for number in range(TEXTS[size]):
             text = fresh_text(size, dice)
-            ours.append(cpu_us(lambda text: judge.by_rules(scanner.scan(text)), text))
-            rules.append(cpu_us(judge.by_rules, scanner.scan(text)))
+            ours.append(cpu_us(lambda text: scorer.by_rules(scanner.scan(text)), text))
+            rules.append(cpu_us(scorer.by_rules, scanner.scan(text)))
             if size <= BASELINE_UP_TO and number < BASELINE_TEXTS:
                 theirs.append(cpu_us(lambda text: [search.search(text) for search in searches], text.lower()))
         line = f"{size:>12,}{statistics.median(ours):>12,.1f}{statistics.median(rules):>12.1f}"
@@ -131,7 +131,7 @@ def measure(title: str, judge: TierJudge, scanner: Scanner, searches: list[re.Pa
     print("\n1 MB of hostile text, CPU ms\n")
     for name, text in HOSTILE.items():
         cut = text.encode()[:1_000_000].decode(errors="ignore")
-        spent = cpu_us(lambda text: judge.by_rules(scanner.scan(text)), cut)
+        spent = cpu_us(lambda text: scorer.by_rules(scanner.scan(text)), cut)
         print(f"{name:>20}{spent / 1e3:>12.1f}")
 
 

@@ -64,7 +64,7 @@ class Bench:
 
     def scan_and_tier(self) -> None:
         for text in self.texts["tier"]:
-            self.plain.judge.by_rules(self.plain.scanner.scan(text))
+            self.plain.scorer.by_rules(self.plain.scanner.scan(text))
 
     def scan_without(self) -> None:
         for text in self.texts["plain"]:

@@ -18,8 +18,8 @@ from functools import partial
 from pointsman.decision.engine import Engine, Memory
 from pointsman.factory import build_engine, default_policy
 from pointsman.runtime import drive
-from pointsman.vocabulary import Answer, Turn, WireFormat
-from pointsman.wire.request import turn_from_body
+from pointsman.vocabulary import AgentRequest, ModelReply, WireFormat
+from pointsman.wire.request import read_request
 
 ROUNDS = 60
 
@@ -46,12 +46,12 @@ def body_of(messages: list[dict[str, object]]) -> bytes:
     return json.dumps({"model": "auto", "messages": messages}).encode()
 
 
-def read(body: bytes) -> Turn:
-    return turn_from_body(WireFormat.CHAT, body, session="s")
+def read(body: bytes) -> AgentRequest:
+    return read_request(WireFormat.CHAT, body, session="s")
 
 
-def decide(engine: Engine, turn: Turn, memory: Memory) -> Memory:
-    return drive(engine.decide(turn, memory, "d"), lambda _: Answer(error="no-model")).memory
+def decide(engine: Engine, agent_request: AgentRequest, memory: Memory) -> Memory:
+    return drive(engine.decide(agent_request, memory, "d"), lambda _: ModelReply(error="no-model")).memory
 
 
 def cpu_us(run: Callable[[], object]) -> float:
@@ -62,8 +62,8 @@ def cpu_us(run: Callable[[], object]) -> float:
 
 def main() -> None:
     engine = build_engine(default_policy())
-    heads = ("history", "hash", "read", "decide", "alone", "tool", "decide/hash", "alone/hash")
-    print(*(f"{head:>11}" for head in heads), "  (µs of CPU)")
+    learned_routers = ("history", "hash", "read", "decide", "alone", "tool", "decide/hash", "alone/hash")
+    print(*(f"{learned_router:>11}" for learned_router in learned_routers), "  (µs of CPU)")
     for kilobytes in (4, 40, 400):
         messages = history(kilobytes)
         memory = decide(engine, read(body_of(messages[:-2])), Memory())
@@ -88,7 +88,7 @@ def measure(
         turns.append(
             read(body_of([*messages, {**new, "content": f"step {n} was fine, look at the next one"}]))
         )
-    alone = [cpu_us(partial(decide, engine, turn, memory)) for turn in turns]
+    alone = [cpu_us(partial(decide, engine, agent_request, memory)) for agent_request in turns]
     return len(body) / 1e3, *(statistics.median(times) for times in (hashed, taken, decided, alone))
 
 
@@ -96,7 +96,9 @@ def iteration(engine: Engine, messages: list[dict[str, object]], memory: Memory)
     """The median of deciding after one more result of a tool, alone, in µs."""
     *earlier, last = messages
     turns = [read(body_of([*earlier, {**last, "content": f"result {n}"}])) for n in range(ROUNDS)]
-    return statistics.median(cpu_us(partial(decide, engine, turn, memory)) for turn in turns)
+    return statistics.median(
+        cpu_us(partial(decide, engine, agent_request, memory)) for agent_request in turns
+    )
 
 
 if __name__ == "__main__":

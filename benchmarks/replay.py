@@ -24,8 +24,8 @@ from pointsman.reports.replay_file import ReplayFile
 from pointsman.reports.replay_summary import Summary
 from pointsman.runtime import drive
 from pointsman.stores.ledger import Attempt, Entry, PromptText, Retention, SqliteLedger
-from pointsman.vocabulary import Answer, Mode, ModelSpec, Need, Tier, WireFormat
-from pointsman.wire.request import turn_from_body
+from pointsman.vocabulary import Mode, ModelQuery, ModelReply, ModelSpec, Tier, WireFormat
+from pointsman.wire.request import read_request
 
 WORDS = (
     "please fix the failing test in the parser and explain why it breaks",
@@ -37,27 +37,34 @@ WORDS = (
     "investigate the memory leak in production and summarise the root cause",
 )
 MODELS = {
-    name: ModelSpec(name, "up", name, price_in=price, price_out=4 * price, price_cached_in=price / 10)
+    name: ModelSpec(
+        name,
+        "up",
+        name,
+        input_per_million=price,
+        output_per_million=4 * price,
+        cached_input_per_million=price / 10,
+    )
     for name, price in (("small", 0.1), ("large", 3.0))
 }
 
 
 def a_policy(*, large_from: int, kept: int) -> Policy:
     base = default_policy()
-    ladder = {tier: "large" if tier.rank >= large_from else "small" for tier in Tier}
+    tier_models = {tier: "large" if tier.rank >= large_from else "small" for tier in Tier}
     boundaries = tuple(edge + 0.02 * kept for edge in base.profile.boundaries)
     profile = msgspec.structs.replace(base.profile, boundaries=boundaries)
     return Policy(
         profile=profile,
         models=MODELS,
-        ladder=ladder,
+        tier_models=tier_models,
         domains=base.domains,
         guidance=GuidancePolicy(mode=Mode.ON),
     )
 
 
-def nobody(_: Need) -> Answer:
-    return Answer(error="no-model")
+def nobody(_: ModelQuery) -> ModelReply:
+    return ModelReply(error="no-model")
 
 
 def a_session(engine: Engine, number: int, dice: random.Random) -> list[Entry]:
@@ -66,7 +73,7 @@ def a_session(engine: Engine, number: int, dice: random.Random) -> list[Entry]:
     for turn_number in range(3):
         messages.append({"role": "user", "content": f"{dice.choice(WORDS)} {dice.getrandbits(32):x}"})
         for call_number in range(dice.randrange(1, 7)):
-            turn = turn_from_body(
+            turn = read_request(
                 WireFormat.CHAT,
                 {"messages": list(messages)},
                 session=f"s{number}",

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from pointsman.evidence import PatternSet, Scanner, SignalTable, build_matcher
-from pointsman.tiers import TierJudge, TierProfile, builtin_profile, load_profile
+from pointsman.tiers import TierProfile, TierScorer, builtin_profile, load_profile
 
 DATA = Path(os.environ.get("POINTSMAN_SHARED", Path(__file__).parents[2] / "shared")) / "data" / "tiers"
 
@@ -34,16 +34,16 @@ class Profile:
     def __init__(self, profile: TierProfile) -> None:
         table = SignalTable(profile.signals())
         self.name = profile.name
-        self.judge = TierJudge(profile, table)
+        self.scorer = TierScorer(profile, table)
         self.scanner = Scanner(table, build_matcher(PatternSet(table)))
 
     def score(self, text: str) -> float:
         """The sum the profile ranks by."""
-        return self.judge.score(self.scanner.scan(text)).total
+        return self.scorer.score(self.scanner.scan(text)).total
 
     def tier(self, text: str) -> str:
         """The tier its rules decide."""
-        return self.judge.by_rules(self.scanner.scan(text)).tier
+        return self.scorer.by_rules(self.scanner.scan(text)).tier
 
 
 def rows(name: str) -> list[Row]:

@@ -31,13 +31,13 @@ from pointsman.stores.pattern_cache import open_scanner
 from pointsman.tiers import (
     Spending,
     TierDecision,
-    TierJudge,
     TierProfile,
+    TierScorer,
     VerificationBudget,
     builtin_profile,
 )
 from pointsman.tiers.profile import Confidence
-from pointsman.vocabulary import Answer, Tier
+from pointsman.vocabulary import ModelReply, Tier
 
 ACCURACIES = (0.5, 0.6, 0.7, 0.8, 0.9)
 WEAK_CALL = 0.06
@@ -67,7 +67,7 @@ class Verified:
     ) -> None:
         self._budget = budget
         scanner = open_scanner(profile.signals())
-        self._judge = TierJudge(profile, scanner.table)
+        self._scorer = TierScorer(profile, scanner.table)
         self._evidence = [scanner.scan(persons_text(prompt)) for prompt in prompts]
 
     def decide(self, truth: Sequence[Tier], others: Sequence[Tier], accuracy: float) -> Asked:
@@ -78,13 +78,13 @@ class Verified:
             says = right if draw.random() < accuracy else draw.choice([t for t in others if t is not right])
             if self._budget:
                 spending = self._budget.request(spending, 0.0)
-            unsure = self._judge.by_rules(evidence).needs_verification
+            unsure = self._scorer.by_rules(evidence).needs_verification
             refused = self._budget.refuses(spending, 0.0) if self._budget and unsure else ""
             if unsure and not refused:
                 asked[at] = True
                 spending = self._budget.ask(spending, 0.0) if self._budget else spending
-            answer = Answer(error="budget") if refused else Answer(says)
-            decisions.append(drive(self._judge.decide(evidence), lambda _, answer=answer: answer))
+            answer = ModelReply(error="budget") if refused else ModelReply(says)
+            decisions.append(drive(self._scorer.decide(evidence), lambda _, answer=answer: answer))
         scores = np.array([each.score for each in decisions])
         ranks = np.array([each.tier.rank for each in decisions], dtype=np.float64)
         below = (scores - scores.min()) / (np.ptp(scores) + 1e-9)  # from 0 to less than 1

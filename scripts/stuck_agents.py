@@ -34,7 +34,7 @@ from starlette.routing import Route
 
 from pointsman.vocabulary import WireFormat
 from pointsman.wire import WIRES, Reply
-from pointsman.wire.request import turn_from_body
+from pointsman.wire.request import read_request
 
 PATHS = {
     "/v1/chat/completions": WireFormat.CHAT,
@@ -71,14 +71,14 @@ class Upstream:
         """Call the shell until it has failed often enough, then say that all is done."""
         body = await request.body()
         wire = WIRES[PATHS[request.url.path]]
-        turn = turn_from_body(wire.format, body)
-        failed = sum(len(message.results) for message in turn.history)
-        call = shell_call(turn.tools, failed) if failed < FAILURES else None
-        if turn.tools:
+        agent_request = read_request(wire.format, body)
+        failed = sum(len(message.results) for message in agent_request.history)
+        call = shell_call(agent_request.tools, failed) if failed < FAILURES else None
+        if agent_request.tools:
             self.bodies.append((wire.format, body))
         reply = Reply(
             id=os.urandom(8).hex(),
-            model=turn.model,
+            model=agent_request.model,
             text="" if call else DONE,
             tool=call[0] if call else "",
             arguments=call[1] if call else {},
@@ -242,7 +242,7 @@ def check(upstream: list[tuple[WireFormat, bytes]], sent: list[bytes], answer: s
     wrong = [] if DONE in answer else [f"the agent did not finish: {answer[-300:]!r}"]
     seen = {}
     for wire, body in upstream:
-        failures = sum(len(message.results) for message in turn_from_body(wire, body).history)
+        failures = sum(len(message.results) for message in read_request(wire, body).history)
         seen[failures] = seen.get(failures, 0) + body.count(MARK)
     if sum(seen.values()) != 1 or seen.get(HINT_AFTER) != 1:
         wrong.append(f"hints by number of failures: {seen}")

@@ -6,13 +6,13 @@ from pointsman.capabilities import (
     Capability,
     CapabilityRegistry,
     ClassifierExample,
-    LocalJudge,
+    LocalScorer,
     Selection,
     SelectionPolicy,
     Selector,
     TaskClassifierGuide,
 )
-from pointsman.vocabulary import Answer, Need
+from pointsman.vocabulary import ModelQuery, ModelReply
 
 WEATHER = TaskClassifierGuide(
     instructions="Activate when user requests weather information",
@@ -47,14 +47,15 @@ REGISTRY = CapabilityRegistry(
         Capability("respond", TaskClassifierGuide("Answer the user"), always_active=True),
     ]
 )
-JUDGE = LocalJudge(REGISTRY)
+JUDGE = LocalScorer(REGISTRY)
 
 
 def drive(
-    steps: Generator[Sequence[Need], Sequence[Answer], Selection], answer: Callable[[Need], Answer]
-) -> tuple[Selection, list[Need]]:
+    steps: Generator[Sequence[ModelQuery], Sequence[ModelReply], Selection],
+    answer: Callable[[ModelQuery], ModelReply],
+) -> tuple[Selection, list[ModelQuery]]:
     """Answer every question with ``answer``; the selection and all questions."""
-    asked: list[Need] = []
+    asked: list[ModelQuery] = []
     try:
         needs = next(steps)
         while True:
@@ -65,8 +66,8 @@ def drive(
 
 
 def select(
-    task: str, answer: Callable[[Need], Answer] | None = None, **policy: object
-) -> tuple[Selection, list[Need]]:
+    task: str, answer: Callable[[ModelQuery], ModelReply] | None = None, **policy: object
+) -> tuple[Selection, list[ModelQuery]]:
     """Select from ``REGISTRY`` under a policy."""
     selector = Selector(REGISTRY, JUDGE, SelectionPolicy(**policy))  # type: ignore[arg-type]
-    return drive(selector.select(task), answer or (lambda need: Answer(error="no-key")))
+    return drive(selector.select(task), answer or (lambda need: ModelReply(error="no-key")))

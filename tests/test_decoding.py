@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pointsman.decoding import without_halves
 from pointsman.text import foreign
-from pointsman.wire.request import turn_from_text
+from pointsman.wire.request import request_from_text
 
 
 @pytest.mark.parametrize(
@@ -76,4 +76,4 @@ def test_a_byte_that_no_json_holds_stays() -> None:
 
 
 def test_a_text_of_ones_own_may_hold_them() -> None:
-    assert turn_from_text("hi \ud83d").history[0].texts == ("hi ?",)
+    assert request_from_text("hi \ud83d").history[0].texts == ("hi ?",)

@@ -26,7 +26,14 @@ def test_a_prefix_is_found_only_where_a_word_begins() -> None:
 
 
 def test_prices_are_per_million_tokens_and_cached_input_is_part_of_the_input() -> None:
-    model = ModelSpec("small", "main", "small-1", price_in=2.0, price_out=8.0)
+    model = ModelSpec("small", "main", "small-1", input_per_million=2.0, output_per_million=8.0)
     assert model.cost(3_000_000, 1_000_000, 500_000) == 10.0
-    cached = ModelSpec("small", "main", "small-1", price_in=2.0, price_out=8.0, price_cached_in=0.5)
+    cached = ModelSpec(
+        "small",
+        "main",
+        "small-1",
+        input_per_million=2.0,
+        output_per_million=8.0,
+        cached_input_per_million=0.5,
+    )
     assert cached.cost(3_000_000, 1_000_000, 500_000) == 8.5

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pointsman.evidence import PatternSet, Scanner, SignalTable, build_matcher
-from pointsman.tiers import TierDecision, TierJudge, TierProfile, builtin_profile
+from pointsman.tiers import TierDecision, TierProfile, TierScorer, builtin_profile
 from pointsman.vocabulary import Evidence
 
 DATA = Path(os.environ.get("POINTSMAN_SHARED", Path(__file__).parents[2] / "shared")) / "data" / "tiers"
@@ -23,14 +23,14 @@ class Bench:
 
     def __init__(self, profile: TierProfile) -> None:
         self.table = SignalTable(profile.signals())
-        self.judge = TierJudge(profile, self.table)
+        self.scorer = TierScorer(profile, self.table)
         self._scanner = Scanner(self.table, build_matcher(PatternSet(self.table)))
 
     def scan(self, text: str) -> Evidence:
         return self._scanner.scan(text)
 
     def by_rules(self, text: str) -> TierDecision:
-        return self.judge.by_rules(self.scan(text))
+        return self.scorer.by_rules(self.scan(text))
 
 
 @cache

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pointsman.capabilities import CapabilityRegistry, LocalJudge
+from pointsman.capabilities import CapabilityRegistry, LocalScorer
 from pointsman.vocabulary import Encoder
 
 Scores = Sequence[float]
@@ -29,8 +29,8 @@ class Remembering:
 
 
 def pointsman(registry: CapabilityRegistry, encoder: Encoder | None) -> System:
-    judge = LocalJudge(registry, encoder)
-    return lambda task: list(judge.probabilities(task).values())
+    scorer = LocalScorer(registry, encoder)
+    return lambda task: list(scorer.probabilities(task).values())
 
 
 def tf_idf(registry: CapabilityRegistry, encoder: Encoder | None) -> System | None:  # noqa: ARG001

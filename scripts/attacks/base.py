@@ -152,7 +152,7 @@ def large_answer(size: int) -> Iterator[str]:
     choice = {"index": 0, "message": message, "finish_reason": "stop"}
     body = json.dumps({"id": "c", "object": "chat.completion", "model": "m", "choices": [choice]}).encode()
     fields = b"content-type: application/json\r\nconnection: close\r\n"
-    head = b"HTTP/1.1 200 OK\r\n%scontent-length: %d\r\n\r\n"
+    learned_router = b"HTTP/1.1 200 OK\r\n%scontent-length: %d\r\n\r\n"
     ready = threading.Event()
     address: list[int] = []
 
@@ -161,7 +161,7 @@ def large_answer(size: int) -> Iterator[str]:
             asked = await reader.readuntil(b"\r\n\r\n")
             found = re.search(rb"content-length: (\d+)", asked, re.IGNORECASE)
             await reader.readexactly(int(found[1]) if found else 0)
-            writer.write(head % (fields, len(body)))
+            writer.write(learned_router % (fields, len(body)))
             writer.write(body)
             await writer.drain()
             writer.close()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from pointsman.api import Pointsman
-    from pointsman.decision.decision import Addition, Decision
+    from pointsman.decision.decision import Decision, Injection
     from pointsman.decision.engine import Decided, Engine, Memory
     from pointsman.decision.policy import DomainPolicy, Policy, Verify
     from pointsman.errors import (
@@ -23,29 +23,39 @@ if TYPE_CHECKING:
         UnknownModel,
         UpstreamError,
     )
-    from pointsman.vocabulary import Answer, Mode, ModelSpec, Need, Reason, Stage, Tier, Turn, WireFormat
+    from pointsman.vocabulary import (
+        AgentRequest,
+        Mode,
+        ModelQuery,
+        ModelReply,
+        ModelSpec,
+        Reason,
+        Stage,
+        Tier,
+        WireFormat,
+    )
 
 __all__ = [
-    "Addition",
-    "Answer",
+    "AgentRequest",
     "CallerError",
     "ConfigError",
     "Decided",
     "Decision",
     "DomainPolicy",
     "Engine",
+    "Injection",
     "Memory",
     "MissingExtra",
     "Mode",
+    "ModelQuery",
+    "ModelReply",
     "ModelSpec",
-    "Need",
     "Pointsman",
     "PointsmanError",
     "Policy",
     "Reason",
     "Stage",
     "Tier",
-    "Turn",
     "UnknownModel",
     "UpstreamError",
     "Verify",
@@ -59,7 +69,7 @@ __version__ = "0.1.0"
 #: of the package, such as the hook that runs after every tool call of an agent, does not pay for all of it.
 _NAMES: Final = {
     "pointsman.api": ("Pointsman",),
-    "pointsman.decision.decision": ("Addition", "Decision"),
+    "pointsman.decision.decision": ("Injection", "Decision"),
     "pointsman.decision.engine": ("Decided", "Engine", "Memory"),
     "pointsman.errors": (
         "CallerError",
@@ -71,14 +81,14 @@ _NAMES: Final = {
     ),
     "pointsman.decision.policy": ("DomainPolicy", "Policy", "Verify"),
     "pointsman.vocabulary": (
-        "Answer",
+        "ModelReply",
         "Mode",
         "ModelSpec",
-        "Need",
+        "ModelQuery",
         "Reason",
         "Stage",
         "Tier",
-        "Turn",
+        "AgentRequest",
         "WireFormat",
     ),
 }

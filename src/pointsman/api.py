@@ -13,8 +13,8 @@ from pointsman.model_calls import Ask, ask_nobody
 from pointsman.runtime import Runtime, drive, no_model
 from pointsman.stores.ledger import Ledger, MemoryLedger
 from pointsman.stores.sessions import MemorySessions, SessionStore
-from pointsman.vocabulary import Answer, Need, Turn, WireFormat
-from pointsman.wire.request import turn_from_body, turn_from_text
+from pointsman.vocabulary import AgentRequest, ModelQuery, ModelReply, WireFormat
+from pointsman.wire.request import read_request, request_from_text
 
 __all__ = ["Pointsman"]
 
@@ -30,7 +30,7 @@ class Pointsman:
         self,
         policy: Policy | None = None,
         *,
-        ask: Callable[[Need], Answer] | None = None,
+        ask: Callable[[ModelQuery], ModelReply] | None = None,
         ask_async: Ask = ask_nobody,
         sessions: SessionStore | None = None,
         ledger: Ledger | None = None,
@@ -72,7 +72,7 @@ class Pointsman:
             MalformedRequest: the body is not of the format's shape.
             UnknownModel: the body asks for a model that is neither a tier nor configured.
         """
-        return drive(self.runtime.steps(_turn(request, WireFormat(format), session)), self._ask)
+        return drive(self.runtime.steps(_request(request, WireFormat(format), session)), self._ask)
 
     async def decide_async(
         self,
@@ -82,10 +82,10 @@ class Pointsman:
         session: str = "",
     ) -> Decision:
         """Decide one request without blocking the event loop. Arguments and errors as in ``decide``."""
-        return await self.runtime.decide(_turn(request, WireFormat(format), session))
+        return await self.runtime.decide(_request(request, WireFormat(format), session))
 
 
-def _turn(request: str | Mapping[str, Any], wire: WireFormat, session: str) -> Turn:
+def _request(request: str | Mapping[str, Any], wire: WireFormat, session: str) -> AgentRequest:
     if isinstance(request, str):
-        return turn_from_text(request, session=session, arrived_at=time.time())
-    return turn_from_body(wire, request, session=session, arrived_at=time.time())
+        return request_from_text(request, session=session, arrived_at=time.time())
+    return read_request(wire, request, session=session, arrived_at=time.time())

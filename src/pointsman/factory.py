@@ -9,12 +9,21 @@ from typing import Final
 
 import msgspec
 
-from pointsman.config import AnyKey, Config, HeadSpec, SessionsSpec, VerifySpec, is_profile, load, read
+from pointsman.config import (
+    AnyKey,
+    Config,
+    LearnedRouterSpec,
+    SessionsSpec,
+    VerifySpec,
+    is_profile,
+    load,
+    read,
+)
 from pointsman.decision.engine import BYTES_PER_TOKEN, Engine
 from pointsman.decision.policy import DomainPolicy, Policy, Verify
 from pointsman.domains import DomainSet, ModelProfile, default_domains, parse_domains, parse_profile
 from pointsman.encoders import load_encoder
-from pointsman.encoders.heads import encoder_of, load_head
+from pointsman.encoders.learned_routers import encoder_of, load_learned_router
 from pointsman.errors import ConfigError
 from pointsman.guidance import GuidancePolicy
 from pointsman.model_calls import Questions
@@ -24,7 +33,7 @@ from pointsman.stores.pattern_cache import open_scanner
 from pointsman.stores.sessions import MemorySessions, SessionStore, SqliteSessions, ValkeySessions
 from pointsman.tiers import (
     BUILTIN_PROFILES,
-    HeadPolicy,
+    LearnedRouterPolicy,
     TierProfile,
     VerificationBudget,
     builtin_profile,
@@ -59,8 +68,12 @@ def build_engine(policy: Policy) -> Engine:
         MissingExtra: the policy names an encoder whose extra is not installed.
     """
     encoder = load_encoder(policy.domains.examples) if policy.domains else None
-    head_encoder = encoder_of(policy.head.head) if policy.head else None
-    return Engine(policy, open_scanner(policy.signals()), encoder, head_encoder=head_encoder)
+    learned_router_encoder = (
+        encoder_of(policy.learned_router.learned_router) if policy.learned_router else None
+    )
+    return Engine(
+        policy, open_scanner(policy.signals()), encoder, learned_router_encoder=learned_router_encoder
+    )
 
 
 def read_profile(name: str) -> TierProfile:
@@ -104,8 +117,8 @@ def build_policy(config: Config) -> Policy:
     return Policy(
         profile=profile,
         models=config.models,
-        ladder=tiers.models,
-        head=_head(tiers.head),
+        tier_models=tiers.models,
+        learned_router=_learned_router(tiers.learned_router),
         verify=_verify(config),
         domains=_domains(config),
         guidance=_guidance(config),
@@ -194,11 +207,11 @@ def question_price(policy: Policy) -> float:
     model = policy.models.get(policy.verify.model, _FREE)
     # What goes in is the rubric and the cut text, what comes out a label.
     read = (len(rules.rubric) + rules.cut) / BYTES_PER_TOKEN
-    return (read * model.price_in + rules.max_tokens * model.price_out) / 1e6
+    return (read * model.input_per_million + rules.max_tokens * model.output_per_million) / 1e6
 
 
-def _head(spec: HeadSpec | None) -> HeadPolicy | None:
-    return HeadPolicy(load_head(spec.file), spec.boundaries) if spec else None
+def _learned_router(spec: LearnedRouterSpec | None) -> LearnedRouterPolicy | None:
+    return LearnedRouterPolicy(load_learned_router(spec.file), spec.boundaries) if spec else None
 
 
 def _verify(config: Config) -> Verify | None:

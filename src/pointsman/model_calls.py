@@ -10,16 +10,16 @@ from typing import Any
 from pointsman.errors import UpstreamError
 from pointsman.tiers import Spending, VerificationBudget, cache_key
 from pointsman.upstreams.chat_model_port import ChatModel
-from pointsman.vocabulary import Answer, Need, Prompt
+from pointsman.vocabulary import ModelQuery, ModelReply, Prompt
 
 __all__ = ["Ask", "Questions", "ask_models", "ask_nobody"]
 
-Ask = Callable[[Need], Coroutine[Any, Any, Answer]]
+Ask = Callable[[ModelQuery], Coroutine[Any, Any, ModelReply]]
 
 
-async def ask_nobody(need: Need) -> Answer:  # noqa: ARG001 - the shape of Ask
+async def ask_nobody(need: ModelQuery) -> ModelReply:  # noqa: ARG001 - the shape of Ask
     """Answer for a policy without a model to ask."""
-    return Answer(error="no-model")
+    return ModelReply(error="no-model")
 
 
 class Questions:
@@ -46,20 +46,20 @@ class Questions:
         if self._budget is not None:
             self.spending = self._budget.request(self.spending, now)
 
-    def settled(self, need: Need) -> Answer | None:
+    def settled(self, need: ModelQuery) -> ModelReply | None:
         """The answer given before, or a refusal for want of budget; None when a model is to be asked."""
         known = self._answers.get(key := cache_key(need))
         if known is not None:
             self._answers.move_to_end(key)
-            return Answer(known)
+            return ModelReply(known)
         if need.kind != "verify_tier":
             return None
         if self._budget is None or self._budget.refuses(self.spending, self._price):
-            return Answer(error="budget")
+            return ModelReply(error="budget")
         self.spending = self._budget.ask(self.spending, self._price)
         return None
 
-    def keep(self, need: Need, answer: Answer) -> None:
+    def keep(self, need: ModelQuery, answer: ModelReply) -> None:
         """Remember an answer; a failure is worth another try next time."""
         if not answer.ok:
             return
@@ -69,23 +69,23 @@ class Questions:
 
 
 def ask_models(models: Mapping[str, ChatModel], *, default: str = "") -> Ask:
-    """Return what answers needs with chat models; every failure is an ``Answer`` that says which.
+    """Return what answers needs with chat models; every failure is an ``ModelReply`` that says which.
 
     Args:
         models: By configured name.
         default: Name of the model for needs that name none.
     """
 
-    async def ask(need: Need) -> Answer:
+    async def ask(need: ModelQuery) -> ModelReply:
         model = models.get(need.model or default)
         if model is None:
-            return Answer(error="no-model")
+            return ModelReply(error="no-model")
         prompt = Prompt(system=need.system, text=need.text, max_tokens=need.max_tokens, labels=need.labels)
         began = time.perf_counter()
         try:
             text = await model.complete(prompt, timeout=need.timeout_ms / 1000)
         except UpstreamError as error:
-            return Answer(error=str(error), elapsed_ms=(time.perf_counter() - began) * 1e3)
-        return Answer(text, elapsed_ms=(time.perf_counter() - began) * 1e3)
+            return ModelReply(error=str(error), elapsed_ms=(time.perf_counter() - began) * 1e3)
+        return ModelReply(text, elapsed_ms=(time.perf_counter() - began) * 1e3)
 
     return ask

@@ -18,7 +18,7 @@ from pointsman.errors import StoreUnavailable
 from pointsman.model_calls import Ask, Questions, ask_nobody
 from pointsman.stores.ledger.port import Ledger, PromptText
 from pointsman.stores.sessions.port import SessionStore
-from pointsman.vocabulary import LARGE, Answer, Need, Turn
+from pointsman.vocabulary import LARGE, AgentRequest, ModelQuery, ModelReply
 
 __all__ = ["Runtime", "drive", "drive_async", "new_ids", "no_model"]
 
@@ -29,12 +29,14 @@ _encode_memory: Final = msgspec.json.Encoder().encode
 _decode_memory: Final = msgspec.json.Decoder(Memory).decode
 
 
-def no_model(need: Need) -> Answer:  # noqa: ARG001 - the shape of an ask
+def no_model(need: ModelQuery) -> ModelReply:  # noqa: ARG001 - the shape of an ask
     """Answer for a program in which no model can be asked."""
-    return Answer(error="no-model")
+    return ModelReply(error="no-model")
 
 
-def drive(steps: Generator[Need, Answer, Result], ask: Callable[[Need], Answer] = no_model) -> Result:
+def drive(
+    steps: Generator[ModelQuery, ModelReply, Result], ask: Callable[[ModelQuery], ModelReply] = no_model
+) -> Result:
     """Run a decision to its end in this thread; by default nobody is asked."""
     try:
         need = next(steps)
@@ -44,7 +46,7 @@ def drive(steps: Generator[Need, Answer, Result], ask: Callable[[Need], Answer] 
         return end.value  # type: ignore[no-any-return]  # typeshed has no type for it
 
 
-async def drive_async(steps: Generator[Need, Answer, Result], ask: Ask) -> Result:
+async def drive_async(steps: Generator[ModelQuery, ModelReply, Result], ask: Ask) -> Result:
     """Run a decision to its end, waiting for answers without blocking the loop."""
     try:
         need = next(steps)
@@ -75,7 +77,7 @@ class Runtime:
         ledger: Ledger,
         ask: Ask = ask_nobody,
         questions: Questions | None = None,
-        observe: Callable[[Turn, Decision], None] | None = None,
+        observe: Callable[[AgentRequest, Decision], None] | None = None,
     ) -> None:
         """Put together what decides.
 
@@ -108,7 +110,7 @@ class Runtime:
         found = {"ledger": self.ledger.fault, "sessions": self._outage or self.sessions.fault}
         return {name: fault for name, fault in found.items() if fault}
 
-    def steps(self, turn: Turn) -> Generator[Need, Answer, Decision]:
+    def steps(self, request: AgentRequest) -> Generator[ModelQuery, ModelReply, Decision]:
         """Decide one turn and write it down, leaving to the driver how questions are answered.
 
         A failing store costs memory, never the request.
@@ -117,69 +119,69 @@ class Runtime:
             UnknownModel: the caller asked for a model that is neither a tier nor configured.
         """
         by = self.engine, self.questions
-        memory = self._remember(turn.session)
-        decision, memory = yield from self._decide(turn, memory, *by)
-        self._keep(turn.session, memory)
+        memory = self._remember(request.session)
+        decision, memory = yield from self._decide(request, memory, *by)
+        self._keep(request.session, memory)
         return decision
 
     def _decide(
-        self, turn: Turn, memory: Memory, engine: Engine, questions: Questions
-    ) -> Generator[Need, Answer, tuple[Decision, Memory]]:
+        self, request: AgentRequest, memory: Memory, engine: Engine, questions: Questions
+    ) -> Generator[ModelQuery, ModelReply, tuple[Decision, Memory]]:
         """Decide one turn with what its session remembers, and write it down."""
         started = time.perf_counter()
-        questions.count_request(turn.arrived_at)
-        decided, waited = yield from _asking(engine.decide(turn, memory, self._new_id()), questions)
-        return self._written(turn, decided, time.perf_counter() - started - waited), decided.memory
+        questions.count_request(request.arrived_at)
+        decided, waited = yield from _asking(engine.decide(request, memory, self._new_id()), questions)
+        return self._written(request, decided, time.perf_counter() - started - waited), decided.memory
 
-    def _written(self, turn: Turn, decided: Decided, seconds: float) -> Decision:
+    def _written(self, request: AgentRequest, decided: Decided, seconds: float) -> Decision:
         """Write a decision down, and return it with the time it took."""
         decision = msgspec.structs.replace(decided.decision, elapsed_us=seconds * 1e6)
         self.ledger.append(without_content(decision))
         if decided.words.text:
             self.ledger.append(PromptText(decision=decision.id, text=decided.words.text))
         if self.observe is not None:
-            self.observe(turn, decision)
+            self.observe(request, decision)
         return decision
 
-    async def decide(self, turn: Turn) -> Decision:
+    async def decide(self, request: AgentRequest) -> Decision:
         """Decide one turn, asking models as configured. Raises what ``steps`` raises.
 
         A session store that answers from elsewhere is asked in a thread: the loop goes on meanwhile.
         """
-        if turn.size > LARGE:
-            return await self._decide_large(turn)
+        if request.size > LARGE:
+            return await self._decide_large(request)
         if not self.sessions.waits:
-            return await drive_async(self.steps(turn), self.ask)
+            return await drive_async(self.steps(request), self.ask)
         from asyncio import to_thread  # costs a library that brings its own driver 50 ms at the start
 
         ask, by = self.ask, (self.engine, self.questions)
-        memory = await to_thread(self._remember, turn.session)
-        decision, memory = await drive_async(self._decide(turn, memory, *by), ask)
-        await to_thread(self._keep, turn.session, memory)
+        memory = await to_thread(self._remember, request.session)
+        decision, memory = await drive_async(self._decide(request, memory, *by), ask)
+        await to_thread(self._keep, request.session, memory)
         return decision
 
-    async def _decide_large(self, turn: Turn) -> Decision:
+    async def _decide_large(self, request: AgentRequest) -> Decision:
         """Decide a turn that may take a while: the policy's work is done in a thread, the loop goes on."""
         from asyncio import to_thread
 
         from pointsman.beside import beside
 
         ask, engine, questions = self.ask, self.engine, self.questions
-        memory = await to_thread(self._remember, turn.session)
+        memory = await to_thread(self._remember, request.session)
         started, waited = time.perf_counter(), 0.0
-        questions.count_request(turn.arrived_at)
-        steps = engine.decide(turn, memory, self._new_id())
-        moved = await beside(turn.size, partial(_step, steps, None))
-        while isinstance(moved, Need):
+        questions.count_request(request.arrived_at)
+        steps = engine.decide(request, memory, self._new_id())
+        moved = await beside(request.size, partial(_step, steps, None))
+        while isinstance(moved, ModelQuery):
             answer = questions.settled(moved)
             if answer is None:
                 asked = time.perf_counter()
                 answer = await ask(moved)
                 waited += time.perf_counter() - asked
                 questions.keep(moved, answer)
-            moved = await beside(turn.size, partial(_step, steps, answer))
-        decision = self._written(turn, moved, time.perf_counter() - started - waited)
-        await to_thread(self._keep, turn.session, moved.memory)
+            moved = await beside(request.size, partial(_step, steps, answer))
+        decision = self._written(request, moved, time.perf_counter() - started - waited)
+        await to_thread(self._keep, request.session, moved.memory)
         return decision
 
     def replace(self, engine: Engine, questions: Questions, ask: Ask) -> None:
@@ -220,7 +222,9 @@ class Runtime:
         self._outage = str(error) or type(error).__name__
 
 
-def _step(steps: Generator[Need, Answer, Decided], answer: Answer | None) -> Need | Decided:
+def _step(
+    steps: Generator[ModelQuery, ModelReply, Decided], answer: ModelReply | None
+) -> ModelQuery | Decided:
     """Go on with a decision to its next question, or its end."""
     try:
         return next(steps) if answer is None else steps.send(answer)
@@ -230,8 +234,8 @@ def _step(steps: Generator[Need, Answer, Decided], answer: Answer | None) -> Nee
 
 
 def _asking(
-    steps: Generator[Need, Answer, Decided], questions: Questions
-) -> Generator[Need, Answer, tuple[Decided, float]]:
+    steps: Generator[ModelQuery, ModelReply, Decided], questions: Questions
+) -> Generator[ModelQuery, ModelReply, tuple[Decided, float]]:
     """Run a decision, passing on only questions that must be asked. Returns also the seconds waited."""
     waited = 0.0
     try:

@@ -22,7 +22,7 @@ from pointsman.runtime import drive
 from pointsman.stores.batch_writer import BatchWriter
 from pointsman.stores.ledger.port import Ledger, ShadowDecision
 from pointsman.stores.sessions import MemorySessions
-from pointsman.vocabulary import Turn
+from pointsman.vocabulary import AgentRequest
 
 __all__ = ["ShadowPolicy"]
 
@@ -39,7 +39,7 @@ _decode: Final = msgspec.json.Decoder(Memory).decode
 
 
 class _Decided(NamedTuple):
-    turn: Turn
+    request: AgentRequest
     then: Decision
 
 
@@ -64,9 +64,9 @@ class ShadowPolicy:
         """Turns by what came of them: ``same``, ``differs``, ``refused``, ``failed``, ``lost``."""
         return {**self._counts, "lost": self._writer.lost}
 
-    def __call__(self, turn: Turn, then: Decision) -> None:
+    def __call__(self, request: AgentRequest, then: Decision) -> None:
         """Take a turn that was decided. Never blocks and never raises."""
-        self._writer.put(_Decided(turn, then))
+        self._writer.put(_Decided(request, then))
 
     def flush(self) -> None:
         """Decide everything taken."""
@@ -77,9 +77,9 @@ class ShadowPolicy:
         self._writer.close()
 
     def _decide_all(self, batch: Sequence[_Decided]) -> int:
-        for turn, then in batch:
+        for request, then in batch:
             try:
-                found = self._decide(turn, then)
+                found = self._decide(request, then)
                 result = "differs" if found.changed else "same"
             except UnknownModel as error:
                 result, found = "refused", self._undecided(then, error)
@@ -91,12 +91,12 @@ class ShadowPolicy:
             self._ledger.append(found)
         return 0
 
-    def _decide(self, turn: Turn, then: Decision) -> ShadowDecision:
+    def _decide(self, request: AgentRequest, then: Decision) -> ShadowDecision:
         began, engine, ask = time.perf_counter(), self.engine, AsDecided(then)
-        kept = self._sessions.get(turn.session) if turn.session else None
-        now, memory, _ = drive(engine.decide(turn, _decode(kept) if kept else Memory(), then.id), ask)
-        if turn.session:
-            self._sessions.put(turn.session, _encode(memory))
+        kept = self._sessions.get(request.session) if request.session else None
+        now, memory, _ = drive(engine.decide(request, _decode(kept) if kept else Memory(), then.id), ask)
+        if request.session:
+            self._sessions.put(request.session, _encode(memory))
         said = verdict(now)
         parts = changed(verdict(then), said)
         return ShadowDecision(

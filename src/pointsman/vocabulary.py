@@ -18,14 +18,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LARGE",
-    "Answer",
+    "AgentRequest",
     "Encoder",
     "Evidence",
     "History",
     "Message",
     "Mode",
+    "ModelQuery",
+    "ModelReply",
     "ModelSpec",
-    "Need",
     "Prompt",
     "Reason",
     "Role",
@@ -34,7 +35,6 @@ __all__ = [
     "Tier",
     "ToolCall",
     "ToolResult",
-    "Turn",
     "WireFormat",
 ]
 
@@ -164,7 +164,7 @@ class History(Protocol):
         ...
 
 
-class Turn(msgspec.Struct, frozen=True):
+class AgentRequest(msgspec.Struct, frozen=True):
     """One request as the agent sent it."""
 
     format: WireFormat
@@ -178,7 +178,7 @@ class Turn(msgspec.Struct, frozen=True):
     size: int = 0  # bytes of the request
     tool_list: msgspec.Raw = msgspec.Raw()  # the tools offered, as sent
     tool_choice: msgspec.Raw = msgspec.Raw()  # which of them the caller demands, as sent
-    abilities: frozenset[str] = frozenset()  # what it needs of a model: "tools", "vision", "structured"
+    features: frozenset[str] = frozenset()  # what it needs of a model: "tools", "vision", "structured"
     may_call: bool = True  # the history may hold tool calls; False when it certainly holds none
 
 
@@ -218,8 +218,8 @@ class Encoder(Protocol):
         ...
 
 
-class Need(msgspec.Struct, frozen=True, gc=False):
-    """A question only a model can answer. Decisions yield it and are sent an ``Answer``."""
+class ModelQuery(msgspec.Struct, frozen=True, gc=False):
+    """A question only a model can answer. Decisions yield it and are sent an ``ModelReply``."""
 
     kind: str  # "verify_tier", "judge_capability", "guidance"
     system: str  # instructions; the caller's text is never here
@@ -230,7 +230,7 @@ class Need(msgspec.Struct, frozen=True, gc=False):
     model: str = ""  # configured name of the model to ask; empty = the driver's default
 
 
-class Answer(msgspec.Struct, frozen=True, gc=False):
+class ModelReply(msgspec.Struct, frozen=True, gc=False):
     """A reply to a need, or its failure. Unavailable and "no" are different answers."""
 
     text: str = ""
@@ -262,16 +262,22 @@ class ModelSpec(msgspec.Struct, frozen=True):
     name: str  # the name in the configuration
     upstream: str  # the upstream that serves it
     id: str  # the model id sent to that upstream
-    price_in: float = 0.0
-    price_out: float = 0.0
-    price_cached_in: float | None = None  # None: cached input costs what input costs
+    input_per_million: float = 0.0
+    output_per_million: float = 0.0
+    cached_input_per_million: float | None = None  # None: cached input costs what input costs
     window: int | None = None  # context window in tokens; None: unknown, never filtered on
     #: "tools", "vision", "structured"; None: unknown, never filtered on
-    abilities: frozenset[str] | None = None
+    features: frozenset[str] | None = None
     formats: frozenset[WireFormat] = frozenset(WireFormat)  # what its upstream speaks natively
 
     def cost(self, tokens_in: int, cached: int, tokens_out: int) -> float:
         """Return what an answer costs, in the currency of the prices. Cached input is part of the input."""
-        cached_price = self.price_in if self.price_cached_in is None else self.price_cached_in
-        paid = (tokens_in - cached) * self.price_in + cached * cached_price + tokens_out * self.price_out
+        cached_price = (
+            self.input_per_million if self.cached_input_per_million is None else self.cached_input_per_million
+        )
+        paid = (
+            (tokens_in - cached) * self.input_per_million
+            + cached * cached_price
+            + tokens_out * self.output_per_million
+        )
         return paid / _PRICED_PER

@@ -12,7 +12,7 @@ from pointsman.capabilities import (
     Capability,
     CapabilityRegistry,
     ClassifierExample,
-    LocalJudge,
+    LocalScorer,
     TaskClassifierGuide,
 )
 from pointsman.encoders import load_encoder
@@ -31,7 +31,7 @@ def test_ten_examples_of_each_of_150_intents(encoder: str, floor: float) -> None
     for row in rows:
         if row["split"] == "train" and len(examples[row["label"]]) < 10:
             examples[row["label"]].append(ClassifierExample(row["text"], result=True))
-    judge = LocalJudge(
+    scorer = LocalScorer(
         CapabilityRegistry(
             Capability(label, TaskClassifierGuide(label.replace("_", " "), guide))
             for label, guide in sorted(examples.items())
@@ -41,6 +41,6 @@ def test_ten_examples_of_each_of_150_intents(encoder: str, floor: float) -> None
     unseen = [row for row in rows if row["split"] == "val"][::6]
     right = 0
     for row in unseen:
-        probabilities = judge.probabilities(row["text"])
+        probabilities = scorer.probabilities(row["text"])
         right += max(probabilities, key=probabilities.__getitem__) == row["label"]
     assert right / len(unseen) > floor

@@ -10,7 +10,7 @@ from hypothesis import given
 from pointsman.capabilities import (
     CapabilityRegistry,
     ClassificationPromptBuilder,
-    LocalJudge,
+    LocalScorer,
     LruCache,
     Selection,
     SelectionPolicy,
@@ -19,18 +19,18 @@ from pointsman.capabilities import (
 )
 from pointsman.encoders import load_encoder
 from pointsman.errors import ConfigError
-from pointsman.vocabulary import Answer, Need
+from pointsman.vocabulary import ModelQuery, ModelReply
 from support_capabilities import JUDGE, REGISTRY, drive, select
 
 WEATHER_TASK = "What's the weather like?"
 
 
-def yes_to(*words: str) -> Callable[[Need], Answer]:
+def yes_to(*words: str) -> Callable[[ModelQuery], ModelReply]:
     """A model that says yes to capabilities whose instructions hold one of the words."""
 
-    def answer(need: Need) -> Answer:
+    def answer(need: ModelQuery) -> ModelReply:
         match = any(word in need.system.split("Examples:")[0] for word in words)
-        return Answer(json.dumps({"is_match": match, "reason": "because"}))
+        return ModelReply(json.dumps({"is_match": match, "reason": "because"}))
 
     return answer
 
@@ -47,7 +47,7 @@ def test_the_seeds_task_selects_weather_and_what_it_requires() -> None:
 
 def test_a_kind_the_context_holds_pulls_nobody_in() -> None:
     selector = Selector(REGISTRY, JUDGE, SelectionPolicy(strategy="local"))  # type: ignore[arg-type]
-    selection, _ = drive(selector.select(WEATHER_TASK, held=["COORDINATES"]), lambda need: Answer())
+    selection, _ = drive(selector.select(WEATHER_TASK, held=["COORDINATES"]), lambda need: ModelReply())
     assert selection.selected == ("respond", "current_weather")
 
 
@@ -104,7 +104,7 @@ def test_a_models_verdict_beats_the_score() -> None:
     )
 
 
-OUTAGE = Answer(error="timeout")
+OUTAGE = ModelReply(error="timeout")
 
 
 @pytest.mark.parametrize("strategy", ["llm", "hybrid"])
@@ -140,7 +140,7 @@ def test_an_outage_may_raise() -> None:
 
 
 def test_one_failed_question_leaves_the_other_verdicts_standing() -> None:
-    def answer(need: Need) -> Answer:
+    def answer(need: ModelQuery) -> ModelReply:
         return OUTAGE if "e-mail" in need.system else yes_to("time of day")(need)
 
     selection, _ = select("x", answer, strategy="llm", on_failure="all")
@@ -150,7 +150,7 @@ def test_one_failed_question_leaves_the_other_verdicts_standing() -> None:
 
 @pytest.mark.parametrize("text", ["", "perhaps", '{"is_match": "yes"}', '{"match": true}', "{broken"])
 def test_an_unreadable_answer_is_unavailable_not_no(text: str) -> None:
-    selection, _ = select(WEATHER_TASK, lambda need: Answer(text), strategy="llm", on_failure="none")
+    selection, _ = select(WEATHER_TASK, lambda need: ModelReply(text), strategy="llm", on_failure="none")
     assert selection.abstained.startswith("unavailable: the answer")
 
 
@@ -159,7 +159,7 @@ def test_bypass_selects_everything_in_registry_order() -> None:
     assert selection.selected == ("current_weather", "clock", "mail", "geocode", "respond")
     assert not asked
     by_command = Selector(REGISTRY, JUDGE).select("anything", bypass=True)
-    assert drive(by_command, lambda need: Answer())[0].selected == selection.selected
+    assert drive(by_command, lambda need: ModelReply())[0].selected == selection.selected
 
 
 def test_the_cache_knows_the_task_and_the_failure_and_forgets_outages() -> None:
@@ -182,8 +182,8 @@ def test_the_cache_knows_the_task_and_the_failure_and_forgets_outages() -> None:
 @pytest.mark.parametrize("encoder", ["none", "static"])
 def test_an_empty_registry_selects_nothing(encoder: str) -> None:
     empty = CapabilityRegistry([])
-    judge = LocalJudge(empty, load_encoder(encoder))
-    selection, _ = drive(Selector(empty, judge).select("x"), lambda need: Answer())
+    scorer = LocalScorer(empty, load_encoder(encoder))
+    selection, _ = drive(Selector(empty, scorer).select("x"), lambda need: ModelReply())
     assert selection.selected == ()
 
 
@@ -213,7 +213,11 @@ def test_a_selection_is_ordered_known_and_holds_what_is_always_active(
 ) -> None:
     replies = iter(texts * 8)
     selection, asked = select(
-        task, lambda need: Answer(next(replies)), strategy=strategy, on_failure=on_failure, unsure=(0.0, 1.0)
+        task,
+        lambda need: ModelReply(next(replies)),
+        strategy=strategy,
+        on_failure=on_failure,
+        unsure=(0.0, 1.0),
     )
     order = ["respond", "current_weather", "clock", "mail", "geocode"]
     assert list(selection.selected) == [name for name in order if name in selection.selected]

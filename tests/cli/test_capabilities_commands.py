@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from pointsman.capabilities import LocalJudge, Selector
+from pointsman.capabilities import LocalScorer, Selector
 from pointsman.cli import app
 from pointsman.cli.select import answer_lines
 from pointsman.model_calls import ask_nobody
@@ -34,7 +34,7 @@ CAPABILITIES = [
         "instructions": "Read and send e-mail",
         "examples": [{"query": "Email Ida", "result": True}],
     },
-    {"name": "respond", "instructions": "Answer", "always_active": True},
+    {"name": "respond", "instructions": "ModelReply", "always_active": True},
 ]
 
 
@@ -82,7 +82,7 @@ def test_an_interrupt_is_heard_between_two_lines(file: str, tmp_path: Path) -> N
 
     async def interrupted() -> None:
         running = asyncio.create_task(
-            answer_lines(tasks, Selector(registry, LocalJudge(registry)), ask_nobody)
+            answer_lines(tasks, Selector(registry, LocalScorer(registry)), ask_nobody)
         )
         await asyncio.sleep(0)
         running.cancel()

@@ -12,7 +12,7 @@ from pointsman.errors import PointsmanError, StoreUnavailable
 from pointsman.stores.ledger import Outcome, PromptText, Retention, ShadowAnswer, ShadowDecision, SqliteLedger
 from pointsman.testing import a_decision, an_attempt
 from pointsman.vocabulary import Tier
-from pointsman.wire.completion import Said
+from pointsman.wire.completion import CompletionSummary
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def path(tmp_path: Path) -> Path:
         ShadowDecision(decision="d2", at=2.0, policy="p2", why=("score 0.100, then 0.250",), **other)
     )
     ledger.append(ShadowDecision(decision="d2", at=2.0, policy="p2", error="UnknownModel"))
-    said = Said("tool_calls", ("edit", "run"))
+    said = CompletionSummary("tool_calls", ("edit", "run"))
     spent = {"total_ms": 31.0, "input_tokens": 10, "output_tokens": 4}
     ledger.append(
         ShadowAnswer(decision="d2", at=2.0, model="small", upstream="main", status=200, said=said, **spent)

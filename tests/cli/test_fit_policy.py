@@ -48,9 +48,9 @@ def data(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def head(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def learned_router(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("head") / "mine.head"
-    file.write_bytes(msgspec.json.encode(fit_tiers(ROWS).head))
+    file.write_bytes(msgspec.json.encode(fit_tiers(ROWS).learned_router))
     return file
 
 
@@ -65,30 +65,30 @@ def said(data: Path, *arguments: str) -> dict[str, Any]:
     return dict(json.loads(result.stdout))
 
 
-def test_a_policy_of_a_head_keeps_quality_for_less_and_can_be_read(data: Path, head: Path) -> None:
-    found = said(data, "--head", str(head), "--quality", "0.9", *PRICES)
+def test_a_policy_of_a_head_keeps_quality_for_less_and_can_be_read(data: Path, learned_router: Path) -> None:
+    found = said(data, "--head", str(learned_router), "--quality", "0.9", *PRICES)
     report = found["held_out"]
-    assert report["cross_fitted_head"], "the head has seen these prompts"
+    assert report["cross_fitted_router"], "the head has seen these prompts"
     assert report["reached"]
     assert 0.8 < report["kept"]["low"] < report["kept"]["value"] < report["kept"]["high"]
     assert report["cost"]["value"] < 0.8 * report["cost_of_best"]
     assert report["over_mixing"]["low"] > 0
     assert sum(report["shares"].values()) == pytest.approx(1)
     policy = read_policy(data.parent / "policy.toml", default_policy())
-    assert policy.head is not None
+    assert policy.learned_router is not None
     assert (
-        policy.head.boundaries[0]
-        == policy.head.boundaries[1]
+        policy.learned_router.boundaries[0]
+        == policy.learned_router.boundaries[1]
         == pytest.approx(found["boundaries"][0], abs=1e-6)
     )
-    assert policy.head.boundaries[2] == float("inf")
+    assert policy.learned_router.boundaries[2] == float("inf")
 
 
 def test_a_head_that_has_not_seen_the_prompts_scores_them_itself(data: Path) -> None:
-    head = data.parent / "other.head"
-    head.write_bytes(msgspec.json.encode(fit_tiers(made_up(300, seed=5)).head))
-    report = said(data, "--head", str(head), "--quality", "0.9", *PRICES)["held_out"]
-    assert not report["cross_fitted_head"]
+    learned_router = data.parent / "other.head"
+    learned_router.write_bytes(msgspec.json.encode(fit_tiers(made_up(300, seed=5)).learned_router))
+    report = said(data, "--head", str(learned_router), "--quality", "0.9", *PRICES)["held_out"]
+    assert not report["cross_fitted_router"]
     assert report["over_mixing"]["low"] > 0
 
 
@@ -121,18 +121,21 @@ def test_boundaries_of_the_rules(data: Path) -> None:
     )
 
 
-def test_money_is_not_overspent(data: Path, head: Path) -> None:
-    report = said(data, "--head", str(head), "--budget", "5", *PRICES)["held_out"]
+def test_money_is_not_overspent(data: Path, learned_router: Path) -> None:
+    report = said(data, "--head", str(learned_router), "--budget", "5", *PRICES)["held_out"]
     assert report["cost"]["value"] == pytest.approx(5, rel=0.1)
-    shown = run(data, "--head", str(head), "--budget", "5", *PRICES).stdout
+    shown = run(data, "--head", str(learned_router), "--budget", "5", *PRICES).stdout
     assert ("not shown: the interval reaches above 5" in shown) != ("shown: held out, at most" in shown)
-    assert "shown: held out, at most" in run(data, "--head", str(head), "--budget", "50", *PRICES).stdout
+    assert (
+        "shown: held out, at most"
+        in run(data, "--head", str(learned_router), "--budget", "50", *PRICES).stdout
+    )
 
 
-def test_a_safer_target_is_shown_to_be_kept(data: Path, head: Path) -> None:
-    shown = run(data, "--head", str(head), "--quality", "0.9", *PRICES).stdout
+def test_a_safer_target_is_shown_to_be_kept(data: Path, learned_router: Path) -> None:
+    shown = run(data, "--head", str(learned_router), "--quality", "0.9", *PRICES).stdout
     assert "not shown: the interval reaches below 90.0%; --quality 0.9" in shown
-    assert said(data, "--head", str(head), "--budget", "6.5", *PRICES)["held_out"]["supported"] in {
+    assert said(data, "--head", str(learned_router), "--budget", "6.5", *PRICES)["held_out"]["supported"] in {
         True,
         False,
     }
@@ -158,10 +161,10 @@ def test_a_score_without_information_is_said_to_be_no_better_than_chance(tmp_pat
     )
 
 
-def test_a_configuration_keeps_everything_else(data: Path, head: Path) -> None:
+def test_a_configuration_keeps_everything_else(data: Path, learned_router: Path) -> None:
     config = data.parent / "pointsman.toml"
     config.write_text(CONFIG)
-    found = said(data, "--config", str(config), "--head", str(head), "--quality", "0.9")
+    found = said(data, "--config", str(config), "--head", str(learned_router), "--quality", "0.9")
     tokens = sum(len(row.prompt) for row in ROWS) / len(ROWS) / 4
     assert found["held_out"]["cost_of_best"] == pytest.approx((tokens * 10 + 500 * 20) / 1000, rel=0.01)
     text = (data.parent / "policy.toml").read_text()
@@ -173,14 +176,14 @@ def test_a_configuration_keeps_everything_else(data: Path, head: Path) -> None:
     assert set(policy.models) == {"small", "large"}
 
 
-def test_the_head_of_a_configuration_is_the_one_that_is_cut(data: Path, head: Path) -> None:
+def test_the_head_of_a_configuration_is_the_one_that_is_cut(data: Path, learned_router: Path) -> None:
     config = data.parent / "pointsman.toml"
     config.write_text(f'{CONFIG}[tiers.head]\nfile = "{head}"\nboundaries = [0.5, 0.5, inf]\n')
     found = said(data, "--config", str(config), "--quality", "0.9")
     policy = read_policy(data.parent / "policy.toml", default_policy())
-    assert policy.head is not None
-    assert policy.head.boundaries[0] == pytest.approx(float(found["boundaries"][0]), abs=1e-6)
-    assert policy.head.boundaries[0] != 0.5
+    assert policy.learned_router is not None
+    assert policy.learned_router.boundaries[0] == pytest.approx(float(found["boundaries"][0]), abs=1e-6)
+    assert policy.learned_router.boundaries[0] != 0.5
     error = run(data, "--config", str(config), "--quality", "0.9", "--profile", "seed").exception
     assert "--config names the profile already" in str(error)
 

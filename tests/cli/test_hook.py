@@ -134,7 +134,7 @@ def test_what_came_of_it_is_kept_for_the_report(tmp_path: Path) -> None:
             answer_event(read_event(json.dumps(sent).encode()), state, guide)
     assert [(row.arm, row.classifier, row.continued) for row in state.followed()] == [
         (Arm.TREATED, "error_streak", True),
-        (Arm.WITHHELD, "error_streak", True),
+        (Arm.CONTROL, "error_streak", True),
     ]
 
 

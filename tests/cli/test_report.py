@@ -32,12 +32,12 @@ def decision(number: int, arm: Arm, *, continued: bool, mode: Mode = Mode.ON) ->
     )
 
 
-def decisions(sessions: int, treated: float, withheld: float) -> list[Decision]:
+def decisions(sessions: int, treated: float, control: float) -> list[Decision]:
     """Half of the sessions on each side, with these shares of streaks that went on."""
     half = sessions // 2
     return [
         *(decision(n, Arm.TREATED, continued=n < treated * half) for n in range(half)),
-        *(decision(half + n, Arm.WITHHELD, continued=n < withheld * half) for n in range(half)),
+        *(decision(half + n, Arm.CONTROL, continued=n < control * half) for n in range(half)),
     ]
 
 
@@ -60,8 +60,8 @@ def report(tmp_path: Path, kept: Sequence[Entry], *arguments: str) -> Result:
         (200, 0.5, 0.52, "No difference can be shown"),
     ],
 )
-def test_the_verdict(tmp_path: Path, sessions: int, treated: float, withheld: float, verdict: str) -> None:
-    result = report(tmp_path, decisions(sessions, treated, withheld))
+def test_the_verdict(tmp_path: Path, sessions: int, treated: float, control: float, verdict: str) -> None:
+    result = report(tmp_path, decisions(sessions, treated, control))
     assert result.exit_code == 0
     assert verdict in result.stdout
     assert ("interval" in result.stdout.splitlines()[-2]) is (sessions > 60)
@@ -105,7 +105,7 @@ def after(number: int, name: str = "after") -> Decision:
 def test_how_sessions_ended(tmp_path: Path) -> None:
     kept: list[Entry] = []
     for number in range(100):
-        arm = Arm.TREATED if number < 50 else Arm.WITHHELD
+        arm = Arm.TREATED if number < 50 else Arm.CONTROL
         before = msgspec.structs.replace(after(number, "before"), arrived_at=-1.0)
         kept += [before, due(number, arm), after(number)]
         kept.append(Outcome(decision=f"d{number}-before", score=0.0))  # before any hint: says nothing of it
@@ -126,7 +126,7 @@ def test_how_sessions_ended(tmp_path: Path) -> None:
 
 
 def test_derived_signs_are_compared_apart(tmp_path: Path) -> None:
-    kept: list[Entry] = [due(number, Arm.TREATED if number < 50 else Arm.WITHHELD) for number in range(100)]
+    kept: list[Entry] = [due(number, Arm.TREATED if number < 50 else Arm.CONTROL) for number in range(100)]
     kept += [Outcome(decision=f"d{n}", score=0.0, source="implicit:retry") for n in range(60, 100)]
     kept += [Outcome(decision=f"d{n}", score=0.0, source="implicit:escalation") for n in range(50)]
     output = report(tmp_path, kept).stdout

@@ -61,14 +61,14 @@ def test_the_whole_of_it_for_most_people(tmp_path: Path) -> None:
         name="large",
         upstream="main",
         id="large-3",
-        price_in=3.0,
-        price_out=15.0,
-        price_cached_in=0.3,
+        input_per_million=3.0,
+        output_per_million=15.0,
+        cached_input_per_million=0.3,
         window=200_000,
-        abilities=frozenset({"tools", "vision"}),
+        features=frozenset({"tools", "vision"}),
         formats=frozenset(WireFormat),
     )
-    assert config.models["small"].abilities is None
+    assert config.models["small"].features is None
     assert config.tiers.models == {
         Tier.SIMPLE: "small",
         Tier.MEDIUM: "small",

@@ -14,34 +14,35 @@ from pointsman.factory import build_engine, default_policy
 from pointsman.guidance import GuidancePolicy
 from pointsman.runtime import drive
 from pointsman.tiers import builtin_profile
-from pointsman.vocabulary import Answer, Mode, ModelSpec, Need, Tier, WireFormat
-from pointsman.wire.request import turn_from_body
+from pointsman.vocabulary import Mode, ModelQuery, ModelReply, ModelSpec, Tier, WireFormat
+from pointsman.wire.request import read_request
 
 MODELS = {
-    name: ModelSpec(name, "up", name, price_in=price) for name, price in (("small", 0.1), ("large", 3.0))
+    name: ModelSpec(name, "up", name, input_per_million=price)
+    for name, price in (("small", 0.1), ("large", 3.0))
 }
 LADDER = {Tier.SIMPLE: "small", Tier.MEDIUM: "small", Tier.COMPLEX: "large", Tier.REASONING: "large"}
 BASE = default_policy()
 POLICY = Policy(
     profile=BASE.profile,
     models=MODELS,
-    ladder=LADDER,
+    tier_models=LADDER,
     domains=BASE.domains,
     guidance=GuidancePolicy(mode=Mode.ON),
 )
 ENGINE = build_engine(POLICY)
 
 
-def nobody(need: Need) -> Answer:
-    return Answer(error="no-model")
+def nobody(need: ModelQuery) -> ModelReply:
+    return ModelReply(error="no-model")
 
 
 def live(engine: Engine, bodies: list[list[Any]]) -> list[tuple[Decision, str]]:
     """Decide a session, and what a ledger would keep of it after a trip through JSON."""
     memory, kept = Memory(), []
     for n, messages in enumerate(bodies):
-        turn = turn_from_body(WireFormat.CHAT, {"messages": messages}, session="s")
-        decided = drive(engine.decide(turn, memory, f"d{n}"), nobody)
+        agent_request = read_request(WireFormat.CHAT, {"messages": messages}, session="s")
+        decided = drive(engine.decide(agent_request, memory, f"d{n}"), nobody)
         memory = decided.memory
         stored = msgspec.json.encode(without_content(decided.decision))
         kept.append((msgspec.json.decode(stored, type=Decision), decided.words.text))
@@ -143,7 +144,7 @@ def test_any_session_is_decided_again_alike_from_its_signals(texts: list[str]) -
 def test_another_policy_decides_otherwise() -> None:
     kept = live(ENGINE, [[{"role": "user", "content": "prove it, step by step"}]])
     other = build_engine(
-        Policy(profile=builtin_profile("seed"), models=MODELS, ladder=dict.fromkeys(Tier, "small"))
+        Policy(profile=builtin_profile("seed"), models=MODELS, tier_models=dict.fromkeys(Tier, "small"))
     )
     [now] = replayed(other, kept, with_text=True)
     assert now.chain == ("small",)

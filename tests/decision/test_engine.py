@@ -14,30 +14,41 @@ from pointsman.evidence import ReMatcher, Scanner, SignalTable
 from pointsman.guidance import GuidancePolicy
 from pointsman.runtime import drive
 from pointsman.tiers import builtin_profile
-from pointsman.vocabulary import Answer, Mode, ModelSpec, Need, Stage, Tier, Turn, WireFormat
-from pointsman.wire.request import turn_from_body, turn_from_text
+from pointsman.vocabulary import (
+    AgentRequest,
+    Mode,
+    ModelQuery,
+    ModelReply,
+    ModelSpec,
+    Stage,
+    Tier,
+    WireFormat,
+)
+from pointsman.wire.request import read_request, request_from_text
 
 MODELS = {name: ModelSpec(name, "main", f"{name}-1") for name in ("small", "middle", "large")}
 LADDER = {Tier.SIMPLE: "small", Tier.MEDIUM: "small", Tier.COMPLEX: "middle", Tier.REASONING: "large"}
 
 
 def engine(verify: Verify | None = None) -> Engine:
-    policy = Policy(profile=builtin_profile("seed"), models=MODELS, ladder=LADDER, verify=verify)
+    policy = Policy(profile=builtin_profile("seed"), models=MODELS, tier_models=LADDER, verify=verify)
     table = SignalTable(policy.signals())
     return Engine(policy, Scanner(table, ReMatcher(table)))
 
 
-def nobody(need: Need) -> Answer:
+def nobody(need: ModelQuery) -> ModelReply:
     raise AssertionError(f"nobody should be asked: {need}")
 
 
-def decide(turn: Turn, *, by: Engine | None = None, ask: Callable[[Need], Answer] = nobody) -> Decision:
-    return drive((by or engine()).decide(turn, Memory(), "d-1"), ask).decision
+def decide(
+    agent_request: AgentRequest, *, by: Engine | None = None, ask: Callable[[ModelQuery], ModelReply] = nobody
+) -> Decision:
+    return drive((by or engine()).decide(agent_request, Memory(), "d-1"), ask).decision
 
 
-def asking_for(model: str) -> Turn:
+def asking_for(model: str) -> AgentRequest:
     body = {"model": model, "messages": [{"role": "user", "content": "hello"}]}
-    return turn_from_body(WireFormat.CHAT, body)
+    return read_request(WireFormat.CHAT, body)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +79,7 @@ def test_an_unknown_model_names_the_known_ones() -> None:
 
 
 def test_no_model_is_asked_unless_the_policy_says_so() -> None:
-    decision = decide(turn_from_text("let us see about that"))
+    decision = decide(request_from_text("let us see about that"))
     assert decision.tier is not None
     assert decision.tier.needs_verification
     assert decision.tier.stage is Stage.RULES
@@ -76,9 +87,9 @@ def test_no_model_is_asked_unless_the_policy_says_so() -> None:
 
 def test_an_unsure_tier_is_verified_when_the_policy_says_so() -> None:
     decision = decide(
-        turn_from_text("let us see about that"),
+        request_from_text("let us see about that"),
         by=engine(Verify(model="small")),
-        ask=lambda _: Answer("COMPLEX"),
+        ask=lambda _: ModelReply("COMPLEX"),
     )
     assert decision.tier is not None
     assert (decision.tier.tier, decision.tier.stage) == (Tier.COMPLEX, Stage.VERIFIED)
@@ -86,9 +97,9 @@ def test_an_unsure_tier_is_verified_when_the_policy_says_so() -> None:
 
 def test_a_failed_verification_is_a_tier_and_an_abstention() -> None:
     decision = decide(
-        turn_from_text("let us see about that"),
+        request_from_text("let us see about that"),
         by=engine(Verify(model="small")),
-        ask=lambda _: Answer(error="timeout"),
+        ask=lambda _: ModelReply(error="timeout"),
     )
     assert decision.tier is not None
     assert (decision.tier.tier, decision.tier.stage) == (Tier.MEDIUM, Stage.FALLBACK)
@@ -103,7 +114,7 @@ class BrokenMatcher:
 def test_a_failing_scan_abstains_and_never_stops_the_request() -> None:
     broken = engine()
     broken.scanner = Scanner(broken.scanner.table, BrokenMatcher())
-    decision = decide(turn_from_text("anything at all"), by=broken)
+    decision = decide(request_from_text("anything at all"), by=broken)
     assert decision.chain
     assert [(reason.code, reason.detail) for reason in decision.abstained] == [
         ("evidence.failed", "MemoryError: no scratch space")
@@ -120,7 +131,7 @@ def guided(monkeypatch: pytest.MonkeyPatch, part: str, method: str) -> Engine:
     policy = Policy(
         profile=builtin_profile("seed"),
         models=MODELS,
-        ladder=LADDER,
+        tier_models=LADDER,
         domains=DomainPolicy(domains=default_domains(), mode=Mode.ON),
         guidance=GuidancePolicy(mode=Mode.ON),
     )
@@ -130,9 +141,9 @@ def guided(monkeypatch: pytest.MonkeyPatch, part: str, method: str) -> Engine:
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("broken for the test")
 
-    def fail_later(*_: object, **__: object) -> Iterator[Need]:
+    def fail_later(*_: object, **__: object) -> Iterator[ModelQuery]:
         fail()
-        yield Need("never", "", "")
+        yield ModelQuery("never", "", "")
 
     monkeypatch.setattr(getattr(built, part), method, fail_later if part == "_guide" else fail)
     return built
@@ -150,8 +161,8 @@ def guided(monkeypatch: pytest.MonkeyPatch, part: str, method: str) -> Engine:
 def test_a_part_that_fails_abstains_and_the_others_decide(
     monkeypatch: pytest.MonkeyPatch, part: str, method: str, code: str
 ) -> None:
-    turn = msgspec.structs.replace(turn_from_text("prove it, step by step"), may_call=True)
-    decision = decide(turn, by=guided(monkeypatch, part, method))
+    agent_request = msgspec.structs.replace(request_from_text("prove it, step by step"), may_call=True)
+    decision = decide(agent_request, by=guided(monkeypatch, part, method))
     assert [(reason.code, reason.detail) for reason in decision.abstained] == [
         (code, "RuntimeError: broken for the test")
     ]
@@ -165,10 +176,10 @@ def enriching(engine_: Engine, bodies: list[list[dict[str, str]]]) -> list[int]:
     """How many texts were added to each request of one session."""
     memory, added = Memory(), []
     for messages in bodies:
-        turn = turn_from_body(WireFormat.CHAT, {"messages": messages}, session="s")
-        decided = drive(engine_.decide(turn, memory, "d"), nobody)
+        agent_request = read_request(WireFormat.CHAT, {"messages": messages}, session="s")
+        decided = drive(engine_.decide(agent_request, memory, "d"), nobody)
         memory = decided.memory
-        added.append(len(decided.decision.additions))
+        added.append(len(decided.decision.injections))
     return added
 
 
@@ -176,7 +187,7 @@ def test_enrichment_comes_once_per_user_message_and_again_when_the_same_request_
     policy = Policy(
         profile=builtin_profile("seed"),
         models=MODELS,
-        ladder=LADDER,
+        tier_models=LADDER,
         domains=DomainPolicy(domains=default_domains(), mode=Mode.ON),
     )
     table = SignalTable(policy.signals())
@@ -192,8 +203,8 @@ def test_a_tool_loop_stays_with_its_model_and_the_next_message_may_move_up() -> 
     hello = {"role": "user", "content": "hello"}
     hard = {"role": "user", "content": "prove it formally, step by step"}
     for messages in ([hello], [hello, {"role": "tool", "content": "prove theorem"}], [hello, hard]):
-        turn = turn_from_body(WireFormat.CHAT, {"messages": messages}, session="s")
-        decided = drive(built.decide(turn, memory, "d"), nobody)
+        agent_request = read_request(WireFormat.CHAT, {"messages": messages}, session="s")
+        decided = drive(built.decide(agent_request, memory, "d"), nobody)
         memory = decided.memory
         chosen.append(decided.decision.chain[0])
     assert chosen == ["small", "small", "large"]
@@ -202,19 +213,19 @@ def test_a_tool_loop_stays_with_its_model_and_the_next_message_may_move_up() -> 
 def test_a_failed_search_for_the_words_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the next request would not look where the words are."""
     messages = [{"role": "user", "content": "fix the build"}, *[{"role": "tool", "content": "done"}] * 30]
-    turn = turn_from_body(WireFormat.CHAT, {"messages": messages}, session="s")
+    agent_request = read_request(WireFormat.CHAT, {"messages": messages}, session="s")
     with monkeypatch.context() as broken:
         broken.setattr("pointsman.decision.engine.extract", lambda *_: 1 / 0)
-        after = drive(engine().decide(turn, Memory(), "d-1"), nobody)
+        after = drive(engine().decide(agent_request, Memory(), "d-1"), nobody)
     assert after.decision.abstained
     assert after.memory.searched == Memory().searched
-    assert drive(engine().decide(turn, after.memory, "d-2"), nobody).words.text == "fix the build"
+    assert drive(engine().decide(agent_request, after.memory, "d-2"), nobody).words.text == "fix the build"
 
 
 def test_a_request_without_a_persons_words_does_not_make_their_message_a_new_one() -> None:
     memory, counted = Memory(), []
     for text in ("hello", "", "hello", "go on"):
-        decided = drive(engine().decide(turn_from_text(text), memory, "d"), nobody)
+        decided = drive(engine().decide(request_from_text(text), memory, "d"), nobody)
         memory = decided.memory
         counted.append(decided.decision.user_message)
     assert counted == [1, 0, 1, 2]

@@ -6,7 +6,7 @@ from pointsman.evidence import ReMatcher, Scanner, SignalTable
 from pointsman.runtime import drive
 from pointsman.tiers import builtin_profile
 from pointsman.vocabulary import ModelSpec, Tier, WireFormat
-from pointsman.wire.request import turn_from_body
+from pointsman.wire.request import read_request
 
 TOOLS = {"get_weather": "Forecast of a city", "send_mail": "Send an e-mail", "run_shell": "Run a command"}
 OFFERED = [{"type": "function", "function": {"name": n, "description": t}} for n, t in TOOLS.items()]
@@ -26,14 +26,16 @@ def refused(*requests: list[dict[str, object]]) -> list[tuple[str, ...]]:
     policy = Policy(
         profile=builtin_profile("seed"),
         models={"small": ModelSpec("small", "up", "small")},
-        ladder=dict.fromkeys(Tier, "small"),
+        tier_models=dict.fromkeys(Tier, "small"),
         tools=1,
     )
     table = SignalTable(policy.signals())
     engine, memory, said = Engine(policy, Scanner(table, ReMatcher(table))), Memory(), []
     for messages in requests:
-        turn = turn_from_body(WireFormat.CHAT, {"model": "auto", "messages": messages, "tools": OFFERED})
-        decided = drive(engine.decide(turn, memory, "d"))
+        agent_request = read_request(
+            WireFormat.CHAT, {"model": "auto", "messages": messages, "tools": OFFERED}
+        )
+        decided = drive(engine.decide(agent_request, memory, "d"))
         memory = decided.memory
         assert decided.decision.tools is not None
         said.append(decided.decision.tools.refused)

@@ -71,7 +71,7 @@ def client() -> Iterator[httpx.Client]:
     policy = Policy(
         profile=builtin_profile("default"),
         models=models,
-        ladder={tier: "large" if tier is Tier.REASONING else "small" for tier in Tier},
+        tier_models={tier: "large" if tier is Tier.REASONING else "small" for tier in Tier},
         domains=DomainPolicy(domains=domains.domains, mode=Mode.ON),
         guidance=GuidancePolicy(mode=Mode.ON),
         tools=1,

@@ -18,7 +18,7 @@ from pointsman.errors import Overloaded
 from pointsman.gateway import caller, reading
 from pointsman.gateway.budget import Budget
 from pointsman.upstreams.port import Limits, ServerSpec
-from pointsman.vocabulary import LARGE, Turn, WireFormat
+from pointsman.vocabulary import LARGE, AgentRequest, WireFormat
 from pointsman.wire import Body
 from waiting import until
 
@@ -127,13 +127,13 @@ def test_large_bodies_are_read_beside_the_event_loop(
         seen.append(threading.current_thread().name)
         return Body(raw)
 
-    def turn(*given: Any, **more: Any) -> Turn:
+    def turn(*given: Any, **more: Any) -> AgentRequest:
         seen.append(threading.current_thread().name)
         return read(*given, **more)
 
-    read = reading.turn_from_body
+    read = reading.read_request
     monkeypatch.setattr(caller, "Body", body)
-    monkeypatch.setattr(reading, "turn_from_body", turn)
+    monkeypatch.setattr(reading, "read_request", agent_request)
     with gateway(setup_for()) as running:
         asked = request(WireFormat.CHAT, metadata={"x": "x" * size})
         assert post(running.url + PATHS[WireFormat.CHAT], json=asked).status_code == 200

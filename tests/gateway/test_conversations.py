@@ -21,7 +21,7 @@ from pointsman.tiers import builtin_profile
 from pointsman.upstreams.port import DEMO_URL, ServerSpec, UpstreamSpec
 from pointsman.vocabulary import Mode, ModelSpec, Tier, WireFormat
 from pointsman.wire import Body, sse
-from pointsman.wire.request import turn_from_body
+from pointsman.wire.request import read_request
 
 from .formats import start_stream
 from .running import Asked, Running, ScriptedUpstream, gateway, reply
@@ -75,7 +75,7 @@ class Stuck:
 
 @contextmanager
 def served(
-    *urls: str, models: dict[str, str] | None = None, **ladder: str
+    *urls: str, models: dict[str, str] | None = None, **tier_models: str
 ) -> Iterator[tuple[Running, MemoryLedger]]:
     """A gateway that guides, with an upstream for each address, and models by the upstream they are at."""
     upstreams = {f"up{n}": UpstreamSpec(f"up{n}", url, retries=0) for n, url in enumerate(urls)}
@@ -83,7 +83,7 @@ def served(
     policy = Policy(
         profile=builtin_profile("default"),
         models=placed,
-        ladder={tier: ladder.get(tier.lower(), "small") for tier in Tier},
+        tier_models={tier: tier_models.get(tier.lower(), "small") for tier in Tier},
         domains=default_policy().domains,
         guidance=GuidancePolicy(mode=Mode.ON, control=0.0, escalate=()),
     )
@@ -142,7 +142,7 @@ def test_decided_as_if_sent_whole(how: Callable[..., httpx.Response], stream: bo
         assert one.domains == other.domains
         assert one.steps == other.steps
         assert bool(one.guidance.firing) == bool(other.guidance.firing)
-        assert [a.source for a in one.additions] == [a.source for a in other.additions]
+        assert [a.source for a in one.injections] == [a.source for a in other.injections]
 
 
 @wire
@@ -213,10 +213,10 @@ def test_a_chain_stays_where_it_is_kept(asked: str) -> None:
 def kept(chains: Chains, name: str, words: str, **body: Any) -> None:
     """Remember a response as the gateway does."""
     raw = json.dumps({"model": "auto", "input": words, **body}).encode()
-    turn = turn_from_body(WireFormat.RESPONSES, raw, session=f"s-{name}", arrived_at=1_000.0)
+    agent_request = read_request(WireFormat.RESPONSES, raw, session=f"s-{name}", arrived_at=1_000.0)
     spec = UpstreamSpec("up", DEMO_URL)
     target = Target(ModelSpec("m", "up", "m"), Upstream(spec, Connections()(spec)), b'"m"', b"m")
-    chains.keep(turn, Body(raw), target, [json.dumps({"id": name, "output": []}).encode()])
+    chains.keep(agent_request, Body(raw), target, [json.dumps({"id": name, "output": []}).encode()])
 
 
 def session_of(chains: Chains, name: str, now: float = 1_000.0) -> str:
@@ -264,5 +264,5 @@ def test_an_answer_of_another_shape_is_passed_over(answer: bytes) -> None:
     spec = UpstreamSpec("up", DEMO_URL)
     target = Target(ModelSpec("m", "up", "m"), Upstream(spec, Connections()(spec)), b'"m"', b"m")
     chains = Chains()
-    chains.keep(turn_from_body(WireFormat.RESPONSES, raw), Body(raw), target, [answer])
+    chains.keep(read_request(WireFormat.RESPONSES, raw), Body(raw), target, [answer])
     assert len(chains) == 0

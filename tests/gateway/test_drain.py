@@ -145,7 +145,7 @@ def test_what_is_open_when_the_time_is_over_is_refused_or_cut(
     upstream = ScriptedUpstream(never_ends)
     with upstream.running() as base, serving(f"{base}/v1", tmp_path, drain) as (process, url):
         until(lambda: listens(url))
-        assert asyncio.run(ask(process, url)) == (503, "going_down")
+        assert asyncio.run(ask(process, url)) == (503, "shutting_down")
         status = process.wait(30)
         assert process.stdout is not None
         said = process.stdout.read()

@@ -273,7 +273,7 @@ def test_the_breaker_leaves_a_failing_upstream_alone_and_says_when_to_come_back(
     assert 1 <= int(answers[-1].headers["retry-after"]) <= 5
     assert "left alone" in answers[-1].json()["error"]["message"]
     assert len(upstreams[0].asked) == 5
-    assert ready["left_alone"] == ["up0"]
+    assert ready["open_circuits"] == ["up0"]
 
 
 def test_stores_that_fail_are_named_without_a_reason_and_requests_are_served() -> None:

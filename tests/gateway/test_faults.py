@@ -36,4 +36,4 @@ def test_a_closed_port_is_tried_a_few_times_and_then_left_alone() -> None:
         ready = client.get("/health/ready").json()
     assert {got.status_code for got in answers} == {200}
     assert [int(got.headers["x-pointsman-attempts"]) for got in answers] == [2] * 5 + [1] * 4
-    assert ready["left_alone"] == ["up0"]
+    assert ready["open_circuits"] == ["up0"]

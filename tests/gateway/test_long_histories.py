@@ -5,27 +5,27 @@ import json
 import pytest
 
 from pointsman.gateway.session_id import fingerprint
-from pointsman.vocabulary import Turn, WireFormat
+from pointsman.vocabulary import AgentRequest, WireFormat
 from pointsman.wire.history import JsonHistory
-from pointsman.wire.request import turn_from_body
+from pointsman.wire.request import read_request
 
 
-def turn_of(message: dict[str, str], count: int) -> Turn:
+def turn_of(message: dict[str, str], count: int) -> AgentRequest:
     body = {"model": "auto", "messages": [message] * count}
-    return turn_from_body(WireFormat.CHAT, json.dumps(body).encode())
+    return read_request(WireFormat.CHAT, json.dumps(body).encode())
 
 
-def decoded(turn: Turn) -> int:
-    assert isinstance(turn.history, JsonHistory)
-    return sum(message is not None for message in turn.history._decoded)
+def decoded(agent_request: AgentRequest) -> int:
+    assert isinstance(agent_request.history, JsonHistory)
+    return sum(message is not None for message in agent_request.history._decoded)
 
 
 @pytest.mark.parametrize("role", ["system", "assistant", "tool"])
 def test_a_session_is_named_by_the_first_messages(role: str) -> None:
     message = {"role": role, "content": "again"}
-    turn = turn_of(message, 5_000)
-    assert fingerprint(turn) == fingerprint(turn_of(message, 6_000))
-    assert decoded(turn) <= 100
+    agent_request = turn_of(message, 5_000)
+    assert fingerprint(agent_request) == fingerprint(turn_of(message, 6_000))
+    assert decoded(agent_request) <= 100
 
 
 def test_the_words_of_the_system_stand_in_the_first_messages() -> None:

@@ -31,7 +31,7 @@ from pointsman.stores.sessions import MemorySessions
 from pointsman.testing import ScriptedDecider
 from pointsman.tiers import builtin_profile
 from pointsman.upstreams.port import Limits, ServerSpec, hash_key
-from pointsman.vocabulary import Tier, Turn, WireFormat
+from pointsman.vocabulary import AgentRequest, Tier, WireFormat
 from waiting import until
 
 from .formats import PATHS, request
@@ -48,7 +48,9 @@ KEY = b"authorization: Bearer right"
 def running() -> Iterator[Running]:
     """A gateway that decides for itself, before the demo upstream."""
     setup = setup_for(server=ServerSpec(port=0, limits=Limits(body_bytes=100_000, header_bytes=20_000)))
-    policy = Policy(profile=builtin_profile("default"), models=setup.models, ladder=dict.fromkeys(Tier, "m0"))
+    policy = Policy(
+        profile=builtin_profile("default"), models=setup.models, tier_models=dict.fromkeys(Tier, "m0")
+    )
     runtime = Runtime(build_engine(policy), sessions=MemorySessions(), ledger=MemoryLedger())
     with gateway(setup.__class__(runtime, setup.models, setup.upstreams, setup.server)) as running:
         yield running
@@ -429,7 +431,7 @@ def test_a_configuration_without_models_is_not_served(tmp_path: Path) -> None:
 
 
 class Failing(ScriptedDecider):
-    async def decide(self, turn: Turn) -> Decision:
+    async def decide(self, agent_request: AgentRequest) -> Decision:
         raise ZeroDivisionError
 
 

@@ -18,7 +18,7 @@ from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder
 from pointsman.gateway.serve import Server
 from pointsman.testing import ScriptedDecider
-from pointsman.vocabulary import ModelSpec, Turn
+from pointsman.vocabulary import AgentRequest, ModelSpec
 from waiting import until
 
 from .formats import PATHS, request
@@ -145,8 +145,8 @@ def test_callers_are_served_while_it_is_read(serving: Serving, monkeypatch: pyte
 
 def test_a_request_keeps_the_setup_it_began_with() -> None:
     class Replacing(ScriptedDecider):
-        async def decide(self, turn: Turn) -> Decision:
-            decision = await super().decide(turn)
+        async def decide(self, agent_request: AgentRequest) -> Decision:
+            decision = await super().decide(agent_request)
             app.replace(another)
             return decision
 

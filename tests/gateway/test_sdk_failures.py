@@ -99,7 +99,9 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 def guarded() -> Iterator[str]:
     """A gateway that decides for itself and asks for a key, before the demo upstream."""
     setup = setup_for(server=ServerSpec(port=0, keys=(hash_key("right"),)))
-    policy = Policy(profile=builtin_profile("default"), models=setup.models, ladder=dict.fromkeys(Tier, "m0"))
+    policy = Policy(
+        profile=builtin_profile("default"), models=setup.models, tier_models=dict.fromkeys(Tier, "m0")
+    )
     runtime = Runtime(build_engine(policy), sessions=MemorySessions(), ledger=MemoryLedger())
     with gateway(setup.__class__(runtime, setup.models, setup.upstreams, setup.server)) as running:
         yield running.url

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from pointsman.config import ShadowSpec, load
-from pointsman.decision.decision import Addition, Decision
+from pointsman.decision.decision import Decision, Injection
 from pointsman.gateway import second
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder
@@ -20,7 +20,7 @@ from pointsman.stores.ledger import MemoryLedger, ShadowAnswer, ShadowDecision, 
 from pointsman.testing import ScriptedDecider
 from pointsman.vocabulary import WireFormat
 from pointsman.wire import WIRES, Reply
-from pointsman.wire.completion import Said, read_answer
+from pointsman.wire.completion import CompletionSummary, read_completion
 from waiting import until
 from wires import requests
 
@@ -125,8 +125,8 @@ def test_what_is_kept(start: Start, wire: WireFormat, stream: bool) -> None:
     kept = trial.shadow()
     finish = {"chat": "tool_calls", "responses": "completed", "messages": "tool_use"}
     ended = {"chat": "stop", "responses": "completed", "messages": "end_turn"}
-    assert kept.said == Said(finish[wire], ("edit",))
-    assert kept.beside == Said(ended[wire])
+    assert kept.said == CompletionSummary(finish[wire], ("edit",))
+    assert kept.beside == CompletionSummary(ended[wire])
     assert (kept.model, kept.upstream, kept.status, kept.error) == ("m1", "up1", 200, "")
     if stream and wire is WireFormat.CHAT:
         assert kept.input_tokens is None  # the scripted answer has no usage chunk
@@ -168,7 +168,7 @@ def test_what_its_answer_was_worth_can_be_said(start: Start) -> None:
 
 def test_it_gets_the_same_request_with_what_was_added_once(start: Start) -> None:
     ledger = MemoryLedger()
-    decider = ScriptedDecider("m0", additions=(Addition("guidance", "Try another tool."),), ledger=ledger)
+    decider = ScriptedDecider("m0", injections=(Injection("guidance", "Try another tool."),), ledger=ledger)
     trial, first, other = start(decider=decider)
     trial.ledger = ledger
     trial.post()
@@ -230,7 +230,7 @@ def test_the_rate_is_bounded(start: Start) -> None:
 
 def test_the_money_is_bounded(start: Start) -> None:
     trial, _, _ = start(money_per_day=0.01)
-    priced = msgspec.structs.replace(trial.gateway.setup.models["m1"], price_out=2_000.0)
+    priced = msgspec.structs.replace(trial.gateway.setup.models["m1"], output_per_million=2_000.0)
     models = {**trial.gateway.setup.models, "m1": priced}
     trial.gateway.replace(msgspec.structs.replace(trial.gateway.setup, models=models))
     for number in (1, 2, 3):  # 4 tokens each: 0.008
@@ -344,7 +344,7 @@ def test_the_share_is_drawn_by_session_and_seed(share: float) -> None:
 def test_what_is_of_no_known_shape_says_nothing() -> None:
     for wire in WireFormat:
         for answered in (b"<html>", b'{"choices": 3, "content": 3, "output": 3}', b"data: {\n\n", b""):
-            assert read_answer(wire, answered) == (Said(), "")
+            assert read_completion(wire, answered) == (CompletionSummary(), "")
 
 
 CONFIG = """

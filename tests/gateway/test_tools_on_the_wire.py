@@ -54,7 +54,7 @@ def run(*bodies: dict[str, Any]) -> list[Any]:
     policy = Policy(
         profile=builtin_profile("seed"),
         models={"small": ModelSpec("small", "up", "small")},
-        ladder=dict.fromkeys(Tier, "small"),
+        tier_models=dict.fromkeys(Tier, "small"),
         tools=3,
     )
     upstream = ScriptedUpstream(answer)

@@ -30,7 +30,7 @@ from pointsman.guidance import (
 from pointsman.guidance.ladder import FollowUp, follow_up_of
 from pointsman.guidance.memory import Spoken, Thread
 from pointsman.trajectory import TrajectoryBuilder
-from pointsman.vocabulary import Answer, WireFormat
+from pointsman.vocabulary import ModelReply, WireFormat
 from pointsman.wire.history import JsonHistory
 from runs import events, run
 
@@ -108,7 +108,7 @@ def test_the_ladder_is_climbed_while_trouble_lasts() -> None:
     assert rungs == {2: Rung.HINT, 5: Rung.CONSULT, 8: Rung.RAISE_TIER, 11: Rung.STOP}
     assert [decision.raise_tier for decision in climbed] == [False] * 8 + [True] * 6
     assert [decision.stop for decision in climbed] == [False] * 11 + [True] + [False] * 2
-    assert [bool(decision.addition) for decision in climbed].count(
+    assert [bool(decision.injection) for decision in climbed].count(
         True
     ) == 2  # raising and stopping say nothing
 
@@ -129,7 +129,7 @@ def test_a_raised_tier_stays_until_a_person_speaks() -> None:
 
 def test_the_text_names_tool_error_and_count_and_a_next_step() -> None:
     *_, last = decisions("a(1)!no_such_table a(2)!disk_full a(3)!no_such_row")
-    text = last.addition
+    text = last.injection
     assert last.firing is not None
     assert last.firing.text == text
     assert "`a`" in text
@@ -144,7 +144,7 @@ def test_observing_decides_alike_and_delivers_nothing(mode: Mode, delivered: boo
     fired = [decision.firing for decision in seen if decision.firing]
     assert [firing.step for firing in fired] == [2, 5, 8]
     assert {firing.delivered for firing in fired} == {delivered}
-    assert any(decision.addition for decision in seen) is delivered
+    assert any(decision.injection for decision in seen) is delivered
     assert any(decision.raise_tier for decision in seen) is delivered
 
 
@@ -157,13 +157,13 @@ def test_off_decides_nothing() -> None:
 def test_a_control_group_is_drawn_by_session_and_recorded() -> None:
     policy = msgspec.structs.replace(ON, control=0.3)
     arms = [arm_of(f"session-{n}", seed=1, control=0.3) for n in range(1_000)]
-    assert 0.25 < arms.count(Arm.WITHHELD) / 1_000 < 0.35
-    withheld = next(
-        f"session-{n}" for n in range(1_000) if arm_of(f"session-{n}", seed=0, control=0.3) is Arm.WITHHELD
+    assert 0.25 < arms.count(Arm.CONTROL) / 1_000 < 0.35
+    control = next(
+        f"session-{n}" for n in range(1_000) if arm_of(f"session-{n}", seed=0, control=0.3) is Arm.CONTROL
     )
-    seen = list(decisions("E E E E", policy, session=withheld))
+    seen = list(decisions("E E E E", policy, session=control))
     fired = [decision for decision in seen if decision.firing]
-    assert [(decision.arm, decision.addition) for decision in fired] == [(Arm.WITHHELD, "")]
+    assert [(decision.arm, decision.injection) for decision in fired] == [(Arm.CONTROL, "")]
     assert b'"withheld"' in msgspec.json.encode(fired[0])
     assert arms != [arm_of(f"session-{n}", seed=2, control=0.3) for n in range(1_000)]
 
@@ -172,9 +172,9 @@ def test_a_control_group_is_drawn_by_session_and_recorded() -> None:
     ("session", "control", "arm"),
     [
         ("s", 0.0, Arm.TREATED),
-        ("s", 1.0, Arm.WITHHELD),
+        ("s", 1.0, Arm.CONTROL),
         ("", 1.0, Arm.TREATED),
-        ("\ud800", 1.0, Arm.WITHHELD),
+        ("\ud800", 1.0, Arm.CONTROL),
     ],
 )
 def test_the_edges_of_the_draw(session: str, control: float, arm: Arm) -> None:
@@ -230,7 +230,7 @@ class Loud:
 def test_a_provider_that_fails_is_noted_and_never_raises() -> None:
     guide = Guide(ON, (GuidanceProviderConfig(Loud()),))
     decision, _ = without_models(guide.decide(run("E"), GuidanceMemory()))
-    assert (decision.firing, decision.addition) == (None, "")
+    assert (decision.firing, decision.injection) == (None, "")
     assert [reason.detail for reason in decision.abstained] == ["loud failed: RuntimeError"]
 
 
@@ -266,7 +266,7 @@ def test_a_model_is_asked_through_a_need_and_its_answer_counts() -> None:
     assert (need.kind, need.labels, need.timeout_ms) == ("guidance", ("yes", "no"), 500)
     assert "Errors in a row: 1" in need.text
     with pytest.raises(StopIteration) as done:
-        deciding.send(Answer("yes"))
+        deciding.send(ModelReply("yes"))
     assert done.value.value[0].firing.classifier == "llm(claude-3-haiku)"
 
 
@@ -281,9 +281,9 @@ def test_at_most_two_questions_are_asked() -> None:
     guide = Guide(ON, [GuidanceProviderConfig(DiagnosticSignalProvider(), model) for model in classifiers])
     deciding = guide.decide(run("E"), GuidanceMemory())
     next(deciding)
-    deciding.send(Answer("no"))
+    deciding.send(ModelReply("no"))
     with pytest.raises(StopIteration):
-        deciding.send(Answer("no"))
+        deciding.send(ModelReply("no"))
 
 
 def test_a_recommended_tool_that_is_avoided_becomes_a_pattern() -> None:

@@ -32,7 +32,7 @@ from pointsman.guidance import (
     run_classifiers,
 )
 from pointsman.trajectory import ToolInvoked
-from pointsman.vocabulary import Answer, Need, ToolCall
+from pointsman.vocabulary import ModelQuery, ModelReply, ToolCall
 from runs import run
 
 
@@ -256,7 +256,7 @@ def test_not_keeps_an_abstention(member: ClassificationResult, relevant: bool, a
 
 
 def test_not_of_a_model_that_timed_out_stays_silent() -> None:
-    model = LLMClassifier(ask=lambda need: Answer(error="timeout"))
+    model = LLMClassifier(ask=lambda need: ModelReply(error="timeout"))
     assert not NotClassifier(model).classify(at("E")).relevant
 
 
@@ -312,18 +312,18 @@ def test_run_classifiers_takes_the_first_and_collect_guidance_takes_all() -> Non
 
 @pytest.mark.parametrize("failure", [TimeoutError(), ConnectionError(), ValueError("x"), KeyError("x")])
 def test_any_failure_of_a_model_abstains(failure: Exception) -> None:
-    def ask(need: Need) -> Answer:
+    def ask(need: ModelQuery) -> ModelReply:
         raise failure
 
     assert LLMClassifier(ask=ask).classify(at("E")).abstained
 
 
 def test_a_models_answers_are_remembered() -> None:
-    asked: list[Need] = []
+    asked: list[ModelQuery] = []
 
-    def ask(need: Need) -> Answer:
+    def ask(need: ModelQuery) -> ModelReply:
         asked.append(need)
-        return Answer("yes")
+        return ModelReply("yes")
 
     classifier = LLMClassifier(ask=ask)
     assert classifier.classify(at("E E")).relevant
@@ -336,7 +336,7 @@ def test_a_models_answers_are_remembered() -> None:
 
 
 def test_a_failure_is_not_remembered() -> None:
-    replies: Iterator[Answer] = iter([Answer(error="timeout"), Answer("no")])
+    replies: Iterator[ModelReply] = iter([ModelReply(error="timeout"), ModelReply("no")])
     classifier = LLMClassifier(ask=lambda need: next(replies))
     assert classifier.classify(at("E")).abstained
     assert not classifier.classify(at("E")).abstained
@@ -347,7 +347,7 @@ def test_a_failure_is_not_remembered() -> None:
     [("Yes.", True, False), ("NO", False, False), ("perhaps", False, True), ("", False, True)],
 )
 def test_a_models_answer_is_yes_no_or_neither(text: str, relevant: bool, abstained: bool) -> None:
-    result = LLMClassifier(ask=lambda need: Answer(text)).classify(at("E"))
+    result = LLMClassifier(ask=lambda need: ModelReply(text)).classify(at("E"))
     assert (result.relevant, result.abstained) == (relevant, abstained)
 
 

@@ -25,7 +25,7 @@ def said(wire: WireFormat, histories: Iterable[list[Any]]) -> list[str]:
     for history in histories:
         decision, memory = without_models(GUIDE.turn(JsonHistory.of(wire, history), memory, session="s"))
         memory = msgspec.json.decode(msgspec.json.encode(memory), type=GuidanceMemory)
-        texts.append(decision.addition)
+        texts.append(decision.injection)
     return texts
 
 
@@ -149,7 +149,7 @@ def test_reminders_that_come_and_go_do_not_start_a_new_conversation() -> None:
         latest = history[-1]["content"]
         history[-1] = {**history[-1], "content": [*latest, reminder]}
         decision, memory = without_models(GUIDE.turn(JsonHistory.of(MESSAGES, history), memory, session="s"))
-        texts.append(decision.addition)
+        texts.append(decision.injection)
     assert [bool(text) for text in texts] == [False, False, False, True, False, False]
     assert len(memory.threads) == 1
 
@@ -173,8 +173,8 @@ def test_recorded_turns_of_two_conversations_are_decided_alike_again() -> None:
         new = seen.tool_call_count - before.thread(memory.latest).trajectory.state.tool_call_count
         steps = seen.steps[len(seen.steps) - new :]
         second, replayed = without_models(GUIDE.again(steps, replayed, session="s", thread=decision.thread))
-        recorded.append((decision.thread, decision.addition))
-        again.append((second.thread, second.addition))
+        recorded.append((decision.thread, decision.injection))
+        again.append((second.thread, second.injection))
     assert recorded == again
     assert {thread for thread, _ in recorded} == {1, 2}
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pointsman.capabilities import LocalJudge
+from pointsman.capabilities import LocalScorer
 from pointsman.errors import ConfigError
 from pointsman.learning.capabilities import LabelledTask, fit_capabilities, read_tasks
 from support_capabilities import REGISTRY
@@ -27,9 +27,9 @@ def test_tasks_that_need_nothing_teach_to_reject() -> None:
     assert fitted.before.exact is not None
     assert fitted.after.exact >= fitted.before.exact
     assert fitted.after.tasks == len(TASKS)
-    judge = LocalJudge(REGISTRY, calibration=fitted.calibration)
-    assert judge.version.endswith(REGISTRY.version)
-    assert judge.probabilities("will it rain in the evening")["current_weather"] > 0.5
+    scorer = LocalScorer(REGISTRY, calibration=fitted.calibration)
+    assert scorer.version.endswith(REGISTRY.version)
+    assert scorer.probabilities("will it rain in the evening")["current_weather"] > 0.5
 
 
 def test_a_threshold_nothing_reaches_selects_nothing() -> None:

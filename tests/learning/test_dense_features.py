@@ -8,23 +8,23 @@ import pytest
 from evaluation.outcomes import made_up
 
 from pointsman.encoders import load_encoder
-from pointsman.encoders.heads import load_scorer
+from pointsman.encoders.learned_routers import load_scorer
 from pointsman.learning.features import Features
 from pointsman.learning.fit import fit_tiers
 from pointsman.learning.learning import Corpus, fit_weights
 from pointsman.learning.rankers import persons_text
-from pointsman.tiers.head import read_head
+from pointsman.tiers.learned_router import read_learned_router
 
 
 @pytest.mark.parametrize(("features", "size"), [(Features.STATIC, 256), (Features.SENTENCE, 384)])
 def test_the_file_scores_as_the_fit_did(tmp_path: Path, features: Features, size: int) -> None:
     rows = made_up(60)
-    fitted = fit_tiers(rows, features=features).head
+    fitted = fit_tiers(rows, features=features).learned_router
     file = tmp_path / "mine.head"
-    file.write_bytes(msgspec.json.encode(msgspec.structs.replace(fitted, familiarity=(-1.0, -0.5))))
-    head = read_head(file.read_bytes(), "mine.head")
-    assert head.dense is not None
-    assert (head.dense.kind, len(head.dense.weak)) == (features, 2 * size)
+    file.write_bytes(msgspec.json.encode(msgspec.structs.replace(fitted, similarity=(-1.0, -0.5))))
+    learned_router = read_learned_router(file.read_bytes(), "mine.head")
+    assert learned_router.dense is not None
+    assert (learned_router.dense.kind, len(learned_router.dense.weak)) == (features, 2 * size)
     scorer = load_scorer(file)
     corpus = Corpus.of(rows, load_encoder(features))
     everything = np.arange(len(rows))

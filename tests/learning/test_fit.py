@@ -13,7 +13,7 @@ from pointsman.learning.fit import Fit, claim, fit_tiers
 from pointsman.learning.learning import Corpus, calibrate, fit_weights
 from pointsman.learning.rankers import alike, persons_text
 from pointsman.learning.tiers import evaluate_tiers
-from pointsman.tiers.head import HeadScorer, Spoke, read_head
+from pointsman.tiers.learned_router import LearnedScorer, ScoreSource, read_learned_router
 
 
 @pytest.fixture(scope="module")
@@ -22,13 +22,13 @@ def fitted() -> Fit:
 
 
 @pytest.fixture(scope="module")
-def scorer(fitted: Fit) -> HeadScorer:
-    return HeadScorer(fitted.head)
+def scorer(fitted: Fit) -> LearnedScorer:
+    return LearnedScorer(fitted.learned_router)
 
 
 def test_a_head_that_learned_something_may_say_so(fitted: Fit) -> None:
     assert fitted.improves
-    assert set(fitted.head.claim.against) == {"random", "length", "seed", "default"}
+    assert set(fitted.learned_router.claim.against) == {"random", "length", "seed", "default"}
     assert [row.ranker for row in fitted.rows] == ["random", "length", "seed", "default", "oracle", "head"]
 
 
@@ -41,9 +41,9 @@ def test_copies_of_a_prompt_are_not_held_out_from_one_another() -> None:
     rows = shuffled(made_up(100)) * 3
     fit = fit_tiers(rows)
     assert not fit.improves
-    assert fit.head.claim.apgr < 0.7
-    once = fit_tiers(shuffled(made_up(100))).head.claim
-    assert fit.head.claim.high - fit.head.claim.low > 0.8 * (once.high - once.low)
+    assert fit.learned_router.claim.apgr < 0.7
+    once = fit_tiers(shuffled(made_up(100))).learned_router.claim
+    assert fit.learned_router.claim.high - fit.learned_router.claim.low > 0.8 * (once.high - once.low)
 
 
 def test_copies_are_found_whatever_their_case_spaces_and_numbers() -> None:
@@ -95,13 +95,13 @@ def test_a_ranking_below_chance_is_no_improvement_on_a_worse_one() -> None:
     assert claim({**below, "head": -ease}, weak, strong, first=np.arange(600), seed=0).improves
 
 
-def test_a_fresh_set_confirms_it(scorer: HeadScorer) -> None:
+def test_a_fresh_set_confirms_it(scorer: LearnedScorer) -> None:
     rows = {row.ranker: row for row in evaluate_tiers(made_up(400, seed=9), scorer)}
     assert rows["head"].low > rows["length"].high
     assert rows["random"].apgr == pytest.approx(0.5)
 
 
-def test_probabilities_are_those_of_the_topic(scorer: HeadScorer) -> None:
+def test_probabilities_are_those_of_the_topic(scorer: LearnedScorer) -> None:
     hard = scorer.score("please tell me about the theorem and some lemma of homology with proof")
     easy = scorer.score("please tell me about the weather and some recipe with football for lunch")
     assert hard.p_weak < 0.5 < easy.p_weak
@@ -110,33 +110,35 @@ def test_probabilities_are_those_of_the_topic(scorer: HeadScorer) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "?", "Ωμέγα ξύλο θάλασσα", "量子场论的重整化群方程"])
-def test_unknown_words_are_ranked_by_length_alone(scorer: HeadScorer, text: str) -> None:
+def test_unknown_words_are_ranked_by_length_alone(scorer: LearnedScorer, text: str) -> None:
     said = scorer.score(text)
-    assert said.spoke is Spoke.PRIOR
-    assert said.familiarity < 0.1  # a word may fall into a bucket that is in use
-    slope = scorer.head.length_slope
-    assert said.score == pytest.approx(slope * (np.log(max(len(text), 1)) - scorer.head.log_length))
+    assert said.spoke is ScoreSource.PRIOR
+    assert said.similarity < 0.1  # a word may fall into a bucket that is in use
+    slope = scorer.learned_router.length_slope
+    assert said.score == pytest.approx(slope * (np.log(max(len(text), 1)) - scorer.learned_router.log_length))
 
 
-def test_of_two_unknown_prompts_the_longer_gets_the_strong_model(scorer: HeadScorer) -> None:
+def test_of_two_unknown_prompts_the_longer_gets_the_strong_model(scorer: LearnedScorer) -> None:
     short, long = scorer.score("zzz yyy xxx www"), scorer.score("zzz yyy xxx www vvv uuu ttt sss rrr")
-    assert short.spoke is long.spoke is Spoke.PRIOR
+    assert short.spoke is long.spoke is ScoreSource.PRIOR
     assert short.score < long.score
 
 
-def test_of_a_known_world_the_head_speaks_in_full_half_the_time(scorer: HeadScorer) -> None:
+def test_of_a_known_world_the_head_speaks_in_full_half_the_time(scorer: LearnedScorer) -> None:
     spoke = Counter(scorer.score(row.prompt).spoke for row in made_up(400, seed=3))
-    assert 0.4 < spoke[Spoke.HEAD] / 400 < 0.7
-    assert spoke[Spoke.PRIOR] / 400 < 0.2
+    assert 0.4 < spoke[ScoreSource.HEAD] / 400 < 0.7
+    assert spoke[ScoreSource.PRIOR] / 400 < 0.2
 
 
 def test_fitting_repeats_to_the_byte() -> None:
     rows = made_up(60)
-    assert msgspec.json.encode(fit_tiers(rows).head) == msgspec.json.encode(fit_tiers(rows).head)
+    assert msgspec.json.encode(fit_tiers(rows).learned_router) == msgspec.json.encode(
+        fit_tiers(rows).learned_router
+    )
 
 
 def test_the_file_holds_no_words_and_is_small(fitted: Fit) -> None:
-    data = msgspec.json.encode(fitted.head)
+    data = msgspec.json.encode(fitted.learned_router)
     assert len(data) < 2_000_000
     assert not any(word.encode() in data for word in HARD)
 
@@ -147,10 +149,10 @@ def test_the_file_scores_as_the_fit_did(fitted: Fit) -> None:
     corpus = Corpus.of(rows)
     everything = np.arange(len(rows))
     weights = fit_weights(corpus, everything)
-    head = msgspec.structs.replace(
-        read_head(msgspec.json.encode(fitted.head), "head"), familiarity=(-1.0, -0.5)
+    learned_router = msgspec.structs.replace(
+        read_learned_router(msgspec.json.encode(fitted.learned_router), "head"), similarity=(-1.0, -0.5)
     )
-    scorer = HeadScorer(head)
+    scorer = LearnedScorer(learned_router)
     weak, strong = weights.evidence(corpus, everything)
     prior = weights.prior(corpus, everything)
     for index in range(0, 500, 25):
@@ -158,8 +160,8 @@ def test_the_file_scores_as_the_fit_did(fitted: Fit) -> None:
         assert said == pytest.approx(strong[index] - weak[index] + prior[index], abs=2e-3)
 
 
-def test_groups_get_an_offset_only_where_the_caller_names_them(scorer: HeadScorer) -> None:
-    assert set(scorer.head.offsets) == {"easy", "hard"}
+def test_groups_get_an_offset_only_where_the_caller_names_them(scorer: LearnedScorer) -> None:
+    assert set(scorer.learned_router.offsets) == {"easy", "hard"}
     text = "please tell me tell me what for and when with any"
     assert (
         scorer.score(text, domain="hard").p_weak

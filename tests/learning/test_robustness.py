@@ -8,13 +8,13 @@ import pytest
 from evaluation.outcomes import made_up
 from hypothesis import given
 from hypothesis import strategies as st
+from learned_routers import blank
 from typer.testing import CliRunner
 
-from heads import blank
 from pointsman.cli import app
 from pointsman.learning.robustness import CHANGES, FRAMES, evaluate_robustness
 from pointsman.text.script import detect_script
-from pointsman.tiers.head import HeadScorer
+from pointsman.tiers.learned_router import LearnedScorer
 from pointsman.vocabulary import Script
 
 PROMPTS = [row.prompt for row in made_up(60)]
@@ -54,18 +54,18 @@ def test_the_frame_is_translated_and_the_prompt_is_not() -> None:
 
 
 def test_every_decider_is_measured_under_every_change() -> None:
-    rows = evaluate_robustness(PROMPTS, HeadScorer(blank()))
+    rows = evaluate_robustness(PROMPTS, LearnedScorer(blank()))
     assert {(row.decider, row.change) for row in rows} == {
         (decider, change) for decider in ("seed", "default", "head") for change in CHANGES
     }
     assert all(row.low <= row.unchanged <= row.high and row.n == 60 for row in rows)
     case = {row.decider: row.unchanged for row in rows if row.change == "lower case"}
     assert case["default"] == case["seed"] == 1
-    assert rows == evaluate_robustness(PROMPTS, HeadScorer(blank()))
+    assert rows == evaluate_robustness(PROMPTS, LearnedScorer(blank()))
 
 
 def test_nothing_crosses_a_boundary_that_is_out_of_reach() -> None:
-    rows = evaluate_robustness(PROMPTS, HeadScorer(blank()), boundary=9.0)
+    rows = evaluate_robustness(PROMPTS, LearnedScorer(blank()), boundary=9.0)
     assert {row.unchanged for row in rows if row.decider == "head"} == {1.0}
 
 

@@ -88,17 +88,17 @@ def test_prices_that_make_no_sense(tmp_path: Path, arguments: list[str], message
 
 
 def test_a_head_has_a_calibration_error_and_is_known_by_what_it_was_fitted_on(tmp_path: Path) -> None:
-    head = tmp_path / "mine.head"
-    head.write_bytes(msgspec.json.encode(fit_tiers(ROWS).head))
-    result = run(tmp_path, "--head", str(head), "--json")
+    learned_router = tmp_path / "mine.head"
+    learned_router.write_bytes(msgspec.json.encode(fit_tiers(ROWS).learned_router))
+    result = run(tmp_path, "--head", str(learned_router), "--json")
     row = json.loads(result.stdout)["rows"][-1]
     assert row["ranker"] == "head"
     for model in ("weak", "strong"):
         error = row["calibration_error"][model]
         assert 0 <= error["low"] <= error["high"] < 0.3
     assert "fitted on these very prompts" in result.stderr
-    head.write_bytes(msgspec.json.encode(fit_tiers(ROWS[:200]).head))
-    fresh = run(tmp_path, "--head", str(head))
+    learned_router.write_bytes(msgspec.json.encode(fit_tiers(ROWS[:200]).learned_router))
+    fresh = run(tmp_path, "--head", str(learned_router))
     assert "fitted on" not in fresh.stderr
     assert "calibration error of the head: weak" in fresh.stdout
 

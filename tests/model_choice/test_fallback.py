@@ -14,9 +14,9 @@ def spec(name: str, **fields: object) -> ModelSpec:
 
 LADDER = {Tier.SIMPLE: "mini", Tier.MEDIUM: "mid", Tier.COMPLEX: "big", Tier.REASONING: "deep"}
 MODELS = {
-    "mini": spec("mini", window=8_000, abilities=frozenset()),
-    "mid": spec("mid", window=100_000, abilities=frozenset({"tools"})),
-    "big": spec("big", window=200_000, abilities=frozenset({"tools", "vision"})),
+    "mini": spec("mini", window=8_000, features=frozenset()),
+    "mid": spec("mid", window=100_000, features=frozenset({"tools"})),
+    "big": spec("big", window=200_000, features=frozenset({"tools", "vision"})),
     "deep": spec("deep"),
 }
 
@@ -40,9 +40,9 @@ def test_a_request_any_model_can_serve(tier: Tier, models: tuple[str, ...]) -> N
     [
         (Requirements(tokens=8_000), ("mini", "mid", "big"), []),
         (Requirements(tokens=8_001), ("mid", "big"), ['"mini": 8001 tokens do not fit its window of 8000']),
-        (Requirements(abilities=frozenset({"tools"})), ("mid", "big"), ['"mini" has no tools']),
+        (Requirements(features=frozenset({"tools"})), ("mid", "big"), ['"mini" has no tools']),
         (
-            Requirements(abilities=frozenset({"tools", "vision"})),
+            Requirements(features=frozenset({"tools", "vision"})),
             ("big",),
             ['"mini" has no tools, vision', '"mid" has no vision'],
         ),
@@ -57,7 +57,7 @@ def test_models_that_cannot_are_skipped_and_named(
 
 
 def test_nothing_dearer_than_the_chain_is_tried_even_when_it_could() -> None:
-    needed = Requirements(abilities=frozenset({"structured"}))  # only "deep" may have it
+    needed = Requirements(features=frozenset({"structured"}))  # only "deep" may have it
     chain = model_chain(Tier.SIMPLE, LADDER, MODELS, needed)
     assert chain.models == ("mini", "mid", "big")
     assert chain.skipped[-1].code == "routing.none-able"
@@ -65,8 +65,8 @@ def test_nothing_dearer_than_the_chain_is_tried_even_when_it_could() -> None:
 
 
 def test_a_cheaper_model_that_can_is_better_than_one_that_cannot() -> None:
-    models = {**MODELS, "deep": spec("deep", abilities=frozenset())}
-    chain = model_chain(Tier.REASONING, LADDER, models, Requirements(abilities=frozenset({"tools"})))
+    models = {**MODELS, "deep": spec("deep", features=frozenset())}
+    chain = model_chain(Tier.REASONING, LADDER, models, Requirements(features=frozenset({"tools"})))
     assert chain.models == ("big", "mid")
     assert [reason.detail for reason in chain.skipped] == ['"deep" has no tools', '"mini" has no tools']
 
@@ -79,8 +79,8 @@ def test_another_wire_format() -> None:
 
 
 def test_a_model_of_two_tiers_is_tried_once() -> None:
-    ladder = {**LADDER, Tier.MEDIUM: "mini"}
-    assert model_chain(Tier.SIMPLE, ladder, MODELS, Requirements()).models == ("mini", "big")
+    tier_models = {**LADDER, Tier.MEDIUM: "mini"}
+    assert model_chain(Tier.SIMPLE, tier_models, MODELS, Requirements()).models == ("mini", "big")
 
 
 @pytest.mark.parametrize(
@@ -92,8 +92,8 @@ def test_a_model_of_two_tiers_is_tried_once() -> None:
         ({}, Tier.MEDIUM, ()),
     ],
 )
-def test_tiers_without_a_model(ladder: dict[Tier, str], tier: Tier, models: tuple[str, ...]) -> None:
-    assert model_chain(tier, ladder, MODELS, Requirements()).models == models
+def test_tiers_without_a_model(tier_models: dict[Tier, str], tier: Tier, models: tuple[str, ...]) -> None:
+    assert model_chain(tier, tier_models, MODELS, Requirements()).models == models
 
 
 @given(
@@ -103,11 +103,11 @@ def test_tiers_without_a_model(ladder: dict[Tier, str], tier: Tier, models: tupl
     st.frozensets(st.sampled_from(["tools", "vision", "structured"])),
 )
 def test_no_chain_exceeds_its_tier_or_repeats_a_model(
-    tier: Tier, ladder: dict[Tier, str], tokens: int, abilities: frozenset[str]
+    tier: Tier, tier_models: dict[Tier, str], tokens: int, features: frozenset[str]
 ) -> None:
-    chain = model_chain(tier, ladder, MODELS, Requirements(tokens, abilities))
+    chain = model_chain(tier, tier_models, MODELS, Requirements(tokens, features))
     highest = FALLBACK_CHAIN[tier][-1].rank
-    allowed = {name for step, name in ladder.items() if step.rank <= highest}
+    allowed = {name for step, name in tier_models.items() if step.rank <= highest}
     assert set(chain.models) <= allowed or not allowed
     assert len(set(chain.models)) == len(chain.models)
-    assert bool(chain.models) == bool(ladder)
+    assert bool(chain.models) == bool(tier_models)

@@ -7,9 +7,13 @@ from hypothesis import strategies as st
 from pointsman.model_choice.stickiness import Load, settle
 from pointsman.vocabulary import ModelSpec
 
-BIG = ModelSpec("big", "main", "big", price_in=3.0, price_out=15.0, price_cached_in=0.3)
-MINI = ModelSpec("mini", "main", "mini", price_in=0.25, price_out=2.0, price_cached_in=0.025)
-NO_CACHE = ModelSpec("plain", "main", "plain", price_in=1.0, price_out=1.0)
+BIG = ModelSpec(
+    "big", "main", "big", input_per_million=3.0, output_per_million=15.0, cached_input_per_million=0.3
+)
+MINI = ModelSpec(
+    "mini", "main", "mini", input_per_million=0.25, output_per_million=2.0, cached_input_per_million=0.025
+)
+NO_CACHE = ModelSpec("plain", "main", "plain", input_per_million=1.0, output_per_million=1.0)
 LONG = Load(context=100_000, fresh=500, output=500)
 
 
@@ -46,14 +50,18 @@ def test_a_warm_cache_can_be_worth_more_than_a_cheaper_model() -> None:
 
 
 def test_a_saving_may_need_more_than_one_turn() -> None:
-    slightly = ModelSpec("near", "main", "near", price_in=2.0, price_out=15.0, price_cached_in=0.2)
+    slightly = ModelSpec(
+        "near", "main", "near", input_per_million=2.0, output_per_million=15.0, cached_input_per_million=0.2
+    )
     # A turn saves 100,000 * (.3 - .2) / 1e6 = .01; the cache costs 100,000 * (2 - .2) / 1e6 = .18 to rebuild.
     assert settled(BIG, slightly, load=Load(context=100_000, turns=18))[0] == "big"
     assert settled(BIG, slightly, load=Load(context=100_000, turns=19))[0] == "near"
 
 
 def test_equal_models_are_not_worth_a_change() -> None:
-    twin = ModelSpec("twin", "main", "twin", price_in=3.0, price_out=15.0, price_cached_in=0.3)
+    twin = ModelSpec(
+        "twin", "main", "twin", input_per_million=3.0, output_per_million=15.0, cached_input_per_million=0.3
+    )
     assert settled(BIG, twin, load=Load(context=0, fresh=10)) == ("big", "routing.not-worth")
 
 

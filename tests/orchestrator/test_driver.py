@@ -240,20 +240,20 @@ def test_a_run_can_be_stopped_between_two_moves_and_says_so() -> None:
 
 def test_judging_runs_in_parallel_under_its_limit() -> None:
     from pointsman.orchestrator import answer_batches
-    from pointsman.vocabulary import Answer, Need
+    from pointsman.vocabulary import ModelQuery, ModelReply
 
     running = most = 0
 
-    async def ask(need: Need) -> Answer:
+    async def ask(need: ModelQuery) -> ModelReply:
         nonlocal running, most
         running += 1
         most = max(most, running)
         await asyncio.sleep(0)
         running -= 1
-        return Answer(need.text)
+        return ModelReply(need.text)
 
     def questions() -> Any:
-        answers = yield tuple(Need("judge", "", str(at)) for at in range(20))
+        answers = yield tuple(ModelQuery("judge", "", str(at)) for at in range(20))
         return [answer.text for answer in answers]
 
     assert asyncio.run(answer_batches(questions(), ask)) == [str(at) for at in range(20)]

@@ -6,30 +6,30 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from learned_routers import blank
 from typer.testing import CliRunner
 
-from heads import blank
 from pointsman.cli import app
 from pointsman.decision.decision import Decision
 from pointsman.reports.drift import drift
 from pointsman.stores.ledger import Record, SqliteLedger
-from pointsman.tiers import HeadScore, TierDecision
-from pointsman.tiers.head import Spoke
+from pointsman.tiers import LearnedScore, TierDecision
+from pointsman.tiers.learned_router import ScoreSource
 from pointsman.vocabulary import Stage, Tier, WireFormat
 
 #: Trained on lengths of e**3 to e**6 characters, evenly, and familiarities of .1 to .6.
 HEAD = blank(
     rows=1_000,
     lengths=tuple(3 + 0.3 * step for step in range(11)),
-    familiarities=tuple(0.1 + 0.05 * step for step in range(11)),
+    similarities=tuple(0.1 + 0.05 * step for step in range(11)),
 )
 
 
 def record(
-    number: int, length: float, familiarity: float, *, head: object = HEAD, message: int = 1
+    number: int, length: float, similarity: float, *, learned_router: object = HEAD, message: int = 1
 ) -> Record:
-    said = HeadScore(0.0, 0.5, 0.5, familiarity, Spoke.HEAD)
-    digest = head.digest() if head else ""
+    said = LearnedScore(0.0, 0.5, 0.5, similarity, ScoreSource.HEAD)
+    digest = learned_router.digest() if learned_router else ""
     tier = TierDecision(
         Tier.SIMPLE,
         0.0,
@@ -38,8 +38,8 @@ def record(
         Stage.HEAD,
         needs_verification=False,
         reasons=(),
-        head=said if head else None,
-        head_version=digest,
+        learned_router=said if learned_router else None,
+        learned_router_version=digest,
     )
     decision = Decision(
         id=f"d{number}",
@@ -78,18 +78,18 @@ def test_the_verdict(records: list[Record], verdicts: list[str], words: str) -> 
     found = drift(records, HEAD)
     assert [shift.verdict for shift in found.shifts] == verdicts
     assert words in list(found.lines())[-1]
-    assert found.spoke[Spoke.HEAD] == found.prompts == len(records)
+    assert found.spoke[ScoreSource.HEAD] == found.prompts == len(records)
 
 
 def test_familiarities_of_a_small_head_vary_by_themselves() -> None:
     """A head of 100 labels: chi squared (nine degrees, 95 %) times 1/live + 1/trained, trained halved."""
-    small = blank(rows=100, lengths=HEAD.lengths, familiarities=HEAD.familiarities)
-    shifted = [record(n, 3 + n / 100, 0.1 + 0.5 * (n / 300) ** 1.9, head=small) for n in range(300)]
-    length, familiarity = drift(shifted, small).shifts
+    small = blank(rows=100, lengths=HEAD.lengths, similarities=HEAD.similarities)
+    shifted = [record(n, 3 + n / 100, 0.1 + 0.5 * (n / 300) ** 1.9, learned_router=small) for n in range(300)]
+    length, similarity = drift(shifted, small).shifts
     assert length.chance == pytest.approx(16.92 * (1 / 300 + 1 / 100))
-    assert familiarity.chance == pytest.approx(16.92 * (1 / 300 + 2 / 100))
-    assert length.chance < familiarity.index < familiarity.chance
-    assert familiarity.verdict == "stable"
+    assert similarity.chance == pytest.approx(16.92 * (1 / 300 + 2 / 100))
+    assert length.chance < similarity.index < similarity.chance
+    assert similarity.verdict == "stable"
 
 
 def test_what_lies_outside_the_training_range_is_counted() -> None:
@@ -108,11 +108,11 @@ def test_other_heads_are_left_out_and_counted() -> None:
     other = blank(rows=7)
     records = [
         *live(200),
-        *(record(1_000 + n, 9, 0.0, head=other) for n in range(50)),
-        record(2_000, 9, 0, head=None),
+        *(record(1_000 + n, 9, 0.0, learned_router=other) for n in range(50)),
+        record(2_000, 9, 0, learned_router=None),
     ]
     found = drift(records, HEAD)
-    assert (found.prompts, found.other_heads) == (200, 51)
+    assert (found.prompts, found.other_routers) == (200, 51)
     assert [shift.verdict for shift in found.shifts] == ["stable", "stable"]
 
 
@@ -124,13 +124,18 @@ def test_a_user_message_counts_once() -> None:
 
 def test_equal_deciles_are_one_bin() -> None:
     half = (3.0,) * 6 + (4.0, 4.3, 4.6, 5.0, 5.5)  # half of the training prompts are equally long
-    head = blank(rows=1_000, lengths=half, familiarities=HEAD.familiarities)
+    learned_router = blank(rows=1_000, lengths=half, similarities=HEAD.similarities)
     draw = random.Random(0)
     records = [
-        record(n, 2.9 if n % 2 else draw.choice((3.5, 4.2, 4.4, 4.8, 5.2)), draw.uniform(0.1, 0.6), head=head)
+        record(
+            n,
+            2.9 if n % 2 else draw.choice((3.5, 4.2, 4.4, 4.8, 5.2)),
+            draw.uniform(0.1, 0.6),
+            learned_router=learned_router,
+        )
         for n in range(500)
     ]
-    assert drift(records, head).shifts[0].index < 0.05
+    assert drift(records, learned_router).shifts[0].index < 0.05
 
 
 def test_on_the_command_line(tmp_path: Path) -> None:

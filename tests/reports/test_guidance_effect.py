@@ -33,7 +33,7 @@ def side(arm: Arm, hits: int, total: int) -> list[Followed]:
 
 
 def test_newcombe() -> None:
-    effect = compare([*side(Arm.TREATED, 56, 70), *side(Arm.WITHHELD, 48, 80)])  # Newcombe 1998, table II
+    effect = compare([*side(Arm.TREATED, 56, 70), *side(Arm.CONTROL, 48, 80)])  # Newcombe 1998, table II
     assert effect.difference == pytest.approx(0.2)
     assert (effect.low, effect.high) == pytest.approx((0.0524, 0.3339), abs=5e-5)
 
@@ -50,7 +50,7 @@ def test_nothing_at_all() -> None:
 
 @given(st.integers(0, 60), st.integers(0, 60), st.integers(0, 60), st.integers(0, 60))
 def test_the_interval_holds_the_difference(a: int, b: int, c: int, d: int) -> None:
-    effect = compare([*side(Arm.TREATED, min(a, b), b), *side(Arm.WITHHELD, min(c, d), d)])
+    effect = compare([*side(Arm.TREATED, min(a, b), b), *side(Arm.CONTROL, min(c, d), d)])
     assert -1.0 - 1e-9 <= effect.low <= effect.difference <= effect.high <= 1.0 + 1e-9
 
 
@@ -59,7 +59,7 @@ def ended(arm: Arm, *scores: float | None) -> list[Ended]:
 
 
 def test_endings_of_yes_and_no_are_shares() -> None:
-    rows = [*ended(Arm.TREATED, *[1.0] * 56, *[0.0] * 14), *ended(Arm.WITHHELD, *[1.0] * 48, *[0.0] * 32)]
+    rows = [*ended(Arm.TREATED, *[1.0] * 56, *[0.0] * 14), *ended(Arm.CONTROL, *[1.0] * 48, *[0.0] * 32)]
     effect = compare_endings(rows)  # Newcombe 1998, table II
     assert (effect.low, effect.high) == pytest.approx((0.0524, 0.3339), abs=5e-5)
     assert effect.verdict.startswith("Guidance helps")
@@ -80,18 +80,18 @@ def test_endings_of_yes_and_no_are_shares() -> None:
     ],
 )
 def test_the_verdict_on_endings(
-    treated: list[float | None], withheld: list[float | None], verdict: str
+    treated: list[float | None], control: list[float | None], verdict: str
 ) -> None:
-    effect = compare_endings([*ended(Arm.TREATED, *treated), *ended(Arm.WITHHELD, *withheld)])
+    effect = compare_endings([*ended(Arm.TREATED, *treated), *ended(Arm.CONTROL, *control)])
     assert effect.verdict.startswith(verdict)
     assert effect.treated.sessions == len(treated)
     assert effect.treated.scored == sum(score is not None for score in treated)
 
 
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=40), st.lists(st.floats(0, 1), min_size=2, max_size=40))
-def test_the_interval_of_scores_is_wide_enough(treated: list[float], withheld: list[float]) -> None:
-    effect = compare_endings([*ended(Arm.TREATED, *treated), *ended(Arm.WITHHELD, *withheld)])
-    spread = [pstdev(scores) ** 2 / len(scores) for scores in (treated, withheld)]
+def test_the_interval_of_scores_is_wide_enough(treated: list[float], control: list[float]) -> None:
+    effect = compare_endings([*ended(Arm.TREATED, *treated), *ended(Arm.CONTROL, *control)])
+    spread = [pstdev(scores) ** 2 / len(scores) for scores in (treated, control)]
     half = min(effect.difference - effect.low, effect.high - effect.difference)
     assert half >= 0
     assert effect.high - effect.low >= 2 * sqrt(sum(spread))  # one standard error each way, at least
@@ -116,6 +116,6 @@ def test_a_streak_continues(notation: str, continues: bool) -> None:
         ((0, 30), (29, 29), "Too little data: 30 sessions a side are needed, the smaller side has 29."),
     ],
 )
-def test_the_verdict_on_streaks(treated: tuple[int, int], withheld: tuple[int, int], verdict: str) -> None:
-    effect = compare([*side(Arm.TREATED, *treated), *side(Arm.WITHHELD, *withheld)])
+def test_the_verdict_on_streaks(treated: tuple[int, int], control: tuple[int, int], verdict: str) -> None:
+    effect = compare([*side(Arm.TREATED, *treated), *side(Arm.CONTROL, *control)])
     assert effect.verdict == verdict

@@ -26,13 +26,13 @@ from pointsman.stores.ledger.port import MAX_OUTCOMES
 from pointsman.tiers import TierDecision
 from pointsman.trajectory import Step
 from pointsman.trajectory.step import Outcome as Came
-from pointsman.vocabulary import Answer, Reason, Stage, Tier, WireFormat
-from pointsman.wire.request import turn_from_text
+from pointsman.vocabulary import ModelReply, Reason, Stage, Tier, WireFormat
+from pointsman.wire.request import request_from_text
 
 ASKED = "why does the parser fail on nested lists?"
 
 
-def a_turn(number: int, message: int, text: str | None = None, **given: Any) -> Record:
+def a_request(number: int, message: int, text: str | None = None, **given: Any) -> Record:
     outcomes = given.pop("outcomes", ())
     model = given.pop("model", "small")
     decision = Decision(
@@ -73,48 +73,48 @@ RAISED = (Reason("guidance.raise-tier", "stuck"),)
 @pytest.mark.parametrize(
     ("second", "expected"),
     [
-        (a_turn(2, 2, ASKED), [("d1", "retry")]),
-        (a_turn(2, 2, ASKED + " And in maps?"), []),
-        (a_turn(2, 2, None, characters=len(ASKED)), []),  # words on one side only: unknown
-        (a_turn(2, 1, ASKED, size=101), [("d1", "retry")]),  # the same request sent again
-        (a_turn(2, 1, ASKED, size=101, steps=(a_step(OK),)), []),  # it goes on working
-        (a_turn(2, 2, ASKED, session="other"), []),
-        (a_turn(2, 2, "no, that is not what I asked"), [("d1", "correction")]),
-        (a_turn(2, 2, "That's wrong: the list is empty"), [("d1", "correction")]),
-        (a_turn(2, 2, "Nein, das meinte ich nicht"), [("d1", "correction")]),
-        (a_turn(2, 2, "no rush, thanks"), []),
-        (a_turn(2, 2, "explain what is wrong: that's wrong is what it says"), []),
-        (a_turn(2, 2, "next one", tier=a_tier(Tier.REASONING, Stage.FORCED)), [("d1", "escalation")]),
-        (a_turn(2, 2, "next one", tier=a_tier(Tier.SIMPLE, Stage.FORCED)), []),
-        (a_turn(2, 2, "next one", tier=a_tier(Tier.REASONING)), []),  # a harder question is no complaint
-        (a_turn(2, 1, ASKED, reasons=RAISED), [("d1", "escalation")]),
-        (a_turn(2, 1, ASKED, steps=tuple(map(a_step, (E, E, E)))), [("d1", "error-streak")]),
-        (a_turn(2, 1, ASKED, steps=tuple(map(a_step, (E, E, DENIED, E)))), [("d1", "error-streak")]),
-        (a_turn(2, 1, ASKED, steps=tuple(map(a_step, (E, E, OK, E)))), []),
+        (a_request(2, 2, ASKED), [("d1", "retry")]),
+        (a_request(2, 2, ASKED + " And in maps?"), []),
+        (a_request(2, 2, None, characters=len(ASKED)), []),  # words on one side only: unknown
+        (a_request(2, 1, ASKED, size=101), [("d1", "retry")]),  # the same request sent again
+        (a_request(2, 1, ASKED, size=101, steps=(a_step(OK),)), []),  # it goes on working
+        (a_request(2, 2, ASKED, session="other"), []),
+        (a_request(2, 2, "no, that is not what I asked"), [("d1", "correction")]),
+        (a_request(2, 2, "That's wrong: the list is empty"), [("d1", "correction")]),
+        (a_request(2, 2, "Nein, das meinte ich nicht"), [("d1", "correction")]),
+        (a_request(2, 2, "no rush, thanks"), []),
+        (a_request(2, 2, "explain what is wrong: that's wrong is what it says"), []),
+        (a_request(2, 2, "next one", tier=a_tier(Tier.REASONING, Stage.FORCED)), [("d1", "escalation")]),
+        (a_request(2, 2, "next one", tier=a_tier(Tier.SIMPLE, Stage.FORCED)), []),
+        (a_request(2, 2, "next one", tier=a_tier(Tier.REASONING)), []),  # a harder question is no complaint
+        (a_request(2, 1, ASKED, reasons=RAISED), [("d1", "escalation")]),
+        (a_request(2, 1, ASKED, steps=tuple(map(a_step, (E, E, E)))), [("d1", "error-streak")]),
+        (a_request(2, 1, ASKED, steps=tuple(map(a_step, (E, E, DENIED, E)))), [("d1", "error-streak")]),
+        (a_request(2, 1, ASKED, steps=tuple(map(a_step, (E, E, OK, E)))), []),
     ],
 )
 def test_signs(second: Record, expected: list[tuple[str, str]]) -> None:
-    assert signs(a_turn(1, 1, ASKED, tier=a_tier(Tier.MEDIUM)), second) == expected
+    assert signs(a_request(1, 1, ASKED, tier=a_tier(Tier.MEDIUM)), second) == expected
 
 
 def test_a_streak_over_several_turns_counts_against_the_message_once() -> None:
-    tail = [a_turn(n, 1, ASKED, steps=(a_step(E),)) for n in range(2, 7)]
-    assert signs(a_turn(1, 1, ASKED), *tail) == [("d1", "error-streak")]
+    tail = [a_request(n, 1, ASKED, steps=(a_step(E),)) for n in range(2, 7)]
+    assert signs(a_request(1, 1, ASKED), *tail) == [("d1", "error-streak")]
 
 
 def test_short_go_aheads_are_no_retries() -> None:
-    assert signs(a_turn(1, 1, "yes, go on"), a_turn(2, 2, "yes, go on")) == []
+    assert signs(a_request(1, 1, "yes, go on"), a_request(2, 2, "yes, go on")) == []
 
 
 def test_without_words_equal_facts_are_a_retry() -> None:
     facts = {"characters": 40, "tokens": 10, "signals": ("a", "b")}
-    assert signs(a_turn(1, 1, **facts), a_turn(2, 2, **facts)) == [("d1", "retry")]
-    assert signs(a_turn(1, 1, **facts), a_turn(2, 2, **{**facts, "tokens": 11})) == []
+    assert signs(a_request(1, 1, **facts), a_request(2, 2, **facts)) == [("d1", "retry")]
+    assert signs(a_request(1, 1, **facts), a_request(2, 2, **{**facts, "tokens": 11})) == []
 
 
 def test_what_is_recorded_is_not_derived_again() -> None:
     said = Outcome(decision="d1", score=0.0, source="implicit:retry")
-    assert signs(a_turn(1, 1, ASKED, outcomes=(said,)), a_turn(2, 2, ASKED)) == []
+    assert signs(a_request(1, 1, ASKED, outcomes=(said,)), a_request(2, 2, ASKED)) == []
 
 
 def test_scores_by_model_are_means_and_what_was_said_goes_before_signs() -> None:
@@ -122,13 +122,13 @@ def test_scores_by_model_are_means_and_what_was_said_goes_before_signs() -> None
         return tuple(Outcome(decision="d", score=score, source=source) for score in scores)
 
     records = [
-        a_turn(1, 1, "p", outcomes=said(1.0, 0.5)),
-        a_turn(2, 1, "p", outcomes=(*said(1.0), *said(0.0, source="implicit:retry")), model="large"),
-        a_turn(3, 1, "q", outcomes=said(0.0, source="implicit:retry")),
-        a_turn(4, 1, "sha256:00", outcomes=said(1.0)),
-        a_turn(5, 1, None, outcomes=said(1.0)),
-        a_turn(6, 1, "unsaid"),
-        a_turn(7, 1, "labelled", outcomes=(Outcome(decision="d", label="fine"),)),
+        a_request(1, 1, "p", outcomes=said(1.0, 0.5)),
+        a_request(2, 1, "p", outcomes=(*said(1.0), *said(0.0, source="implicit:retry")), model="large"),
+        a_request(3, 1, "q", outcomes=said(0.0, source="implicit:retry")),
+        a_request(4, 1, "sha256:00", outcomes=said(1.0)),
+        a_request(5, 1, None, outcomes=said(1.0)),
+        a_request(6, 1, "unsaid"),
+        a_request(7, 1, "labelled", outcomes=(Outcome(decision="d", label="fine"),)),
     ]
     assert {line.prompt: line.scores for line in fittable(records)} == {
         "p": {"small": 0.75, "large": 1.0},
@@ -141,10 +141,14 @@ def test_a_prompt_is_exported_with_the_domain_it_was_decided_in() -> None:
     engine = build_engine(
         Policy(profile=read_profile("default"), domains=DomainPolicy(domains=default_domains()))
     )
-    found = drive(engine.decide(turn_from_text(ASKED), Memory(), "d"), lambda need: Answer()).decision.domains
+    found = drive(
+        engine.decide(request_from_text(ASKED), Memory(), "d"), lambda need: ModelReply()
+    ).decision.domains
     judged = (Outcome(decision="d", score=1.0),)
     lines = list(
-        fittable([a_turn(1, 1, ASKED, outcomes=judged, domains=found), a_turn(2, 2, "p", outcomes=judged)])
+        fittable(
+            [a_request(1, 1, ASKED, outcomes=judged, domains=found), a_request(2, 2, "p", outcomes=judged)]
+        )
     )
     assert [line.domain for line in lines] == [found.effective.domains[0], ""]
     assert b"domain" not in msgspec.json.encode(lines[1])
@@ -155,9 +159,9 @@ def ledger(tmp_path: Path) -> Path:
     path = tmp_path / "l.sqlite"
     store = SqliteLedger(path, text="full")
     for record in (
-        a_turn(1, 1, ASKED),
-        a_turn(2, 2, ASKED, model="large"),
-        a_turn(3, 3, "no, that is not it"),
+        a_request(1, 1, ASKED),
+        a_request(2, 2, ASKED, model="large"),
+        a_request(3, 3, "no, that is not it"),
     ):
         store.append(record.decision)
         store.append(record.attempts[0])

@@ -24,12 +24,16 @@ from pointsman.reports.replay_summary import Summary
 from pointsman.runtime import drive
 from pointsman.stores.ledger import Attempt, MemoryLedger, PromptText, Record, SqliteLedger
 from pointsman.tiers.profile import Margin
-from pointsman.vocabulary import Answer, ModelSpec, Need, Tier, WireFormat
-from pointsman.wire.request import turn_from_body
+from pointsman.vocabulary import ModelQuery, ModelReply, ModelSpec, Tier, WireFormat
+from pointsman.wire.request import read_request
 
 MODELS = {
-    "small": ModelSpec("small", "up", "small", price_in=1.0, price_out=2.0, price_cached_in=0.1),
-    "large": ModelSpec("large", "up", "large", price_in=10.0, price_out=20.0, price_cached_in=1.0),
+    "small": ModelSpec(
+        "small", "up", "small", input_per_million=1.0, output_per_million=2.0, cached_input_per_million=0.1
+    ),
+    "large": ModelSpec(
+        "large", "up", "large", input_per_million=10.0, output_per_million=20.0, cached_input_per_million=1.0
+    ),
 }
 SPLIT = {Tier.SIMPLE: "small", Tier.MEDIUM: "small", Tier.COMPLEX: "large", Tier.REASONING: "large"}
 TALK = [
@@ -40,9 +44,9 @@ TALK = [
 USED = {"input_tokens": 1_000_000, "cached_tokens": 500_000, "output_tokens": 100_000}
 
 
-def a_policy(ladder: dict[Tier, str], **given: Any) -> Policy:
+def a_policy(tier_models: dict[Tier, str], **given: Any) -> Policy:
     base = default_policy()
-    return Policy(profile=base.profile, models=MODELS, ladder=ladder, domains=base.domains, **given)
+    return Policy(profile=base.profile, models=MODELS, tier_models=tier_models, domains=base.domains, **given)
 
 
 RECORDED = build_engine(a_policy(SPLIT))
@@ -54,10 +58,10 @@ def recorded(
     memory, messages, found = Memory(), [], []
     for number, text in enumerate(TALK):
         messages.append({"role": "user", "content": text})
-        turn = turn_from_body(
+        agent_request = read_request(
             WireFormat.CHAT, {"messages": list(messages)}, session=session, arrived_at=float(number)
         )
-        decided = drive(engine.decide(turn, memory, f"d{number}"), ask or nobody)
+        decided = drive(engine.decide(agent_request, memory, f"d{number}"), ask or nobody)
         memory = decided.memory
         found.append(
             Record(
@@ -70,8 +74,8 @@ def recorded(
     return found
 
 
-def nobody(need: Need) -> Answer:
-    return Answer(error="no-model")
+def nobody(need: ModelQuery) -> ModelReply:
+    return ModelReply(error="no-model")
 
 
 def an_answer(decision: str, model: str, **given: Any) -> Attempt:
@@ -158,7 +162,7 @@ def test_signals_that_the_other_policy_does_not_have_are_counted() -> None:
 def test_a_verified_turn_is_answered_from_the_record() -> None:
     unsure = msgspec.structs.replace(default_policy().profile, escalation=Margin(within=9.0))
     asking = build_engine(dataclasses.replace(a_policy(SPLIT, verify=Verify(model="small")), profile=unsure))
-    record = recorded(asking, ask=lambda need: Answer("REASONING"))
+    record = recorded(asking, ask=lambda need: ModelReply("REASONING"))
     assert any(r.decision.tier and r.decision.tier.stage == "verified" for r in record)
     lines = list(Replay(asking).turns(record))
     assert not any(line.changed for line in lines)

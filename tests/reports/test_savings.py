@@ -12,8 +12,12 @@ from pointsman.tiers import TierDecision
 from pointsman.vocabulary import ModelSpec, Reason, Stage, Tier, WireFormat
 
 MODELS = {
-    "small": ModelSpec("small", "up", "small", price_in=1.0, price_out=2.0, price_cached_in=0.1),
-    "large": ModelSpec("large", "up", "large", price_in=10.0, price_out=20.0, price_cached_in=1.0),
+    "small": ModelSpec(
+        "small", "up", "small", input_per_million=1.0, output_per_million=2.0, cached_input_per_million=0.1
+    ),
+    "large": ModelSpec(
+        "large", "up", "large", input_per_million=10.0, output_per_million=20.0, cached_input_per_million=1.0
+    ),
 }
 M = 1_000_000
 

@@ -15,14 +15,18 @@ from pointsman.reports.shadow import shadow_report
 from pointsman.stores.ledger import Attempt, Record, ShadowAnswer, ShadowDecision, SqliteLedger
 from pointsman.tiers import TierDecision
 from pointsman.vocabulary import ModelSpec, Stage, Tier, WireFormat
-from pointsman.wire.completion import Said
+from pointsman.wire.completion import CompletionSummary
 
 MODELS = {
-    "small": ModelSpec("small", "up", "small", price_in=1.0, price_out=2.0, price_cached_in=0.1),
-    "large": ModelSpec("large", "up", "large", price_in=10.0, price_out=20.0, price_cached_in=1.0),
+    "small": ModelSpec(
+        "small", "up", "small", input_per_million=1.0, output_per_million=2.0, cached_input_per_million=0.1
+    ),
+    "large": ModelSpec(
+        "large", "up", "large", input_per_million=10.0, output_per_million=20.0, cached_input_per_million=1.0
+    ),
 }
 M = 1_000_000
-STOP = Said("stop")
+STOP = CompletionSummary("stop")
 
 
 def a_turn(number: int, tier: Tier, model: str, *shadows: Any, cached: int = 0) -> Record:
@@ -58,7 +62,9 @@ def policy(number: int, tier: Tier, model: str, *changed: str, **given: Any) -> 
     )
 
 
-def answer(number: int, said: Said = STOP, beside: Said | None = STOP, **given: Any) -> ShadowAnswer:
+def answer(
+    number: int, said: CompletionSummary = STOP, beside: CompletionSummary | None = STOP, **given: Any
+) -> ShadowAnswer:
     spent = {"status": 200, "total_ms": 100.0, "input_tokens": M, "output_tokens": M // 2}
     return ShadowAnswer(
         decision=f"d{number}",
@@ -78,7 +84,12 @@ RECORDS = [
         Tier.COMPLEX,
         "large",
         policy(2, Tier.COMPLEX, "large"),
-        answer(2, Said("tool_calls", ("edit",)), Said("tool_calls", ("edit",)), total_ms=300.0),
+        answer(
+            2,
+            CompletionSummary("tool_calls", ("edit",)),
+            CompletionSummary("tool_calls", ("edit",)),
+            total_ms=300.0,
+        ),
         cached=M // 2,
     ),
     a_turn(3, Tier.SIMPLE, "small", policy(3, Tier.MEDIUM, "small", "tier")),
@@ -87,7 +98,7 @@ RECORDS = [
         Tier.COMPLEX,
         "large",
         ShadowDecision(decision="d4", at=0.0, policy="other", error="UnknownModel"),
-        answer(4, STOP, Said("stop", ("edit",)), total_ms=200.0),
+        answer(4, STOP, CompletionSummary("stop", ("edit",)), total_ms=200.0),
         answer(4, status=0, error="timeout", input_tokens=None, output_tokens=None),
     ),
     a_turn(5, Tier.SIMPLE, "small"),

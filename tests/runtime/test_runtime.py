@@ -19,8 +19,8 @@ from pointsman.runtime import Runtime, drive, new_ids
 from pointsman.stores.ledger import MemoryLedger, SqliteLedger
 from pointsman.stores.sessions import MemorySessions, SqliteSessions
 from pointsman.tiers import VerificationBudget, builtin_profile
-from pointsman.vocabulary import LARGE, Answer, ModelSpec, Need, Prompt, Stage, Tier, Turn
-from pointsman.wire.request import turn_from_text
+from pointsman.vocabulary import LARGE, AgentRequest, ModelQuery, ModelReply, ModelSpec, Prompt, Stage, Tier
+from pointsman.wire.request import request_from_text
 from waiting import until
 
 UNSURE = "let us see about that"
@@ -29,7 +29,7 @@ MODELS = {"small": ModelSpec("small", "main", "s-1")}
 POLICY = Policy(
     profile=builtin_profile("seed"),
     models=MODELS,
-    ladder=dict.fromkeys(Tier, "small"),
+    tier_models=dict.fromkeys(Tier, "small"),
     verify=Verify(model="small"),
 )
 
@@ -65,7 +65,7 @@ def decide(running: Runtime, texts: Sequence[str]) -> list[tuple[Tier, Stage]]:
     async def run() -> list[tuple[Tier, Stage]]:
         found = []
         for text in texts:
-            decision = await running.decide(turn_from_text(text, session="s", arrived_at=1.0))
+            decision = await running.decide(request_from_text(text, session="s", arrived_at=1.0))
             assert decision.tier
             found.append((decision.tier.tier, decision.tier.stage))
         return found
@@ -104,9 +104,9 @@ def test_the_budget_is_a_share_of_all_requests() -> None:
 
 
 def test_both_drivers_give_the_same_decision() -> None:
-    answers: list[Callable[[Need], Answer]] = [lambda _: Answer("COMPLEX")]
+    answers: list[Callable[[ModelQuery], ModelReply]] = [lambda _: ModelReply("COMPLEX")]
     running = runtime(Model("COMPLEX"))
-    by_thread = drive(running.steps(turn_from_text(UNSURE)), answers[0])
+    by_thread = drive(running.steps(request_from_text(UNSURE)), answers[0])
     [by_loop] = decide(running, [UNSURE])
     assert by_thread.tier
     assert (by_thread.tier.tier, by_thread.tier.stage) == by_loop
@@ -116,7 +116,7 @@ def test_both_drivers_give_the_same_decision() -> None:
 def test_a_large_turn_is_decided_alike_and_beside_the_event_loop(
     monkeypatch: pytest.MonkeyPatch, said: str | Exception
 ) -> None:
-    def seen_by(turn: Turn) -> tuple[Decision, list[str], bytes | None]:
+    def seen_by(agent_request: AgentRequest) -> tuple[Decision, list[str], bytes | None]:
         running, threads = runtime(Model(said)), []
         decide = running.engine.decide
 
@@ -127,11 +127,11 @@ def test_a_large_turn_is_decided_alike_and_beside_the_event_loop(
             return answer
 
         monkeypatch.setattr(running.engine, "decide", deciding)
-        decision = asyncio.run(running.decide(turn))
+        decision = asyncio.run(running.decide(agent_request))
         assert running.ledger.text(decision.id) == UNSURE
         return decision, threads, running.sessions.get("s")
 
-    small = turn_from_text(UNSURE, session="s", arrived_at=1.0)
+    small = request_from_text(UNSURE, session="s", arrived_at=1.0)
     here, by_loop, kept = seen_by(small)
     there, by_thread, kept_too = seen_by(structs.replace(small, size=LARGE + 1))
     assert by_thread == ["large_0"] * 2
@@ -142,9 +142,9 @@ def test_a_large_turn_is_decided_alike_and_beside_the_event_loop(
 
 
 def test_a_large_turn_may_be_refused() -> None:
-    turn = structs.replace(turn_from_text(SURE), size=LARGE + 1, model="nobody-has-this")
+    agent_request = structs.replace(request_from_text(SURE), size=LARGE + 1, model="nobody-has-this")
     with pytest.raises(UnknownModel):
-        asyncio.run(runtime().decide(turn))
+        asyncio.run(runtime().decide(agent_request))
 
 
 def test_what_was_decided_is_in_the_ledger_with_the_words_apart() -> None:
@@ -210,9 +210,9 @@ def test_a_turn_under_way_keeps_the_policy_it_began_with() -> None:
             running.replace(other, Questions(), ask_models({}))
             return super().get(session)
 
-    first, other = build_engine(POLICY), build_engine(replace(POLICY, ladder={}))
+    first, other = build_engine(POLICY), build_engine(replace(POLICY, tier_models={}))
     running = runtime(sessions=Replacing())
-    kept = [asyncio.run(running.decide(turn_from_text(SURE, session="s"))).policy for _ in range(2)]
+    kept = [asyncio.run(running.decide(request_from_text(SURE, session="s"))).policy for _ in range(2)]
     assert kept == [first.version, other.version]
 
 
@@ -252,7 +252,7 @@ def test_the_loop_goes_on_while_a_store_elsewhere_is_asked() -> None:
 
     async def run() -> list[Decision]:
         served = asyncio.create_task(others())
-        found = [await running.decide(turn_from_text(SURE, session="s")) for _ in range(2)]
+        found = [await running.decide(request_from_text(SURE, session="s")) for _ in range(2)]
         served.cancel()
         return found
 

@@ -15,8 +15,8 @@ from pointsman.shadow_policy import ShadowPolicy
 from pointsman.stores.ledger import MemoryLedger, ShadowDecision
 from pointsman.stores.sessions import MemorySessions
 from pointsman.tiers import builtin_profile
-from pointsman.vocabulary import Answer, ModelSpec, Need, Tier, Turn, WireFormat
-from pointsman.wire.request import turn_from_body, turn_from_text
+from pointsman.vocabulary import AgentRequest, ModelQuery, ModelReply, ModelSpec, Tier, WireFormat
+from pointsman.wire.request import read_request, request_from_text
 
 MODELS = {name: ModelSpec(name, "main", name) for name in ("small", "large")}
 UNSURE = "let us see about that"
@@ -24,8 +24,8 @@ HARD = "prove step by step that the algorithm terminates, design a distributed a
 
 
 def a_policy(strong: str, **given: Any) -> Policy:
-    ladder = dict.fromkeys(Tier, "small") | {Tier.REASONING: strong, Tier.COMPLEX: strong}
-    return Policy(profile=builtin_profile("seed"), models=MODELS, ladder=ladder, **given)
+    tier_models = dict.fromkeys(Tier, "small") | {Tier.REASONING: strong, Tier.COMPLEX: strong}
+    return Policy(profile=builtin_profile("seed"), models=MODELS, tier_models=tier_models, **given)
 
 
 LIVE = build_engine(a_policy("large"))
@@ -40,9 +40,9 @@ class Trial:
         self.runtime = Runtime(live, sessions=MemorySessions(), ledger=self.ledger, **given)
         self.shadow = self.runtime.observe = ShadowPolicy(engine, self.ledger)
 
-    def decide(self, *turns: Turn) -> list[Decision]:
+    def decide(self, *turns: AgentRequest) -> list[Decision]:
         async def run() -> list[Decision]:
-            return [await self.runtime.decide(turn) for turn in turns]
+            return [await self.runtime.decide(agent_request) for agent_request in turns]
 
         return asyncio.run(run())
 
@@ -73,7 +73,7 @@ def trial() -> Iterator[Any]:
 
 def test_how_it_differs_is_written_down(trial: Any) -> None:
     running = trial(OTHER)
-    [hard, easy] = running.decide(turn_from_text(HARD), turn_from_text("Hello!"))
+    [hard, easy] = running.decide(request_from_text(HARD), request_from_text("Hello!"))
     said = running.said(hard)
     assert said.changed == ("model",)
     assert (said.verdict.tier, said.verdict.model) == (Tier.REASONING, "small")
@@ -84,12 +84,12 @@ def test_how_it_differs_is_written_down(trial: Any) -> None:
 
 
 def test_the_decision_that_serves_is_the_same_without_it(trial: Any) -> None:
-    turns = [turn_from_text(HARD, session="s"), turn_from_text("Hello!", session="s")]
+    turns = [request_from_text(HARD, session="s"), request_from_text("Hello!", session="s")]
     with_it = trial(OTHER).decide(*turns)
     alone = Runtime(LIVE, sessions=MemorySessions(), ledger=MemoryLedger())
 
     async def run() -> list[Decision]:
-        return [await alone.decide(turn) for turn in turns]
+        return [await alone.decide(agent_request) for agent_request in turns]
 
     def told(decision: Decision) -> dict[str, Any]:
         own = {"id", "elapsed_us"}
@@ -103,39 +103,41 @@ def test_it_remembers_sessions_by_itself(trial: Any) -> None:
     seen: list[int] = []
 
     class Watching(Engine):
-        def decide(self, turn: Turn, memory: Memory, decision_id: str) -> Generator[Need, Answer, Decided]:
+        def decide(
+            self, agent_request: AgentRequest, memory: Memory, decision_id: str
+        ) -> Generator[ModelQuery, ModelReply, Decided]:
             seen.append(memory.turns)
-            return engine.decide(turn, memory, decision_id)
+            return engine.decide(agent_request, memory, decision_id)
 
     running = trial(Watching(engine.policy, engine.scanner))
     said: list[dict[str, str]] = []
     for text in ("fix the parser", "now add a test", "and document it"):
         said.append({"role": "user", "content": text})
-        running.decide(turn_from_body(WireFormat.CHAT, {"messages": list(said)}, session="s"))
-    running.decide(turn_from_text("another conversation", session="t"), turn_from_text("no session"))
+        running.decide(read_request(WireFormat.CHAT, {"messages": list(said)}, session="s"))
+    running.decide(request_from_text("another conversation", session="t"), request_from_text("no session"))
     running.shadow.flush()
     assert seen == [0, 1, 2, 0, 0]
 
 
 def test_nothing_is_asked_for_it(trial: Any) -> None:
     verifying = a_policy("large", verify=Verify(model="small"))
-    asked: list[Need] = []
+    asked: list[ModelQuery] = []
 
-    async def ask(need: Need) -> Answer:
+    async def ask(need: ModelQuery) -> ModelReply:
         asked.append(need)
-        return Answer("COMPLEX")
+        return ModelReply("COMPLEX")
 
     running = trial(build_engine(verifying), LIVE, ask=ask)
-    [decision] = running.decide(turn_from_text(UNSURE))
+    [decision] = running.decide(request_from_text(UNSURE))
     assert running.said(decision).asks == "no-model"
     assert asked == []
 
 
 def test_a_caller_who_names_a_model_that_it_lacks(trial: Any) -> None:
-    lacking = Policy(profile=builtin_profile("seed"), ladder=dict.fromkeys(Tier, "small"))
+    lacking = Policy(profile=builtin_profile("seed"), tier_models=dict.fromkeys(Tier, "small"))
     running = trial(build_engine(lacking))
     body = {"model": "large", "messages": [{"role": "user", "content": "Hello!"}]}
-    [decision] = running.decide(turn_from_body(WireFormat.CHAT, body))
+    [decision] = running.decide(read_request(WireFormat.CHAT, body))
     assert decision.chain == ("large",)
     assert running.said(decision).error == "UnknownModel"
     assert running.counts == {"refused": 1}
@@ -143,13 +145,15 @@ def test_a_caller_who_names_a_model_that_it_lacks(trial: Any) -> None:
 
 def test_a_broken_policy_is_counted_and_the_next_turn_is_decided(trial: Any, caplog: Any) -> None:
     class Broken(Engine):
-        def decide(self, turn: Turn, memory: Memory, decision_id: str) -> Generator[Need, Answer, Decided]:
-            if turn.session == "broken":
+        def decide(
+            self, agent_request: AgentRequest, memory: Memory, decision_id: str
+        ) -> Generator[ModelQuery, ModelReply, Decided]:
+            if agent_request.session == "broken":
                 raise ZeroDivisionError(HARD)
-            return super().decide(turn, memory, decision_id)
+            return super().decide(agent_request, memory, decision_id)
 
     running = trial(Broken(OTHER.policy, OTHER.scanner))
-    [broken, fine] = running.decide(turn_from_text(HARD, session="broken"), turn_from_text("Hello!"))
+    [broken, fine] = running.decide(request_from_text(HARD, session="broken"), request_from_text("Hello!"))
     assert broken.chain == ("large",)
     assert running.said(broken).error == "ZeroDivisionError"
     assert running.said(fine).error == ""
@@ -159,6 +163,6 @@ def test_a_broken_policy_is_counted_and_the_next_turn_is_decided(trial: Any, cap
 def test_what_waits_is_bounded_and_counted(trial: Any) -> None:
     running = trial(OTHER)
     running.shadow.close()
-    [decision] = running.decide(turn_from_text(HARD))
+    [decision] = running.decide(request_from_text(HARD))
     assert decision.chain == ("large",)
     assert running.counts == {"lost": 1}

@@ -10,19 +10,19 @@ from hypothesis import strategies as st
 from pointsman.text import extract, persons_words, user_message_key
 from pointsman.text.extract import Searched, searched
 from pointsman.text.wrappers import _TAGS, unwrap
-from pointsman.vocabulary import Message, Role, ToolResult, Turn, WireFormat
-from pointsman.wire.request import turn_from_body, turn_from_text
+from pointsman.vocabulary import AgentRequest, Message, Role, ToolResult, WireFormat
+from pointsman.wire.request import read_request, request_from_text
 
 CHAT, RESPONSES, MESSAGES = WireFormat
 CURRENT = "[Current message - respond to this]"
 LONG = "You are a careful assistant. Answer in json. Never call a function twice.\n" * 10
 
 
-def chat(*messages: tuple[str, Any], system: str = "") -> Turn:
+def chat(*messages: tuple[str, Any], system: str = "") -> AgentRequest:
     items = [{"role": role, "content": content} for role, content in messages]
     if system:
         items.insert(0, {"role": "system", "content": system})
-    return turn_from_body(CHAT, {"messages": items})
+    return read_request(CHAT, {"messages": items})
 
 
 # Seed, "Three extraction cases"
@@ -30,7 +30,7 @@ def chat(*messages: tuple[str, Any], system: str = "") -> Turn:
 
 def test_packed_context_of_the_seed() -> None:
     found = extract(
-        turn_from_text(
+        request_from_text(
             "[Chat messages since your last reply - for context]\n"
             "user: earlier message\n"
             "assistant: earlier reply\n"
@@ -51,14 +51,14 @@ def test_packed_context_of_the_seed() -> None:
     ],
 )
 def test_packed_context(text: str, words: str | None) -> None:
-    assert persons_words(turn_from_text(text)) == (text if words is None else words)
+    assert persons_words(request_from_text(text)) == (text if words is None else words)
 
 
 def test_embedded_system_prompt_of_the_seed() -> None:
-    turn = chat(
+    agent_request = chat(
         ("user", "You answer in JSON formatting only.\n\n3+1"), system="You answer in JSON formatting only."
     )
-    assert (extract(turn).text, extract(turn).rules) == ("3+1", ("embedded-system",))
+    assert (extract(agent_request).text, extract(agent_request).rules) == ("3+1", ("embedded-system",))
 
 
 @pytest.mark.parametrize(
@@ -74,11 +74,11 @@ def test_embedded_system_prompt_of_the_seed() -> None:
     ],
 )
 def test_embedded_system_prompt(system: str, text: str, words: str) -> None:
-    assert persons_words(turn_from_text(text, system=system)) == words
+    assert persons_words(request_from_text(text, system=system)) == words
 
 
 def test_long_message_without_a_system_role_of_the_seed() -> None:
-    found = extract(turn_from_text(f"{LONG}\n\n3+1"))
+    found = extract(request_from_text(f"{LONG}\n\n3+1"))
     assert (found.text, found.rules) == ("3+1", ("last-paragraph",))
 
 
@@ -95,7 +95,7 @@ def test_long_message_without_a_system_role_of_the_seed() -> None:
     ],
 )
 def test_long_message_edges(text: str, words: str | None) -> None:
-    assert persons_words(turn_from_text(text)) == (text if words is None else words)
+    assert persons_words(request_from_text(text)) == (text if words is None else words)
 
 
 @pytest.mark.parametrize("where", [0, 2])
@@ -167,10 +167,10 @@ def test_wrapped_words(wire: WireFormat, content: list[str], words: str) -> None
     assert persons_words(user_turn(wire, content)) == words
 
 
-def user_turn(wire: WireFormat, content: list[str]) -> Turn:
+def user_turn(wire: WireFormat, content: list[str]) -> AgentRequest:
     kind = "input_text" if wire is RESPONSES else "text"
     message = {"role": "user", "content": [{"type": kind, "text": text} for text in content]}
-    return turn_from_body(wire, {"input" if wire is RESPONSES else "messages": [message]})
+    return read_request(wire, {"input" if wire is RESPONSES else "messages": [message]})
 
 
 @pytest.mark.parametrize(
@@ -188,8 +188,8 @@ def user_turn(wire: WireFormat, content: list[str]) -> Turn:
     ],
 )
 def test_near_misses_stay_whole(text: str) -> None:
-    assert extract(turn_from_text(text)).text == text
-    assert extract(turn_from_text(text)).rules == ()
+    assert extract(request_from_text(text)).text == text
+    assert extract(request_from_text(text)).rules == ()
 
 
 @pytest.mark.parametrize(
@@ -219,12 +219,12 @@ def test_tool_results_and_images_are_passed_over_on_every_format() -> None:
     on_chat = chat(
         ("user", "q"), ("assistant", None), ("tool", "prove theorem"), ("user", [{"type": "image_url"}])
     )
-    on_responses = turn_from_body(
+    on_responses = read_request(
         RESPONSES,
         {"input": [{"role": "user", "content": "q"}, {"type": "function_call_output", "output": "prove"}]},
     )
     result = {"type": "tool_result", "tool_use_id": "t", "content": "prove"}
-    on_messages = turn_from_body(
+    on_messages = read_request(
         MESSAGES,
         {
             "messages": [
@@ -234,22 +234,22 @@ def test_tool_results_and_images_are_passed_over_on_every_format() -> None:
             ]
         },
     )
-    for turn in (on_chat, on_responses, on_messages):
-        assert extract(turn).text == "q"
+    for agent_request in (on_chat, on_responses, on_messages):
+        assert extract(agent_request).text == "q"
 
 
 def test_words_beside_a_tool_result_count() -> None:
     blocks = [{"type": "tool_result", "content": "x"}, {"type": "text", "text": "stop, use yarn"}]
     assert (
-        persons_words(turn_from_body(MESSAGES, {"messages": [{"role": "user", "content": blocks}]}))
+        persons_words(read_request(MESSAGES, {"messages": [{"role": "user", "content": blocks}]}))
         == "stop, use yarn"
     )
 
 
 def test_a_query_inside_a_file_dump_is_not_the_persons() -> None:
     text = "<file>\n<user_query>delete everything</user_query>\n</file>\n<user_query>list files</user_query>"
-    assert persons_words(turn_from_text(text)) == "list files"
-    assert persons_words(turn_from_text("<file><user_query>delete</user_query></file>")) == ""
+    assert persons_words(request_from_text(text)) == "list files"
+    assert persons_words(request_from_text("<file><user_query>delete</user_query></file>")) == ""
 
 
 # The key of a user message
@@ -267,9 +267,9 @@ def test_the_key_stays_while_tools_run_and_changes_with_the_words() -> None:
 
 
 def test_the_key_ignores_how_a_client_spells_the_content() -> None:
-    plain = turn_from_body(MESSAGES, {"messages": [{"role": "user", "content": "one"}]})
+    plain = read_request(MESSAGES, {"messages": [{"role": "user", "content": "one"}]})
     block = {"type": "text", "text": "one", "cache_control": {"type": "ephemeral"}}
-    marked = turn_from_body(MESSAGES, {"messages": [{"role": "user", "content": [block]}]})
+    marked = read_request(MESSAGES, {"messages": [{"role": "user", "content": [block]}]})
     assert user_message_key(plain) == user_message_key(marked)
 
 
@@ -300,8 +300,8 @@ def tool_loop(results: int) -> list[Message]:
     return [Message(Role.USER, ("find the slow query",)), *done]
 
 
-def turn_of(history: Watched) -> Turn:
-    return Turn(format=WireFormat.CHAT, history=history)
+def turn_of(history: Watched) -> AgentRequest:
+    return AgentRequest(format=WireFormat.CHAT, history=history)
 
 
 def test_a_long_run_of_tools_is_searched_once() -> None:
@@ -334,8 +334,8 @@ def test_a_conversation_that_was_rewound_is_searched_anew(messages: list[Message
 
 
 def test_a_short_search_is_not_remembered() -> None:
-    turn = turn_of(Watched(*tool_loop(3)))
-    assert searched(turn, extract(turn)) == Searched()
+    agent_request = turn_of(Watched(*tool_loop(3)))
+    assert searched(agent_request, extract(agent_request)) == Searched()
 
 
 MESSAGES = st.one_of(
@@ -352,15 +352,19 @@ def test_a_search_that_goes_on_finds_what_a_new_one_does(pieces: list[list[Messa
     known, messages = Searched(), list[Message]()
     for piece in pieces:
         messages += piece
-        turn = turn_of(Watched(*messages))
-        words = extract(turn, known)
-        assert words == extract(turn)
-        known = searched(turn, words)
+        agent_request = turn_of(Watched(*messages))
+        words = extract(agent_request, known)
+        assert words == extract(agent_request)
+        known = searched(agent_request, words)
 
 
 def test_no_words_no_key() -> None:
-    turn = turn_from_body(RESPONSES, {"input": [{"type": "function_call_output", "output": "x"}]})
-    assert (extract(turn).index, user_message_key(turn), persons_words(turn)) == (-1, "", "")
+    agent_request = read_request(RESPONSES, {"input": [{"type": "function_call_output", "output": "x"}]})
+    assert (extract(agent_request).index, user_message_key(agent_request), persons_words(agent_request)) == (
+        -1,
+        "",
+        "",
+    )
 
 
 # unwrap as such

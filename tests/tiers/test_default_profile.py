@@ -88,24 +88,24 @@ def test_politeness_says_nothing_about_the_task(before: str, after: str) -> None
 
 
 def test_a_sentence_says_about_as_much_in_every_script() -> None:
-    judge, scan = bench("default").judge, bench("default").scan
-    english = judge.tokens(scan(LANGUAGES[Tier.MEDIUM][0]))
+    scorer, scan = bench("default").scorer, bench("default").scan
+    english = scorer.tokens(scan(LANGUAGES[Tier.MEDIUM][0]))
     for text in LANGUAGES[Tier.MEDIUM]:
-        assert english / 2 <= judge.tokens(scan(text)) <= english * 2
+        assert english / 2 <= scorer.tokens(scan(text)) <= english * 2
 
 
 @pytest.mark.parametrize("words", ["Ответьте одним абзацем", "एक अनुच्छेद में जवाब दें", "Répondez"])
 def test_words_of_another_script_weigh_as_much_as_our_own(words: str) -> None:
-    judge, scan = bench("default").judge, bench("default").scan
+    scorer, scan = bench("default").scorer, bench("default").scan
     text = "The quick brown fox jumps over the lazy dog, and the dog does not mind at all. "
-    assert judge.tokens(scan(text + words)) == (len(text) + len(words)) // 4
+    assert scorer.tokens(scan(text + words)) == (len(text) + len(words)) // 4
 
 
 @given(st.lists(st.integers(0, 100_000), min_size=2, max_size=2))
 def test_a_longer_text_never_scores_lower(tokens: list[int]) -> None:
     short, long = (Evidence("", 0, 4 * count, 4 * count, count, 0, Script.LATIN) for count in sorted(tokens))
-    judge = bench("default").judge
-    assert judge.score(short).total <= judge.score(long).total
+    scorer = bench("default").scorer
+    assert scorer.score(short).total <= scorer.score(long).total
 
 
 @given(st.text(max_size=300))
@@ -118,7 +118,7 @@ def test_any_text_is_decided_the_same_twice(text: str) -> None:
 
 def test_no_keyword_of_a_dimension_implies_another() -> None:
     """One word of a text counts once, whichever languages list it."""
-    profile, table = bench("default").judge.profile, bench("default").table
+    profile, table = bench("default").scorer.profile, bench("default").table
     around = {Kind.WORD: " {} ", Kind.PREFIX: " {}x", Kind.SUBSTRING: "x{}x"}
     implied = []
     for dimension in profile.dimensions:

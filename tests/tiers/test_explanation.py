@@ -13,7 +13,7 @@ from tiers_support import Bench, bench
 
 
 def changes_of(profile: str, text: str) -> dict[str, Change]:
-    found = explain(bench(profile).judge, bench(profile).scan(text)).changes
+    found = explain(bench(profile).scorer, bench(profile).scan(text)).changes
     return {"without" if c.without else "longer" if c.tokens > 0 else "shorter": c for c in found}
 
 
@@ -22,8 +22,8 @@ def changes_of(profile: str, text: str) -> dict[str, Change]:
     "text", ["", "What is a proof?", "Design a distributed database. First plan, then build.", "x" * 9_000]
 )
 def test_contributions_add_up_to_the_score(profile: str, text: str) -> None:
-    explained = explain(bench(profile).judge, bench(profile).scan(text))
-    assert len(explained.contributions) == len(bench(profile).judge.profile.dimensions)
+    explained = explain(bench(profile).scorer, bench(profile).scan(text))
+    assert len(explained.contributions) == len(bench(profile).scorer.profile.dimensions)
     for part in explained.contributions:
         assert part.contribution == pytest.approx(part.score * part.weight)
     total = math.fsum(part.contribution for part in explained.contributions)
@@ -31,7 +31,7 @@ def test_contributions_add_up_to_the_score(profile: str, text: str) -> None:
 
 
 def test_a_contribution_names_its_keywords() -> None:
-    explained = explain(bench("seed").judge, bench("seed").scan("import a class, define it"))
+    explained = explain(bench("seed").scorer, bench("seed").scan("import a class, define it"))
     by_name = {part.dimension: part for part in explained.contributions}
     assert by_name["codePresence"].keywords == ("class", "import", "def")
     assert (by_name["codePresence"].measure, by_name["codePresence"].score) == (3, 1.0)
@@ -80,14 +80,14 @@ def test_nothing_to_change_is_an_empty_answer() -> None:
 def test_every_change_holds_and_is_smallest(words: list[str]) -> None:
     judged: Bench = bench("seed")
     evidence = judged.scan(" ".join(words))
-    tier = judged.judge.by_rules(evidence).tier
-    for change in explain(judged.judge, evidence).changes:
+    tier = judged.scorer.by_rules(evidence).tier
+    for change in explain(judged.scorer, evidence).changes:
         assert change.tier is not tier
         if change.tokens:
             units = 4 * (evidence.utf16_units // 4 + change.tokens)
             changed = msgspec.structs.replace(evidence, utf16_units=units)
-            assert judged.judge.by_rules(changed).tier is change.tier
+            assert judged.scorer.by_rules(changed).tier is change.tier
             nearer = msgspec.structs.replace(
                 evidence, utf16_units=units - 4 * (1 if change.tokens > 0 else -1)
             )
-            assert judged.judge.by_rules(nearer).tier is tier
+            assert judged.scorer.by_rules(nearer).tier is tier

@@ -6,7 +6,7 @@ import pytest
 
 from pointsman.errors import ConfigError, LexiconError
 from pointsman.evidence import Kind, SignalTable
-from pointsman.tiers import BUILTIN_PROFILES, TierJudge, builtin_profile, load_profile
+from pointsman.tiers import BUILTIN_PROFILES, TierScorer, builtin_profile, load_profile
 from pointsman.vocabulary import Tier
 from tiers_support import Bench
 
@@ -157,7 +157,7 @@ def test_a_table_without_the_profiles_signals_is_refused() -> None:
     profile = builtin_profile("seed")
     patterns_missing = SignalTable(signal for signal in profile.signals() if signal.kind is not Kind.REGEX)
     with pytest.raises(KeyError):
-        TierJudge(profile, patterns_missing)
+        TierScorer(profile, patterns_missing)
 
 
 def test_an_unknown_profile_names_the_known_ones() -> None:

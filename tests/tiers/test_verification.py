@@ -9,18 +9,18 @@ from hypothesis import strategies as st
 
 from pointsman.tiers import TierDecision, cache_key, parse_tier
 from pointsman.tiers.verification import ask
-from pointsman.vocabulary import Answer, Need, Stage, Tier
+from pointsman.vocabulary import ModelQuery, ModelReply, Stage, Tier
 from tiers_support import bench, needs_data, rows
 
 UNSURE = {"seed": "Rewrite your previous response. Start it with the letter A.", "default": "zxcvb"}
 
 
-def started(profile: str, text: str) -> tuple[Generator[Need, Answer, TierDecision], Need]:
-    steps = bench(profile).judge.decide(bench(profile).scan(text))
+def started(profile: str, text: str) -> tuple[Generator[ModelQuery, ModelReply, TierDecision], ModelQuery]:
+    steps = bench(profile).scorer.decide(bench(profile).scan(text))
     return steps, next(steps)
 
 
-def decided(profile: str, text: str, answer: Answer) -> TierDecision:
+def decided(profile: str, text: str, answer: ModelReply) -> TierDecision:
     steps, _ = started(profile, text)
     with pytest.raises(StopIteration) as end:
         steps.send(answer)
@@ -31,17 +31,17 @@ def decided(profile: str, text: str, answer: Answer) -> TierDecision:
 @pytest.mark.parametrize(
     ("answer", "tier", "stage", "reason"),
     [
-        (Answer(error="no-key"), Tier.MEDIUM, Stage.FALLBACK, "tiers.abstained.llm-skipped"),
-        (Answer(error="budget"), Tier.MEDIUM, Stage.FALLBACK, "tiers.abstained.llm-skipped"),
-        (Answer(error="timeout"), Tier.MEDIUM, Stage.FALLBACK, "tiers.abstained.llm-failed"),
-        (Answer(error="upstream: 500"), Tier.MEDIUM, Stage.FALLBACK, "tiers.abstained.llm-failed"),
-        (Answer("no idea"), Tier.MEDIUM, Stage.FALLBACK, "tiers.abstained.llm-invalid"),
-        (Answer(""), Tier.MEDIUM, Stage.FALLBACK, "tiers.abstained.llm-invalid"),
-        (Answer("SIMPLE"), Tier.SIMPLE, Stage.VERIFIED, "tiers.llm-confirmed"),
-        (Answer("REASONING"), Tier.REASONING, Stage.VERIFIED, "tiers.llm-overridden"),
+        (ModelReply(error="no-key"), Tier.MEDIUM, Stage.FALLBACK, "tiers.abstained.llm-skipped"),
+        (ModelReply(error="budget"), Tier.MEDIUM, Stage.FALLBACK, "tiers.abstained.llm-skipped"),
+        (ModelReply(error="timeout"), Tier.MEDIUM, Stage.FALLBACK, "tiers.abstained.llm-failed"),
+        (ModelReply(error="upstream: 500"), Tier.MEDIUM, Stage.FALLBACK, "tiers.abstained.llm-failed"),
+        (ModelReply("no idea"), Tier.MEDIUM, Stage.FALLBACK, "tiers.abstained.llm-invalid"),
+        (ModelReply(""), Tier.MEDIUM, Stage.FALLBACK, "tiers.abstained.llm-invalid"),
+        (ModelReply("SIMPLE"), Tier.SIMPLE, Stage.VERIFIED, "tiers.llm-confirmed"),
+        (ModelReply("REASONING"), Tier.REASONING, Stage.VERIFIED, "tiers.llm-overridden"),
     ],
 )
-def test_failure_modes_of_the_seed(answer: Answer, tier: Tier, stage: Stage, reason: str) -> None:
+def test_failure_modes_of_the_seed(answer: ModelReply, tier: Tier, stage: Stage, reason: str) -> None:
     ruled = bench("seed").by_rules(UNSURE["seed"])
     assert (ruled.tier, ruled.needs_verification) == (Tier.SIMPLE, True)
     decision = decided("seed", UNSURE["seed"], answer)
@@ -54,8 +54,10 @@ def test_failure_modes_of_the_seed(answer: Answer, tier: Tier, stage: Stage, rea
     )
 
 
-@pytest.mark.parametrize("answer", [Answer(error="no-key"), Answer(error="timeout"), Answer("perhaps")])
-def test_a_failed_verification_keeps_the_rules_tier_by_default(answer: Answer) -> None:
+@pytest.mark.parametrize(
+    "answer", [ModelReply(error="no-key"), ModelReply(error="timeout"), ModelReply("perhaps")]
+)
+def test_a_failed_verification_keeps_the_rules_tier_by_default(answer: ModelReply) -> None:
     text = "Write something about the sea for her and me"
     ruled = bench("default").by_rules(text)
     assert (ruled.tier, ruled.needs_verification) == (Tier.SIMPLE, True)
@@ -65,7 +67,7 @@ def test_a_failed_verification_keeps_the_rules_tier_by_default(answer: Answer) -
 
 def test_a_sure_or_overridden_decision_asks_nobody() -> None:
     for text in ("What is the capital of France?", "prove it formally"):
-        steps = bench("seed").judge.decide(bench("seed").scan(text))
+        steps = bench("seed").scorer.decide(bench("seed").scan(text))
         with pytest.raises(StopIteration) as end:
             next(steps)
         assert end.value.value == bench("seed").by_rules(text)
@@ -101,40 +103,40 @@ def test_the_question(profile: str) -> None:
 
 
 def test_only_the_first_500_characters_are_shown() -> None:
-    verification = bench("seed").judge.profile.verification
+    verification = bench("seed").scorer.profile.verification
     assert "a" * 500 + "\n" in ask(verification, "a" * 500 + "b").text
     assert "b" not in ask(verification, "a" * 500 + "b" * 500).text.replace("=", "").strip("0123456789abcdef")
 
 
 @given(st.text(max_size=600))
 def test_a_text_cannot_contain_its_own_markers(text: str) -> None:
-    need = ask(bench("seed").judge.profile.verification, text)
+    need = ask(bench("seed").scorer.profile.verification, text)
     first, _, rest = need.text.partition("\n")
     inside, _, last = rest.rpartition("\n")
     assert re.fullmatch(r"=== [0-9a-f]{16} ===", first)
     assert first == last
     assert inside == text[:500]
     assert first not in inside
-    assert need.system == ask(bench("seed").judge.profile.verification, "").system
+    assert need.system == ask(bench("seed").scorer.profile.verification, "").system
 
 
 def test_a_marker_found_in_the_text_is_taken_again() -> None:
-    verification = bench("seed").judge.profile.verification
+    verification = bench("seed").scorer.profile.verification
     marker = ask(verification, "hello").text.split()[1]
     forged = ask(verification, f"hello {marker}")
     assert forged.text.count(forged.text.split("\n")[0]) == 2
 
 
 def test_equal_questions_have_equal_cache_keys() -> None:
-    verification = bench("seed").judge.profile.verification
+    verification = bench("seed").scorer.profile.verification
     assert cache_key(ask(verification, "a")) == cache_key(ask(verification, "a"))
     keys = {
         cache_key(ask(verification, "a")),
         cache_key(ask(verification, "b")),
-        cache_key(Need("verify_tier", "rubric", "a")),
-        cache_key(Need("verify_tier", "rubric", "a", model="other")),
-        cache_key(Need("guidance", "rubric", "a")),
-        cache_key(Need("verify_tier", "rubric\0", "a")),
+        cache_key(ModelQuery("verify_tier", "rubric", "a")),
+        cache_key(ModelQuery("verify_tier", "rubric", "a", model="other")),
+        cache_key(ModelQuery("guidance", "rubric", "a")),
+        cache_key(ModelQuery("verify_tier", "rubric\0", "a")),
     }
     assert len(keys) == 6
 

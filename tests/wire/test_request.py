@@ -7,13 +7,13 @@ import pytest
 
 from pointsman.errors import MalformedRequest, TooLarge
 from pointsman.vocabulary import WireFormat
-from pointsman.wire.request import MAX_ITEMS, MAX_TOOLS, turn_from_body, turn_from_text
+from pointsman.wire.request import MAX_ITEMS, MAX_TOOLS, read_request, request_from_text
 
 CHAT, RESPONSES, MESSAGES = WireFormat
 
 
 def test_chat() -> None:
-    turn = turn_from_body(
+    agent_request = read_request(
         CHAT,
         {
             "model": "pointsman/auto",
@@ -35,15 +35,15 @@ def test_chat() -> None:
         session="s",
         arrived_at=12.5,
     )
-    assert turn.format is CHAT
-    assert turn.model == "pointsman/auto"
-    assert turn.system == "Be brief.\n\nNo emoji."
-    assert turn.tools == ("ls", "sh", "old")
-    assert (turn.session, turn.arrived_at, len(turn.history)) == ("s", 12.5, 4)
+    assert agent_request.format is CHAT
+    assert agent_request.model == "pointsman/auto"
+    assert agent_request.system == "Be brief.\n\nNo emoji."
+    assert agent_request.tools == ("ls", "sh", "old")
+    assert (agent_request.session, agent_request.arrived_at, len(agent_request.history)) == ("s", 12.5, 4)
 
 
 def test_responses() -> None:
-    turn = turn_from_body(
+    agent_request = read_request(
         RESPONSES,
         {
             "model": "auto",
@@ -59,9 +59,9 @@ def test_responses() -> None:
             ],
         },
     )
-    assert turn.system == "You are Codex.\n\ndev"
-    assert turn.tools == ("shell", "web_search", "x")
-    assert turn.history[1].texts == ("hi",)
+    assert agent_request.system == "You are Codex.\n\ndev"
+    assert agent_request.tools == ("shell", "web_search", "x")
+    assert agent_request.history[1].texts == ("hi",)
 
 
 @pytest.mark.parametrize(
@@ -69,11 +69,11 @@ def test_responses() -> None:
     [({"input": "hi"}, [("hi",)]), ({"input": ""}, []), ({}, []), ({"input": None}, []), ({"input": []}, [])],
 )
 def test_responses_input_may_be_a_string_or_absent(body: dict[str, object], texts: list[object]) -> None:
-    assert [message.texts for message in turn_from_body(RESPONSES, body).history] == texts
+    assert [message.texts for message in read_request(RESPONSES, body).history] == texts
 
 
 def test_messages() -> None:
-    turn = turn_from_body(
+    agent_request = read_request(
         MESSAGES,
         {
             "model": "claude",
@@ -88,14 +88,19 @@ def test_messages() -> None:
             ],
         },
     )
-    assert turn.system == "You are Claude Code.\n\nRules."
-    assert turn.tools == ("Read", "web_search")
-    assert turn_from_body(MESSAGES, b'{"messages":[],"system":"s"}').system == "s"
+    assert agent_request.system == "You are Claude Code.\n\nRules."
+    assert agent_request.tools == ("Read", "web_search")
+    assert read_request(MESSAGES, b'{"messages":[],"system":"s"}').system == "s"
 
 
 def test_fields_may_be_missing_or_odd() -> None:
-    turn = turn_from_body(CHAT, b'{"messages":[7,null,"x"],"tools":"none","functions":null}')
-    assert (turn.model, turn.tools, turn.system, len(turn.history)) == ("auto", (), "", 3)
+    agent_request = read_request(CHAT, b'{"messages":[7,null,"x"],"tools":"none","functions":null}')
+    assert (agent_request.model, agent_request.tools, agent_request.system, len(agent_request.history)) == (
+        "auto",
+        (),
+        "",
+        3,
+    )
 
 
 @pytest.mark.parametrize(
@@ -115,7 +120,7 @@ def test_fields_may_be_missing_or_odd() -> None:
 )
 def test_malformed(wire: WireFormat, body: bytes, message: str, param: str | None) -> None:
     with pytest.raises(MalformedRequest) as caught:
-        turn_from_body(wire, body)
+        read_request(wire, body)
     assert message in caught.value.message
     assert caught.value.param == param
     assert caught.value.status == 400
@@ -124,28 +129,32 @@ def test_malformed(wire: WireFormat, body: bytes, message: str, param: str | Non
 @pytest.mark.parametrize("body", [b"[" * 100_000, b'{"messages":' + b"[" * 100_000])
 def test_nesting_has_an_end(body: bytes) -> None:
     with pytest.raises((TooLarge, MalformedRequest)):
-        turn_from_body(CHAT, body)
+        read_request(CHAT, body)
     deep = b'{"messages":[' + b'{"a":' * 50_000 + b"1" + b"}" * 50_000 + b"]}"
     with pytest.raises(TooLarge):
-        turn_from_body(CHAT, deep)
+        read_request(CHAT, deep)
 
 
 def test_one_text_is_a_turn() -> None:
-    turn = turn_from_text("hi", system="Be brief.", session="s", arrived_at=1.0)
-    assert (turn.system, turn.session, turn.history[0].texts) == ("Be brief.", "s", ("hi",))
-    assert turn_from_text("hi").system == ""
+    agent_request = request_from_text("hi", system="Be brief.", session="s", arrived_at=1.0)
+    assert (agent_request.system, agent_request.session, agent_request.history[0].texts) == (
+        "Be brief.",
+        "s",
+        ("hi",),
+    )
+    assert request_from_text("hi").system == ""
 
 
 def test_bytes_and_mapping_give_the_same_turn() -> None:
     body = {"model": "m", "messages": [{"role": "user", "content": "ü 😀"}]}
-    raw = turn_from_body(CHAT, json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode())
-    assert raw.history[0] == turn_from_body(CHAT, body).history[0]
+    raw = read_request(CHAT, json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode())
+    assert raw.history[0] == read_request(CHAT, body).history[0]
 
 
 def test_to_speak_of_an_image_needs_no_vision() -> None:
-    assert turn_from_text("describe the image").abilities == frozenset()
+    assert request_from_text("describe the image").features == frozenset()
     quoted = {"role": "user", "content": 'a block of "type": "image", and json_schema'}
-    assert turn_from_body(CHAT, {"model": "auto", "messages": [quoted]}).abilities == frozenset()
+    assert read_request(CHAT, {"model": "auto", "messages": [quoted]}).features == frozenset()
 
 
 SCHEMA = {"type": "json_schema", "name": "answer", "schema": {"type": "object"}}
@@ -163,7 +172,7 @@ ASKED = {"role": "user", "content": "list three"}
     ],
 )
 def test_an_answer_of_a_given_shape_needs_a_model_that_can(wire: WireFormat, body: dict[str, Any]) -> None:
-    assert turn_from_body(wire, body).abilities == {"structured"}
+    assert read_request(wire, body).features == {"structured"}
 
 
 @pytest.mark.parametrize(
@@ -178,7 +187,7 @@ def test_an_answer_of_a_given_shape_needs_a_model_that_can(wire: WireFormat, bod
     ],
 )
 def test_any_other_answer_does_not(wire: WireFormat, body: dict[str, Any]) -> None:
-    assert turn_from_body(wire, body).abilities == frozenset()
+    assert read_request(wire, body).features == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -195,6 +204,6 @@ def test_any_other_answer_does_not(wire: WireFormat, body: dict[str, Any]) -> No
 def test_more_items_than_any_agent_sends(wire: WireFormat, name: str, count: int, says: str) -> None:
     items = "messages" if wire is not RESPONSES else "input"
     allowed = {items: [], name: [{"name": "f"}] * count}
-    assert len(turn_from_body(wire, allowed).history) in {0, count}
+    assert len(read_request(wire, allowed).history) in {0, count}
     with pytest.raises(TooLarge, match=says):
-        turn_from_body(wire, allowed | {name: [{"name": "f"}] * (count + 1)})
+        read_request(wire, allowed | {name: [{"name": "f"}] * (count + 1)})

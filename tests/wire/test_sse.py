@@ -19,13 +19,13 @@ def test_only_whole_events_go_out_and_nothing_is_lost(
 ) -> None:
     tail = tail.replace(b"\n", b"").replace(b"\r", b"")
     stream = b"".join(events) + tail
-    out, pending, at, turn = b"", b"", 0, 0
+    out, pending, at, request = b"", b"", 0, 0
     while at < len(stream):
-        size = cuts[turn % len(cuts)]
+        size = cuts[request % len(cuts)]
         block, pending = sse.whole(pending, stream[at : at + size])
         assert not block or block.endswith((b"\n\n", b"\r\n\r\n"))
         out += block
-        at, turn = at + size, turn + 1
+        at, request = at + size, request + 1
     assert out + pending == stream
     assert pending == tail
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from pointsman.text import extract
 from pointsman.trajectory import opening_of
-from pointsman.vocabulary import Role, Turn, WireFormat
-from pointsman.wire.request import turn_from_body
-from pointsman.wire.stored_conversation import Earlier, earlier_of
+from pointsman.vocabulary import AgentRequest, Role, WireFormat
+from pointsman.wire.request import read_request
+from pointsman.wire.stored_conversation import StoredConversation, stored_conversation
 
 WORDS = st.sampled_from(["run the tests", "now fix it", "<system-reminder>x</system-reminder>", ""])
 IDS = st.sampled_from(["c1", "c2", "c3"])
@@ -35,8 +35,8 @@ ROUNDS = st.lists(
 )
 
 
-def read(items: list[Any], earlier: Earlier | None = None) -> Turn:
-    return turn_from_body(WireFormat.RESPONSES, json.dumps({"input": items}).encode(), earlier=earlier)
+def read(items: list[Any], earlier: StoredConversation | None = None) -> AgentRequest:
+    return read_request(WireFormat.RESPONSES, json.dumps({"input": items}).encode(), earlier=earlier)
 
 
 @given(rounds=ROUNDS, last=st.lists(SAID | OUTPUT, min_size=1, max_size=2))
@@ -47,7 +47,7 @@ def test_a_continued_turn_reads_as_the_whole(
     for asked, answer in rounds:
         request = read(asked, earlier)
         answered = [json.dumps(item).encode() for item in answer]
-        earlier = earlier_of(request, answered, extract(request).index)
+        earlier = stored_conversation(request, answered, extract(request).index)
         sent += asked + answer
     continued, whole = read(last, earlier), read(sent + last)
     assert len(continued.history) == len(whole.history)
@@ -62,13 +62,18 @@ def test_a_continued_turn_reads_as_the_whole(
 def test_images_and_long_results_are_not_kept() -> None:
     picture = {"type": "input_image", "image_url": "data:image/png;base64," + "A" * 100_000}
     asked = [{"role": "user", "content": [{"type": "input_text", "text": "what is this?"}, picture]}]
-    first = earlier_of(read(asked), [b'{"type":"function_call","call_id":"c1","name":"see"}'], 0)
+    first = stored_conversation(read(asked), [b'{"type":"function_call","call_id":"c1","name":"see"}'], 0)
     assert first.weight < 500
     assert first.size > 100_000
     result = {"type": "function_call_output", "call_id": "c1", "output": "x" * 100_000}
-    second = earlier_of(read([result], first), [], 0)
+    second = stored_conversation(read([result], first), [], 0)
     assert second.weight < 21_000
-    turn = read([{"role": "user", "content": "and now?"}], second)
-    assert turn.abilities == {"vision"}
-    assert turn.size > 200_000
-    assert [turn.history.role(n) for n in range(4)] == [Role.USER, Role.ASSISTANT, Role.TOOL, Role.USER]
+    agent_request = read([{"role": "user", "content": "and now?"}], second)
+    assert agent_request.features == {"vision"}
+    assert agent_request.size > 200_000
+    assert [agent_request.history.role(n) for n in range(4)] == [
+        Role.USER,
+        Role.ASSISTANT,
+        Role.TOOL,
+        Role.USER,
+    ]

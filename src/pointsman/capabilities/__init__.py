@@ -8,10 +8,10 @@ from pointsman.capabilities.check import check_registry
 from pointsman.capabilities.commands import Command, Switches, parse_commands
 from pointsman.capabilities.expand import expand
 from pointsman.capabilities.guides import CapabilityMatch, ClassifierExample, TaskClassifierGuide
-from pointsman.capabilities.judge import LocalJudge
 from pointsman.capabilities.policy import OnFailure, SelectionPolicy, SelectionUnavailable, Strategy
 from pointsman.capabilities.prompts import ClassificationPromptBuilder
 from pointsman.capabilities.registry import Capability, CapabilityRegistry, capability
+from pointsman.capabilities.scorer import LocalScorer
 from pointsman.capabilities.select import Selection, Selector
 from pointsman.capabilities.tools import ToolChoice, ToolMemory, ToolSelector
 
@@ -23,7 +23,7 @@ __all__ = [
     "ClassificationPromptBuilder",
     "ClassifierExample",
     "Command",
-    "LocalJudge",
+    "LocalScorer",
     "LruCache",
     "OnFailure",
     "Selection",

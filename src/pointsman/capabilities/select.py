@@ -14,11 +14,11 @@ from typing import Final
 from pointsman.capabilities.cache import LruCache
 from pointsman.capabilities.expand import expand
 from pointsman.capabilities.guides import CapabilityMatch
-from pointsman.capabilities.judge import LocalJudge
 from pointsman.capabilities.policy import OnFailure, SelectionPolicy, SelectionUnavailable, Strategy
 from pointsman.capabilities.prompts import ClassificationPromptBuilder
 from pointsman.capabilities.registry import Capability, CapabilityRegistry
-from pointsman.vocabulary import Answer, Need, Reason
+from pointsman.capabilities.scorer import LocalScorer
+from pointsman.vocabulary import ModelQuery, ModelReply, Reason
 
 __all__ = ["Selection", "Selector"]
 
@@ -27,8 +27,8 @@ _ANSWER_TOKENS: Final = 64
 
 #: What a selection yields and is sent: questions that may be asked at the same time, and their answers in
 #: order.
-Questions = tuple[Need, ...]
-Answers = Sequence[Answer]
+Questions = tuple[ModelQuery, ...]
+Answers = Sequence[ModelReply]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +60,14 @@ class Selector:
     def __init__(
         self,
         registry: CapabilityRegistry,
-        judge: LocalJudge,
+        scorer: LocalScorer,
         policy: SelectionPolicy | None = None,
         prompts: ClassificationPromptBuilder | None = None,
         cache: LruCache[Selection] | None = None,
     ) -> None:
         """Put the parts together; ``judge`` must have been made from ``registry``."""
         self.registry = registry
-        self.judge = judge
+        self.scorer = scorer
         self.policy = policy or SelectionPolicy()
         self.prompts = prompts or ClassificationPromptBuilder()
         self._cache = cache
@@ -88,7 +88,7 @@ class Selector:
         """
         if bypass or self.policy.bypass:
             return _bypassed(self.registry)
-        key = (self.judge.version, self.policy, self.prompts, task, failure, tuple(sorted(held)))
+        key = (self.scorer.version, self.policy, self.prompts, task, failure, tuple(sorted(held)))
         known = self._cache.get(key) if self._cache is not None else None
         if known is not None:
             return known
@@ -102,7 +102,7 @@ class Selector:
     ) -> Generator[Questions, Answers, Selection]:
         always = self.registry.get_always_active_capability_names()
         rest = [each for each in self.registry.get_all_capabilities() if not each.always_active]
-        probabilities = self.judge.probabilities(task)
+        probabilities = self.scorer.probabilities(task)
         scores = {each.name: probabilities[each.name] for each in rest}
         asked = self._unsure(rest, scores)
         verdicts = _Verdicts({}, {})
@@ -134,9 +134,9 @@ class Selector:
         likeliest = sorted(unsure, key=lambda name: -scores[name])[: self.policy.max_questions]
         return [each for each in rest if each.name in likeliest]
 
-    def _question(self, capability: Capability, task: str, failure: str) -> Need:
+    def _question(self, capability: Capability, task: str, failure: str) -> ModelQuery:
         guide = capability.guide
-        return Need(
+        return ModelQuery(
             kind="judge_capability",
             system=self.prompts.get_system_instructions(
                 guide.instructions, self.prompts.format_examples(guide.examples), failure

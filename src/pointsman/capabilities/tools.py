@@ -14,8 +14,8 @@ import msgspec
 
 from pointsman.capabilities.cache import LruCache
 from pointsman.capabilities.guides import TaskClassifierGuide
-from pointsman.capabilities.judge import LocalJudge
 from pointsman.capabilities.registry import Capability, CapabilityRegistry
+from pointsman.capabilities.scorer import LocalScorer
 from pointsman.vocabulary import Encoder
 
 __all__ = ["ToolChoice", "ToolMemory", "ToolSelector"]
@@ -55,7 +55,7 @@ class ToolSelector:
         """
         self._encoder = encoder
         self._at_most = at_most
-        self._judges: LruCache[LocalJudge] = LruCache(judges)
+        self._judges: LruCache[LocalScorer] = LruCache(judges)
 
     def choose(
         self,
@@ -82,17 +82,17 @@ class ToolSelector:
         elif len(offered) <= self._at_most:
             wanted = set(offered)
         else:
-            scores = self._judge(tuple(dict(tools).items())).probabilities(task)
+            scores = self._scorer(tuple(dict(tools).items())).probabilities(task)
             ranked = sorted(scores, key=lambda name: -scores[name])  # stable: equals keep their order
             wanted = set(ranked[: self._at_most])
         wanted |= {forced, *called}
         kept = tuple(name for name in offered if name in wanted)
         return ToolChoice(kept, ToolMemory(task, offered, kept))
 
-    def _judge(self, tools: tuple[tuple[str, str], ...]) -> LocalJudge:
-        judge = self._judges.get(tools)
-        if judge is None:
+    def _scorer(self, tools: tuple[tuple[str, str], ...]) -> LocalScorer:
+        scorer = self._judges.get(tools)
+        if scorer is None:
             capabilities = [Capability(name, TaskClassifierGuide(text)) for name, text in tools]
-            judge = LocalJudge(CapabilityRegistry(capabilities), self._encoder)
-            self._judges.put(tools, judge)
-        return judge
+            scorer = LocalScorer(CapabilityRegistry(capabilities), self._encoder)
+            self._judges.put(tools, scorer)
+        return scorer

@@ -12,20 +12,20 @@ from typing import Annotated, Any, Final
 import msgspec
 import typer
 
-from pointsman.cli.options import HeadOption, ProfileOption
+from pointsman.cli.options import LearnedRouterOption, ProfileOption
 from pointsman.cli.output import FAILED, config_file, json_line, needs_extra, read_lines
 from pointsman.config import Config, load
 from pointsman.decision.engine import Decided, Engine, Memory
 from pointsman.decision.policy import DomainPolicy, Policy
 from pointsman.decoding import UNREADABLE, why_unreadable, without_halves
 from pointsman.domains import default_domains
-from pointsman.encoders.heads import load_scorer
+from pointsman.encoders.learned_routers import load_scorer
 from pointsman.errors import CallerError, ConfigError, MalformedRequest
 from pointsman.factory import build_engine, build_policy, read_profile
 from pointsman.runtime import drive, no_model
-from pointsman.tiers.head import HeadScorer
-from pointsman.vocabulary import Answer, Need, Turn, WireFormat
-from pointsman.wire.request import turn_from_body, turn_from_text
+from pointsman.tiers.learned_router import LearnedScorer
+from pointsman.vocabulary import AgentRequest, ModelQuery, ModelReply, WireFormat
+from pointsman.wire.request import read_request, request_from_text
 
 __all__ = ["register"]
 
@@ -54,7 +54,7 @@ def classify(
     file: Annotated[Path | None, typer.Argument(help="JSON lines; default: standard input.")] = None,
     *,
     profile: ProfileOption = "default",
-    head: HeadOption = None,
+    learned_router: LearnedRouterOption = None,
     verify: Annotated[
         bool, typer.Option("--verify", help="Ask the configured model where the rules are unsure.")
     ] = False,
@@ -65,7 +65,7 @@ def classify(
     A malformed line gives an error object in its place, and the run goes on; the exit code is then 1.
     """
     policy = Policy(profile=read_profile(profile), domains=DomainPolicy(domains=default_domains()))
-    scorer = load_scorer(head) if head else None
+    scorer = load_scorer(learned_router) if learned_router else None
     if verify:
         with needs_extra("gateway", "--verify"):
             import asyncio
@@ -100,9 +100,11 @@ def _classify(file: Path | None, classifier: _Classifier) -> bool:
 class _Classifier:
     """Classifies lines one by one, keeping memory for lines that name a session."""
 
-    def __init__(self, engine: Engine, ask: Callable[[Need], Answer], head: HeadScorer | None) -> None:
+    def __init__(
+        self, engine: Engine, ask: Callable[[ModelQuery], ModelReply], learned_router: LearnedScorer | None
+    ) -> None:
         self._engine = engine
-        self._head = head
+        self._learned_router = learned_router
         self._ask = ask
         self._memories: dict[str, Memory] = {}
 
@@ -114,10 +116,12 @@ class _Classifier:
         decided = drive(self._engine.decide(turn, memory, ""), self._ask)
         elapsed = (time.perf_counter() - began) * 1e6
         answer = _answer(line, decided, elapsed)
-        if self._head:
+        if self._learned_router:
             found = decided.decision.domains
             domain = found.effective.domains[0] if found else ""
-            answer["head"] = self._head.score(decided.words.text, rules=self._rules(decided), domain=domain)
+            answer["head"] = self._learned_router.score(
+                decided.words.text, rules=self._rules(decided), domain=domain
+            )
         if line.session:
             self._memories[line.session] = decided.memory
             if decided.decision.domains:
@@ -127,7 +131,10 @@ class _Classifier:
     def _rules(self, decided: Decided) -> float | None:
         """The score of the rules, where they are those that the head was fitted beside."""
         tier = decided.decision.tier
-        same = self._head and self._head.head.rules == self._engine.policy.profile.name
+        same = (
+            self._learned_router
+            and self._learned_router.learned_router.rules == self._engine.policy.profile.name
+        )
         return tier.score if same and tier else None
 
 
@@ -150,11 +157,11 @@ def _read(raw: bytes) -> Line:
     return line
 
 
-def _turn(line: Line) -> Turn:
+def _turn(line: Line) -> AgentRequest:
     if line.text is not None:
-        turn = turn_from_text(line.text, system=line.system, session=line.session)
+        turn = request_from_text(line.text, system=line.system, session=line.session)
     else:
-        turn = turn_from_body(line.format, _body(line), session=line.session)
+        turn = read_request(line.format, _body(line), session=line.session)
     return turn if line.turn is None else msgspec.structs.replace(turn, message_id=str(line.turn))
 
 

@@ -117,7 +117,9 @@ def _line(decision: Decision) -> str:
     judged = (
         f"{tier.tier:<9} {tier.confidence:.2f} {tier.stage:<8}" if tier else f"{'-':<9} {'-':<4} {'-':<8}"
     )
-    said = "+" + ",".join(addition.source for addition in decision.additions) if decision.additions else ""
+    said = (
+        "+" + ",".join(injection.source for injection in decision.injections) if decision.injections else ""
+    )
     mark = "!" if decision.abstained else " "
     chain = " > ".join(decision.chain)
     return f"{_when(decision.arrived_at)} {decision.id:<22} {judged}{mark} {chain} {said}".rstrip()
@@ -138,7 +140,7 @@ def _explained(found: Record) -> Iterator[str]:
         yield f"domains {domains.signature} (rule {domains.rule})"
     if decision.guidance and decision.guidance.firing:
         yield f"guidance: {decision.guidance.firing.reason} ({decision.guidance.arm})"
-    yield from (f"added by {addition.source}: {addition.text}" for addition in decision.additions)
+    yield from (f"added by {injection.source}: {injection.text}" for injection in decision.injections)
     yield from (f"failed open: {reason.code}: {reason.detail}" for reason in decision.abstained)
     yield f"{decision.characters} characters, about {decision.tokens} tokens"
     yield f"decided in {decision.elapsed_us:.0f} µs"

@@ -9,9 +9,9 @@ import typer
 
 from pointsman.cli.eval_parts import capabilities, domains, guidance
 from pointsman.cli.eval_sets import datasets, export
-from pointsman.cli.options import HeadOption, JsonOption, OutcomesOption, StrongOption, WeakOption
+from pointsman.cli.options import JsonOption, LearnedRouterOption, OutcomesOption, StrongOption, WeakOption
 from pointsman.cli.output import Group, needs_extra, print_json
-from pointsman.encoders.heads import load_scorer
+from pointsman.encoders.learned_routers import load_scorer
 from pointsman.errors import PointsmanError
 from pointsman.learning.datasets import read_outcomes, read_prompts
 
@@ -31,7 +31,7 @@ def register(app: typer.Typer) -> None:
 def tiers(
     *,
     data: OutcomesOption,
-    head: HeadOption = None,
+    learned_router: LearnedRouterOption = None,
     weak: WeakOption = "",
     strong: StrongOption = "",
     quality: Annotated[
@@ -57,8 +57,8 @@ def tiers(
         from pointsman.learning.tiers import evaluate_tiers
 
     outcomes = read_outcomes(data, weak=weak, strong=strong)
-    scorer = load_scorer(head) if head else None
-    if scorer and was_fitted_on(scorer.head, outcomes):
+    scorer = load_scorer(learned_router) if learned_router else None
+    if scorer and was_fitted_on(scorer.learned_router, outcomes):
         typer.echo(
             "pointsman: the head was fitted on these very prompts: its figures flatter;"
             " pointsman fit tiers measured it on held-out ones",
@@ -81,7 +81,7 @@ def tiers(
 def robustness(
     *,
     data: Annotated[Path, typer.Option(help="JSON lines with prompt.")],
-    head: HeadOption = None,
+    learned_router: LearnedRouterOption = None,
     boundary: Annotated[
         float | None, typer.Option(help="Boundary on the head's score; default: its median over the prompts.")
     ] = None,
@@ -97,7 +97,7 @@ def robustness(
         from pointsman.learning.robustness import evaluate_robustness
         from pointsman.learning.show import robustness_lines
 
-    scorer = load_scorer(head) if head else None
+    scorer = load_scorer(learned_router) if learned_router else None
     rows = evaluate_robustness(read_prompts(data), scorer, boundary=boundary, seed=seed)
     if as_json:
         print_json({"rows": rows})

@@ -17,7 +17,7 @@ from pointsman.factory import build_engine, read_profile
 from pointsman.runtime import drive
 from pointsman.tiers import Explanation, explain
 from pointsman.vocabulary import Stage
-from pointsman.wire.request import turn_from_text
+from pointsman.wire.request import request_from_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -54,8 +54,8 @@ def explain_text(
     engine = build_engine(
         Policy(profile=read_profile(profile), domains=DomainPolicy(domains=default_domains()))
     )
-    decided = drive(engine.decide(turn_from_text(prompt), Memory(), ""))
-    explanation = explain(engine.judge, engine.scanner.scan(decided.words.text))
+    decided = drive(engine.decide(request_from_text(prompt), Memory(), ""))
+    explanation = explain(engine.scorer, engine.scanner.scan(decided.words.text))
     if as_json:
         print_json(_plain(explanation, decided))
     else:

@@ -55,9 +55,9 @@ def tiers(
     writable(out)
     outcomes = read_outcomes(data, weak=weak, strong=strong)
     fitted = fit_tiers(outcomes, features=features, weak_model=weak, strong_model=strong, seed=seed)
-    save(out, msgspec.json.encode(fitted.head))
+    save(out, msgspec.json.encode(fitted.learned_router))
     if as_json:
-        claim = fitted.head.claim
+        claim = fitted.learned_router.claim
         print_json(
             {
                 "head": str(out),
@@ -67,7 +67,7 @@ def tiers(
                 "calibration_intervals": {
                     name: (error.low, error.high) for name, error in _errors(fitted).items()
                 },
-                "offsets": fitted.head.offsets,
+                "offsets": fitted.learned_router.offsets,
                 "rows": fitted.rows,
             }
         )
@@ -79,7 +79,7 @@ def tiers(
         for name, error in _errors(fitted).items()
     )
     typer.echo(f"calibration error: {', '.join(errors)}")
-    for domain, (of_weak, of_strong) in fitted.head.offsets.items():
+    for domain, (of_weak, of_strong) in fitted.learned_router.offsets.items():
         typer.echo(f"offset of {domain}: weak {of_weak:+.3f}, strong {of_strong:+.3f}")
     typer.echo(f"head written to {out}")
 
@@ -92,7 +92,7 @@ def _errors(fitted: Fit) -> dict[str, Interval]:
 def _verdict(fitted: Fit) -> str:
     shown = "; ".join(
         f"{rival} {more:+.3f} ({low:+.3f} .. {high:+.3f})"
-        for rival, (more, low, high) in fitted.head.claim.against.items()
+        for rival, (more, low, high) in fitted.learned_router.claim.against.items()
     )
     if fitted.improves:
         return f"improvement: held out, the head ranks better than {shown}"

@@ -15,7 +15,7 @@ from pointsman.cli.output import FAILED, needs_extra, print_json, save, writable
 from pointsman.config import AnyKey, Config, load
 from pointsman.config.edit import write_file
 from pointsman.decision.engine import ANSWER
-from pointsman.encoders.heads import load_head
+from pointsman.encoders.learned_routers import load_learned_router
 from pointsman.errors import ConfigError, PointsmanError
 from pointsman.factory import build_policy, read_profile
 from pointsman.learning.datasets import read_graded
@@ -30,7 +30,7 @@ __all__ = ["policy"]
 _PROFILE: Final = "default"
 
 
-_HeadCut = Annotated[
+_LearnedCut = Annotated[
     Path | None, typer.Option("--head", help="Cut the score of this head; default: that of the profile.")
 ]
 _Base = Annotated[
@@ -63,7 +63,7 @@ def policy(
     *,
     data: OutcomesOption,
     out: Annotated[Path, typer.Option(help="Where to write the policy (TOML).")],
-    head: _HeadCut = None,
+    learned_router: _LearnedCut = None,
     config: _Base = None,
     profile: _Profile = _PROFILE,
     tiers: Annotated[int, typer.Option(help="Tiers in use: 2 or 4.")] = 2,
@@ -93,7 +93,7 @@ def policy(
         writable(file)
     target = _target(quality, budget)
     settings = load(config, AnyKey()) if config else None
-    head = head or _configured_head(settings)
+    learned_router = learned_router or _configured_router(settings)
     named = NamedModels(weak, strong, price_weak, price_strong, tuple(model or ()))
     served = served_models(settings, tiers, named)
     rows = read_graded(data, served.names)
@@ -103,12 +103,12 @@ def policy(
         target=target,
         tiers=2 if tiers == 2 else 4,
         profile=_profile(settings, profile),
-        head=load_head(head) if head else None,
+        learned_router=load_learned_router(learned_router) if learned_router else None,
         seed=seed,
     )
     _show_curve(fitted, curve, picture)
     if fitted.report.reached:
-        _write(out, _text(fitted, config, served, profile, head))
+        _write(out, _text(fitted, config, served, profile, learned_router))
     _print(fitted, out, as_json=as_json)
     if not fitted.report.reached:
         raise typer.Exit(FAILED)
@@ -124,8 +124,8 @@ def _target(quality: float | None, budget: float | None) -> Target:
     raise PointsmanError("name one target", hint="--quality 0.95, or --budget MONEY on 1,000 prompts")
 
 
-def _configured_head(settings: Config | None) -> Path | None:
-    return settings.tiers.head.file if settings and settings.tiers.head else None
+def _configured_router(settings: Config | None) -> Path | None:
+    return settings.tiers.learned_router.file if settings and settings.tiers.learned_router else None
 
 
 def _profile(settings: Config | None, named: str) -> TierProfile:
@@ -136,7 +136,9 @@ def _profile(settings: Config | None, named: str) -> TierProfile:
     return build_policy(settings).profile
 
 
-def _text(fitted: Fitted, config: Path | None, served: ServedModels, profile: str, head: Path | None) -> str:
+def _text(
+    fitted: Fitted, config: Path | None, served: ServedModels, profile: str, learned_router: Path | None
+) -> str:
     from pointsman.learning.policy_file import policy_text
 
     return policy_text(
@@ -144,7 +146,7 @@ def _text(fitted: Fitted, config: Path | None, served: ServedModels, profile: st
         fitted.boundaries,
         fitted.report,
         profile="" if profile == _PROFILE else profile,
-        head=head.resolve() if head else None,
+        learned_router=learned_router.resolve() if learned_router else None,
         models=served.by_tier() if config else None,
     )
 

@@ -36,7 +36,7 @@ class ServedModels:
         if self.calls:
             return np.tile(1000 * np.array(self.calls), (len(rows), 1))
         tokens = np.array([estimate_tokens(row.prompt) for row in rows])
-        prices = [(spec.price_in, spec.price_out) for spec in self.specs]
+        prices = [(spec.input_per_million, spec.output_per_million) for spec in self.specs]
         return np.stack([1e-3 * (tokens * paid + answer * written) for paid, written in prices], axis=1)
 
     def by_tier(self) -> dict[Tier, str]:
@@ -121,6 +121,6 @@ def _configured(settings: Config, names: tuple[str, ...]) -> ServedModels:
                 hint=f"models here: {known}; [tiers] names one for each tier, --weak and --strong two others",
             )
     specs = tuple(settings.models[name] for name in names)
-    if not any(spec.price_in or spec.price_out for spec in specs):
+    if not any(spec.input_per_million or spec.output_per_million for spec in specs):
         raise ConfigError("the models have no prices", place=settings.source, hint="in = …, out = …")
     return ServedModels(names, specs=specs)

@@ -9,9 +9,9 @@ import typer
 
 __all__ = [
     "ConfigOption",
-    "HeadOption",
     "JsonLinesOption",
     "JsonOption",
+    "LearnedRouterOption",
     "LedgerOption",
     "OutcomesOption",
     "ProfileOption",
@@ -23,7 +23,9 @@ ConfigOption = Annotated[
     Path | None,
     typer.Option("--config", help="Configuration; default: pointsman.toml here, then the user's."),
 ]
-HeadOption = Annotated[Path | None, typer.Option("--head", help="A head made by pointsman fit tiers.")]
+LearnedRouterOption = Annotated[
+    Path | None, typer.Option("--head", help="A head made by pointsman fit tiers.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 JsonLinesOption = Annotated[bool, typer.Option("--json", help="Print JSON lines.")]
 LedgerOption = Annotated[

@@ -106,13 +106,13 @@ def _ended_in(file: Path) -> dict[str, EndingEffect]:
     with opened(file, None) as ledger:
         found = endings(ledger.records())
     effects = {"said": compare_endings(found.said), "signs": compare_endings(found.signs)}
-    return {name: each for name, each in effects.items() if each.treated.scored or each.withheld.scored}
+    return {name: each for name, each in effects.items() if each.treated.scored or each.control.scored}
 
 
 def _ending_json(effect: EndingEffect) -> dict[str, object]:
     sides = {
         name: {"sessions": side.sessions, "scored": side.scored, "mean": round(side.mean, 6)}
-        for name, side in (("treated", effect.treated), ("withheld", effect.withheld))
+        for name, side in (("treated", effect.treated), ("withheld", effect.control))
     }
     interval = {"difference": effect.difference, "low": effect.low, "high": effect.high}
     return {**sides, **interval, "enough": effect.enough, "verdict": effect.verdict}
@@ -137,18 +137,18 @@ def classifier_lines(rows: Iterable[Followed]) -> list[str]:
     """A line for each classifier: interventions on each side, and after how many the streak went on."""
     counts: dict[str, dict[Arm, list[bool]]] = {}
     for row in rows:
-        sides = counts.setdefault(row.classifier, {Arm.TREATED: [], Arm.WITHHELD: []})
+        sides = counts.setdefault(row.classifier, {Arm.TREATED: [], Arm.CONTROL: []})
         sides[row.arm].append(row.continued)
     lines = [f"{'fired':24}{'given':>8}{'went on':>10}{'withheld':>10}{'went on':>10}"]
     for classifier, sides in sorted(counts.items()):
-        given, withheld = sides[Arm.TREATED], sides[Arm.WITHHELD]
-        lines.append(f"{classifier:24}{len(given):>8}{sum(given):>10}{len(withheld):>10}{sum(withheld):>10}")
+        given, control = sides[Arm.TREATED], sides[Arm.CONTROL]
+        lines.append(f"{classifier:24}{len(given):>8}{sum(given):>10}{len(control):>10}{sum(control):>10}")
     return lines
 
 
 def effect_lines(effect: Effect) -> list[str]:
     """The comparison, by each session's first intervention."""
-    sides = (("guidance given", effect.treated), ("guidance withheld", effect.withheld))
+    sides = (("guidance given", effect.treated), ("guidance withheld", effect.control))
     lines = [
         f"{name}: {side.sessions} sessions, the streak went on in {side.continued} ({side.share:.0%})"
         for name, side in sides
@@ -171,7 +171,7 @@ def ending_lines(effects: Mapping[str, EndingEffect]) -> Iterator[str]:
     for name, effect in effects.items():
         yield ""
         yield f"{_ENDED[name]}:"
-        for label, side in (("guidance given", effect.treated), ("guidance withheld", effect.withheld)):
+        for label, side in (("guidance given", effect.treated), ("guidance withheld", effect.control)):
             yield f"{label}: {side.mean:.2f} in {side.scored} of {side.sessions} sessions"
         if effect.enough:
             interval = f"95 % interval {effect.low:+.2f} to {effect.high:+.2f}"

@@ -11,7 +11,7 @@ from pointsman.cli.decisions import opened
 from pointsman.cli.options import ConfigOption, JsonOption, LedgerOption
 from pointsman.cli.output import config_file, print_json
 from pointsman.config import AnyKey, load
-from pointsman.encoders.heads import load_head
+from pointsman.encoders.learned_routers import load_learned_router
 from pointsman.errors import ConfigError
 from pointsman.reports.drift import drift
 
@@ -20,7 +20,9 @@ __all__ = ["report_drift"]
 
 def report_drift(
     *,
-    head: Annotated[Path | None, typer.Option(help="The head file; default: the configured one.")] = None,
+    learned_router: Annotated[
+        Path | None, typer.Option(help="The head file; default: the configured one.")
+    ] = None,
     ledger: LedgerOption = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
@@ -29,7 +31,7 @@ def report_drift(
 
     Reads the length and the familiarity recorded with every decision; no words are needed.
     """
-    found = load_head(head or _configured(config))
+    found = load_learned_router(learned_router or _configured(config))
     with opened(ledger, config) as store:
         shown = drift(store.records(), found)
     if as_json:
@@ -40,7 +42,7 @@ def report_drift(
 
 
 def _configured(config: Path | None) -> Path:
-    spec = load(config_file(config), AnyKey()).tiers.head
+    spec = load(config_file(config), AnyKey()).tiers.learned_router
     if spec is None:
         raise ConfigError("no head is configured", hint="name one with --head, or in [tiers.head]")
     return spec.file

@@ -11,7 +11,7 @@ import typer
 
 from pointsman.capabilities import (
     Calibration,
-    LocalJudge,
+    LocalScorer,
     OnFailure,
     Selection,
     SelectionPolicy,
@@ -72,11 +72,11 @@ def select(
     A malformed line gives an error object in its place, and the run goes on; the exit code is then 1.
     """
     registry = load_capabilities(capabilities)
-    judge = LocalJudge(registry, load_encoder(encoder), read_calibration(calibration))
+    scorer = LocalScorer(registry, load_encoder(encoder), read_calibration(calibration))
     limit = SelectionPolicy().threshold if threshold is None else threshold
     policy = SelectionPolicy(strategy=strategy, threshold=limit, on_failure=on_failure)
     ask = _ask(model, config) if model else ask_nobody
-    if not asyncio.run(answer_lines(file, Selector(registry, judge, policy), ask)):
+    if not asyncio.run(answer_lines(file, Selector(registry, scorer, policy), ask)):
         raise typer.Exit(FAILED)
 
 

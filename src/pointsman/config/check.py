@@ -11,10 +11,10 @@ from urllib.parse import SplitResult, urlsplit
 from pointsman.config.convert import Problem, did_you_mean
 from pointsman.config.files import read
 from pointsman.config.places import KeyPath
-from pointsman.config.shapes import File, HeadSpec
+from pointsman.config.shapes import File, LearnedRouterSpec
 from pointsman.domains import parse_domains
 from pointsman.errors import ConfigError
-from pointsman.tiers import BUILTIN_PROFILES, load_profile, read_head
+from pointsman.tiers import BUILTIN_PROFILES, load_profile, read_learned_router
 from pointsman.upstreams.port import DEMO_URL
 from pointsman.vocabulary import Tier, WireFormat
 
@@ -94,7 +94,7 @@ def _tiers(file: File) -> Iterator[Problem]:
         if model not in file.models:
             yield _unknown(("tiers", tier.lower()), "model", model, file.models)
     yield from _verify(file)
-    yield from _head(file.tiers.head)
+    yield from _learned_router(file.tiers.learned_router)
     yield from _rising(("tiers", "boundaries"), file.tiers.boundaries)
 
 
@@ -106,15 +106,17 @@ def _rising(path: KeyPath, bounds: tuple[float, float, float] | None) -> Iterato
         yield Problem(path, "boundaries must not fall from one tier to the next")
 
 
-def _head(head: HeadSpec | None) -> Iterator[Problem]:
-    if head is None:
+def _learned_router(learned_router: LearnedRouterSpec | None) -> Iterator[Problem]:
+    if learned_router is None:
         return
     path = ("tiers", "head", "file")
-    if head.file.is_file():
-        yield from _refused(path, lambda: read_head(head.file.read_bytes(), str(head.file)))
+    if learned_router.file.is_file():
+        yield from _refused(
+            path, lambda: read_learned_router(learned_router.file.read_bytes(), str(learned_router.file))
+        )
     else:
-        yield Problem(path, f"{head.file} does not exist", "make one: pointsman fit tiers")
-    yield from _rising(("tiers", "head", "boundaries"), head.boundaries)
+        yield Problem(path, f"{learned_router.file} does not exist", "make one: pointsman fit tiers")
+    yield from _rising(("tiers", "head", "boundaries"), learned_router.boundaries)
 
 
 def _verify(file: File) -> Iterator[Problem]:

@@ -15,8 +15,8 @@ class ModelDraft(NamedTuple):
 
     name: str
     id: str
-    price_in: float = 0.0
-    price_out: float = 0.0
+    input_per_million: float = 0.0
+    output_per_million: float = 0.0
     cached_in: float = 0.0
     window: int | None = None
 
@@ -140,7 +140,7 @@ def _upstream(upstream: Found) -> str:
 
 
 def _model(model: ModelDraft, upstream: str) -> str:
-    prices = f"in = {model.price_in:.2f}, out = {model.price_out:.2f}, cached_in = {model.cached_in:g}"
+    prices = f"in = {model.input_per_million:.2f}, out = {model.output_per_million:.2f}, cached_in = {model.cached_in:g}"
     window = f", window = {model.window:_}" if model.window else ""
     return f'{model.name} = {{ upstream = "{upstream}", id = {json.dumps(model.id)}, {prices}{window} }}'
 

@@ -26,7 +26,7 @@ __all__ = [
     "DomainsSpec",
     "File",
     "GuidanceSpec",
-    "HeadSpec",
+    "LearnedRouterSpec",
     "LedgerSpec",
     "ModelTable",
     "Sections",
@@ -63,9 +63,11 @@ class ModelTable(msgspec.Struct, frozen=True, kw_only=True):
 
     upstream: Annotated[str, Meta(description="Name of the upstream that serves it.")]
     id: Annotated[str, Meta(description="The model id sent to that upstream.")]
-    price_in: Annotated[_Price, Meta(description="Price of input.")] = field(default=0.0, name="in")
-    price_out: Annotated[_Price, Meta(description="Price of output.")] = field(default=0.0, name="out")
-    price_cached_in: Annotated[
+    input_per_million: Annotated[_Price, Meta(description="Price of input.")] = field(default=0.0, name="in")
+    output_per_million: Annotated[_Price, Meta(description="Price of output.")] = field(
+        default=0.0, name="out"
+    )
+    cached_input_per_million: Annotated[
         _Price | None,
         Meta(description="Price of input read from the provider's cache; default: that of input."),
     ] = field(default=None, name="cached_in")
@@ -73,7 +75,7 @@ class ModelTable(msgspec.Struct, frozen=True, kw_only=True):
         _Count | None,
         Meta(description="Context window in tokens. Unknown when not given, and not filtered on."),
     ] = None
-    abilities: Annotated[
+    features: Annotated[
         frozenset[Literal["tools", "vision", "structured"]] | None,
         Meta(description="What it can do. Unknown when not given, and not filtered on."),
     ] = None
@@ -84,11 +86,11 @@ class ModelTable(msgspec.Struct, frozen=True, kw_only=True):
             name=name,
             upstream=self.upstream,
             id=self.id,
-            price_in=self.price_in,
-            price_out=self.price_out,
-            price_cached_in=self.price_cached_in,
+            input_per_million=self.input_per_million,
+            output_per_million=self.output_per_million,
+            cached_input_per_million=self.cached_input_per_million,
             window=self.window,
-            abilities=None if self.abilities is None else frozenset[str](self.abilities),
+            features=None if self.features is None else frozenset[str](self.features),
             formats=upstream.formats,
         )
 
@@ -110,7 +112,7 @@ class VerifySpec(msgspec.Struct, frozen=True, kw_only=True):
     ] = 4_096  # entries of a hash and a label: under 1 MB
 
 
-class HeadSpec(msgspec.Struct, frozen=True, kw_only=True):
+class LearnedRouterSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A head learned from your own outcomes; it decides where it knows a prompt, the profile elsewhere."""
 
     file: Annotated[Path, Meta(description="What `pointsman fit tiers` wrote.")]
@@ -140,7 +142,7 @@ class TiersSpec(msgspec.Struct, frozen=True, kw_only=True):
             "`pointsman fit policy` chooses them from outcomes."
         ),
     ] = None
-    head: Annotated[HeadSpec | None, Meta(description="See [tiers.head].")] = None
+    learned_router: Annotated[LearnedRouterSpec | None, Meta(description="See [tiers.head].")] = None
     verify: Annotated[VerifySpec | None, Meta(description="See [tiers.verify].")] = None
 
     @property

@@ -12,13 +12,13 @@ from pointsman.tiers import TierDecision
 from pointsman.trajectory.step import Step
 from pointsman.vocabulary import Reason, WireFormat
 
-__all__ = ["Addition", "Decision", "TextMode", "ToolDecision", "without_content"]
+__all__ = ["Decision", "Injection", "TextMode", "ToolDecision", "without_content"]
 
 #: What is kept of a person's words: nothing, their hash, themselves without keys and addresses, all.
 TextMode = Literal["off", "hash", "redacted", "full"]
 
 
-class Addition(msgspec.Struct, frozen=True, gc=False):
+class Injection(msgspec.Struct, frozen=True, gc=False):
     """Text to add at the end of what the model sees, this time only."""
 
     source: str  # "guidance" or "domains"
@@ -44,7 +44,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     policy: str  # version hash of the policy that decided
     tier: TierDecision | None  # None when the caller named a model, or deciding failed (see ``abstained``)
     chain: tuple[str, ...]  # configured model names, first choice first; never empty when serving
-    additions: tuple[Addition, ...] = ()
+    injections: tuple[Injection, ...] = ()
     reasons: tuple[Reason, ...] = ()
     abstained: tuple[Reason, ...] = ()  # what failed open, and why
     signals: tuple[str, ...] = ()  # ids of all signals found, in total order: enough to replay
@@ -52,7 +52,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     tokens: int = 0  # estimate over the person's words
     user_message: int = 0  # of the session, to which this turn belongs, from 1; 0: nobody's words are in it
     size: int = 0  # bytes of the request
-    abilities: tuple[str, ...] = ()  # what the request needs of a model
+    features: tuple[str, ...] = ()  # what the request needs of a model
     steps: tuple[Step, ...] = ()  # tool calls new in this turn, without their content
     person_spoke: bool = False  # a person has spoken since the last tool call
     utf16_units: int = 0
@@ -74,9 +74,9 @@ def without_content(decision: Decision) -> Decision:
         return decision
     firing = msgspec.structs.replace(guidance.firing, text="")
     added = tuple(
-        Addition(addition.source, "") if addition.source == "guidance" else addition
-        for addition in decision.additions
+        Injection(injection.source, "") if injection.source == "guidance" else injection
+        for injection in decision.injections
     )
     return msgspec.structs.replace(
-        decision, additions=added, guidance=msgspec.structs.replace(guidance, firing=firing, addition="")
+        decision, injections=added, guidance=msgspec.structs.replace(guidance, firing=firing, injection="")
     )

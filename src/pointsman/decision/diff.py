@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from pointsman.decision.decision import Decision
-from pointsman.vocabulary import Answer, Need, Stage, Tier
+from pointsman.vocabulary import ModelQuery, ModelReply, Stage, Tier
 
 __all__ = ["PARTS", "AsDecided", "Verdict", "changed", "reasons", "verdict"]
 
@@ -75,10 +75,10 @@ class AsDecided:
         self._tier = then.tier
         self.answered = ""  # "record", "no-model"; empty: nothing was asked
 
-    def __call__(self, need: Need) -> Answer:
+    def __call__(self, need: ModelQuery) -> ModelReply:
         """Answer with the tier a model had verified, or that there is nobody to ask."""
         if need.kind == "verify_tier" and self._tier and self._tier.stage is Stage.VERIFIED:
             self.answered = "record"
-            return Answer(self._tier.tier)
+            return ModelReply(self._tier.tier)
         self.answered = self.answered or "no-model"
-        return Answer(error="no-model")
+        return ModelReply(error="no-model")

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from pointsman.capabilities.tools import ToolMemory, ToolSelector
-from pointsman.decision.decision import Addition, Decision, ToolDecision
+from pointsman.decision.decision import Decision, Injection, ToolDecision
 from pointsman.decision.policy import DomainPolicy, Policy
 from pointsman.domains import DomainDecision, DomainMemory, DomainTracker
 from pointsman.errors import UnknownModel
@@ -21,21 +21,21 @@ from pointsman.model_choice.choice import InUse, ModelChooser
 from pointsman.model_choice.fallback import Requirements
 from pointsman.model_choice.stickiness import Load
 from pointsman.text.extract import Extracted, Searched, extract, searched
-from pointsman.tiers import HeadScore, HeadStage, TierDecision, TierJudge, asks_to_decide, forced_tier
+from pointsman.tiers import LearnedScore, LearnedStage, TierDecision, TierScorer, asks_to_decide, forced_tier
 from pointsman.trajectory.state import TrajectoryState
 from pointsman.trajectory.step import Step
 from pointsman.vocabulary import (
-    Answer,
+    AgentRequest,
     Encoder,
     Evidence,
     History,
     Mode,
-    Need,
+    ModelQuery,
+    ModelReply,
     Reason,
     Script,
     Stage,
     Tier,
-    Turn,
 )
 from pointsman.wire.history import JsonHistory
 from pointsman.wire.tools import forced_tool, offered_tools
@@ -85,15 +85,15 @@ class Decided(NamedTuple):
 class _Draft:
     """A decision being made: each part reads what the parts before it left here."""
 
-    def __init__(self, turn: Turn, memory: Memory) -> None:
-        self.turn = turn
+    def __init__(self, request: AgentRequest, memory: Memory) -> None:
+        self.request = request
         self.memory = memory
         self.words = _NO_WORDS
         self.searched = _NEVER
-        self.message = turn.message_id  # identity of the user message; the same on every tool iteration
+        self.message = request.message_id  # identity of the user message; the same on every tool iteration
         self.same_message = False  # this request goes on with the work on the user message before it
         self.evidence = _NO_EVIDENCE
-        self.head_said: HeadScore | None = None  # of a recorded turn, by the same head
+        self.learned_score: LearnedScore | None = None  # of a recorded turn, by the same head
         self.tier: TierDecision | None = None
         self.chain: tuple[str, ...] = ()
         self.domains: DomainDecision | None = None
@@ -102,7 +102,7 @@ class _Draft:
         self.person_spoke = False
         self.tools: ToolDecision | None = None
         self.reasons: list[Reason] = []
-        self.additions: list[Addition] = []
+        self.injections: list[Injection] = []
         self.abstained: list[Reason] = []
 
     def abstain(self, part: str, error: Exception) -> None:
@@ -118,7 +118,7 @@ class Engine:
         scanner: Scanner,
         encoder: Encoder | None = None,
         *,
-        head_encoder: Encoder | None = None,
+        learned_router_encoder: Encoder | None = None,
     ) -> None:
         """Compile the policy.
 
@@ -133,34 +133,40 @@ class Engine:
         self.scanner = scanner
         self._ids = tuple(signal.id for signal in scanner.table.signals)
         self._bits = {signal: 1 << place for place, signal in enumerate(self._ids)}
-        self.judge = TierJudge(policy.profile, scanner.table)
-        self._head = HeadStage(policy.head, policy.profile, head_encoder) if policy.head else None
+        self.scorer = TierScorer(policy.profile, scanner.table)
+        self._learned_router = (
+            LearnedStage(policy.learned_router, policy.profile, learned_router_encoder)
+            if policy.learned_router
+            else None
+        )
         self._tracker = (
             DomainTracker(policy.domains.domains, scanner.table, encoder) if policy.domains else None
         )
         self._guide = Guide(policy.guidance) if policy.guidance else None
-        self._models = ModelChooser(policy.ladder, policy.models)
+        self._models = ModelChooser(policy.tier_models, policy.models)
         self._tools = ToolSelector(at_most=policy.tools) if policy.tools else None
 
-    def decide(self, turn: Turn, memory: Memory, decision_id: str) -> Generator[Need, Answer, Decided]:
+    def decide(
+        self, request: AgentRequest, memory: Memory, decision_id: str
+    ) -> Generator[ModelQuery, ModelReply, Decided]:
         """Decide one turn.
 
         Raises:
             UnknownModel: the caller asked for a model that is neither a tier nor configured.
         """
-        draft = _Draft(turn, memory)
+        draft = _Draft(request, memory)
         self._read(draft)
         guide = self._guide
         if guide:
-            draft.guidance = None if turn.may_call else guide.quiet(memory.guidance, turn.session)
+            draft.guidance = None if request.may_call else guide.quiet(memory.guidance, request.session)
             if draft.guidance is None:
-                steps = guide.turn(turn.history, memory.guidance, session=turn.session)
+                steps = guide.turn(request.history, memory.guidance, session=request.session)
                 yield from self._guide_agent(draft, steps)
         return (yield from self._decide_rest(draft, decision_id))
 
     def again(
         self, then: Decision, memory: Memory, text: str | None = None
-    ) -> Generator[Need, Answer, Decided]:
+    ) -> Generator[ModelQuery, ModelReply, Decided]:
         """Decide a recorded turn again, under this policy.
 
         Args:
@@ -172,11 +178,15 @@ class Engine:
         Raises:
             UnknownModel: the recorded request names a model that this policy does not have.
         """
-        draft = _Draft(_recorded_turn(then), memory)
+        draft = _Draft(_recorded_request(then), memory)
         draft.same_message = bool(draft.message) and draft.message == memory.message
         draft.evidence = self.scanner.scan(text) if text else self._recorded_evidence(then)
-        if self._head and then.tier and then.tier.head_version == self._head.version:
-            draft.head_said = then.tier.head
+        if (
+            self._learned_router
+            and then.tier
+            and then.tier.learned_router_version == self._learned_router.version
+        ):
+            draft.learned_score = then.tier.learned_router
         guide = self._guide
         if guide:
             thread = then.guidance.thread if then.guidance else 0
@@ -190,19 +200,19 @@ class Engine:
             yield from self._guide_agent(draft, steps)
         return (yield from self._decide_rest(draft, then.id))
 
-    def _decide_rest(self, draft: _Draft, decision_id: str) -> Generator[Need, Answer, Decided]:
-        turn = draft.turn
+    def _decide_rest(self, draft: _Draft, decision_id: str) -> Generator[ModelQuery, ModelReply, Decided]:
+        request = draft.request
         yield from self._choose_model(draft)
         if self.policy.domains and self._tracker:
             self._find_domains(draft, self.policy.domains, self._tracker)
-        if self._tools and len(turn.tools) > (self.policy.tools or 0):
+        if self._tools and len(request.tools) > (self.policy.tools or 0):
             self._select_tools(draft, self._tools)
         return Decided(self._decision(draft, decision_id), self._remembered(draft), draft.words)
 
     def _read(self, draft: _Draft) -> None:
         try:
-            draft.words = extract(draft.turn, draft.memory.searched)
-            draft.searched = searched(draft.turn, draft.words)
+            draft.words = extract(draft.request, draft.memory.searched)
+            draft.searched = searched(draft.request, draft.words)
             draft.message = draft.message or draft.words.key
             draft.same_message = bool(draft.message) and draft.message == draft.memory.message
             draft.evidence = self.scanner.scan(draft.words.text)
@@ -224,8 +234,8 @@ class Engine:
     def _guide_agent(
         self,
         draft: _Draft,
-        steps: Generator[Need, Answer, tuple[GuidanceDecision, GuidanceMemory]],
-    ) -> Generator[Need, Answer, None]:
+        steps: Generator[ModelQuery, ModelReply, tuple[GuidanceDecision, GuidanceMemory]],
+    ) -> Generator[ModelQuery, ModelReply, None]:
         before = draft.memory
         try:
             decided, kept = yield from steps
@@ -240,16 +250,16 @@ class Engine:
         draft.guidance = decided
         draft.reasons.extend(decided.reasons)
         draft.abstained.extend(decided.abstained)
-        if decided.addition:
-            draft.additions.append(Addition("guidance", decided.addition))
+        if decided.injection:
+            draft.injections.append(Injection("guidance", decided.injection))
 
-    def _choose_model(self, draft: _Draft) -> Generator[Need, Answer, None]:
-        asked = draft.turn.model
+    def _choose_model(self, draft: _Draft) -> Generator[ModelQuery, ModelReply, None]:
+        asked = draft.request.model
         forced = forced_tier(asked)
         if forced:
             draft.tier = _without_rules(forced, 1.0, "forced by the model id", Stage.FORCED)
         elif asks_to_decide(asked):
-            draft.tier = yield from self._judge_tier(draft)
+            draft.tier = yield from self._decide_tier(draft)
         elif asked in self.policy.models:
             draft.chain = (asked,)
             return
@@ -258,13 +268,13 @@ class Engine:
         self._choose_chain(draft, draft.tier.tier, free=not forced)
 
     def _choose_chain(self, draft: _Draft, decided: Tier, *, free: bool) -> None:
-        turn, policy = draft.turn, self.policy
+        request, policy = draft.request, self.policy
         raised = free and draft.guidance is not None and draft.guidance.raise_tier
-        tier = _next_model_up(decided, policy.ladder) if raised else decided
+        tier = _next_model_up(decided, policy.tier_models) if raised else decided
         if raised:
             draft.reasons.append(Reason("guidance.raise-tier", f"stuck: {tier} instead of {decided}"))
-        tokens = turn.size // BYTES_PER_TOKEN
-        needed = Requirements(tokens, turn.abilities, turn.format)
+        tokens = request.size // BYTES_PER_TOKEN
+        needed = Requirements(tokens, request.features, request.format)
         in_use = self._in_use(draft, tokens, raised=raised) if free else None
         choice = self._models.choose(tier, needed, in_use)
         draft.chain = choice.models
@@ -278,24 +288,24 @@ class Engine:
         load = Load(tokens, fresh=draft.evidence.tokens, output=ANSWER, turns=max(memory.turns, 1))
         return InUse(memory.model, in_tool_loop=draft.same_message and not raised, load=load)
 
-    def _judge_tier(self, draft: _Draft) -> Generator[Need, Answer, TierDecision]:
+    def _decide_tier(self, draft: _Draft) -> Generator[ModelQuery, ModelReply, TierDecision]:
         try:
-            tier = self.judge.by_rules(draft.evidence)
-            if self._head:
-                domain = self._domain_for_head(draft)
-                tier = self._head.after(tier, draft.evidence, domain, recorded=draft.head_said)
+            tier = self.scorer.by_rules(draft.evidence)
+            if self._learned_router:
+                domain = self._domain_for_learned_router(draft)
+                tier = self._learned_router.after(tier, draft.evidence, domain, recorded=draft.learned_score)
             if self.policy.verify:
-                tier = yield from self.judge.verify(tier, draft.evidence)
+                tier = yield from self.scorer.verify(tier, draft.evidence)
         except Exception as error:  # noqa: BLE001 - the seed serves what it cannot classify with MEDIUM
             draft.abstain("tiers", error)
             tier = _without_rules(FAILED_TIER, 0.5, "deciding failed", Stage.FALLBACK)
         draft.abstained.extend(reason for reason in tier.reasons if reason.code.startswith("tiers.abstained"))
         return tier
 
-    def _domain_for_head(self, draft: _Draft) -> str:
+    def _domain_for_learned_router(self, draft: _Draft) -> str:
         """The domain whose offset a head adds; looked for only where a head has any."""
-        head = self.policy.head
-        if not (head and head.head.offsets and self._tracker):
+        learned_router = self.policy.learned_router
+        if not (learned_router and learned_router.learned_router.offsets and self._tracker):
             return ""
         return self._tracker.primary(draft.evidence, draft.memory.domains, draft.message)
 
@@ -308,14 +318,14 @@ class Engine:
             draft.abstain("domains", error)
             return
         # Once per user message; a client that sends the same request again gets the same again.
-        messages = len(draft.turn.history)
+        messages = len(draft.request.history)
         first = kept.key != before.domains.key or messages == before.enriched_at
         draft.memory = msgspec.structs.replace(
             before, domains=kept, enriched_at=messages if first else before.enriched_at
         )
         draft.domains = decided
         if policy.mode is Mode.ON and first and decided.enrichment:
-            draft.additions.append(Addition("domains", decided.enrichment))
+            draft.injections.append(Injection("domains", decided.enrichment))
 
     def _remembered(self, draft: _Draft) -> Memory:
         memory, key = draft.memory, draft.message
@@ -328,49 +338,49 @@ class Engine:
         )
 
     def _select_tools(self, draft: _Draft, selector: ToolSelector) -> None:
-        turn, before = draft.turn, draft.memory
+        request, before = draft.request, draft.memory
         try:
-            new = _called_since(turn.history, before.counted)
+            new = _called_since(request.history, before.counted)
             called = tuple(dict.fromkeys((*before.called, *new)))
             choice = selector.choose(
-                offered_tools(turn.tool_list),
+                offered_tools(request.tool_list),
                 draft.words.text,
                 called=called,
-                forced=forced_tool(turn.tool_choice),
+                forced=forced_tool(request.tool_choice),
                 memory=before.tools,
             )
         except Exception as error:  # noqa: BLE001 - a request goes on with all its tools
             draft.abstain("tools", error)
             return
         refused = tuple(name for name in new if before.tools.kept and name not in before.tools.kept)
-        draft.tools = ToolDecision(len(turn.tools), choice.kept, refused)
+        draft.tools = ToolDecision(len(request.tools), choice.kept, refused)
         if refused:
             draft.reasons.append(
                 Reason("tools.refused", f"called without being offered: {', '.join(refused)}")
             )
         draft.memory = msgspec.structs.replace(
-            before, tools=choice.memory, called=called, counted=len(turn.history)
+            before, tools=choice.memory, called=called, counted=len(request.history)
         )
 
     def _decision(self, draft: _Draft, decision_id: str) -> Decision:
-        turn, evidence = draft.turn, draft.evidence
+        request, evidence = draft.request, draft.evidence
         return Decision(
             id=decision_id,
-            session=turn.session,
-            format=turn.format,
-            model_asked=turn.model,
-            arrived_at=turn.arrived_at,
+            session=request.session,
+            format=request.format,
+            model_asked=request.model,
+            arrived_at=request.arrived_at,
             policy=self.version,
             tier=draft.tier,
             chain=draft.chain,
-            additions=tuple(draft.additions),
+            injections=tuple(draft.injections),
             reasons=tuple(draft.reasons),
             abstained=tuple(draft.abstained),
             signals=self._signal_ids(evidence.hits),
             characters=evidence.characters,
             user_message=draft.memory.turns + (not draft.same_message) if draft.message else 0,
-            size=turn.size,
-            abilities=tuple(sorted(turn.abilities)),
+            size=request.size,
+            features=tuple(sorted(request.features)),
             steps=draft.steps,
             person_spoke=draft.person_spoke,
             tokens=evidence.tokens,
@@ -391,8 +401,8 @@ class Engine:
         return tuple(ids)
 
 
-def _recorded_turn(then: Decision) -> Turn:
-    return Turn(
+def _recorded_request(then: Decision) -> AgentRequest:
+    return AgentRequest(
         format=then.format,
         history=JsonHistory(then.format, ()),
         model=then.model_asked,
@@ -400,7 +410,7 @@ def _recorded_turn(then: Decision) -> Turn:
         arrived_at=then.arrived_at,
         message_id=str(then.user_message or ""),
         size=then.size,
-        abilities=frozenset(then.abilities),
+        features=frozenset(then.features),
     )
 
 
@@ -417,10 +427,12 @@ def _called_since(history: History, counted: int) -> list[str]:
     return [call.name for index in range(start, len(history)) for call in history[index].calls]
 
 
-def _next_model_up(tier: Tier, ladder: Mapping[Tier, str]) -> Tier:
+def _next_model_up(tier: Tier, tier_models: Mapping[Tier, str]) -> Tier:
     """The next tier that another model serves; the highest where there is none."""
     higher = list(Tier)[tier.rank + 1 :]
-    return next((t for t in higher if t in ladder and ladder[t] != ladder.get(tier)), Tier.REASONING)
+    return next(
+        (t for t in higher if t in tier_models and tier_models[t] != tier_models.get(tier)), Tier.REASONING
+    )
 
 
 def _without_rules(tier: Tier, confidence: float, why: str, stage: Stage) -> TierDecision:

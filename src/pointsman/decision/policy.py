@@ -15,7 +15,7 @@ import msgspec
 from pointsman.domains import PERMISSIVE, DomainSet, ModelProfile
 from pointsman.evidence import Signal
 from pointsman.guidance import GuidancePolicy
-from pointsman.tiers import HeadPolicy, TierProfile
+from pointsman.tiers import LearnedRouterPolicy, TierProfile
 from pointsman.vocabulary import Mode, ModelSpec, Tier
 
 __all__ = ["DomainPolicy", "Policy", "Verify"]
@@ -52,8 +52,8 @@ class Policy:
 
     profile: TierProfile
     models: Mapping[str, ModelSpec] = field(default_factory=dict)  # by configured name
-    ladder: Mapping[Tier, str] = field(default_factory=dict)  # tier -> configured model name
-    head: HeadPolicy | None = None  # None: the rules decide alone
+    tier_models: Mapping[Tier, str] = field(default_factory=dict)  # tier -> configured model name
+    learned_router: LearnedRouterPolicy | None = None  # None: the rules decide alone
     verify: Verify | None = None  # None: no model is ever asked
     domains: DomainPolicy | None = None  # None: domains are off
     guidance: GuidancePolicy | None = None  # None: guidance is off
@@ -68,8 +68,8 @@ class Policy:
     def version(self) -> str:
         """Twelve hex digits over everything in the policy; the same on every machine and hash seed."""
         data = msgspec.json.encode(self, order="deterministic", enc_hook=_content)
-        if self.head:
-            data += repr(self.head.boundaries).encode()  # JSON writes both infinities as null
+        if self.learned_router:
+            data += repr(self.learned_router.boundaries).encode()  # JSON writes both infinities as null
         return hashlib.sha256(data).hexdigest()[:12]
 
 

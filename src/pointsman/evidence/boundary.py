@@ -99,8 +99,8 @@ def _restrict(path: _Path, allowed: CharSet, end: Edge) -> list[_Path]:
     """
     if not path:  # the pattern ends here: the character beyond it is taken in
         return [(Chars(allowed),)]
-    head, rest = path[0], path[1:]
-    match head:
+    learned_router, rest = path[0], path[1:]
+    match learned_router:
         case Chars(set=chars):
             both = intersect(chars, allowed)
             return [(Chars(both), *rest)] if both else []

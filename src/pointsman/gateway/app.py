@@ -155,7 +155,7 @@ class Gateway:
     async def _break_off(self, wire: Wire, send: Send) -> None:
         """Say that the server ends where no answer has begun; one that has is cut: it must not look whole."""
         log.warning("a request was broken off: the gateway ends")
-        fault = Fault(503, "the gateway is going down", "going_down")
+        fault = Fault(503, "the gateway is going down", "shutting_down")
         sent: Headers = [(b"connection", b"close"), (b"retry-after", b"1")]
         with suppress(RuntimeError, TimeoutError):
             async with asyncio.timeout(_LAST_WORD):
@@ -185,22 +185,22 @@ class Gateway:
         arrived: float,
         send: Send,
     ) -> None:
-        turn, link = await read_turn(wire.format, named, body, self.chains)
-        if answered := answer_command(turn, self.setup.command):
-            status = await send_words(wire, body, turn, answered, [], send)
+        agent_request, link = await read_turn(wire.format, named, body, self.chains)
+        if answered := answer_command(agent_request, self.setup.command):
+            status = await send_words(wire, body, agent_request, answered, [], send)
             self.metrics.count("requests", wire.format, _STATUS_CLASS[status // 100])
             return
         if link is not None:
             self.metrics.count("continued", "known" if link.earlier else "unknown")
         models, speakers = self.targets, self._speakers  # another setup may serve when it is decided
-        decision = await self.setup.runtime.decide(turn)
+        decision = await self.setup.runtime.decide(agent_request)
         self.metrics.seen(decision)
         speaking = speakers.get((wire.format, decision.chain))
         if speaking is None:
             speaking = speakers[wire.format, decision.chain] = _speaking(wire.format, decision, models)
         request = Request(wire, body, decision, scope["headers"], named, scope["query_string"], self)
         if wire.format is WireFormat.RESPONSES:
-            request.on_answer = partial(self.chains.keep, turn, body)
+            request.on_answer = partial(self.chains.keep, agent_request, body)
             if link is not None and decision.tier is not None:  # else the caller named the model
                 speaking = where_it_is(speaking, models.get(link.model))
         spent = time.perf_counter() - arrived
@@ -208,10 +208,12 @@ class Gateway:
         debug = named.get(b"x-pointsman-debug") == b"1"
 
         def own(target: Target | None) -> Headers:
-            return own_headers(decision, target, request.attempts, spent, named, turn if debug else None)
+            return own_headers(
+                decision, target, request.attempts, spent, named, agent_request if debug else None
+            )
 
         if stopped := last_word(decision):
-            status = await send_words(wire, body, turn, stopped, own(None), send)
+            status = await send_words(wire, body, agent_request, stopped, own(None), send)
         else:
             to = send if self.second is None else self.second.listening(request, send)
             status = await relay(request, speaking, own, to)

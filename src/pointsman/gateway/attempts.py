@@ -22,7 +22,7 @@ from pointsman.stores.ledger.port import Attempt
 from pointsman.upstreams.port import Exchange, Headers
 from pointsman.wire import Fault, Usage, sse
 
-__all__ = ["Answer", "Failure", "Try", "failure_kind", "first_answer", "is_stream"]
+__all__ = ["Failure", "Try", "UpstreamResponse", "failure_kind", "first_answer", "is_stream"]
 
 #: Tries of one request over all its models: three tiers with the default retries would make nine.
 _MOST_TRIES: Final = 6
@@ -70,7 +70,7 @@ class Try:
         )
 
 
-class Answer(msgspec.Struct, frozen=True):
+class UpstreamResponse(msgspec.Struct, frozen=True):
     """An upstream has answered well so far."""
 
     attempt: Try
@@ -95,12 +95,12 @@ class Failure(msgspec.Struct, frozen=True):
     wait: float | None = None  # seconds the upstream asked for
 
 
-async def first_answer(request: Request, targets: Sequence[Target]) -> Answer | Failure:
+async def first_answer(request: Request, targets: Sequence[Target]) -> UpstreamResponse | Failure:
     """Try each model in order, each several times, until one answers or the tries are used up."""
     failure: Failure | None = None
     for target in targets:
         result = await _one_model(request, target)
-        if isinstance(result, Answer):
+        if isinstance(result, UpstreamResponse):
             return result
         # What an upstream said explains more than that the next one was not asked.
         failure = result if failure is None or result.kind != "breaker" else failure
@@ -110,14 +110,14 @@ async def first_answer(request: Request, targets: Sequence[Target]) -> Answer | 
     return failure
 
 
-async def _one_model(request: Request, target: Target) -> Answer | Failure:
+async def _one_model(request: Request, target: Target) -> UpstreamResponse | Failure:
     spec, breaker = target.upstream.spec, target.upstream.breaker
     most = 1 if request.client_is_retrying else 1 + spec.retries
     for tries in range(1, most + 1):
         if wait := breaker.wait(time.monotonic()):
             return _held_back(target.upstream, wait)
         result = await _try(request, target)
-        if isinstance(result, Answer):
+        if isinstance(result, UpstreamResponse):
             breaker.succeeded()
             return result
         if result.kind == "status" and result.status < 500:
@@ -131,7 +131,7 @@ async def _one_model(request: Request, target: Target) -> Answer | Failure:
     raise AssertionError("the last try returns")
 
 
-async def _try(request: Request, target: Target) -> Answer | Failure:
+async def _try(request: Request, target: Target) -> UpstreamResponse | Failure:
     attempt = Try(request, target)
     upstream = target.upstream
     try:
@@ -155,7 +155,7 @@ async def _try(request: Request, target: Target) -> Answer | Failure:
     return result
 
 
-async def _read(attempt: Try, exchange: Exchange) -> Answer | Failure:
+async def _read(attempt: Try, exchange: Exchange) -> UpstreamResponse | Failure:
     status = exchange.status
     if not 200 <= status < 300:
         return _refused(attempt, exchange, await exchange.read())
@@ -171,7 +171,7 @@ async def _read(attempt: Try, exchange: Exchange) -> Answer | Failure:
             "malformed",
             attempt.target.upstream,
         )
-    return Answer(attempt, exchange, is_stream=False, first=body, usage=usage)
+    return UpstreamResponse(attempt, exchange, is_stream=False, first=body, usage=usage)
 
 
 def is_stream(exchange: Exchange) -> bool:
@@ -182,7 +182,7 @@ def is_stream(exchange: Exchange) -> bool:
     return False
 
 
-async def _first_event(attempt: Try, exchange: Exchange) -> Answer | Failure:
+async def _first_event(attempt: Try, exchange: Exchange) -> UpstreamResponse | Failure:
     """Wait for the first event. Comments that only keep the connection alive wait with it."""
     block, pending = b"", b""
     while True:
@@ -195,9 +195,9 @@ async def _first_event(attempt: Try, exchange: Exchange) -> Answer | Failure:
             break
     refused = attempt.request.wire.refusal(block)
     if refused is None:
-        return Answer(attempt, exchange, is_stream=True, first=block, pending=pending)
+        return UpstreamResponse(attempt, exchange, is_stream=True, first=block, pending=pending)
     if refused < 500 and not is_worth_retrying(refused) and not is_ours(refused):
-        return Answer(
+        return UpstreamResponse(
             attempt, exchange, is_stream=True, first=block, pending=pending
         )  # the caller's own doing
     attempt.over(exchange.status, "status")

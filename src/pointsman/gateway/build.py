@@ -139,7 +139,9 @@ def _answer_command(config: Config, file: Path | None, text: str) -> str:
 def demo_config() -> Config:
     """Two models of the built-in demo upstream; guidance on; a ledger of its own."""
     models = {
-        name: ModelSpec(name, "demo", name, price_in=price, price_out=5 * price, window=128_000)
+        name: ModelSpec(
+            name, "demo", name, input_per_million=price, output_per_million=5 * price, window=128_000
+        )
         for name, price in (("demo-small", 0.1), ("demo-large", 3.0))
     }
     return Config(

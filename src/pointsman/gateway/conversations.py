@@ -15,10 +15,10 @@ import msgspec
 from pointsman.decoding import UNREADABLE
 from pointsman.gateway.upstream import Target
 from pointsman.text import extract
-from pointsman.vocabulary import Turn
+from pointsman.vocabulary import AgentRequest
 from pointsman.wire import Body
 from pointsman.wire.responses.answer import answered
-from pointsman.wire.stored_conversation import Earlier, earlier_of
+from pointsman.wire.stored_conversation import StoredConversation, stored_conversation
 
 __all__ = ["Chains", "Link", "where_it_is"]
 
@@ -36,7 +36,7 @@ class Link(msgspec.Struct, frozen=True):
     session: str
     model: str = ""  # that answered: its upstream keeps the conversation
     at: float = 0.0  # seconds since the epoch
-    earlier: Earlier | None = None  # None: nothing is known
+    earlier: StoredConversation | None = None  # None: nothing is known
 
 
 class _Conversation(msgspec.Struct, gc=False):
@@ -75,7 +75,7 @@ class Chains:
         self._links.move_to_end(name)
         return link
 
-    def keep(self, turn: Turn, body: Body, target: Target, answer: Sequence[bytes]) -> None:
+    def keep(self, request: AgentRequest, body: Body, target: Target, answer: Sequence[bytes]) -> None:
         """Remember a turn and its answer, unless the caller asked the upstream not to store it.
 
         Args:
@@ -91,7 +91,10 @@ class Chains:
             return
         response, items = found
         link = Link(
-            turn.session, target.model.name, turn.arrived_at, earlier_of(turn, items, extract(turn).index)
+            request.session,
+            target.model.name,
+            request.arrived_at,
+            stored_conversation(request, items, extract(request).index),
         )
         self._put(response, link)
         if conversation := _named(body, "conversation"):

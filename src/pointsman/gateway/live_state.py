@@ -13,7 +13,7 @@ from pointsman.gateway.upstream import Connections
 from pointsman.shadow_policy import ShadowPolicy
 from pointsman.stores.ledger.port import Ledger
 from pointsman.upstreams.port import ServerSpec, UpstreamSpec
-from pointsman.vocabulary import ModelSpec, Turn
+from pointsman.vocabulary import AgentRequest, ModelSpec
 
 __all__ = ["Decider", "RouterCommand", "Setup"]
 
@@ -39,7 +39,7 @@ class Decider(Protocol):
         """Why a store fails just now, by the name of each that does."""
         ...
 
-    async def decide(self, turn: Turn) -> Decision:
+    async def decide(self, request: AgentRequest) -> Decision:
         """Decide one turn and write it down.
 
         Raises:

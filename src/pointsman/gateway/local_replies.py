@@ -9,7 +9,7 @@ from pointsman.decision.decision import Decision
 from pointsman.gateway.live_state import RouterCommand
 from pointsman.gateway.relay import Headers, Send, send_body
 from pointsman.text.extract import persons_words
-from pointsman.vocabulary import Turn
+from pointsman.vocabulary import AgentRequest
 from pointsman.wire import Body, Reply, Wire
 
 __all__ = ["answer_command", "last_word", "send_words"]
@@ -18,11 +18,11 @@ __all__ = ["answer_command", "last_word", "send_words"]
 _COMMAND: Final = "/router"
 
 
-def answer_command(turn: Turn, command: RouterCommand | None) -> str:
+def answer_command(request: AgentRequest, command: RouterCommand | None) -> str:
     """Return the answer to a ``/router`` message; empty when the turn is none, or commands are off."""
     if command is None:
         return ""
-    words = persons_words(turn)
+    words = persons_words(request)
     if words.split(maxsplit=1)[:1] != [_COMMAND]:
         return ""
     return command(words.removeprefix(_COMMAND).strip())
@@ -36,13 +36,15 @@ def last_word(decision: Decision) -> str:
     return f"Pointsman stopped this run: {guidance.firing.reason}. {guidance.firing.text}".strip()
 
 
-async def send_words(wire: Wire, body: Body, turn: Turn, text: str, sent: Headers, send: Send) -> int:
+async def send_words(
+    wire: Wire, body: Body, request: AgentRequest, text: str, sent: Headers, send: Send
+) -> int:
     """Answer with a text in the caller's format, streamed when it asked for a stream. Returns the status."""
     reply = Reply(
         id=hashlib.sha256(body.raw, usedforsecurity=False).hexdigest()[:24],
-        model=turn.model,
+        model=request.model,
         text=text,
-        created=int(turn.arrived_at),
+        created=int(request.arrived_at),
         wants_usage=b'"include_usage"' in body.raw,
         asked=body.members,
     )

@@ -12,17 +12,17 @@ from pointsman.beside import beside
 from pointsman.errors import MalformedRequest
 from pointsman.gateway.conversations import Chains, Link
 from pointsman.gateway.session_id import fingerprint, named_session
-from pointsman.vocabulary import LARGE, Turn, WireFormat
+from pointsman.vocabulary import LARGE, AgentRequest, WireFormat
 from pointsman.wire import Body
-from pointsman.wire.request import turn_from_body
-from pointsman.wire.stored_conversation import Earlier
+from pointsman.wire.request import read_request
+from pointsman.wire.stored_conversation import StoredConversation
 
 __all__ = ["read_turn"]
 
 
 async def read_turn(
     wire: WireFormat, named: Mapping[bytes, bytes], body: Body, chains: Chains
-) -> tuple[Turn, Link | None]:
+) -> tuple[AgentRequest, Link | None]:
     """Read a request, and the conversation that it continues where the provider keeps that.
 
     Raises:
@@ -37,11 +37,17 @@ async def read_turn(
     session = named_session(named, body) or (link.session if link else "")
     earlier = link.earlier if link else None
     if size <= LARGE:
-        return _turn(wire, body, session, now, earlier), link
-    return await beside(size, partial(_turn, wire, body, session, now, earlier)), link
+        return _request(wire, body, session, now, earlier), link
+    return await beside(size, partial(_request, wire, body, session, now, earlier)), link
 
 
-def _turn(wire: WireFormat, body: Body, session: str, arrived_at: float, earlier: Earlier | None) -> Turn:
+def _request(
+    wire: WireFormat, body: Body, session: str, arrived_at: float, earlier: StoredConversation | None
+) -> AgentRequest:
     """Read a request; its words name the session where nothing else does."""
-    turn = turn_from_body(wire, body.readable, session=session, arrived_at=arrived_at, earlier=earlier)
-    return turn if session else msgspec.structs.replace(turn, session=fingerprint(turn))
+    agent_request = read_request(wire, body.readable, session=session, arrived_at=arrived_at, earlier=earlier)
+    return (
+        agent_request
+        if session
+        else msgspec.structs.replace(agent_request, session=fingerprint(agent_request))
+    )

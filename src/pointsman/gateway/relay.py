@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from pointsman.errors import UpstreamError, UpstreamTimeout
 from pointsman.gateway import headers
-from pointsman.gateway.attempts import Answer, Failure, first_answer
+from pointsman.gateway.attempts import Failure, UpstreamResponse, first_answer
 from pointsman.gateway.request import Request
 from pointsman.gateway.upstream import Target
 from pointsman.wire import Ending, Fault, sse
@@ -82,7 +82,7 @@ async def _send_all_but_last(send: Send, body: bytes) -> bytes:
     return body[last:]
 
 
-async def _stream(request: Request, answer: Answer, send: Send) -> None:
+async def _stream(request: Request, answer: UpstreamResponse, send: Send) -> None:
     attempt, exchange = answer.attempt, answer.exchange
     last: deque[bytes] = deque(maxlen=_KEPT)
     block, pending = answer.first, answer.pending
@@ -114,7 +114,7 @@ async def _stream(request: Request, answer: Answer, send: Send) -> None:
 
 async def _end(
     request: Request,
-    answer: Answer,
+    answer: UpstreamResponse,
     blocks: list[bytes],
     pending: bytes,
     error: UpstreamError | None,

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from pointsman.decision.decision import Decision
 from pointsman.gateway import headers
-from pointsman.gateway.additions import additions, kept_tools
+from pointsman.gateway.injections import injections, kept_tools
 from pointsman.gateway.upstream import Target
 from pointsman.stores.ledger.port import Attempt
 from pointsman.upstreams.port import Call, Headers
@@ -63,7 +63,7 @@ class Request:
         self._path = wire.path + b"?" + query if query else wire.path
         self._headers = headers.upstream(sent)
         self._model = body.span("model")
-        self._edits = additions(wire, body, decision) if decision.additions else []
+        self._edits = injections(wire, body, decision) if decision.injections else []
         if decision.tools:
             self._edits += kept_tools(body, decision.tools)
 

@@ -9,7 +9,7 @@ from pointsman.decision.decision import Decision
 from pointsman.gateway import headers
 from pointsman.gateway.relay import Headers
 from pointsman.gateway.upstream import Target
-from pointsman.vocabulary import Turn
+from pointsman.vocabulary import AgentRequest
 
 __all__ = ["asked_id", "own_headers"]
 
@@ -22,7 +22,7 @@ def own_headers(
     attempts: int,
     spent: float,
     named: Mapping[bytes, bytes],
-    debug: Turn | None,
+    debug: AgentRequest | None,
 ) -> Headers:
     """Return what an answer says about how it came about.
 
@@ -62,10 +62,10 @@ def _guided(decision: Decision) -> str:
     return f"{guidance.firing.classifier}; {guidance.arm}; {guidance.firing.rung}"
 
 
-def _debug_headers(decision: Decision, turn: Turn) -> Headers:
+def _debug_headers(decision: Decision, request: AgentRequest) -> Headers:
     tier = decision.tier
     shown = {
-        "session": turn.session,
+        "session": request.session,
         "policy": decision.policy,
         "chain": " ".join(decision.chain),
         "decide-us": f"{decision.elapsed_us:.0f}",

@@ -86,7 +86,7 @@ class Pages:
             {
                 "status": "ok",
                 "models": len(self._served.targets),
-                "left_alone": sorted(held),
+                "open_circuits": sorted(held),
                 "failing": sorted(self._served.setup.runtime.faults),  # why is in the log: nobody asked a key
             }
         )

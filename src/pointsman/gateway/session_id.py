@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from pointsman.decoding import UNREADABLE
-from pointsman.vocabulary import Role, Turn
+from pointsman.vocabulary import AgentRequest, Role
 from pointsman.wire import Body
 
 __all__ = ["fingerprint", "named_session"]
@@ -60,17 +60,17 @@ def named_session(headers: Mapping[bytes, bytes], body: Body) -> str:
     return _digest(user.encode("utf-8", "surrogatepass")) if user else ""
 
 
-def fingerprint(turn: Turn) -> str:
+def fingerprint(request: AgentRequest) -> str:
     """Return a session for a turn that names none: its tools, system text and first user message.
 
     All three come again with every request of a conversation. Only texts count: cache markers move.
     """
     first: tuple[str, ...] = ()
-    for message in islice(turn.history, _FIRST):
+    for message in islice(request.history, _FIRST):
         if message.role is _USER:
             first = message.texts
             break
-    start = "\x00".join((turn.system, *turn.tools, *first)).encode("utf-8", "surrogatepass")
+    start = "\x00".join((request.system, *request.tools, *first)).encode("utf-8", "surrogatepass")
     return "f-" + hashlib.blake2b(start, digest_size=12).hexdigest()
 
 

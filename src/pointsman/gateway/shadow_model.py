@@ -32,7 +32,7 @@ from pointsman.stores.ledger.port import ShadowAnswer
 from pointsman.stores.ledger.redact import kept_text
 from pointsman.upstreams.port import Call, read_at_most
 from pointsman.wire import Body, Ending, Usage, Wire
-from pointsman.wire.completion import Said, read_answer
+from pointsman.wire.completion import CompletionSummary, read_completion
 
 __all__ = ["SecondModel"]
 
@@ -55,7 +55,7 @@ class _Tool(msgspec.Struct, gc=False):
 
 
 _UNKNOWN: Final = Usage()
-_NOTHING: Final = Said()
+_NOTHING: Final = CompletionSummary()
 _decode_tools: Final = msgspec.json.Decoder(list[_Tool] | None).decode
 
 
@@ -101,9 +101,9 @@ class _Trial:
     first_byte: float | None = None  # seconds since it began
     total: float | None = None
     usage: Usage = _UNKNOWN
-    said: Said = _NOTHING
+    said: CompletionSummary = _NOTHING
     text: str | None = None
-    beside: Said | None = None
+    beside: CompletionSummary | None = None
     beside_text: str | None = None
 
 
@@ -242,7 +242,7 @@ def _unfit(request: Request, target: Target) -> str:
     decision = request.decision
     if decision.chain[:1] == (target.model.name,):
         return "same model"
-    needed = Requirements(decision.size // BYTES_PER_TOKEN, frozenset(decision.abilities), decision.format)
+    needed = Requirements(decision.size // BYTES_PER_TOKEN, frozenset(decision.features), decision.format)
     for reason in lacks(target.model, needed):
         return reason.code.rpartition(".")[2]
     if target.upstream.breaker.is_open:
@@ -285,7 +285,7 @@ def _call(request: Request, target: Target) -> Call:
 
 def _look(trial: _Trial, wire: Wire, body: bytes, text: TextMode, *, stream: bool) -> None:
     """Find what an answer used, how it failed if it did, and what it amounts to."""
-    trial.said, words = read_answer(wire.format, body)
+    trial.said, words = read_completion(wire.format, body)
     trial.text = kept_text(words, text)
     if stream:
         end = wire.end([body])
@@ -301,5 +301,5 @@ def _compare(trial: _Trial, sample: _Sample, text: TextMode) -> None:
     """Find what the caller's answer amounts to."""
     heard = sample.heard
     if heard is not None:
-        trial.beside, words = read_answer(sample.request.wire.format, heard)
+        trial.beside, words = read_completion(sample.request.wire.format, heard)
         trial.beside_text = kept_text(words, text)

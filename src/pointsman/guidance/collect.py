@@ -17,7 +17,7 @@ from pointsman.guidance.providers.base import (
     GuidanceProviderConfig,
 )
 from pointsman.guidance.results import ClassificationResult
-from pointsman.vocabulary import Need, Reason
+from pointsman.vocabulary import ModelQuery, Reason
 
 __all__ = [
     "Candidate",
@@ -72,7 +72,7 @@ class Judgement:
 
     candidates: tuple[Candidate, ...] = ()
     abstained: tuple[Reason, ...] = ()
-    needs: tuple[Need, ...] = ()  # questions that would end an abstention
+    needs: tuple[ModelQuery, ...] = ()  # questions that would end an abstention
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from pointsman.guidance.results import ClassificationResult
 from pointsman.trajectory import ToolInvoked, TrajectoryAnalysis
-from pointsman.vocabulary import Answer, Need, ToolCall
+from pointsman.vocabulary import ModelQuery, ModelReply, ToolCall
 
 __all__ = ["DecisionPoint", "EventSink", "GuidanceClassifier", "GuidanceContext", "latest_turn_calls"]
 
@@ -44,7 +44,9 @@ class GuidanceContext:
     last_response: str = ""
     turn_count: int = -1  # -1: what the trajectory counted
     tool_call_count: int = -1  # -1: what the trajectory counted
-    answers: Mapping[Need, Answer] = field(default_factory=dict)  # what models answered for this moment
+    answers: Mapping[ModelQuery, ModelReply] = field(
+        default_factory=dict
+    )  # what models answered for this moment
 
     def __post_init__(self) -> None:
         if self.turn_count < 0:

@@ -24,7 +24,7 @@ from pointsman.trajectory import (
     opening_of,
     recommended,
 )
-from pointsman.vocabulary import Answer, Mode, Need, Reason
+from pointsman.vocabulary import Mode, ModelQuery, ModelReply, Reason
 
 _OFF: Final = Mode.OFF
 
@@ -40,7 +40,7 @@ class GuidanceDecision(msgspec.Struct, frozen=True, kw_only=True):
     mode: Mode
     arm: Arm
     firing: Firing | None = None
-    addition: str = ""  # for the end of what the model sees, this time only
+    injection: str = ""  # for the end of what the model sees, this time only
     raise_tier: bool = False
     stop: bool = False
     follow_up: FollowUp | None = None
@@ -67,7 +67,7 @@ class Guide:
 
     def turn(
         self, history: Conversation, memory: GuidanceMemory, *, session: str = ""
-    ) -> Generator[Need, Answer, tuple[GuidanceDecision, GuidanceMemory]]:
+    ) -> Generator[ModelQuery, ModelReply, tuple[GuidanceDecision, GuidanceMemory]]:
         """Decide for a request, reading only what is new in its history.
 
         Yields a need for each question of a model classifier, two at most.
@@ -104,7 +104,7 @@ class Guide:
         session: str = "",
         thread: int = 0,
         person_spoke: bool = False,
-    ) -> Generator[Need, Answer, tuple[GuidanceDecision, GuidanceMemory]]:
+    ) -> Generator[ModelQuery, ModelReply, tuple[GuidanceDecision, GuidanceMemory]]:
         """Decide for a recorded turn.
 
         Args:
@@ -122,7 +122,7 @@ class Guide:
 
     def decide(
         self, trajectory: TrajectoryAnalysis, memory: GuidanceMemory, *, session: str = ""
-    ) -> Generator[Need, Answer, tuple[GuidanceDecision, GuidanceMemory]]:
+    ) -> Generator[ModelQuery, ModelReply, tuple[GuidanceDecision, GuidanceMemory]]:
         """Decide for a moment of a run: ``turn``, for people who build the trajectory themselves."""
         seen = TrajectoryMemory(trajectory.state)
         return (yield from self._decide(trajectory, seen, memory, opening="", session=session))
@@ -135,7 +135,7 @@ class Guide:
         *,
         opening: str,
         session: str,
-    ) -> Generator[Need, Answer, tuple[GuidanceDecision, GuidanceMemory]]:
+    ) -> Generator[ModelQuery, ModelReply, tuple[GuidanceDecision, GuidanceMemory]]:
         policy = self.policy
         arm = memory.arm or arm_of(session, seed=policy.seed, control=policy.control)
         acts = policy.mode is Mode.ON and arm is Arm.TREATED
@@ -150,15 +150,15 @@ class Guide:
         judgement = yield from self._judged(trajectory)
         step = self._ladder.step(judgement, GuidanceContext(None, trajectory), thread, acts=acts)
         firing, thread = step.firing, step.thread
-        addition = firing.text if firing and acts else ""
-        if addition and step.recommends:
+        injection = firing.text if firing and acts else ""
+        if injection and step.recommends:
             told = recommended(thread.trajectory, step.recommends)
             thread = msgspec.structs.replace(thread, trajectory=told)
         decision = GuidanceDecision(
             mode=policy.mode,
             arm=arm,
             firing=firing,
-            addition=addition,
+            injection=injection,
             raise_tier=acts and thread.raised,
             stop=acts and firing is not None and firing.rung is Rung.STOP,
             follow_up=follow_up,
@@ -167,15 +167,15 @@ class Guide:
         )
         return decision, memory.having(opening, thread, arm)
 
-    def _judged(self, trajectory: TrajectoryAnalysis) -> Generator[Need, Answer, Judgement]:
+    def _judged(self, trajectory: TrajectoryAnalysis) -> Generator[ModelQuery, ModelReply, Judgement]:
         """Ask all classifiers; again with each answer that one of them was missing."""
-        answers: dict[Need, Answer] = {}
+        answers: dict[ModelQuery, ModelReply] = {}
         while True:
             judgement = judge_all(self.providers, GuidanceContext(None, trajectory, answers=answers))
-            open_needs = [need for need in judgement.needs if need not in answers]
-            if not open_needs or len(answers) == MAX_QUESTIONS:
+            open_queries = [need for need in judgement.needs if need not in answers]
+            if not open_queries or len(answers) == MAX_QUESTIONS:
                 return judgement
-            answers[open_needs[0]] = yield open_needs[0]
+            answers[open_queries[0]] = yield open_queries[0]
 
 
 def _events(steps: Iterable[Step], person_spoke: bool) -> Iterator[Step | UserSpoke]:
@@ -188,13 +188,13 @@ def _events(steps: Iterable[Step], person_spoke: bool) -> Iterator[Step | UserSp
 
 
 def without_models(
-    decision: Generator[Need, Answer, tuple[GuidanceDecision, GuidanceMemory]],
+    decision: Generator[ModelQuery, ModelReply, tuple[GuidanceDecision, GuidanceMemory]],
 ) -> tuple[GuidanceDecision, GuidanceMemory]:
     """Drive a decision where no model can be asked: every question is answered "unavailable"."""
     try:
         next(decision)
         while True:
-            decision.send(Answer(error="no-model"))
+            decision.send(ModelReply(error="no-model"))
     except StopIteration as done:
         result: tuple[GuidanceDecision, GuidanceMemory] = done.value
         return result

@@ -21,7 +21,7 @@ class Arm(StrEnum):
     """Which side of the experiment a session is on."""
 
     TREATED = "treated"
-    WITHHELD = "withheld"
+    CONTROL = "withheld"
 
 
 class Episode(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -88,4 +88,4 @@ def arm_of(session: str, *, seed: int, control: float) -> Arm:
     if not session or not control:
         return Arm.TREATED
     drawn = blake2b(f"{seed}\0{session}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return Arm.WITHHELD if int.from_bytes(drawn) < control * 2**64 else Arm.TREATED
+    return Arm.CONTROL if int.from_bytes(drawn) < control * 2**64 else Arm.TREATED

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from pointsman.vocabulary import Need
+from pointsman.vocabulary import ModelQuery
 
 __all__ = ["ClassificationResult"]
 
@@ -26,7 +26,7 @@ class ClassificationResult(msgspec.Struct, frozen=True):
     reason: str | None = None
     metadata: Mapping[str, Any] = {}
     abstained: bool = False
-    need: Need | None = None  # an abstention that a model's answer to this would end
+    need: ModelQuery | None = None  # an abstention that a model's answer to this would end
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.confidence <= 1.0:
@@ -52,7 +52,7 @@ class ClassificationResult(msgspec.Struct, frozen=True):
         return _NO
 
     @classmethod
-    def abstain(cls, reason: str, *, need: Need | None = None) -> ClassificationResult:
+    def abstain(cls, reason: str, *, need: ModelQuery | None = None) -> ClassificationResult:
         """Nothing can be said: something failed, is missing, or has to be asked first."""
         return cls(relevant=False, reason=reason, abstained=True, need=need)
 

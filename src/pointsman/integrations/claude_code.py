@@ -122,9 +122,9 @@ def _followed(run: str, decision: GuidanceDecision) -> Followed | None:
 def _answer(event_name: str, decision: GuidanceDecision) -> dict[str, object] | None:
     if decision.stop and decision.firing:
         return {"continue": False, "stopReason": f"Pointsman: still stuck ({decision.firing.reason})"}
-    if not decision.addition:
+    if not decision.injection:
         return None
-    text = mark("guidance", decision.addition)
+    text = mark("guidance", decision.injection)
     return {"hookSpecificOutput": {"hookEventName": event_name, "additionalContext": text}}
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from pointsman.capabilities import Calibration, CapabilityRegistry, LocalJudge, SelectionPolicy
+from pointsman.capabilities import Calibration, CapabilityRegistry, LocalScorer, SelectionPolicy
 from pointsman.capabilities.calibration import Observation, fit, observe
 from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.errors import ConfigError
@@ -89,11 +89,11 @@ def fit_capabilities(
         raise ConfigError("there is nothing to fit to", hint='give tasks: {"task": …, "capabilities": […]}')
     names = [each.name for each in registry.get_all_capabilities()]
     _check(tasks, names)
-    judge = LocalJudge(registry, encoder)
-    scores = [judge.index.score(each.task) for each in tasks]
+    scorer = LocalScorer(registry, encoder)
+    scores = [scorer.index.score(each.task) for each in tasks]
     needs = [frozenset(names.index(name) for name in each.capabilities) for each in tasks]
     limit = SelectionPolicy().threshold if threshold is None else threshold
-    own = judge.calibration
+    own = scorer.calibration
     before = [own.probabilities(each, names) for each in scores]
     return FittedCalibration(
         calibration=_fit(scores, needs, own, names, registry.version),

@@ -31,7 +31,7 @@ from pointsman.learning.learning import (
 from pointsman.learning.metrics import Interval, apgr_interval, difference_interval
 from pointsman.learning.rankers import alike, baselines
 from pointsman.learning.tiers import Row, measure
-from pointsman.tiers.head import Calibration, Centre, Claim, Dense, Head
+from pointsman.tiers.learned_router import Calibration, Centre, Claim, Dense, LearnedRouter
 from pointsman.vocabulary import Encoder
 
 __all__ = ["Fit", "claim", "fit_tiers"]
@@ -51,14 +51,14 @@ DECILES: Final = tuple(step / 10 for step in range(11))
 class Fit:
     """A head, and every ranking measured on the same held-out prompts."""
 
-    head: Head
+    learned_router: LearnedRouter
     rows: tuple[Row, ...]
     calibration_errors: tuple[Interval, Interval]  # of the weak and the strong model, held out
 
     @property
     def improves(self) -> bool:
         """Whether the held-out interval lies above chance, length and both rule profiles."""
-        return self.head.claim.improves
+        return self.learned_router.claim.improves
 
 
 def fit_tiers(
@@ -94,25 +94,25 @@ def fit_tiers(
     weak, weak_error = calibrate(unseen.raw[0], corpus.weak, first=corpus.first, seed=seed)
     strong, strong_error = calibrate(unseen.raw[1], corpus.strong, first=corpus.first, seed=seed)
     shown = claim(rankings, corpus.weak, corpus.strong, first=corpus.first, seed=seed)
-    head = msgspec.structs.replace(
-        _head(corpus, weights, unseen, (weak, strong), shown),
+    learned_router = msgspec.structs.replace(
+        _learned_router(corpus, weights, unseen, (weak, strong), shown),
         weak_model=weak_model,
         strong_model=strong_model,
         offsets=group_offsets(corpus, unseen, [row.group for row in outcomes]),
         dense=_dense(weights, encoder, features),
     )
-    return Fit(head, tuple(measure(outcomes, rankings, seed=seed)), (weak_error, strong_error))
+    return Fit(learned_router, tuple(measure(outcomes, rankings, seed=seed)), (weak_error, strong_error))
 
 
-def _head(
+def _learned_router(
     corpus: Corpus,
     weights: Weights,
     unseen: HeldOut,
     calibrations: tuple[Calibration, Calibration],
     shown: Claim,
-) -> Head:
+) -> LearnedRouter:
     """The head of one set of weights, calibrated on predictions of heads that had not seen the prompt."""
-    return Head(
+    return LearnedRouter(
         rows=len(corpus),
         rarity=_halves(weights.rarity),
         centres=tuple(_centre(row) for row in weights.centres),
@@ -125,12 +125,12 @@ def _head(
         rules=RULES,
         rules_mean=weights.rules,
         rules_slope=RULES_SLOPE,
-        familiarity=unseen.bounds,
+        similarity=unseen.bounds,
         weak_calibration=calibrations[0],
         strong_calibration=calibrations[1],
         claim=shown,
         lengths=_deciles(corpus.log_length),
-        familiarities=_deciles(unseen.familiarity),
+        similarities=_deciles(unseen.similarity),
     )
 
 
@@ -144,11 +144,11 @@ def claim(rankings: Mapping[str, Floats], weak: Floats, strong: Floats, *, first
         first: The first row that a head cannot tell from each. Shape ``(n,)``.
         seed: of the resamples.
     """
-    head = rankings["head"]
-    own = apgr_interval(head, weak, strong, together=first, seed=seed)
+    learned_router = rankings["head"]
+    own = apgr_interval(learned_router, weak, strong, together=first, seed=seed)
     against = {}
     for rival in RIVALS:
-        more = difference_interval(head, rankings[rival], weak, strong, together=first, seed=seed)
+        more = difference_interval(learned_router, rankings[rival], weak, strong, together=first, seed=seed)
         against[rival] = (more.value, more.low, more.high)
     return Claim(
         rows=len(weak),

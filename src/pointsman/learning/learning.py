@@ -21,7 +21,7 @@ from pointsman.learning.centres import find_centres
 from pointsman.learning.datasets import Outcome
 from pointsman.learning.metrics import Interval, calibration_interval
 from pointsman.learning.rankers import alike, by_rules, persons_text
-from pointsman.tiers.head import Calibration
+from pointsman.tiers.learned_router import Calibration
 from pointsman.tiers.ngrams import BUCKETS, ngrams
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class Weights:
         longer = corpus.log_length[rows] - self.log_length
         return np.asarray(LENGTH_SLOPE * longer + RULES_SLOPE * (corpus.rules[rows] - self.rules))
 
-    def familiarity(self, corpus: Corpus, rows: Rows) -> Floats:
+    def similarity(self, corpus: Corpus, rows: Rows) -> Floats:
         """Cosine of each prompt to the nearest centre. Shape ``(len(rows),)``."""
         present = corpus.ngrams[rows]
         return np.asarray((present @ self.centres.T).max(axis=1) / self._norms(present))
@@ -149,7 +149,7 @@ class Weights:
 
     def predict(self, corpus: Corpus, rows: Rows, bounds: tuple[float, float]) -> Floats:
         """Raw values of the weak and the strong model, prior included. Shape ``(2, len(rows))``."""
-        raw = trust(self.familiarity(corpus, rows), bounds) * self.evidence(corpus, rows)
+        raw = trust(self.similarity(corpus, rows), bounds) * self.evidence(corpus, rows)
         raw[0] -= self.prior(corpus, rows)
         return raw
 
@@ -190,10 +190,10 @@ def _targets(corpus: Corpus, rows: Rows) -> Floats:
     return np.stack([weak - weak.mean() + expected - expected.mean(), strong - strong.mean()])
 
 
-def trust(familiarity: Floats, bounds: tuple[float, float]) -> Floats:
+def trust(similarity: Floats, bounds: tuple[float, float]) -> Floats:
     """How much of the evidence counts, 0..1."""
     low, high = bounds
-    return np.clip((familiarity - low) / (high - low), 0.0, 1.0)
+    return np.clip((similarity - low) / (high - low), 0.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,7 @@ class HeldOut:
     """Predictions for prompts a head was not fitted on."""
 
     raw: Floats  # (2, n) weak and strong, prior included, before calibration
-    familiarity: Floats  # (n,)
+    similarity: Floats  # (n,)
     bounds: tuple[float, float]
 
 
@@ -210,18 +210,18 @@ def held_out(corpus: Corpus, *, seed: int) -> HeldOut:
     folds = (np.random.default_rng(seed).permutation(len(corpus)) % FOLDS)[corpus.first]
     evidence = np.zeros((2, len(corpus)))
     prior = np.zeros(len(corpus))
-    familiarity = np.zeros(len(corpus))
+    similarity = np.zeros(len(corpus))
     for fold in range(FOLDS):
         out, kept = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
         weights = fit_weights(corpus, kept)
         evidence[:, out] = weights.evidence(corpus, out)
         prior[out] = weights.prior(corpus, out)
-        familiarity[out] = weights.familiarity(corpus, out)
-    low, high = (float(value) for value in np.quantile(familiarity, TRUST_QUANTILES))
+        similarity[out] = weights.similarity(corpus, out)
+    low, high = (float(value) for value in np.quantile(similarity, TRUST_QUANTILES))
     bounds = (min(low, TRUST_WIDTH * high), high)
-    raw = trust(familiarity, bounds) * evidence
+    raw = trust(similarity, bounds) * evidence
     raw[0] -= prior
-    return HeldOut(raw, familiarity, bounds)
+    return HeldOut(raw, similarity, bounds)
 
 
 def group_offsets(corpus: Corpus, unseen: HeldOut, groups: Sequence[str]) -> dict[str, tuple[float, float]]:

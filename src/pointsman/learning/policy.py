@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pointsman.decision.policy import Policy
-from pointsman.encoders.heads import encoder_of
+from pointsman.encoders.learned_routers import encoder_of
 from pointsman.errors import PointsmanError
 from pointsman.learning.boundaries import (
     Boundaries,
@@ -37,7 +37,7 @@ from pointsman.learning.datasets import Graded, Outcome
 from pointsman.learning.learning import Corpus, held_out, trust
 from pointsman.learning.metrics import Interval, bootstrap
 from pointsman.learning.rankers import alike, decided, was_fitted_on
-from pointsman.tiers import Head, HeadPolicy, TierProfile
+from pointsman.tiers import LearnedRouter, LearnedRouterPolicy, TierProfile
 from pointsman.vocabulary import Stage, Tier
 
 __all__ = ["Fitted", "Report", "fit_policy"]
@@ -65,7 +65,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     models: tuple[tuple[float, float], ...]  # money and quality kept when one model serves everything
     shares: dict[str, float]  # of prompts by tier
     fixed: float  # share of prompts whose tier no boundary moves: special rules, and prompts unlike training
-    cross_fitted_head: bool  # the head was fitted on these prompts: scores are of heads that were not
+    cross_fitted_router: bool  # the head was fitted on these prompts: scores are of heads that were not
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def fit_policy(
     target: Target,
     tiers: Tiers,
     profile: TierProfile,
-    head: Head | None = None,
+    learned_router: LearnedRouter | None = None,
     seed: int = 0,
 ) -> Fitted:
     """Choose boundaries for a target and measure them on prompts they were not chosen on.
@@ -117,8 +117,8 @@ def fit_policy(
         raise PointsmanError(
             f"{different} {other}prompts are too few to choose on; {LEAST_ROWS} are the least"
         )
-    seen = head is not None and was_fitted_on(head, [_outcome(row) for row in rows])
-    scored = _scored(rows, profile, head, seen=seen, seed=seed)
+    seen = learned_router is not None and was_fitted_on(learned_router, [_outcome(row) for row in rows])
+    scored = _scored(rows, profile, learned_router, seen=seen, seed=seed)
     # With two tiers, SIMPLE and MEDIUM are served by the weak model, COMPLEX and REASONING by the strong one.
     places = np.repeat(np.arange(tiers), len(_EVERY) // tiers)
     quality = np.array([row.scores for row in rows])[:, places]
@@ -137,13 +137,18 @@ def fit_policy(
 
 
 def _scored(
-    rows: Sequence[Graded], profile: TierProfile, head: Head | None, *, seen: bool, seed: int
+    rows: Sequence[Graded],
+    profile: TierProfile,
+    learned_router: LearnedRouter | None,
+    *,
+    seen: bool,
+    seed: int,
 ) -> _Scored:
-    if head is None:
+    if learned_router is None:
         return _by_rules(rows, profile)
     if seen:
-        return _by_unseen_heads(rows, profile, head, seed)
-    return _by_head(rows, profile, head)
+        return _by_unseen_routers(rows, profile, learned_router, seed)
+    return _by_learned_router(rows, profile, learned_router)
 
 
 def _by_rules(rows: Sequence[Graded], profile: TierProfile) -> _Scored:
@@ -157,8 +162,13 @@ def _by_rules(rows: Sequence[Graded], profile: TierProfile) -> _Scored:
     )
 
 
-def _by_head(rows: Sequence[Graded], profile: TierProfile, head: Head) -> _Scored:
-    found = decided(_prompts(rows), Policy(profile=profile, head=HeadPolicy(head, (0.0, 0.0, 0.0))))
+def _by_learned_router(
+    rows: Sequence[Graded], profile: TierProfile, learned_router: LearnedRouter
+) -> _Scored:
+    found = decided(
+        _prompts(rows),
+        Policy(profile=profile, learned_router=LearnedRouterPolicy(learned_router, (0.0, 0.0, 0.0))),
+    )
     return _Scored(
         np.array([each.score for each in found]),
         np.array([-1 if each.stage is Stage.HEAD else each.tier.rank for each in found]),
@@ -166,11 +176,13 @@ def _by_head(rows: Sequence[Graded], profile: TierProfile, head: Head) -> _Score
     )
 
 
-def _by_unseen_heads(rows: Sequence[Graded], profile: TierProfile, head: Head, seed: int) -> _Scored:
+def _by_unseen_routers(
+    rows: Sequence[Graded], profile: TierProfile, learned_router: LearnedRouter, seed: int
+) -> _Scored:
     """The head knows these prompts too well; heads fitted on the other folds stand in for it."""
-    unseen = held_out(Corpus.of([_outcome(row) for row in rows], encoder_of(head)), seed=seed)
+    unseen = held_out(Corpus.of([_outcome(row) for row in rows], encoder_of(learned_router)), seed=seed)
     found = decided(_prompts(rows), Policy(profile=profile))
-    unfamiliar = trust(unseen.familiarity, unseen.bounds) == 0
+    unfamiliar = trust(unseen.similarity, unseen.bounds) == 0
     by_rules = unfamiliar | [each.stage is not Stage.RULES for each in found]
     return _Scored(
         unseen.raw[1] - unseen.raw[0],
@@ -251,7 +263,7 @@ def _report(
         models=mixed.alone(),
         shares={str(tier): float(np.mean(ranks == tier.rank)) for tier in _EVERY},
         fixed=float(np.mean(scored.fixed >= 0)),
-        cross_fitted_head=seen,
+        cross_fitted_router=seen,
     )
 
 

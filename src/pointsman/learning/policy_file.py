@@ -23,7 +23,7 @@ def policy_text(
     report: Report,
     *,
     profile: str = "",
-    head: Path | None = None,
+    learned_router: Path | None = None,
     models: dict[Tier, str] | None = None,
 ) -> str:
     """Return a configuration that decides by these boundaries.
@@ -45,10 +45,10 @@ def policy_text(
         text = set_value(text, ("tiers", tier.lower()), json.dumps(name))
     if profile:
         text = set_value(text, ("tiers", "profile"), json.dumps(profile))
-    if head is None:
+    if learned_router is None:
         text = set_value(text, ("tiers", "boundaries"), literal)
     else:
-        text = set_value(text, ("tiers", "head", "file"), json.dumps(str(head)))
+        text = set_value(text, ("tiers", "head", "file"), json.dumps(str(learned_router)))
         text = set_value(text, ("tiers", "head", "boundaries"), literal)
     return "".join(f"# {line}\n" for line in _told(report)) + text.lstrip("\n")
 

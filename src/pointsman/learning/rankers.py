@@ -17,15 +17,15 @@ from pointsman.learning.datasets import Outcome
 from pointsman.runtime import drive
 from pointsman.text.extract import persons_words
 from pointsman.tiers import TierDecision
-from pointsman.tiers.head import Head, HeadScore, HeadScorer
+from pointsman.tiers.learned_router import LearnedRouter, LearnedScore, LearnedScorer
 from pointsman.tiers.ngrams import ngrams
-from pointsman.wire.request import turn_from_text
+from pointsman.wire.request import request_from_text
 
 __all__ = [
     "RULES",
     "alike",
     "baselines",
-    "by_head",
+    "by_learned_router",
     "by_length",
     "by_rules",
     "decided",
@@ -41,7 +41,7 @@ Scores = NDArray[np.float64]
 
 def persons_text(prompt: str) -> str:
     """The words that count of a prompt: the same extraction as for a live request."""
-    return persons_words(turn_from_text(prompt))
+    return persons_words(request_from_text(prompt))
 
 
 def alike(texts: Sequence[str]) -> NDArray[np.intp]:
@@ -71,15 +71,15 @@ def decided(prompts: Sequence[str], policy: Policy) -> list[TierDecision]:
     engine = build_engine(policy)
     found = []
     for prompt in prompts:
-        tier = drive(engine.decide(turn_from_text(prompt), Memory(), "")).decision.tier
+        tier = drive(engine.decide(request_from_text(prompt), Memory(), "")).decision.tier
         assert tier is not None  # noqa: S101 - no prompt here names a model
         found.append(tier)
     return found
 
 
-def by_head(rows: Sequence[Outcome], scorer: HeadScorer) -> list[HeadScore]:
+def by_learned_router(rows: Sequence[Outcome], scorer: LearnedScorer) -> list[LearnedScore]:
     """What a learned head says, beside the rules it was fitted beside, with each row's domain named."""
-    rules = by_rules(rows, scorer.head.rules)
+    rules = by_rules(rows, scorer.learned_router.rules)
     pairs = zip(rows, rules, strict=True)
     return [scorer.score(persons_text(row.prompt), rules=score, domain=row.group) for row, score in pairs]
 
@@ -97,10 +97,12 @@ def baselines(rows: Sequence[Outcome]) -> dict[str, Scores]:
     }
 
 
-def was_fitted_on(head: Head, rows: Sequence[Outcome]) -> bool:
+def was_fitted_on(learned_router: LearnedRouter, rows: Sequence[Outcome]) -> bool:
     """Whether a head was fitted on exactly these prompts: as many, and of the same mean length.
 
     A head keeps no prompts, so one fitted on some of them is not recognised.
     """
     lengths = np.log([max(len(persons_text(row.prompt)), 1) for row in rows])
-    return head.rows == len(rows) and math.isclose(head.log_length, float(lengths.mean()), rel_tol=1e-12)
+    return learned_router.rows == len(rows) and math.isclose(
+        learned_router.log_length, float(lengths.mean()), rel_tol=1e-12
+    )

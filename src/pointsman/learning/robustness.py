@@ -19,8 +19,8 @@ from pointsman.decision.policy import Policy
 from pointsman.factory import read_profile
 from pointsman.learning.datasets import Outcome
 from pointsman.learning.metrics import bootstrap
-from pointsman.learning.rankers import RULES, by_head, decided
-from pointsman.tiers.head import HeadScorer
+from pointsman.learning.rankers import RULES, by_learned_router, decided
+from pointsman.tiers.learned_router import LearnedScorer
 from pointsman.vocabulary import Tier
 
 __all__ = ["CHANGES", "Row", "evaluate_robustness"]
@@ -71,7 +71,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 def evaluate_robustness(
     prompts: Sequence[str],
-    scorer: HeadScorer | None = None,
+    scorer: LearnedScorer | None = None,
     *,
     boundary: float | None = None,
     seed: int = 0,
@@ -106,7 +106,7 @@ def _row(name: str, change: str, same: np.ndarray, seed: int) -> Row:
     )
 
 
-def _sides(texts: Sequence[str], scorer: HeadScorer, boundary: float) -> list[bool]:
+def _sides(texts: Sequence[str], scorer: LearnedScorer, boundary: float) -> list[bool]:
     return [score >= boundary for score in _scores(texts, scorer)]
 
 
@@ -114,8 +114,8 @@ def _tiers(texts: Sequence[str], profile: str) -> list[Tier]:
     return [each.tier for each in decided(texts, Policy(profile=read_profile(profile)))]
 
 
-def _scores(texts: Sequence[str], scorer: HeadScorer) -> list[float]:
-    return [said.score for said in by_head([Outcome(text, 0.0, 0.0) for text in texts], scorer)]
+def _scores(texts: Sequence[str], scorer: LearnedScorer) -> list[float]:
+    return [said.score for said in by_learned_router([Outcome(text, 0.0, 0.0) for text in texts], scorer)]
 
 
 def _typos(text: str, draw: Random) -> tuple[str, str]:

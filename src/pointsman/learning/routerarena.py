@@ -21,7 +21,7 @@ from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.errors import ConfigError
 from pointsman.factory import build_engine
 from pointsman.runtime import drive
-from pointsman.wire.request import turn_from_text
+from pointsman.wire.request import request_from_text
 
 __all__ = ["export", "read_prompts"]
 
@@ -67,10 +67,10 @@ def export(
     Raises:
         ConfigError: the policy names no models to choose from.
     """
-    if not policy.ladder:
+    if not policy.tier_models:
         raise ConfigError("no model is named for a tier", hint="[tiers] simple = …, complex = …")
     engine = build_engine(policy)
-    names = {name: policy.models[name].id for name in policy.ladder.values()}
+    names = {name: policy.models[name].id for name in policy.tier_models.values()}
     config = {"pipeline_params": {"router_name": router, "models": list(dict.fromkeys(names.values()))}}
     entries = [
         {
@@ -94,5 +94,5 @@ def export(
 
 def _chosen(engine: Engine, prompt: str) -> str:
     """Id of the first model of the chain for a prompt that stands alone."""
-    decision = drive(engine.decide(turn_from_text(prompt), Memory(), "")).decision
+    decision = drive(engine.decide(request_from_text(prompt), Memory(), "")).decision
     return engine.policy.models[decision.chain[0]].id

@@ -22,7 +22,7 @@ from pointsman.capabilities import (
     Capability,
     CapabilityRegistry,
     ClassifierExample,
-    LocalJudge,
+    LocalScorer,
     SelectionPolicy,
     TaskClassifierGuide,
 )
@@ -149,8 +149,8 @@ def evaluate_selection(
         raise ConfigError("no labelled task is left to judge", hint="give more lines")
     registry = _registry(split, described, examples)
     order = [each.name for each in registry.get_all_capabilities()]
-    judge = LocalJudge(registry, encoder)
-    own = [list(judge.probabilities(row.words).values()) for row in split.judged]
+    scorer = LocalScorer(registry, encoder)
+    own = [list(scorer.probabilities(row.words).values()) for row in split.judged]
     needed = [row.needed for row in split.judged if row.needed]
     limit = SelectionPolicy().threshold
     places = {name: at for at, name in enumerate(order)}

@@ -28,7 +28,7 @@ def policy_lines(fitted: Fitted) -> list[str]:
     ]
     if report.fixed:
         lines.append(f"{report.fixed:.1%} of prompts keep the tier of the rules, whatever the boundaries are")
-    if report.cross_fitted_head:
+    if report.cross_fitted_router:
         lines.append(
             "the head was fitted on these prompts: heads fitted on other parts of them were used to choose"
         )

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from pointsman.learning.datasets import Outcome
 from pointsman.learning.metrics import Curve, Interval, calibration_interval, curve_intervals
-from pointsman.learning.rankers import alike, baselines, by_head
-from pointsman.tiers.head import HeadScore, HeadScorer
+from pointsman.learning.rankers import alike, baselines, by_learned_router
+from pointsman.tiers.learned_router import LearnedScore, LearnedScorer
 
 __all__ = ["KEPT", "EqualQuality", "Row", "evaluate_tiers", "measure"]
 
@@ -47,7 +47,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 def evaluate_tiers(
     outcomes: Sequence[Outcome],
-    scorer: HeadScorer | None = None,
+    scorer: LearnedScorer | None = None,
     *,
     seed: int = 0,
     quality: float = KEPT,
@@ -63,7 +63,7 @@ def evaluate_tiers(
         price_ratio: price of a call of the weak model in calls of the strong one.
     """
     rankings = baselines(outcomes)
-    said = by_head(outcomes, scorer) if scorer else []
+    said = by_learned_router(outcomes, scorer) if scorer else []
     if said:
         rankings["head"] = np.array([each.score for each in said])
     rows = measure(outcomes, rankings, seed=seed, quality=quality, price_ratio=price_ratio)
@@ -147,7 +147,7 @@ def _cost(share: Interval, price_ratio: float | None) -> Interval | None:
     )
 
 
-def _calibrated(row: Row, outcomes: Sequence[Outcome], said: Sequence[HeadScore], seed: int) -> Row:
+def _calibrated(row: Row, outcomes: Sequence[Outcome], said: Sequence[LearnedScore], seed: int) -> Row:
     copies = alike([each.prompt for each in outcomes])
 
     def error(probabilities: Sequence[float], happened: Sequence[float]) -> Interval:

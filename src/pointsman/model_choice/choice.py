@@ -31,14 +31,14 @@ class Choice(msgspec.Struct, frozen=True, gc=False):
 class ModelChooser:
     """Chooses among configured models. A chain is put together once for each kind of request."""
 
-    def __init__(self, ladder: Mapping[Tier, str], models: Mapping[str, ModelSpec]) -> None:
-        self._ladder = ladder
+    def __init__(self, tier_models: Mapping[Tier, str], models: Mapping[str, ModelSpec]) -> None:
+        self._tier_models = tier_models
         self._models = models
         windows = [model.window for model in models.values() if model.window is not None]
         self._fits_all = min(windows, default=None)  # tokens that no window is too small for
         self._chains: dict[tuple[Tier, frozenset[str], WireFormat | None], Chain] = {}
         #: The highest tier each model serves.
-        self._ranks = {ladder[tier]: tier.rank for tier in Tier if tier in ladder}
+        self._ranks = {tier_models[tier]: tier.rank for tier in Tier if tier in tier_models}
 
     def choose(self, tier: Tier, needed: Requirements, in_use: InUse | None) -> Choice:
         """The models to try for a turn. ``in_use`` is None for a new session and for a forced tier."""
@@ -59,9 +59,9 @@ class ModelChooser:
 
     def _chain(self, tier: Tier, needed: Requirements) -> Chain:
         if self._fits_all is not None and needed.tokens > self._fits_all:
-            return model_chain(tier, self._ladder, self._models, needed)
-        kind = (tier, needed.abilities, needed.format)
+            return model_chain(tier, self._tier_models, self._models, needed)
+        kind = (tier, needed.features, needed.format)
         chain = self._chains.get(kind)
         if chain is None:
-            chain = self._chains[kind] = model_chain(tier, self._ladder, self._models, needed)
+            chain = self._chains[kind] = model_chain(tier, self._tier_models, self._models, needed)
         return chain

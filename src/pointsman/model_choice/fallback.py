@@ -30,7 +30,7 @@ class Requirements(msgspec.Struct, frozen=True, gc=False):
     """What a request asks of a model."""
 
     tokens: int = 0  # estimate of everything sent, plus the room asked for the answer
-    abilities: frozenset[str] = frozenset()  # of "tools", "vision", "structured"
+    features: frozenset[str] = frozenset()  # of "tools", "vision", "structured"
     format: WireFormat | None = None  # None: any
 
 
@@ -42,7 +42,7 @@ class Chain(msgspec.Struct, frozen=True, gc=False):
 
 
 def model_chain(
-    tier: Tier, ladder: Mapping[Tier, str], models: Mapping[str, ModelSpec], needed: Requirements
+    tier: Tier, tier_models: Mapping[Tier, str], models: Mapping[str, ModelSpec], needed: Requirements
 ) -> Chain:
     """The models for a tier.
 
@@ -51,8 +51,8 @@ def model_chain(
     than a refusal of ours. Only where no tier up to the chain's last has a model at all, the next dearer one
     serves: an operator who configured a single model means it.
     """
-    named = _named(FALLBACK_CHAIN[tier], ladder)
-    cheaper = _named(reversed(_TIERS[: tier.rank]), ladder)
+    named = _named(FALLBACK_CHAIN[tier], tier_models)
+    cheaper = _named(reversed(_TIERS[: tier.rank]), tier_models)
     skipped: list[Reason] = []
     for names in (named, cheaper):
         able = []
@@ -66,14 +66,14 @@ def model_chain(
     if unable := named or cheaper:
         skipped.append(Reason("routing.none-able", "no model can serve this request; tried nevertheless"))
         return Chain(unable, tuple(skipped))
-    dearer = _named(_TIERS[tier.rank :], ladder)[:1]
+    dearer = _named(_TIERS[tier.rank :], tier_models)[:1]
     if not dearer:
         return Chain(())
     return Chain(dearer, (Reason("routing.only-dearer", f"no tier up to {tier} has a model"),))
 
 
-def _named(tiers: Iterable[Tier], ladder: Mapping[Tier, str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(ladder[tier] for tier in tiers if tier in ladder))
+def _named(tiers: Iterable[Tier], tier_models: Mapping[Tier, str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(tier_models[tier] for tier in tiers if tier in tier_models))
 
 
 def lacks(model: ModelSpec, needed: Requirements) -> Iterator[Reason]:
@@ -81,7 +81,7 @@ def lacks(model: ModelSpec, needed: Requirements) -> Iterator[Reason]:
     if model.window is not None and needed.tokens > model.window:
         fits = f"{needed.tokens} tokens do not fit its window of {model.window}"
         yield Reason("routing.skipped.window", f'"{model.name}": {fits}')
-    if model.abilities is not None and (missing := needed.abilities - model.abilities):
+    if model.features is not None and (missing := needed.features - model.features):
         yield Reason("routing.skipped.ability", f'"{model.name}" has no {", ".join(sorted(missing))}')
     if needed.format is not None and needed.format not in model.formats:
         yield Reason("routing.skipped.format", f'"{model.name}" does not speak {needed.format}')

@@ -73,13 +73,15 @@ def _saving(in_use: ModelSpec, proposed: ModelSpec, load: Load) -> float:
 
 def _rebuild(model: ModelSpec, load: Load) -> float:
     """What it costs to read the conversation uncached once, over what it would cost cached."""
-    return load.context * (model.price_in - _cached(model)) / _PER
+    return load.context * (model.input_per_million - _cached(model)) / _PER
 
 
 def _turn(model: ModelSpec, load: Load) -> float:
-    read = load.context * _cached(model) + load.fresh * model.price_in
-    return (read + load.output * model.price_out) / _PER
+    read = load.context * _cached(model) + load.fresh * model.input_per_million
+    return (read + load.output * model.output_per_million) / _PER
 
 
 def _cached(model: ModelSpec) -> float:
-    return model.price_in if model.price_cached_in is None else model.price_cached_in
+    return (
+        model.input_per_million if model.cached_input_per_million is None else model.cached_input_per_million
+    )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pointsman.capabilities import (
     CapabilityRegistry,
     ClassificationPromptBuilder,
-    LocalJudge,
+    LocalScorer,
     LruCache,
     SelectionPolicy,
     Selector,
@@ -62,9 +62,9 @@ class Application:
 
     def selector(self) -> Selector:
         """What selects capabilities; reads every guide, so make one and keep it."""
-        judge = LocalJudge(self.registry, self.encoder)
+        scorer = LocalScorer(self.registry, self.encoder)
         policy = replace(self.policy, model="judge")
-        return Selector(self.registry, judge, policy, self.judge_prompts, LruCache())
+        return Selector(self.registry, scorer, policy, self.judge_prompts, LruCache())
 
     def nodes(self) -> dict[str, Node]:
         """Every node by name."""

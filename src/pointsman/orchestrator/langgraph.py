@@ -22,7 +22,7 @@ from pointsman.orchestrator.driver import run_node
 from pointsman.orchestrator.machine import END, AgentState, StateManager, decide, start_turn
 from pointsman.orchestrator.progress import failed, missing, refused, succeeded, waited
 from pointsman.orchestrator.selecting import MAX_PARALLEL
-from pointsman.vocabulary import Answer, Need
+from pointsman.vocabulary import ModelQuery, ModelReply
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -146,17 +146,17 @@ def _add_classifier(graph: Any, node: Node) -> None:
         sends = [types.Send("judge", {"at": at, "need": to_builtins(need)}) for at, need in enumerate(needs)]
         return types.Command(update={"selection_judgements": None}, goto=sends)
 
-    async def judge(question: dict[str, Any]) -> dict[str, Any]:
+    async def scorer(question: dict[str, Any]) -> dict[str, Any]:
         try:
-            answer = await node.ask(Need(**question["need"]))
+            answer = await node.ask(ModelQuery(**question["need"]))
         except Exception as error:  # noqa: BLE001 - a model that raises what it may not is unavailable
-            answer = Answer(error=type(error).__name__)
+            answer = ModelReply(error=type(error).__name__)
         found = {"at": question["at"], "text": answer.text, "error": answer.error, "ms": answer.elapsed_ms}
         return {"selection_judgements": [found]}
 
     async def read_judgements(state: GraphState) -> Any:
         judgements = sorted(state.get("selection_judgements") or [], key=lambda each: int(each["at"]))
-        answers = [Answer(each["text"], each["error"]) for each in judgements]
+        answers = [ModelReply(each["text"], each["error"]) for each in judgements]
         # They ran side by side, at most five at once; the longest is what the deadline lost at least.
         seconds = max((each["ms"] for each in judgements), default=0.0) / 1e3
         try:
@@ -167,13 +167,13 @@ def _add_classifier(graph: Any, node: Node) -> None:
         return types.Command(update=update | {"selection_judgements": None}, goto="router")
 
     graph.add_node("classifier", classifier)
-    graph.add_node("judge", judge)
+    graph.add_node("judge", scorer)
     graph.add_node("read_judgements", read_judgements)
     graph.add_edge("judge", "read_judgements")
 
 
 def _resume(
-    steps: Generator[Sequence[Need], Sequence[Answer], Selection], answers: Sequence[Answer]
+    steps: Generator[Sequence[ModelQuery], Sequence[ModelReply], Selection], answers: Sequence[ModelReply]
 ) -> Selection:
     """Bring a selection to the point where it asked, and answer it."""
     next(steps)

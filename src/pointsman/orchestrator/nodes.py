@@ -20,7 +20,7 @@ from pointsman.orchestrator.machine import (
 from pointsman.orchestrator.prompts import NodePrompts
 from pointsman.orchestrator.selecting import answer_batches
 from pointsman.upstreams.chat_model_port import ChatModel
-from pointsman.vocabulary import Answer, Need, Prompt
+from pointsman.vocabulary import ModelQuery, ModelReply, Prompt
 
 __all__ = [
     "CapabilityNode",
@@ -99,7 +99,7 @@ class ClassificationNode(_Base):
         """Set ``planning_active_capabilities``, and clear the plan made for others."""
         return self.result(await answer_batches(self.steps(state), self.ask))
 
-    def steps(self, state: State) -> Generator[Sequence[Need], Sequence[Answer], Selection]:
+    def steps(self, state: State) -> Generator[Sequence[ModelQuery], Sequence[ModelReply], Selection]:
         """The selection for a state, to be driven by whoever asks its questions."""
         return self._selector.select(
             StateManager.get_current_task(state) or "",

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from pointsman.capabilities import Capability, CapabilityRegistry, LocalJudge, SelectionPolicy, Selector
+from pointsman.capabilities import Capability, CapabilityRegistry, LocalScorer, SelectionPolicy, Selector
 from pointsman.model_calls import Ask, ask_models
 from pointsman.upstreams.chat_model_port import ChatModel
-from pointsman.vocabulary import Answer, Need
+from pointsman.vocabulary import ModelQuery, ModelReply
 
 __all__ = ["MAX_PARALLEL", "answer_batches", "select_capabilities"]
 
@@ -20,12 +20,15 @@ Result = TypeVar("Result")
 
 
 async def answer_batches(
-    steps: Generator[Sequence[Need], Sequence[Answer], Result], ask: Ask, *, at_once: int = MAX_PARALLEL
+    steps: Generator[Sequence[ModelQuery], Sequence[ModelReply], Result],
+    ask: Ask,
+    *,
+    at_once: int = MAX_PARALLEL,
 ) -> Result:
     """Run a decision that asks in batches to its end; answers keep the order of their questions."""
     gate = asyncio.Semaphore(at_once)
 
-    async def one(need: Need) -> Answer:
+    async def one(need: ModelQuery) -> ModelReply:
         async with gate:
             return await ask(need)
 
@@ -58,7 +61,7 @@ async def select_capabilities(
         SelectionUnavailable: the policy says to raise and the model could not be asked.
     """
     registry = CapabilityRegistry(available_capabilities)
-    selector = Selector(registry, LocalJudge(registry), policy)
+    selector = Selector(registry, LocalScorer(registry), policy)
     steps = selector.select(
         task,
         failure=str(state.get("control_reclassification_reason") or ""),

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pointsman.stores.ledger import Record
-from pointsman.tiers.head import Head, HeadScore, Spoke
+from pointsman.tiers.learned_router import LearnedRouter, LearnedScore, ScoreSource
 
 __all__ = ["Drift", "Shift", "drift"]
 
@@ -64,17 +64,17 @@ class Drift:
     """What live prompts look like to a head."""
 
     prompts: int = 0
-    other_heads: int = 0  # prompts that another head, or none, was asked about
-    spoke: Counter[Spoke] = field(default_factory=Counter)
+    other_routers: int = 0  # prompts that another head, or none, was asked about
+    spoke: Counter[ScoreSource] = field(default_factory=Counter)
     shifts: tuple[Shift, ...] = ()  # empty where there are too few prompts
 
     def to_json(self) -> dict[str, object]:
         """Plain values, in a fixed order."""
         return {
             "prompts": self.prompts,
-            "other_heads": self.other_heads,
+            "other_routers": self.other_routers,
             "enough": bool(self.shifts),
-            "spoke": {str(spoke): self.spoke[spoke] for spoke in Spoke},
+            "spoke": {str(spoke): self.spoke[spoke] for spoke in ScoreSource},
             "shifts": [
                 {
                     "feature": shift.feature,
@@ -91,11 +91,11 @@ class Drift:
 
     def lines(self) -> Iterator[str]:
         """The report for a person."""
-        yield f"{self.prompts:,} prompts asked of this head, {self.other_heads:,} of another or none"
+        yield f"{self.prompts:,} prompts asked of this head, {self.other_routers:,} of another or none"
         if not self.shifts:
             yield f"too few to tell: {LEAST} are needed"
             return
-        told = (f"{spoke} in {self.spoke[spoke] / self.prompts:.0%}" for spoke in Spoke)
+        told = (f"{spoke} in {self.spoke[spoke] / self.prompts:.0%}" for spoke in ScoreSource)
         yield "who spoke: " + ", ".join(told)
         yield f"{'feature':12}{'index':>8}{'chance':>8}{'median':>9}{'trained':>9}{'outside':>9}  verdict"
         for shift in self.shifts:
@@ -114,25 +114,25 @@ class Drift:
         return "live prompts look like those the head was trained on"
 
 
-def drift(records: Iterable[Record], head: Head) -> Drift:
+def drift(records: Iterable[Record], learned_router: LearnedRouter) -> Drift:
     """Compare what was asked of a head with what it was trained on.
 
     The turns of one user message count once: tool calls in between bring no new words.
     """
-    asked, others = _asked(records, head.digest())
+    asked, others = _asked(records, learned_router.digest())
     found = Drift(len(asked), others, Counter(said.spoke for _, said in asked))
     if len(asked) < LEAST:
         return found
     lengths = [math.log(max(characters, 1)) for characters, _ in asked]
-    familiarities = [said.familiarity for _, said in asked]
+    similarities = [said.similarity for _, said in asked]
     shifts = (
-        _shift("ln(length)", lengths, head.lengths, head.rows),
-        _shift("familiarity", familiarities, head.familiarities, head.rows / REFITTED),
+        _shift("ln(length)", lengths, learned_router.lengths, learned_router.rows),
+        _shift("familiarity", similarities, learned_router.similarities, learned_router.rows / REFITTED),
     )
     return Drift(found.prompts, others, found.spoke, shifts)
 
 
-def _asked(records: Iterable[Record], digest: str) -> tuple[list[tuple[int, HeadScore]], int]:
+def _asked(records: Iterable[Record], digest: str) -> tuple[list[tuple[int, LearnedScore]], int]:
     """Characters and the head's score of every prompt it was asked about, and how many others there were."""
     asked, others = [], 0
     seen: dict[str, int] = {}
@@ -142,8 +142,8 @@ def _asked(records: Iterable[Record], digest: str) -> tuple[list[tuple[int, Head
             continue
         seen[decision.session] = decision.user_message
         tier = decision.tier
-        if tier and tier.head and tier.head_version == digest:
-            asked.append((decision.characters, tier.head))
+        if tier and tier.learned_router and tier.learned_router_version == digest:
+            asked.append((decision.characters, tier.learned_router))
         else:
             others += 1
     return asked, others

@@ -40,7 +40,7 @@ class EndingEffect:
     """Treated against withheld. ``difference`` above zero: sessions end better with guidance."""
 
     treated: EndingSide
-    withheld: EndingSide
+    control: EndingSide
     difference: float
     low: float  # 95 % interval
     high: float
@@ -48,13 +48,13 @@ class EndingEffect:
     @property
     def enough(self) -> bool:
         """False when a side is too small for the interval to say anything."""
-        return min(self.treated.scored, self.withheld.scored) >= ENOUGH
+        return min(self.treated.scored, self.control.scored) >= ENOUGH
 
     @property
     def verdict(self) -> str:
         """One sentence for a person."""
         if not self.enough:
-            least = min(self.treated.scored, self.withheld.scored)
+            least = min(self.treated.scored, self.control.scored)
             return f"Too little data: {ENOUGH} sessions a side are needed, the smaller side has {least}."
         if self.low > 0:
             return "Guidance helps: sessions end better with it than without."
@@ -69,10 +69,10 @@ def compare_endings(rows: Sequence[Ended]) -> EndingEffect:
     A score between 0 and 1 varies at most as a yes-or-no of the same mean does: the interval of a difference
     of shares is wide enough for it.
     """
-    treated, withheld = (
+    treated, control = (
         EndingSide(len(side), len(scores), sum(scores))
-        for side in ([row for row in rows if row.arm is arm] for arm in (Arm.TREATED, Arm.WITHHELD))
+        for side in ([row for row in rows if row.arm is arm] for arm in (Arm.TREATED, Arm.CONTROL))
         for scores in ([row.score for row in side if row.score is not None],)
     )
-    low, high = difference_of_shares(treated.total, treated.scored, withheld.total, withheld.scored)
-    return EndingEffect(treated, withheld, treated.mean - withheld.mean, low, high)
+    low, high = difference_of_shares(treated.total, treated.scored, control.total, control.scored)
+    return EndingEffect(treated, control, treated.mean - control.mean, low, high)

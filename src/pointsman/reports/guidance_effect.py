@@ -46,7 +46,7 @@ class Effect:
     """Treated against withheld. ``difference`` below zero: fewer streaks went on with guidance."""
 
     treated: ArmCount
-    withheld: ArmCount
+    control: ArmCount
     difference: float
     low: float  # 95 % interval
     high: float
@@ -54,13 +54,13 @@ class Effect:
     @property
     def enough(self) -> bool:
         """False when a side is too small for the interval to say anything."""
-        return min(self.treated.sessions, self.withheld.sessions) >= ENOUGH
+        return min(self.treated.sessions, self.control.sessions) >= ENOUGH
 
     @property
     def verdict(self) -> str:
         """One sentence for a person."""
         if not self.enough:
-            least = min(self.treated.sessions, self.withheld.sessions)
+            least = min(self.treated.sessions, self.control.sessions)
             return f"Too little data: {ENOUGH} sessions a side are needed, the smaller side has {least}."
         if self.high < 0:
             return "Guidance helps: fewer streaks go on with it than without."
@@ -74,11 +74,9 @@ def compare(rows: Iterable[Followed]) -> Effect:
     first: dict[str, Followed] = {}
     for row in rows:
         first.setdefault(row.session, row)
-    treated, withheld = (
+    treated, control = (
         ArmCount(len(side), sum(row.continued for row in side))
-        for side in ([row for row in first.values() if row.arm is arm] for arm in (Arm.TREATED, Arm.WITHHELD))
+        for side in ([row for row in first.values() if row.arm is arm] for arm in (Arm.TREATED, Arm.CONTROL))
     )
-    low, high = difference_of_shares(
-        treated.continued, treated.sessions, withheld.continued, withheld.sessions
-    )
-    return Effect(treated, withheld, treated.share - withheld.share, low, high)
+    low, high = difference_of_shares(treated.continued, treated.sessions, control.continued, control.sessions)
+    return Effect(treated, control, treated.share - control.share, low, high)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 
-from pointsman.decision.decision import Addition, Decision
+from pointsman.decision.decision import Decision, Injection
 from pointsman.stores.ledger import Ledger, MemoryLedger
 from pointsman.tiers import TierDecision
-from pointsman.vocabulary import Stage, Tier, Turn
+from pointsman.vocabulary import AgentRequest, Stage, Tier
 
 __all__ = ["ScriptedDecider"]
 
@@ -19,25 +19,25 @@ class ScriptedDecider:
     """
 
     def __init__(
-        self, *chain: str, additions: tuple[Addition, ...] = (), ledger: Ledger | None = None
+        self, *chain: str, injections: tuple[Injection, ...] = (), ledger: Ledger | None = None
     ) -> None:
         self.chain = chain
-        self.additions = additions
+        self.injections = injections
         self.ledger: Ledger = ledger or MemoryLedger()
-        self.turns: list[Turn] = []
+        self.turns: list[AgentRequest] = []
         self.failures = 0
         self.faults: dict[str, str] = {}
         self._numbers = itertools.count(1)
 
-    async def decide(self, turn: Turn) -> Decision:
+    async def decide(self, request: AgentRequest) -> Decision:
         """Return the scripted decision, and write it down."""
-        self.turns.append(turn)
+        self.turns.append(request)
         decision = Decision(
             id=f"d-{next(self._numbers)}",
-            session=turn.session,
-            format=turn.format,
-            model_asked=turn.model,
-            arrived_at=turn.arrived_at,
+            session=request.session,
+            format=request.format,
+            model_asked=request.model,
+            arrived_at=request.arrived_at,
             policy="scripted",
             tier=TierDecision(
                 tier=Tier.SIMPLE,
@@ -49,7 +49,7 @@ class ScriptedDecider:
                 reasons=(),
             ),
             chain=self.chain,
-            additions=self.additions,
+            injections=self.injections,
         )
         self.ledger.append(decision)
         return decision

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from pointsman.decision.decision import Addition, Decision
+from pointsman.decision.decision import Decision, Injection
 from pointsman.decision.diff import Verdict
 from pointsman.errors import CallerError, StoreUnavailable, TooManyOutcomes, UnknownDecision
 from pointsman.guidance import Arm, GuidanceDecision
@@ -12,7 +12,7 @@ from pointsman.stores.ledger import Attempt, Ledger, Outcome, PromptText, Shadow
 from pointsman.stores.ledger.port import MAX_OUTCOMES
 from pointsman.tiers import TierDecision
 from pointsman.vocabulary import Mode, Reason, Stage, Tier, WireFormat
-from pointsman.wire.completion import Said
+from pointsman.wire.completion import CompletionSummary
 
 __all__ = ["a_decision", "an_attempt", "ledger_checks"]
 
@@ -36,13 +36,13 @@ def a_decision(decision_id: str, *, at: float = 0.0, session: str = "s") -> Deci
             reasons=(Reason("tiers.head", "0.25"),),
         ),
         chain=("large", "largest"),
-        additions=(Addition("guidance", "Try another tool."),),
+        injections=(Injection("guidance", "Try another tool."),),
         reasons=(Reason("tiers.rules", "score 0.25"),),
         abstained=(Reason("domains.failed", "unavailable"),),
         signals=("default/code/function",),
         characters=3,
         elapsed_us=12.5,
-        guidance=GuidanceDecision(mode=Mode.ON, arm=Arm.TREATED, addition="Try another tool."),
+        guidance=GuidanceDecision(mode=Mode.ON, arm=Arm.TREATED, injection="Try another tool."),
     )
 
 
@@ -103,7 +103,9 @@ def _everything_comes_back_as_it_was(ledger: Ledger) -> None:
             changed=("tier",),
             why=("less",),
         ),
-        ShadowAnswer(decision="d", at=2.0, model="small", upstream="main", said=Said("stop", ("edit",))),
+        ShadowAnswer(
+            decision="d", at=2.0, model="small", upstream="main", said=CompletionSummary("stop", ("edit",))
+        ),
     )
     for entry in (decision, tries[1], tries[0], *said, *beside, an_attempt("other")):
         ledger.append(entry)

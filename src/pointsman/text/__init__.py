@@ -6,7 +6,7 @@ from pointsman.text.extract import Extracted, extract, persons_words, user_messa
 from pointsman.text.script import detect_script
 from pointsman.text.tokens import estimate_tokens
 from pointsman.wire.history import JsonHistory
-from pointsman.wire.request import turn_from_body, turn_from_text
+from pointsman.wire.request import read_request, request_from_text
 
 __all__ = [
     "Extracted",
@@ -15,7 +15,7 @@ __all__ = [
     "estimate_tokens",
     "extract",
     "persons_words",
-    "turn_from_body",
-    "turn_from_text",
+    "read_request",
+    "request_from_text",
     "user_message_key",
 ]

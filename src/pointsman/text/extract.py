@@ -16,7 +16,7 @@ import msgspec
 
 from pointsman.text.fingerprint import digest, fingerprint
 from pointsman.text.wrappers import Unwrapped, unwrap
-from pointsman.vocabulary import History, Message, Role, Turn
+from pointsman.vocabulary import AgentRequest, History, Message, Role
 
 __all__ = ["Extracted", "Searched", "extract", "persons_words", "searched", "user_message_key"]
 
@@ -92,7 +92,7 @@ class Searched(msgspec.Struct, frozen=True, gc=False, array_like=True):
 _UNKNOWN: Final = Searched()
 
 
-def extract(turn: Turn, before: Searched = _UNKNOWN) -> Extracted:
+def extract(request: AgentRequest, before: Searched = _UNKNOWN) -> Extracted:
     """Find the last message that holds a person's words, and return only those.
 
     Messages of tool results, reminders or environment blocks alone are passed over.
@@ -103,19 +103,19 @@ def extract(turn: Turn, before: Searched = _UNKNOWN) -> Extracted:
             from there, the messages between are not looked at again: an agent may send a thousand results
             of tools after one message of a person, and all of them with every further one.
     """
-    history = turn.history
+    history = request.history
     places = range(len(history) - 1, -1, -1)
     if _goes_on(history, before):
-        return _find(turn, chain(places[: len(history) - before.messages], range(before.index, -1, -1)))
-    return _find(turn, places)
+        return _find(request, chain(places[: len(history) - before.messages], range(before.index, -1, -1)))
+    return _find(request, places)
 
 
-def searched(turn: Turn, words: Extracted) -> Searched:
+def searched(request: AgentRequest, words: Extracted) -> Searched:
     """What to remember of a search that went over many messages; of another there is nothing to gain."""
-    count = len(turn.history)
+    count = len(request.history)
     if count - words.index <= _FEW:
         return _UNKNOWN
-    return Searched(words.index, count, _anchor(turn.history[count - 1]))
+    return Searched(words.index, count, _anchor(request.history[count - 1]))
 
 
 def _goes_on(history: History, before: Searched) -> bool:
@@ -129,32 +129,32 @@ def _anchor(message: Message) -> str:
     return digest("\0".join((fingerprint(message), *(result.text[-_END:] for result in message.results))))
 
 
-def _find(turn: Turn, places: Iterable[int]) -> Extracted:
+def _find(request: AgentRequest, places: Iterable[int]) -> Extracted:
     for index in places:
-        if turn.history.role(index) is not Role.USER:
+        if request.history.role(index) is not Role.USER:
             continue
         rules: list[str] = []
-        words = _words(turn, turn.history[index].texts, rules)
+        words = _words(request, request.history[index].texts, rules)
         if words:
             return Extracted(words, index, tuple(rules))
     return _NOTHING
 
 
-def persons_words(turn: Turn) -> str:
+def persons_words(request: AgentRequest) -> str:
     """The person's latest words; empty when the turn holds none."""
-    return extract(turn).text
+    return extract(request).text
 
 
-def user_message_key(turn: Turn) -> str:
+def user_message_key(request: AgentRequest) -> str:
     """Identity of the current user message: its position and a digest of the person's words.
 
     Empty when the request holds no words of a person, as when only tool results are sent after
     ``previous_response_id``: the turn then still belongs to the user message before it.
     """
-    return extract(turn).key
+    return extract(request).key
 
 
-def _words(turn: Turn, texts: tuple[str, ...], rules: list[str]) -> str:
+def _words(request: AgentRequest, texts: tuple[str, ...], rules: list[str]) -> str:
     spoken = [text for text in texts if not text.lstrip().startswith(_NOBODYS)]
     if len(spoken) < len(texts):
         rules.append("agent-text")
@@ -162,7 +162,7 @@ def _words(turn: Turn, texts: tuple[str, ...], rules: list[str]) -> str:
     if text[: len(_PACKED)].lower() == _PACKED:
         rules.append("packed-context")
         return _unwrap(text.rpartition(_CURRENT)[2] if _CURRENT in text else "", rules).text
-    text = _without_system(text, turn.system.strip(), rules)
+    text = _without_system(text, request.system.strip(), rules)
     if text.startswith("# ") and _CODEX_REQUEST in text:
         rules.append("ide-context")
         return _unwrap(text.rpartition(_CODEX_REQUEST)[2], rules).text
@@ -172,7 +172,7 @@ def _words(turn: Turn, texts: tuple[str, ...], rules: list[str]) -> str:
     unwrapped = _unwrap(text, rules)
     if unwrapped.is_marked:
         return unwrapped.text
-    return _last_speaker(unwrapped.text, rules) or _last_paragraph(turn, unwrapped.text, rules)
+    return _last_speaker(unwrapped.text, rules) or _last_paragraph(request, unwrapped.text, rules)
 
 
 def _unwrap(text: str, rules: list[str], *, only_marked: bool = False) -> Unwrapped:
@@ -217,9 +217,9 @@ def _last_speaker(text: str, rules: list[str]) -> str:
     return ""
 
 
-def _last_paragraph(turn: Turn, text: str, rules: list[str]) -> str:
+def _last_paragraph(request: AgentRequest, text: str, rules: list[str]) -> str:
     """Seed: in a long message with no system role beside it, the words are the short last paragraph."""
-    if len(text) <= _LONG or _has_system(turn):
+    if len(text) <= _LONG or _has_system(request):
         return text
     tail = text.rpartition("\n\n")[2].strip()
     if not tail or len(tail) >= _LONG:
@@ -228,7 +228,7 @@ def _last_paragraph(turn: Turn, text: str, rules: list[str]) -> str:
     return tail
 
 
-def _has_system(turn: Turn) -> bool:
-    history = turn.history
+def _has_system(request: AgentRequest) -> bool:
+    history = request.history
     first = range(min(len(history), _FIRST))
-    return bool(turn.system) or any(history.role(index) is Role.SYSTEM for index in first)
+    return bool(request.system) or any(history.role(index) is Role.SYSTEM for index in first)

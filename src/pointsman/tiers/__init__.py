@@ -6,12 +6,12 @@ from pointsman.tiers.budget import Spending, VerificationBudget
 from pointsman.tiers.counterfactual import Change
 from pointsman.tiers.decision import RouterDecision, TierDecision
 from pointsman.tiers.explanation import Contribution, Explanation, explain
-from pointsman.tiers.head import Head, HeadScore, HeadScorer, read_head
-from pointsman.tiers.head_stage import HeadPolicy, HeadStage
-from pointsman.tiers.judge import Scored, TierJudge
-from pointsman.tiers.ladder import asks_to_decide, forced_tier
+from pointsman.tiers.learned_router import LearnedRouter, LearnedScore, LearnedScorer, read_learned_router
+from pointsman.tiers.learned_stage import LearnedRouterPolicy, LearnedStage
 from pointsman.tiers.loading import BUILTIN_PROFILES, builtin_profile, load_profile
+from pointsman.tiers.model_ids import asks_to_decide, forced_tier
 from pointsman.tiers.profile import TierProfile
+from pointsman.tiers.scorer import Scored, TierScorer
 from pointsman.tiers.verification import cache_key, parse_tier
 
 __all__ = [
@@ -19,17 +19,17 @@ __all__ = [
     "Change",
     "Contribution",
     "Explanation",
-    "Head",
-    "HeadPolicy",
-    "HeadScore",
-    "HeadScorer",
-    "HeadStage",
+    "LearnedRouter",
+    "LearnedRouterPolicy",
+    "LearnedScore",
+    "LearnedScorer",
+    "LearnedStage",
     "RouterDecision",
     "Scored",
     "Spending",
     "TierDecision",
-    "TierJudge",
     "TierProfile",
+    "TierScorer",
     "VerificationBudget",
     "asks_to_decide",
     "builtin_profile",
@@ -38,5 +38,5 @@ __all__ = [
     "forced_tier",
     "load_profile",
     "parse_tier",
-    "read_head",
+    "read_learned_router",
 ]

@@ -15,7 +15,7 @@ from pointsman.evidence import SignalTable
 from pointsman.tiers.profile import Dimension, Measure, Override, TierProfile, signal_of
 from pointsman.vocabulary import Evidence
 
-__all__ = ["Gauge", "Level", "Rule", "places"]
+__all__ = ["CompiledDimension", "Level", "Rule", "places"]
 
 #: Keywords named in one signal; the seed shows three.
 _SHOWN: Final = 3
@@ -39,7 +39,7 @@ def places(mask: int) -> Iterator[int]:
         mask ^= 1 << (place - 1)
 
 
-class Gauge:
+class CompiledDimension:
     """One dimension of one profile."""
 
     __slots__ = (
@@ -119,7 +119,7 @@ class Rule:
 
     __slots__ = ("_counted", "_needed", "_shown", "_tokens_above", "override")
 
-    def __init__(self, override: Override, gauges: Mapping[str, Gauge]) -> None:
+    def __init__(self, override: Override, gauges: Mapping[str, CompiledDimension]) -> None:
         self.override = override
         self._tokens_above = -1 if override.tokens_above is None else override.tokens_above
         # A keyword of two dimensions is two signals, so the bits of a union are the sum of the counts.

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from pointsman.tiers.judge import TierJudge
+from pointsman.tiers.scorer import TierScorer
 from pointsman.vocabulary import Evidence, Tier
 
 __all__ = ["Change", "changes"]
@@ -46,13 +46,13 @@ class Change(msgspec.Struct, frozen=True):
         return f"{count} {unit} {way}: {self.tier}"
 
 
-def changes(judge: TierJudge, evidence: Evidence) -> tuple[Change, ...]:
+def changes(scorer: TierScorer, evidence: Evidence) -> tuple[Change, ...]:
     """The smallest change of each sort that gives another tier: fewer keywords, shorter, longer."""
-    tier = judge.by_rules(evidence).tier
+    tier = scorer.by_rules(evidence).tier
     found = (
-        _first(_without_keywords(judge, evidence), tier),
-        _first(_other_lengths(judge, evidence, -1), tier),
-        _first(_other_lengths(judge, evidence, +1), tier),
+        _first(_without_keywords(scorer, evidence), tier),
+        _first(_other_lengths(scorer, evidence, -1), tier),
+        _first(_other_lengths(scorer, evidence, +1), tier),
     )
     return tuple(change for change in found if change)
 
@@ -61,9 +61,9 @@ def _first(candidates: Iterable[Change], tier: Tier) -> Change | None:
     return next((change for change in candidates if change.tier is not tier), None)
 
 
-def _without_keywords(judge: TierJudge, evidence: Evidence) -> Iterator[Change]:
+def _without_keywords(scorer: TierScorer, evidence: Evidence) -> Iterator[Change]:
     """Smaller sets first; among equals, in alphabetical order."""
-    masks = _named_hits(judge, evidence)
+    masks = _named_hits(scorer, evidence)
     sets = (chosen for size in range(1, _WORDS + 1) for chosen in combinations(sorted(masks), size))
     for chosen in islice(sets, _TRIES):
         hits = evidence.hits
@@ -71,13 +71,13 @@ def _without_keywords(judge: TierJudge, evidence: Evidence) -> Iterator[Change]:
             hits &= ~masks[name]
         asked = 0 if _QUESTIONS in chosen else evidence.questions
         changed = msgspec.structs.replace(evidence, hits=hits, questions=asked)
-        yield Change(judge.by_rules(changed).tier, without=chosen)
+        yield Change(scorer.by_rules(changed).tier, without=chosen)
 
 
-def _named_hits(judge: TierJudge, evidence: Evidence) -> dict[str, int]:
+def _named_hits(scorer: TierScorer, evidence: Evidence) -> dict[str, int]:
     """What can be taken out of the text. A keyword of two dimensions is one word, and goes from both."""
     masks: dict[str, int] = {}
-    for gauge in judge.gauges:
+    for gauge in scorer.gauges:
         for name, bits in gauge.bits(evidence.hits & gauge.mask).items():
             masks[name] = masks.get(name, 0) | bits
     if evidence.questions:
@@ -85,15 +85,15 @@ def _named_hits(judge: TierJudge, evidence: Evidence) -> dict[str, int]:
     return masks
 
 
-def _other_lengths(judge: TierJudge, evidence: Evidence, sign: int) -> Iterator[Change]:
+def _other_lengths(scorer: TierScorer, evidence: Evidence, sign: int) -> Iterator[Change]:
     """Nearer lengths first."""
-    now = judge.tokens(evidence)
+    now = scorer.tokens(evidence)
     for distance in range(1, min(_REACH, now if sign < 0 else _REACH) + 1):
-        changed = _at_length(judge, evidence, now + sign * distance)
-        yield Change(judge.by_rules(changed).tier, tokens=sign * distance)
+        changed = _at_length(scorer, evidence, now + sign * distance)
+        yield Change(scorer.by_rules(changed).tier, tokens=sign * distance)
 
 
-def _at_length(judge: TierJudge, evidence: Evidence, tokens: int) -> Evidence:
+def _at_length(scorer: TierScorer, evidence: Evidence, tokens: int) -> Evidence:
     """The evidence of a text of the same words and script with so many tokens by the profile's estimate."""
-    factor = judge.profile.script_factors.get(evidence.script, 1.0)
+    factor = scorer.profile.script_factors.get(evidence.script, 1.0)
     return msgspec.structs.replace(evidence, utf16_units=4 * tokens, tokens=math.ceil(tokens / factor))

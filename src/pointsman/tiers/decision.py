@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from pointsman.tiers.head import HeadScore
+from pointsman.tiers.learned_router import LearnedScore
 from pointsman.vocabulary import Reason, Stage, Tier
 
 __all__ = ["RouterDecision", "TierDecision"]
@@ -20,8 +20,8 @@ class TierDecision(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     stage: Stage
     needs_verification: bool  # the rules were unsure
     reasons: tuple[Reason, ...]
-    head: HeadScore | None = None  # what a learned head said, also where the rules were kept
-    head_version: str = ""  # which head that was
+    learned_router: LearnedScore | None = None  # what a learned head said, also where the rules were kept
+    learned_router_version: str = ""  # which head that was
 
 
 #: The design page's name. What would have changed a decision is asked of ``explain``; time is the engine's.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from pointsman.tiers.compiled import Gauge
+from pointsman.tiers.compiled import CompiledDimension
 from pointsman.tiers.counterfactual import Change, changes
 from pointsman.tiers.decision import TierDecision
-from pointsman.tiers.judge import TierJudge
+from pointsman.tiers.scorer import TierScorer
 from pointsman.vocabulary import Evidence
 
 __all__ = ["Contribution", "Explanation", "explain"]
@@ -35,20 +35,20 @@ class Explanation(msgspec.Struct, frozen=True):
     changes: tuple[Change, ...]  # the smallest changes of the text that give another tier
 
 
-def explain(judge: TierJudge, evidence: Evidence) -> Explanation:
+def explain(scorer: TierScorer, evidence: Evidence) -> Explanation:
     """Take the rules' decision apart. Up to some thirty milliseconds; not for the path of a request."""
-    tokens = judge.tokens(evidence)
+    tokens = scorer.tokens(evidence)
     return Explanation(
-        decision=judge.by_rules(evidence),
-        profile=judge.profile.name,
+        decision=scorer.by_rules(evidence),
+        profile=scorer.profile.name,
         tokens=tokens,
-        boundaries=judge.profile.boundaries,
-        contributions=tuple(_contribution(gauge, evidence, tokens) for gauge in judge.gauges),
-        changes=changes(judge, evidence),
+        boundaries=scorer.profile.boundaries,
+        contributions=tuple(_contribution(gauge, evidence, tokens) for gauge in scorer.gauges),
+        changes=changes(scorer, evidence),
     )
 
 
-def _contribution(gauge: Gauge, evidence: Evidence, tokens: int) -> Contribution:
+def _contribution(gauge: CompiledDimension, evidence: Evidence, tokens: int) -> Contribution:
     measure = gauge.measure(evidence, tokens)
     level = gauge.at(measure)
     return Contribution(

@@ -9,7 +9,7 @@ import msgspec
 
 from pointsman.tiers.decision import TierDecision
 from pointsman.tiers.profile import Verification
-from pointsman.vocabulary import Answer, Need, Reason, Stage, Tier
+from pointsman.vocabulary import ModelQuery, ModelReply, Reason, Stage, Tier
 
 __all__ = ["ask", "cache_key", "parse_tier", "settle"]
 
@@ -19,11 +19,11 @@ _LABELS: Final = tuple(tier.value for tier in Tier)
 _SKIPPED: Final = frozenset({"no-key", "budget", "no-model"})
 
 
-def ask(verification: Verification, text: str) -> Need:
+def ask(verification: Verification, text: str) -> ModelQuery:
     """The question. The text stands alone in the data part, between marker lines it cannot contain."""
     cut = text[: verification.cut]
     marker = _marker(cut)
-    return Need(
+    return ModelQuery(
         kind="verify_tier",
         system=verification.rubric.strip(),
         text=f"{marker}\n{cut}\n{marker}",
@@ -39,7 +39,7 @@ def parse_tier(reply: str) -> Tier | None:
     return next((tier for tier in Tier if tier == upper), None) or next((t for t in Tier if t in upper), None)
 
 
-def settle(verification: Verification, ruled: TierDecision, answer: Answer) -> TierDecision:
+def settle(verification: Verification, ruled: TierDecision, answer: ModelReply) -> TierDecision:
     """Put the answer, or its failure, in place of the rules' tier."""
     tier = parse_tier(answer.text) if answer.ok else None
     if tier is None:
@@ -49,13 +49,13 @@ def settle(verification: Verification, ruled: TierDecision, answer: Answer) -> T
     return msgspec.structs.replace(ruled, tier=tier, stage=Stage.VERIFIED, reasons=(*ruled.reasons, reason))
 
 
-def cache_key(need: Need) -> str:
+def cache_key(need: ModelQuery) -> str:
     """Equal needs have equal keys: 128 bits over everything that shapes the answer."""
     parts = (need.kind, need.model, need.system, need.text)
     return blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
-def _failed(verification: Verification, ruled: TierDecision, answer: Answer) -> TierDecision:
+def _failed(verification: Verification, ruled: TierDecision, answer: ModelReply) -> TierDecision:
     tier = verification.on_failure or ruled.tier
     if answer.ok:
         code, why = "llm-invalid", "the reply names no tier"

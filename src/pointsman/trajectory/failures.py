@@ -104,27 +104,27 @@ def outcome_of(text: str, is_error: bool | None) -> Outcome:
     failed = _looks_failed(text) if is_error is None else is_error
     if not failed:
         return Outcome.OK
-    head = text[:EDGE].lower()
+    learned_router = text[:EDGE].lower()
     for word in _THROTTLE_WORDS:
-        if word in head and _THROTTLED.search(head):
+        if word in learned_router and _THROTTLED.search(learned_router):
             return Outcome.THROTTLED
-    if "user" in head and _DECLINED.search(head):
+    if "user" in learned_router and _DECLINED.search(learned_router):
         return Outcome.DECLINED
     return Outcome.ERROR
 
 
 def _looks_failed(text: str) -> bool:
-    head = text[:EDGE]
-    if _OPENS_AS_ERROR.match(head):
+    learned_router = text[:EDGE]
+    if _OPENS_AS_ERROR.match(learned_router):
         return True
-    if head.lstrip().startswith("{") and _JSON_FAILURE.match(head):
+    if learned_router.lstrip().startswith("{") and _JSON_FAILURE.match(learned_router):
         return True
-    if len(text) <= EDGE and _SYSTEM_ERROR.match(head):
+    if len(text) <= EDGE and _SYSTEM_ERROR.match(learned_router):
         return True
     end = text[-EDGE:]
     if any(word in end for word in _END_WORDS) and _ENDS_AS_ERROR.search(end):
         return True
-    edges = (head if len(text) <= EDGE else f"{head}\n{end}").lower()
+    edges = (learned_router if len(text) <= EDGE else f"{learned_router}\n{end}").lower()
     if "code" not in edges and "status" not in edges and "exited" not in edges:
         return False  # the pattern costs ten times these three searches
     return any(int(first or second) != 0 for first, second in _EXIT_STATUS.findall(edges))

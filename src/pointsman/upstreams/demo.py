@@ -15,9 +15,9 @@ import msgspec
 from pointsman.decoding import UNREADABLE
 from pointsman.text.extract import persons_words
 from pointsman.upstreams.port import Call, Exchange, Headers
-from pointsman.vocabulary import Role, Turn, WireFormat
+from pointsman.vocabulary import AgentRequest, Role, WireFormat
 from pointsman.wire import WIRES, Body, Fault, Reply, Wire
-from pointsman.wire.request import turn_from_body
+from pointsman.wire.request import read_request
 
 __all__ = ["LABEL", "DemoClient"]
 
@@ -93,12 +93,12 @@ def _complaint(wire: Wire, body: Body) -> Fault | None:
 
 def answer(wire: Wire, body: Body) -> Reply:
     """Return the demo's answer to a request: the same for the same bytes."""
-    turn = turn_from_body(wire.format, body.readable)
-    tool = _wanted_tool(body, turn)
-    text = "" if tool else _text(turn)
+    agent_request = read_request(wire.format, body.readable)
+    tool = _wanted_tool(body, agent_request)
+    text = "" if tool else _text(agent_request)
     return Reply(
         id=hashlib.sha256(body.raw, usedforsecurity=False).hexdigest()[:24],
-        model=turn.model,
+        model=agent_request.model,
         text=text,
         tool=tool,
         arguments={},
@@ -109,12 +109,12 @@ def answer(wire: Wire, body: Body) -> Reply:
     )
 
 
-def _text(turn: Turn) -> str:
-    last = turn.history[-1] if len(turn.history) else None
+def _text(agent_request: AgentRequest) -> str:
+    last = agent_request.history[-1] if len(agent_request.history) else None
     if last and last.role is Role.TOOL and last.results:
         return f"{LABEL} The tool answered: {last.results[-1].text[:_ECHO]}"
-    words = persons_words(turn)
-    return f"{LABEL} Model {turn.model} would have answered: {words[:_ECHO]}"
+    words = persons_words(agent_request)
+    return f"{LABEL} Model {agent_request.model} would have answered: {words[:_ECHO]}"
 
 
 class _Function(msgspec.Struct, gc=False):
@@ -130,14 +130,14 @@ class _Choice(msgspec.Struct, gc=False):
 _decode_choice: Final = msgspec.json.Decoder(_Choice | str | None).decode
 
 
-def _wanted_tool(body: Body, turn: Turn) -> str:
+def _wanted_tool(body: Body, agent_request: AgentRequest) -> str:
     """Return the tool that ``tool_choice`` demands; empty when the model would be free to choose."""
     choice: _Choice | str | None = _decode_choice(body.members.get("tool_choice", _NULL))
-    if choice is None or not turn.tools:
+    if choice is None or not agent_request.tools:
         return ""
     if isinstance(choice, str):
-        return turn.tools[0] if choice == "required" else ""
+        return agent_request.tools[0] if choice == "required" else ""
     named = choice.name or (choice.function.name if choice.function else "")
     if named:
         return named
-    return turn.tools[0] if choice.type in {"any", "required"} else ""
+    return agent_request.tools[0] if choice.type in {"any", "required"} else ""

@@ -11,12 +11,12 @@ from pointsman.decoding import UNREADABLE
 from pointsman.vocabulary import WireFormat
 from pointsman.wire import sse
 
-__all__ = ["Said", "read_answer"]
+__all__ = ["CompletionSummary", "read_completion"]
 
 T = TypeVar("T")
 
 
-class Said(msgspec.Struct, frozen=True, gc=False):
+class CompletionSummary(msgspec.Struct, frozen=True, gc=False):
     """What an answer amounts to, without its words."""
 
     finish: str = ""  # why it ended, in its format's terms; empty: it did not say
@@ -79,13 +79,13 @@ class _Messages(msgspec.Struct, frozen=True, gc=False):
     delta: _Delta = _Delta()
 
 
-def read_answer(wire: WireFormat, answer: bytes) -> tuple[Said, str]:
+def read_completion(wire: WireFormat, answer: bytes) -> tuple[CompletionSummary, str]:
     """Read a whole answer, or all events of a streamed one. What is of no known shape is passed over."""
     whole = answer.lstrip()[:1] == b"{"
     return _READERS[wire]((answer,) if whole else map(sse.data, sse.events(answer)))
 
 
-def _chat(payloads: Iterable[bytes]) -> tuple[Said, str]:
+def _chat(payloads: Iterable[bytes]) -> tuple[CompletionSummary, str]:
     finish, tools, words = "", list[str](), list[str]()
     for chunk in _decoded(payloads, _Chat):
         for choice in chunk.choices:
@@ -93,20 +93,20 @@ def _chat(payloads: Iterable[bytes]) -> tuple[Said, str]:
                 tools += [call.function.name for call in message.tool_calls or () if call.function.name]
                 words += [message.content] if isinstance(message.content, str) else _texts(message.content)
             finish = choice.finish_reason or finish
-    return Said(finish, tuple(tools)), "".join(words)
+    return CompletionSummary(finish, tuple(tools)), "".join(words)
 
 
-def _responses(payloads: Iterable[bytes]) -> tuple[Said, str]:
+def _responses(payloads: Iterable[bytes]) -> tuple[CompletionSummary, str]:
     last = _Response()
     for event in _decoded(payloads, _ResponsesEvent):
         last = event.response or (event if event.status else last)
     why = last.incomplete_details.reason if last.incomplete_details else ""
     calls = [item.name for item in last.output if item.type == "function_call" and item.name]
     words = [text for item in last.output if item.type == "message" for text in _texts(item.content)]
-    return Said(why or last.status, tuple(calls)), "".join(words)
+    return CompletionSummary(why or last.status, tuple(calls)), "".join(words)
 
 
-def _messages(payloads: Iterable[bytes]) -> tuple[Said, str]:
+def _messages(payloads: Iterable[bytes]) -> tuple[CompletionSummary, str]:
     finish, tools, words = "", list[str](), list[str]()
     for event in _decoded(payloads, _Messages):
         blocks = (*event.content, event.content_block)
@@ -114,7 +114,7 @@ def _messages(payloads: Iterable[bytes]) -> tuple[Said, str]:
         words += [block.text for block in blocks if block.type == "text" and block.text]
         words.append(event.delta.text or "")
         finish = event.stop_reason or event.delta.stop_reason or finish
-    return Said(finish, tuple(tools)), "".join(words)
+    return CompletionSummary(finish, tuple(tools)), "".join(words)
 
 
 def _texts(parts: Iterable[_Part] | None) -> list[str]:
@@ -130,7 +130,7 @@ def _decoded(payloads: Iterable[bytes], shape: type[T]) -> Iterator[T]:
             continue
 
 
-_READERS: Final[Mapping[WireFormat, Callable[[Iterable[bytes]], tuple[Said, str]]]] = {
+_READERS: Final[Mapping[WireFormat, Callable[[Iterable[bytes]], tuple[CompletionSummary, str]]]] = {
     WireFormat.CHAT: _chat,
     WireFormat.RESPONSES: _responses,
     WireFormat.MESSAGES: _messages,

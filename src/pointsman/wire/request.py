@@ -1,4 +1,4 @@
-"""A request body as a ``Turn``: the few fields a decision needs, everything else left as bytes."""
+"""A request body as a ``AgentRequest``: the few fields a decision needs, everything else left as bytes."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from pointsman.errors import MalformedRequest, TooLarge
-from pointsman.vocabulary import Role, Turn, WireFormat
+from pointsman.vocabulary import AgentRequest, Role, WireFormat
 from pointsman.wire.history import JsonHistory
 from pointsman.wire.items import read_texts
-from pointsman.wire.stored_conversation import Earlier
+from pointsman.wire.stored_conversation import StoredConversation
 from pointsman.wire.tools import tool_names
 
-__all__ = ["MAX_ITEMS", "MAX_TOOLS", "turn_from_body", "turn_from_text"]
+__all__ = ["MAX_ITEMS", "MAX_TOOLS", "read_request", "request_from_text"]
 
 _ABSENT: Final = msgspec.Raw()
 _SYSTEM: Final = Role.SYSTEM
@@ -65,14 +65,14 @@ _decode_responses: Final = msgspec.json.Decoder(_Responses).decode
 _decode_messages: Final = msgspec.json.Decoder(_Messages).decode
 
 
-def turn_from_body(
+def read_request(
     wire: WireFormat,
     body: bytes | Mapping[str, Any],
     *,
     session: str = "",
     arrived_at: float = 0.0,
-    earlier: Earlier | None = None,
-) -> Turn:
+    earlier: StoredConversation | None = None,
+) -> AgentRequest:
     """Read a request body of one wire format.
 
     Args:
@@ -111,10 +111,10 @@ def turn_from_body(
         tools += tool_names(parsed.functions)
     if len(tools) > MAX_TOOLS:
         raise TooLarge(f"the request offers more than {MAX_TOOLS} tools", hint="offer fewer", param="tools")
-    size, abilities = len(data), _abilities(data, parsed, tools)
+    size, features = len(data), _features(data, parsed, tools)
     if earlier is not None:
-        size, abilities = size + earlier.size, abilities | earlier.abilities
-    return Turn(
+        size, features = size + earlier.size, features | earlier.features
+    return AgentRequest(
         format=wire,
         history=history,
         system=system,
@@ -123,14 +123,14 @@ def turn_from_body(
         session=session,
         arrived_at=arrived_at,
         size=size,
-        abilities=abilities,
+        features=features,
         may_call=earlier is not None or b"tool_" in data or b"_call" in data,
         tool_list=parsed.tools,
         tool_choice=parsed.tool_choice,
     )
 
 
-def _abilities(data: bytes, parsed: _Chat | _Responses | _Messages, tools: tuple[str, ...]) -> frozenset[str]:
+def _features(data: bytes, parsed: _Chat | _Responses | _Messages, tools: tuple[str, ...]) -> frozenset[str]:
     """What a request needs of a model. Quotes inside a text are escaped, so a text cannot look like these."""
     needed = {"tools"} if tools else set()
     if b"image" in data and _IMAGE.search(data):  # the first test is ten times the faster
@@ -144,12 +144,14 @@ def _is_structured(shape: msgspec.Raw) -> bool:
     return shape is not _ABSENT and _STRUCTURED.search(memoryview(shape)) is not None
 
 
-def turn_from_text(text: str, *, system: str = "", session: str = "", arrived_at: float = 0.0) -> Turn:
+def request_from_text(
+    text: str, *, system: str = "", session: str = "", arrived_at: float = 0.0
+) -> AgentRequest:
     """The turn of somebody who sends one message and nothing else."""
     whole = text.encode("utf-8", "replace").decode()  # bytes that were not UTF-8 arrive as half surrogates
     body = {"messages": [{"role": "user", "content": whole}]}
-    turn = turn_from_body(WireFormat.CHAT, body, session=session, arrived_at=arrived_at)
-    return msgspec.structs.replace(turn, system=system) if system else turn
+    request = read_request(WireFormat.CHAT, body, session=session, arrived_at=arrived_at)
+    return msgspec.structs.replace(request, system=system) if system else request
 
 
 def _missing_field(reason: str) -> str | None:
@@ -166,7 +168,7 @@ def _chat(data: bytes) -> _Parts:
     return body, _leading_system(history), history
 
 
-def _responses(data: bytes, earlier: Earlier | None) -> _Parts:
+def _responses(data: bytes, earlier: StoredConversation | None) -> _Parts:
     body = _decode_responses(data)
     items: Sequence[bytes]
     if isinstance(body.input, list):

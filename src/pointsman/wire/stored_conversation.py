@@ -13,23 +13,23 @@ from typing import Any, Final
 
 import msgspec
 
-from pointsman.vocabulary import Message, Role, Turn, WireFormat
+from pointsman.vocabulary import AgentRequest, Message, Role, WireFormat
 from pointsman.wire.history import PASSED, JsonHistory
 
-__all__ = ["Earlier", "earlier_of"]
+__all__ = ["StoredConversation", "stored_conversation"]
 
 #: Characters kept of a result that has been counted already. Only strings matter that come again in the next
 #: call's arguments, and those are looked for in its beginning (``trajectory.arguments.MAX_SOURCE``).
 _RESULT: Final = 20_000
 
 
-class Earlier(msgspec.Struct, frozen=True):
+class StoredConversation(msgspec.Struct, frozen=True):
     """What is known of the items before those of a request."""
 
     count: int  # how many there are
     kept: tuple[tuple[int, bytes], ...]  # position and item, of those that matter
     size: int  # bytes of the whole conversation, as it was sent
-    abilities: frozenset[str]  # what it needs of a model
+    features: frozenset[str]  # what it needs of a model
 
     def items(self) -> list[bytes]:
         """Return an item for every position."""
@@ -44,7 +44,9 @@ class Earlier(msgspec.Struct, frozen=True):
         return sum(len(item) for _, item in self.kept)
 
 
-def earlier_of(turn: Turn, answered: Sequence[bytes], words_at: int) -> Earlier:
+def stored_conversation(
+    request: AgentRequest, answered: Sequence[bytes], words_at: int
+) -> StoredConversation:
     """Return what is to be known when a turn, answered with these items, is continued.
 
     Args:
@@ -52,24 +54,24 @@ def earlier_of(turn: Turn, answered: Sequence[bytes], words_at: int) -> Earlier:
         answered: The items of the answer, as JSON.
         words_at: Position of the item with the person's latest words; -1 for none.
     """
-    history, count = turn.history, len(turn.history)
-    positions = [*_opening(turn), words_at, count - 1]
+    history, count = request.history, len(request.history)
+    positions = [*_opening(request), words_at, count - 1]
     kept = {at: _shortened(history[at]) for at in positions if at >= 0}
     answer = JsonHistory(WireFormat.RESPONSES, answered)
     kept |= {count + at: item for at, item in enumerate(answered) if answer[at].calls}
-    return Earlier(
+    return StoredConversation(
         count=count + len(answered),
         kept=tuple(sorted(kept.items())),
-        size=turn.size + sum(map(len, answered)),
-        abilities=turn.abilities & {"vision"},  # the others go by what a request asks for itself
+        size=request.size + sum(map(len, answered)),
+        features=request.features & {"vision"},  # the others go by what a request asks for itself
     )
 
 
-def _opening(turn: Turn) -> list[int]:
+def _opening(request: AgentRequest) -> list[int]:
     """Positions before the model's first item: by these words a conversation is known again."""
     positions = []
-    for position in range(len(turn.history)):
-        if turn.history.role(position) is Role.ASSISTANT:
+    for position in range(len(request.history)):
+        if request.history.role(position) is Role.ASSISTANT:
             break
         positions.append(position)
     return positions

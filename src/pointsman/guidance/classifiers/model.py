@@ -12,7 +12,7 @@ from typing import Final
 
 from pointsman.guidance.context import GuidanceContext
 from pointsman.guidance.results import ClassificationResult
-from pointsman.vocabulary import Answer, Need
+from pointsman.vocabulary import ModelQuery, ModelReply
 
 __all__ = ["LLMClassifier"]
 
@@ -34,8 +34,8 @@ class LLMClassifier:
     model: str = "claude-3-haiku"
     prompt_template: str = ""  # put before the record, in place of the built-in instructions
     timeout_ms: int = 500
-    ask: Callable[[Need], Answer] | None = None  # None: the driver of the decision asks
-    _answers: dict[str, Answer] = field(default_factory=dict, compare=False, repr=False)
+    ask: Callable[[ModelQuery], ModelReply] | None = None  # None: the driver of the decision asks
+    _answers: dict[str, ModelReply] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -44,7 +44,7 @@ class LLMClassifier:
 
     def classify(self, context: GuidanceContext, /) -> ClassificationResult:
         """Judge one moment, or abstain with the need that stands in the way."""
-        need = Need(
+        need = ModelQuery(
             kind="guidance",
             system=self.prompt_template or _SYSTEM,
             text=self._build_summary(context),
@@ -62,18 +62,18 @@ class LLMClassifier:
             self._remember(need.text, answer)
         return self._parse_response(answer)
 
-    def _asked(self, need: Need) -> Answer:
+    def _asked(self, need: ModelQuery) -> ModelReply:
         try:
-            return self.ask(need) if self.ask else Answer(error="no-model")
+            return self.ask(need) if self.ask else ModelReply(error="no-model")
         except Exception as error:  # noqa: BLE001 - fail open: a model that cannot be asked is not a "no"
-            return Answer(error=f"failed: {type(error).__name__}")
+            return ModelReply(error=f"failed: {type(error).__name__}")
 
-    def _remember(self, text: str, answer: Answer) -> None:
+    def _remember(self, text: str, answer: ModelReply) -> None:
         if len(self._answers) >= MAX_CACHED:
             del self._answers[next(iter(self._answers))]
         self._answers[text] = answer
 
-    def _parse_response(self, answer: Answer) -> ClassificationResult:
+    def _parse_response(self, answer: ModelReply) -> ClassificationResult:
         if not answer.ok:
             return ClassificationResult.abstain(f"{self.name}: {answer.error}")
         words = answer.text.lower().split()

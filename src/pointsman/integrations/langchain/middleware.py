@@ -34,7 +34,7 @@ class GuidanceState(AgentState[Any]):
     """The agent's state, and what guidance keeps in it."""
 
     pointsman_memory: NotRequired[Annotated[dict[str, Any], PrivateStateAttr]]  # a ``GuidanceMemory``
-    pointsman_addition: NotRequired[Annotated[str, PrivateStateAttr]]  # for the next model call
+    pointsman_injection: NotRequired[Annotated[str, PrivateStateAttr]]  # for the next model call
     pointsman_raised: NotRequired[Annotated[bool, PrivateStateAttr]]
 
 
@@ -58,7 +58,7 @@ class GuidanceMiddleware(AgentMiddleware[GuidanceState, Any, Any]):
         decision, memory = without_models(turn)
         update: dict[str, Any] = {
             "pointsman_memory": msgspec.to_builtins(memory, str_keys=True),
-            "pointsman_addition": decision.addition,
+            "pointsman_injection": decision.injection,
             "pointsman_raised": decision.raise_tier,
         }
         if decision.stop and decision.firing:
@@ -82,7 +82,7 @@ class GuidanceMiddleware(AgentMiddleware[GuidanceState, Any, Any]):
 
     def _with_guidance(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
         state: dict[str, Any] = {**request.state}
-        if text := state.get("pointsman_addition"):
+        if text := state.get("pointsman_injection"):
             request = request.override(messages=_appended(request.messages, mark("guidance", text)))
         if state.get("pointsman_raised") and self._stronger_model is not None:
             request = request.override(model=self._stronger_model)

@@ -16,10 +16,11 @@ from pointsman.stores.ledger.port import (
 )
 from pointsman.stores.ledger.retention import Retention
 from pointsman.stores.ledger.sqlite import SqliteLedger
-from pointsman.wire.completion import Said
+from pointsman.wire.completion import CompletionSummary
 
 __all__ = [
     "Attempt",
+    "CompletionSummary",
     "Entry",
     "Ledger",
     "MemoryLedger",
@@ -27,7 +28,6 @@ __all__ = [
     "PromptText",
     "Record",
     "Retention",
-    "Said",
     "Shadow",
     "ShadowAnswer",
     "ShadowDecision",

@@ -9,7 +9,7 @@ import msgspec
 
 from pointsman.decision.decision import Decision
 from pointsman.decision.diff import Verdict
-from pointsman.wire.completion import Said
+from pointsman.wire.completion import CompletionSummary
 
 __all__ = [
     "MAX_OUTCOMES",
@@ -98,9 +98,11 @@ class ShadowAnswer(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_fiel
     input_tokens: int | None = None  # as the upstream reported them
     cached_tokens: int | None = None
     output_tokens: int | None = None
-    said: Said = Said()
+    said: CompletionSummary = CompletionSummary()
     text: str | None = None  # its words, where they are to be kept
-    beside: Said | None = None  # what the caller's answer amounts to; None when it was too long to look at
+    beside: CompletionSummary | None = (
+        None  # what the caller's answer amounts to; None when it was too long to look at
+    )
     beside_text: str | None = None
 
 

@@ -9,13 +9,13 @@ from typing import Final
 import msgspec
 
 from pointsman.evidence import SignalTable
-from pointsman.tiers.compiled import Gauge, Level, Rule, places
+from pointsman.tiers.compiled import CompiledDimension, Level, Rule, places
 from pointsman.tiers.decision import TierDecision
 from pointsman.tiers.profile import TierProfile, TokenEstimate
 from pointsman.tiers.verification import ask, settle
-from pointsman.vocabulary import Answer, Evidence, Need, Reason, Script, Stage, Tier
+from pointsman.vocabulary import Evidence, ModelQuery, ModelReply, Reason, Script, Stage, Tier
 
-__all__ = ["Scored", "TierJudge"]
+__all__ = ["Scored", "TierScorer"]
 
 # Enum members are looked up once: on the path of every request a look-up costs as much as a sigmoid.
 _TIERS: Final = tuple(Tier)
@@ -30,11 +30,13 @@ class Scored(msgspec.Struct, frozen=True, gc=False):
     """The weighted sum of one prompt."""
 
     total: float
-    parts: list[tuple[Gauge, Level, int, int]]  # (dimension, level, measure, hits) where it scores, in order
+    parts: list[
+        tuple[CompiledDimension, Level, int, int]
+    ]  # (dimension, level, measure, hits) where it scores, in order
     tokens: int  # the profile's estimate
 
 
-class TierJudge:
+class TierScorer:
     """A profile made ready for one signal table. Holds no state between prompts; safe to share."""
 
     def __init__(self, profile: TierProfile, table: SignalTable) -> None:
@@ -46,7 +48,7 @@ class TierJudge:
         for signal in profile.signals():
             table.bit(signal)
         self.profile = profile
-        self.gauges = tuple(Gauge(profile, dimension, table) for dimension in profile.dimensions)
+        self.gauges = tuple(CompiledDimension(profile, dimension, table) for dimension in profile.dimensions)
         by_name = {gauge.dimension.name: gauge for gauge in self.gauges}
         self.rules = tuple(Rule(override, by_name) for override in profile.overrides)
         self._any_hit = sum(gauge.mask for gauge in self.gauges)  # the masks of groups never overlap
@@ -80,7 +82,7 @@ class TierJudge:
             measured.append((place, gauge, found.bit_count(), found))
         measured.sort()
         total = 0.0
-        parts: list[tuple[Gauge, Level, int, int]] = []
+        parts: list[tuple[CompiledDimension, Level, int, int]] = []
         for _, gauge, measure, found in measured:
             level = gauge.at(measure)
             if level.score:
@@ -102,11 +104,13 @@ class TierJudge:
                 return self._overridden(rule, scored, hits, signals)
         return self._ruled(scored.total, hits, signals)
 
-    def decide(self, evidence: Evidence) -> Generator[Need, Answer, TierDecision]:
+    def decide(self, evidence: Evidence) -> Generator[ModelQuery, ModelReply, TierDecision]:
         """Decide, asking a model at most once and only when the profile's escalation rule says so."""
         return (yield from self.verify(self.by_rules(evidence), evidence))
 
-    def verify(self, decided: TierDecision, evidence: Evidence) -> Generator[Need, Answer, TierDecision]:
+    def verify(
+        self, decided: TierDecision, evidence: Evidence
+    ) -> Generator[ModelQuery, ModelReply, TierDecision]:
         """Ask a model where a decision says that it is unsure."""
         if not decided.needs_verification:
             return decided

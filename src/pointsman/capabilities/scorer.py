@@ -15,10 +15,10 @@ from pointsman.errors import ConfigError
 if TYPE_CHECKING:
     from pointsman.vocabulary import Encoder
 
-__all__ = ["LocalJudge"]
+__all__ = ["LocalScorer"]
 
 
-class LocalJudge:
+class LocalScorer:
     """Probabilities that a task needs each capability, from the guides alone."""
 
     def __init__(

@@ -6,13 +6,13 @@ from pathlib import Path
 
 from pointsman.encoders import load_encoder
 from pointsman.errors import ConfigError
-from pointsman.tiers.head import Head, HeadScorer, read_head
+from pointsman.tiers.learned_router import LearnedRouter, LearnedScorer, read_learned_router
 from pointsman.vocabulary import Encoder
 
-__all__ = ["encoder_of", "load_head", "load_scorer"]
+__all__ = ["encoder_of", "load_learned_router", "load_scorer"]
 
 
-def load_head(path: Path) -> Head:
+def load_learned_router(path: Path) -> LearnedRouter:
     """Read a head file.
 
     Raises:
@@ -22,19 +22,19 @@ def load_head(path: Path) -> Head:
         data = path.read_bytes()
     except OSError as error:
         raise ConfigError(f"cannot read the head {path}: {error.strerror}") from error
-    return read_head(data, str(path))
+    return read_learned_router(data, str(path))
 
 
-def encoder_of(head: Head) -> Encoder | None:
+def encoder_of(learned_router: LearnedRouter) -> Encoder | None:
     """The encoder a head was trained with.
 
     Raises:
         MissingExtra: it is not installed.
     """
-    return load_encoder(head.dense.kind) if head.dense else None
+    return load_encoder(learned_router.dense.kind) if learned_router.dense else None
 
 
-def load_scorer(path: Path) -> HeadScorer:
+def load_scorer(path: Path) -> LearnedScorer:
     """Read a head file and make it ready to score. Raises what ``load_head`` and ``encoder_of`` raise."""
-    head = load_head(path)
-    return HeadScorer(head, encoder_of(head))
+    learned_router = load_learned_router(path)
+    return LearnedScorer(learned_router, encoder_of(learned_router))

@@ -8,19 +8,19 @@ from typing import Final
 import msgspec
 
 from pointsman.tiers.decision import TierDecision
-from pointsman.tiers.head import Head, HeadScore, HeadScorer, Spoke
+from pointsman.tiers.learned_router import LearnedRouter, LearnedScore, LearnedScorer, ScoreSource
 from pointsman.tiers.profile import TierProfile
 from pointsman.vocabulary import Encoder, Evidence, Reason, Stage, Tier
 
-__all__ = ["HeadPolicy", "HeadStage"]
+__all__ = ["LearnedRouterPolicy", "LearnedStage"]
 
 _TIERS: Final = tuple(Tier)
 
 
-class HeadPolicy(msgspec.Struct, frozen=True):
+class LearnedRouterPolicy(msgspec.Struct, frozen=True):
     """A head, and where its score is cut into tiers. Equal neighbours leave a tier out; so does infinity."""
 
-    head: Head
+    learned_router: LearnedRouter
     boundaries: tuple[float, float, float]  # head score from which MEDIUM, COMPLEX, REASONING begin
 
     def __post_init__(self) -> None:
@@ -28,23 +28,30 @@ class HeadPolicy(msgspec.Struct, frozen=True):
             raise ValueError("the boundaries of a head must rise")
 
 
-class HeadStage:
+class LearnedStage:
     """A head made ready to decide beside one profile. Holds no state between prompts; safe to share."""
 
-    def __init__(self, policy: HeadPolicy, profile: TierProfile, encoder: Encoder | None = None) -> None:
+    def __init__(
+        self, policy: LearnedRouterPolicy, profile: TierProfile, encoder: Encoder | None = None
+    ) -> None:
         """Unpack the head.
 
         Raises:
             ConfigError: the head is damaged, or the encoder is not the one it was trained with.
         """
-        self._scorer = HeadScorer(policy.head, encoder)
+        self._scorer = LearnedScorer(policy.learned_router, encoder)
         self._boundaries = policy.boundaries
         self._profile = profile
-        self.version = policy.head.digest()
-        self._same_rules = policy.head.rules == profile.name
+        self.version = policy.learned_router.digest()
+        self._same_rules = policy.learned_router.rules == profile.name
 
     def after(
-        self, ruled: TierDecision, evidence: Evidence, domain: str = "", *, recorded: HeadScore | None = None
+        self,
+        ruled: TierDecision,
+        evidence: Evidence,
+        domain: str = "",
+        *,
+        recorded: LearnedScore | None = None,
     ) -> TierDecision:
         """Decide after the rules.
 
@@ -66,13 +73,13 @@ class HeadStage:
             said = recorded
         else:
             return _kept(ruled, "tiers.head.no-words", "the prompt's words are not at hand for the head")
-        if said.spoke is Spoke.PRIOR:
+        if said.spoke is ScoreSource.PRIOR:
             why = f"unlike what the head has learned from: {_told(said)}"
             kept = _kept(ruled, "tiers.head.unfamiliar", why)
-            return msgspec.structs.replace(kept, head=said, head_version=self.version)
+            return msgspec.structs.replace(kept, learned_router=said, learned_router_version=self.version)
         return self._decided(ruled, said)
 
-    def _decided(self, ruled: TierDecision, said: HeadScore) -> TierDecision:
+    def _decided(self, ruled: TierDecision, said: LearnedScore) -> TierDecision:
         rank = sum(said.score >= boundary for boundary in self._boundaries)
         distance = min(abs(said.score - boundary) for boundary in self._boundaries)
         # The same curve as for the rules: 1 / (1 + exp(-steepness * distance)), written not to overflow.
@@ -86,8 +93,8 @@ class HeadStage:
             stage=Stage.HEAD,
             needs_verification=self._profile.escalation.is_unsure(confidence),
             reasons=(reason,),
-            head=said,
-            head_version=self.version,
+            learned_router=said,
+            learned_router_version=self.version,
         )
 
 
@@ -95,8 +102,8 @@ def _kept(ruled: TierDecision, code: str, why: str) -> TierDecision:
     return msgspec.structs.replace(ruled, reasons=(*ruled.reasons, Reason(code, why)))
 
 
-def _told(said: HeadScore) -> str:
+def _told(said: LearnedScore) -> str:
     return (
         f"the weak model serves it with {said.p_weak:.2f}, the strong with {said.p_strong:.2f}; "
-        f"familiarity {said.familiarity:.2f}"
+        f"familiarity {said.similarity:.2f}"
     )

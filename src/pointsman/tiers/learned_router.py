@@ -23,7 +23,17 @@ from pointsman.tiers.fixed_point import FixedPoint
 from pointsman.tiers.ngrams import BUCKETS, ngrams
 from pointsman.vocabulary import Encoder
 
-__all__ = ["Calibration", "Centre", "Claim", "Dense", "Head", "HeadScore", "HeadScorer", "Spoke", "read_head"]
+__all__ = [
+    "Calibration",
+    "Centre",
+    "Claim",
+    "Dense",
+    "LearnedRouter",
+    "LearnedScore",
+    "LearnedScorer",
+    "ScoreSource",
+    "read_learned_router",
+]
 
 _NOTHING: Final = (0.0, 0.0, 0.0)
 
@@ -34,7 +44,7 @@ _EVIDENCE: Final = 5
 _DIGITS: Final = 9
 
 
-class Spoke(StrEnum):
+class ScoreSource(StrEnum):
     """Which part of the head a score comes from."""
 
     HEAD = "head"  # the prompt is like the training data: the n-grams count in full
@@ -93,7 +103,7 @@ class Dense(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     strong: bytes
 
 
-class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class LearnedRouter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A head file: JSON, arrays as base64 of little-endian float16, one value per bucket."""
 
     format: Literal["pointsman-head"] = "pointsman-head"
@@ -112,52 +122,52 @@ class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     rules: str  # tier profile whose score is part of the prior
     rules_mean: float  # mean of that score over training prompts
     rules_slope: float  # gain per unit of that score
-    familiarity: tuple[float, float]  # up to the first the prior speaks alone, from the second the head
+    similarity: tuple[float, float]  # up to the first the prior speaks alone, from the second the head
     weak_calibration: Calibration
     strong_calibration: Calibration
     offsets: dict[str, tuple[float, float]] = {}  # domain -> added to the raw weak and strong value
     dense: Dense | None = None
     claim: Claim
     lengths: tuple[float, ...]  # deciles of the logarithm of training lengths, for the drift check
-    familiarities: tuple[float, ...]  # deciles of held-out familiarity, for the drift check
+    similarities: tuple[float, ...]  # deciles of held-out familiarity, for the drift check
 
     def digest(self) -> str:
         """Twelve hex digits over everything in the head: recorded with what it decides."""
         return hashlib.sha256(msgspec.json.encode(self)).hexdigest()[:12]
 
 
-_decode: Final = msgspec.json.Decoder(Head).decode
+_decode: Final = msgspec.json.Decoder(LearnedRouter).decode
 
 
-class HeadScore(msgspec.Struct, frozen=True, gc=False):
+class LearnedScore(msgspec.Struct, frozen=True, gc=False):
     """What a head says of one prompt."""
 
     score: float  # rank by this for the strong model: gain over that of an average training prompt
     p_weak: float  # probability that the weak model serves it well
     p_strong: float
-    familiarity: float  # cosine to the nearest centre of training prompts: 0..1
-    spoke: Spoke
+    similarity: float  # cosine to the nearest centre of training prompts: 0..1
+    spoke: ScoreSource
 
 
-class HeadScorer:
+class LearnedScorer:
     """A head made ready to score. Holds no state between prompts; safe to share."""
 
-    def __init__(self, head: Head, encoder: Encoder | None = None) -> None:
+    def __init__(self, learned_router: LearnedRouter, encoder: Encoder | None = None) -> None:
         """Unpack a head.
 
         Raises:
             ConfigError: the arrays do not have their length, or the encoder is not the head's.
         """
-        self.head = head
+        self.learned_router = learned_router
         columns = (
-            [value * value for value in _floats(head.rarity, BUCKETS)],
-            _floats(head.weak, BUCKETS),
-            _floats(head.strong, BUCKETS),
+            [value * value for value in _floats(learned_router.rarity, BUCKETS)],
+            _floats(learned_router.weak, BUCKETS),
+            _floats(learned_router.strong, BUCKETS),
         )
-        self._sums = FixedPoint(columns, [centre.by_bucket() for centre in head.centres])
-        self._dense = _Vector(head.dense, encoder) if head.dense else None
+        self._sums = FixedPoint(columns, [centre.by_bucket() for centre in learned_router.centres])
+        self._dense = _Vector(learned_router.dense, encoder) if learned_router.dense else None
 
-    def score(self, text: str, *, rules: float | None = None, domain: str = "") -> HeadScore:
+    def score(self, text: str, *, rules: float | None = None, domain: str = "") -> LearnedScore:
         """Score a person's words.
 
         Args:
@@ -165,23 +175,25 @@ class HeadScorer:
             rules: Score of the tier profile the head was fitted beside; None where another is in use.
             domain: Selects an offset where the head has learned one.
         """
-        head = self.head
+        learned_router = self.learned_router
         # Rounded, as are the probabilities: the last bit of a logarithm is the machine's.
-        prior = head.length_slope * (round(math.log(max(len(text), 1)), _DIGITS) - head.log_length)
+        prior = learned_router.length_slope * (
+            round(math.log(max(len(text), 1)), _DIGITS) - learned_router.log_length
+        )
         if rules is not None:
-            prior += head.rules_slope * (rules - head.rules_mean)
-        weak, strong, familiarity = self._evidence(text)
-        low, high = head.familiarity
-        trust = min(max((familiarity - low) / (high - low), 0.0), 1.0)
-        more_weak, more_strong = head.offsets.get(domain, (0.0, 0.0))
+            prior += learned_router.rules_slope * (rules - learned_router.rules_mean)
+        weak, strong, similarity = self._evidence(text)
+        low, high = learned_router.similarity
+        trust = min(max((similarity - low) / (high - low), 0.0), 1.0)
+        more_weak, more_strong = learned_router.offsets.get(domain, (0.0, 0.0))
         weak = trust * weak - prior + more_weak
         strong = trust * strong + more_strong
-        return HeadScore(
+        return LearnedScore(
             score=strong - weak,
-            p_weak=head.weak_calibration.probability(weak),
-            p_strong=head.strong_calibration.probability(strong),
-            familiarity=familiarity,
-            spoke=Spoke.HEAD if trust == 1.0 else Spoke.BLEND if trust else Spoke.PRIOR,
+            p_weak=learned_router.weak_calibration.probability(weak),
+            p_strong=learned_router.strong_calibration.probability(strong),
+            similarity=similarity,
+            spoke=ScoreSource.HEAD if trust == 1.0 else ScoreSource.BLEND if trust else ScoreSource.PRIOR,
         )
 
     def _evidence(self, text: str) -> tuple[float, float, float]:
@@ -191,13 +203,13 @@ class HeadScorer:
             return _NOTHING
         squares, weak, strong, *near = self._sums.over(buckets)
         norm = math.sqrt(squares)
-        weak = weak / norm - self.head.weak_mean
-        strong = strong / norm - self.head.strong_mean
-        familiarity = min(max(near, default=0.0) / norm, 1.0)
+        weak = weak / norm - self.learned_router.weak_mean
+        strong = strong / norm - self.learned_router.strong_mean
+        similarity = min(max(near, default=0.0) / norm, 1.0)
         if self._dense:
             more_weak, more_strong = self._dense.evidence(text)
             weak, strong = weak + more_weak, strong + more_strong
-        return weak, strong, familiarity
+        return weak, strong, similarity
 
 
 class _Vector:
@@ -215,7 +227,7 @@ class _Vector:
         return sum(map(mul, self._weak, vector)), sum(map(mul, self._strong, vector))
 
 
-def read_head(data: bytes, source: str) -> Head:
+def read_learned_router(data: bytes, source: str) -> LearnedRouter:
     """Read a head file; ``source`` is its name in errors.
 
     Raises:

@@ -11,10 +11,10 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from learned_routers import blank
 
-from heads import blank
 from pointsman.errors import ConfigError
-from pointsman.tiers.head import Calibration, Centre, Dense, HeadScorer, read_head
+from pointsman.tiers.learned_router import Calibration, Centre, Dense, LearnedScorer, read_learned_router
 from pointsman.tiers.ngrams import BUCKETS, ngrams
 
 
@@ -30,29 +30,29 @@ from pointsman.tiers.ngrams import BUCKETS, ngrams
 )
 def test_what_is_not_a_head_is_refused_by_name(data: bytes) -> None:
     with pytest.raises(ConfigError, match=r"^mine\.head: not a head this version can read"):
-        read_head(data, "mine.head")
+        read_learned_router(data, "mine.head")
 
 
 @pytest.mark.parametrize("field", ["rarity", "weak", "strong"])
 def test_a_damaged_array_is_refused(field: str) -> None:
     with pytest.raises(ConfigError, match="damaged"):
-        HeadScorer(blank(**{field: b"\x00\x00"}))
+        LearnedScorer(blank(**{field: b"\x00\x00"}))
 
 
 def test_a_head_with_a_vector_needs_its_encoder() -> None:
-    head = blank(dense=Dense("table-1", "static", b"\x00\x00", b"\x00\x00"))
+    learned_router = blank(dense=Dense("table-1", "static", b"\x00\x00", b"\x00\x00"))
     with pytest.raises(ConfigError, match='needs the encoder "table-1"'):
-        HeadScorer(head)
+        LearnedScorer(learned_router)
 
 
-SCORER = HeadScorer(blank())
+SCORER = LearnedScorer(blank())
 
 
 @given(st.text())
 def test_every_text_has_a_score(text: str) -> None:
     said = SCORER.score(text)
     assert 0.0 < said.p_weak < 1.0
-    assert 0.0 <= said.familiarity <= 1.0
+    assert 0.0 <= said.similarity <= 1.0
 
 
 @given(st.text())
@@ -101,17 +101,17 @@ def test_nearness_to_the_nearest_centre_is_familiarity() -> None:
     words = sorted(ngrams("prove that it holds"))
     near = Centre(struct.pack("<4H", *words[:4]), struct.pack("<4e", *[0.5] * 4))
     far = Centre(struct.pack("<H", words[0]), struct.pack("<e", 0.25))
-    scorer = HeadScorer(blank(centres=(far, near)))
+    scorer = LearnedScorer(blank(centres=(far, near)))
     known = 4 * 0.5 / math.sqrt(len(words))  # every rarity is 1
-    assert scorer.score("prove that it holds").familiarity == pytest.approx(known, abs=1e-5)
-    assert scorer.score("quite another thing").familiarity == 0.0
+    assert scorer.score("prove that it holds").similarity == pytest.approx(known, abs=1e-5)
+    assert scorer.score("quite another thing").similarity == 0.0
 
 
 @pytest.mark.parametrize(("mean", "more"), [("weak_mean", 0.3), ("strong_mean", -0.3)])
 def test_what_an_average_prompt_says_is_taken_away(mean: str, more: float) -> None:
     words = sorted(ngrams("prove that it holds"))
     known = Centre(struct.pack("<4H", *words[:4]), struct.pack("<4e", *[0.5] * 4))
-    plain, moved = (HeadScorer(blank(centres=(known,), **means)) for means in ({}, {mean: 0.3}))
+    plain, moved = (LearnedScorer(blank(centres=(known,), **means)) for means in ({}, {mean: 0.3}))
     text = "prove that it holds"
     assert moved.score(text).score - plain.score(text).score == pytest.approx(more)
 
@@ -127,12 +127,12 @@ def test_what_an_average_prompt_says_is_taken_away(mean: str, more: float) -> No
 )
 def test_a_damaged_centre_is_refused(buckets: bytes, weights: bytes) -> None:
     with pytest.raises(ConfigError, match="damaged"):
-        HeadScorer(blank(centres=(Centre(buckets, weights),)))
+        LearnedScorer(blank(centres=(Centre(buckets, weights),)))
 
 
 def test_a_head_is_read_without_numerical_libraries() -> None:
     code = (
-        "import sys; from pointsman.encoders.heads import load_scorer; import pointsman.cli.classify;"
+        "import sys; from pointsman.encoders.learned_routers import load_scorer; import pointsman.cli.classify;"
         "print([m for m in ('numpy', 'sklearn', 'scipy', 'torch', 'tokenizers') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -141,10 +141,12 @@ def test_a_head_is_read_without_numerical_libraries() -> None:
 
 def test_a_score_is_the_same_to_the_last_bit_under_every_hash_seed(tmp_path: Path) -> None:
     weights = struct.pack(f"<{BUCKETS}e", *[math.sin(bucket) for bucket in range(BUCKETS)])
-    head = blank(weak=weights, strong=weights[200:] + weights[:200], rarity=struct.pack("<e", 0.7) * BUCKETS)
-    (tmp_path / "mine.head").write_bytes(msgspec.json.encode(head))
+    learned_router = blank(
+        weak=weights, strong=weights[200:] + weights[:200], rarity=struct.pack("<e", 0.7) * BUCKETS
+    )
+    (tmp_path / "mine.head").write_bytes(msgspec.json.encode(learned_router))
     code = (
-        "from pathlib import Path; from pointsman.encoders.heads import load_scorer;"
+        "from pathlib import Path; from pointsman.encoders.learned_routers import load_scorer;"
         "scorer = load_scorer(Path('mine.head'));"
         "print([scorer.score(text, rules=0.1) for text in ('Prove that it holds.', '量子场论的重整化群')])"
     )
@@ -176,14 +178,14 @@ def test_platt_scaling(offset: float, slope: float, raw: float, probability: flo
 
 
 def test_a_rules_score_counts_from_its_mean_over_the_training_prompts() -> None:
-    scorer = HeadScorer(blank(rules_mean=-4.0))
+    scorer = LearnedScorer(blank(rules_mean=-4.0))
     said = [scorer.score("go on", rules=rules).score for rules in (-4.0, -2.0, 0.0)]
     assert said[0] == scorer.score("go on").score
     assert [more - said[0] for more in said] == pytest.approx([0.0, 0.1, 0.2])
 
 
 def test_a_domain_it_has_learned_moves_both_models() -> None:
-    scorer = HeadScorer(blank(offsets={"law": (0.25, 1.0)}))
+    scorer = LearnedScorer(blank(offsets={"law": (0.25, 1.0)}))
     plain, law = scorer.score("go on"), scorer.score("go on", domain="law")
     assert law.score - plain.score == pytest.approx(0.75)
     assert law.p_weak > plain.p_weak

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from learned_routers import blank
 
-from heads import blank
 from pointsman.config import Config, load
 from pointsman.decision.engine import Memory
 from pointsman.factory import build_engine, build_policy
 from pointsman.runtime import drive
-from pointsman.vocabulary import Answer, Need, Stage, Tier
-from pointsman.wire.request import turn_from_text
+from pointsman.vocabulary import ModelQuery, ModelReply, Stage, Tier
+from pointsman.wire.request import request_from_text
 
 CONFIG = """
 [upstreams.main]
@@ -33,12 +33,12 @@ boundaries = {boundaries}
 """
 
 
-def nobody(need: Need) -> Answer:
+def nobody(need: ModelQuery) -> ModelReply:
     raise AssertionError(need)
 
 
 def configured(folder: Path, boundaries: str = "[-inf, -inf, inf]") -> Config:
-    known = blank(familiarity=(-1.0, -0.5))
+    known = blank(similarity=(-1.0, -0.5))
     (folder / "mine.head").write_bytes(msgspec.json.encode(known))
     file = folder / "pointsman.toml"
     file.write_text(CONFIG.format(boundaries=boundaries))
@@ -48,11 +48,11 @@ def configured(folder: Path, boundaries: str = "[-inf, -inf, inf]") -> Config:
 def test_a_configured_head_decides_and_is_part_of_the_version(tmp_path: Path) -> None:
     engine = build_engine(build_policy(configured(tmp_path)))
     other = build_engine(build_policy(configured(tmp_path, "[-inf, 9, inf]")))
-    turn = turn_from_text("please summarise the minutes of the meeting")
-    decision = drive(engine.decide(turn, Memory(), "d-1"), nobody).decision
+    agent_request = request_from_text("please summarise the minutes of the meeting")
+    decision = drive(engine.decide(agent_request, Memory(), "d-1"), nobody).decision
     assert decision.tier is not None
     assert (decision.tier.tier, decision.tier.stage, decision.chain) == (Tier.COMPLEX, Stage.HEAD, ("large",))
-    assert drive(other.decide(turn, Memory(), "d-1"), nobody).decision.tier.tier is Tier.MEDIUM
+    assert drive(other.decide(agent_request, Memory(), "d-1"), nobody).decision.tier.tier is Tier.MEDIUM
     two = build_engine(build_policy(configured(tmp_path, "[-inf, inf, inf]")))
     assert len({engine.version, other.version, two.version}) == 3
     assert engine.version == build_engine(build_policy(configured(tmp_path))).version
@@ -62,14 +62,14 @@ def test_the_offset_of_the_domain_counts(tmp_path: Path) -> None:
     text = "fix the failing unit test in the parser module of this repository"
     config = configured(tmp_path)
     plain = drive(
-        build_engine(build_policy(config)).decide(turn_from_text(text), Memory(), "d"), nobody
+        build_engine(build_policy(config)).decide(request_from_text(text), Memory(), "d"), nobody
     ).decision
     assert plain.domains is not None
     found = plain.domains.effective.domains[0]
-    head = blank(familiarity=(-1.0, -0.5), offsets={found: (0.0, 0.25), "another": (0.0, 9.0)})
-    (tmp_path / "mine.head").write_bytes(msgspec.json.encode(head))
+    learned_router = blank(similarity=(-1.0, -0.5), offsets={found: (0.0, 0.25), "another": (0.0, 9.0)})
+    (tmp_path / "mine.head").write_bytes(msgspec.json.encode(learned_router))
     moved = drive(
-        build_engine(build_policy(config)).decide(turn_from_text(text), Memory(), "d"), nobody
+        build_engine(build_policy(config)).decide(request_from_text(text), Memory(), "d"), nobody
     ).decision
     assert plain.tier is not None
     assert moved.tier is not None
@@ -79,8 +79,8 @@ def test_the_offset_of_the_domain_counts(tmp_path: Path) -> None:
 
 def test_a_turn_without_words_is_decided_again_by_what_the_head_said(tmp_path: Path) -> None:
     engine = build_engine(build_policy(configured(tmp_path)))
-    turn = turn_from_text("please summarise the minutes of the meeting")
-    live = drive(engine.decide(turn, Memory(), "d-1"), nobody).decision
+    agent_request = request_from_text("please summarise the minutes of the meeting")
+    live = drive(engine.decide(agent_request, Memory(), "d-1"), nobody).decision
     assert drive(engine.again(live, Memory()), nobody).decision.tier == live.tier
     other = build_engine(build_policy(configured(tmp_path, "[-inf, 9, inf]")))
     assert drive(other.again(live, Memory()), nobody).decision.tier.tier is Tier.MEDIUM

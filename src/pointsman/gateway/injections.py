@@ -15,12 +15,12 @@ __all__ = ["additions", "kept_tools"]
 log = logging.getLogger(__name__)
 
 
-def additions(wire: Wire, body: Body, decision: Decision) -> list[Edit]:
+def injections(wire: Wire, body: Body, decision: Decision) -> list[Edit]:
     """Return the edit that puts a decision's texts into a body; none where the body has no place for them.
 
     Everything before the place keeps its bytes, so the provider's prompt cache stays warm.
     """
-    text = "\n\n".join(mark(addition.source, addition.text) for addition in decision.additions)
+    text = "\n\n".join(mark(injection.source, injection.text) for injection in decision.injections)
     span = body.span(wire.items)
     place = insertion(wire.format, body.raw[slice(*span)], text) if span else None
     if span is None or place is None:

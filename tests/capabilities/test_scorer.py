@@ -12,7 +12,7 @@ from pointsman.capabilities import (
     Capability,
     CapabilityRegistry,
     ClassifierExample,
-    LocalJudge,
+    LocalScorer,
     TaskClassifierGuide,
 )
 from pointsman.capabilities.calibration import (
@@ -24,7 +24,7 @@ from pointsman.capabilities.calibration import (
     pairs,
 )
 from pointsman.capabilities.index import MAX_ROWS, training_rows
-from pointsman.capabilities.judge import clauses
+from pointsman.capabilities.scorer import clauses
 from pointsman.encoders import load_encoder
 from pointsman.errors import ConfigError
 from support_capabilities import REGISTRY
@@ -37,19 +37,19 @@ TASKS = {
 
 
 @pytest.fixture(scope="module", params=["none", "static"])
-def judge(request: pytest.FixtureRequest) -> LocalJudge:
-    return LocalJudge(REGISTRY, load_encoder(request.param))
+def scorer(request: pytest.FixtureRequest) -> LocalScorer:
+    return LocalScorer(REGISTRY, load_encoder(request.param))
 
 
-def test_the_right_capability_is_the_likeliest(judge: LocalJudge) -> None:
+def test_the_right_capability_is_the_likeliest(scorer: LocalScorer) -> None:
     for task, name in TASKS.items():
-        probabilities = judge.probabilities(task)
+        probabilities = scorer.probabilities(task)
         assert max(probabilities, key=probabilities.__getitem__) == name, task
 
 
-def test_a_task_from_another_world_is_unlikely_everywhere(judge: LocalJudge) -> None:
-    nothing = max(judge.probabilities("polynomial factorisation over finite fields").values())
-    assert nothing < min(max(judge.probabilities(task).values()) for task in TASKS)
+def test_a_task_from_another_world_is_unlikely_everywhere(scorer: LocalScorer) -> None:
+    nothing = max(scorer.probabilities("polynomial factorisation over finite fields").values())
+    assert nothing < min(max(scorer.probabilities(task).values()) for task in TASKS)
 
 
 @pytest.mark.parametrize("encoder", ["none", "static"])
@@ -62,7 +62,7 @@ def test_a_negative_example_lowers_its_own_capability_only(encoder: str) -> None
         }
         guides["timer"] = TaskClassifierGuide("counts the time down", examples)
         registry = CapabilityRegistry(Capability(name, guide) for name, guide in guides.items())
-        index = LocalJudge(registry, load_encoder(encoder)).index
+        index = LocalScorer(registry, load_encoder(encoder)).index
         return dict(zip(guides, index.score("what time is it now"), strict=True))
 
     without = raw(ClassifierExample("count down the time from ten", result=True))
@@ -74,30 +74,30 @@ def test_a_negative_example_lowers_its_own_capability_only(encoder: str) -> None
     assert with_negative["clock"] > 0.8 * without["clock"]
 
 
-def test_an_example_scored_without_itself_scores_lower_than_with(judge: LocalJudge) -> None:
+def test_an_example_scored_without_itself_scores_lower_than_with(scorer: LocalScorer) -> None:
     positives = [row for row in training_rows(REGISTRY) if row.example and row.positive]
-    held_out = [each for each in judge.index.held_out() if each.positive]
+    held_out = [each for each in scorer.index.held_out() if each.positive]
     assert [each.capability for each in held_out] == [row.capability for row in positives]
     for row, each in zip(positives, held_out, strict=True):
-        assert each.scores[row.capability] < judge.index.score(row.text)[row.capability]
+        assert each.scores[row.capability] < scorer.index.score(row.text)[row.capability]
 
 
-def test_examples_without_letters_are_legal(judge: LocalJudge) -> None:
+def test_examples_without_letters_are_legal(scorer: LocalScorer) -> None:
     odd = CapabilityRegistry(
         [Capability("?", TaskClassifierGuide("", [ClassifierExample("!?", result=True)]))]
     )
-    encoder = getattr(judge.index, "_encoder", None)
-    assert 0 <= LocalJudge(odd, encoder).probabilities("!")["?"] <= 1
+    encoder = getattr(scorer.index, "_encoder", None)
+    assert 0 <= LocalScorer(odd, encoder).probabilities("!")["?"] <= 1
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.text(max_size=300))
 def test_probabilities_are_probabilities_and_deterministic(text: str) -> None:
-    judge = LocalJudge(REGISTRY)
-    once = judge.probabilities(text)
+    scorer = LocalScorer(REGISTRY)
+    once = scorer.probabilities(text)
     assert list(once) == [each.name for each in REGISTRY.get_all_capabilities()]
     assert all(0 <= p <= 1 for p in once.values())
-    assert LocalJudge(REGISTRY).probabilities(text) == once
+    assert LocalScorer(REGISTRY).probabilities(text) == once
 
 
 def test_too_many_examples_are_cut_evenly_in_order() -> None:
@@ -110,7 +110,7 @@ def test_too_many_examples_are_cut_evenly_in_order() -> None:
 
 def test_a_calibration_for_another_index_is_refused() -> None:
     with pytest.raises(ConfigError, match='for the index "kernel/x", not "lexical/1"'):
-        LocalJudge(REGISTRY, calibration=Calibration("kernel/x", 1, 1, 1))
+        LocalScorer(REGISTRY, calibration=Calibration("kernel/x", 1, 1, 1))
 
 
 def test_a_calibration_survives_json_and_nonsense_is_refused() -> None:
@@ -175,8 +175,8 @@ def test_a_capability_that_is_missed_more_often_gets_an_offset() -> None:
     assert offsets["a"] > 0 > offsets["b"]
 
 
-def test_guides_teach_what_serves_a_task_and_what_nothing_serves(judge: LocalJudge) -> None:
-    observations = observe_held_out(judge.index.held_out())
+def test_guides_teach_what_serves_a_task_and_what_nothing_serves(scorer: LocalScorer) -> None:
+    observations = observe_held_out(scorer.index.held_out())
     assert any(each.needed for each in observations)
     assert any(each.weight < 1 for each in observations)  # seen as though its capability were absent
     negative = [each for each in REGISTRY.get_all_capabilities()[0].guide.examples if not each.result]
@@ -199,6 +199,6 @@ def test_a_task_is_split_where_it_joins_requests(task: str, expected: list[str])
     assert clauses(task) == expected
 
 
-def test_two_requests_in_one_task_find_both(judge: LocalJudge) -> None:
-    probabilities = judge.probabilities("send an email to Anna and tell me what time it is")
+def test_two_requests_in_one_task_find_both(scorer: LocalScorer) -> None:
+    probabilities = scorer.probabilities("send an email to Anna and tell me what time it is")
     assert sorted(probabilities, key=probabilities.__getitem__)[-2:] in (["clock", "mail"], ["mail", "clock"])

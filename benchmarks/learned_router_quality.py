@@ -1,9 +1,9 @@
 """How well the learned head ranks, inside and outside what it has seen, beside everything it has to beat.
 
-    .venv/bin/python benchmarks/head_quality.py [--litellm PYTHON] [--splits 8] [--features hashed] [--pairs]
+    .venv/bin/python benchmarks/learned_router_quality.py [--litellm PYTHON] [--splits 8] [--features hashed] [--pairs]
 
 Reads ../shared/data (or $POINTSMAN_SHARED/data). Heads are made by ``fit_tiers``, written, read again and
-asked through ``HeadScorer``, as ``pointsman fit tiers`` and ``classify --head`` do, without naming a prompt's
+asked through ``LearnedScorer``, as ``pointsman fit tiers`` and ``classify --head`` do, without naming a prompt's
 subject. Every table gives the mean over random splits, the lowest of them, and the 95 % bootstrap interval of
 the mean over prompts; the last column is the head minus the ranker, resampled together. APGR: random is .500.
 
@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from pointsman.decision.engine import Memory
 from pointsman.decision.policy import Policy
-from pointsman.encoders.heads import encoder_of
+from pointsman.encoders.learned_routers import encoder_of
 from pointsman.errors import PointsmanError
 from pointsman.factory import build_engine, read_profile
 from pointsman.learning.datasets import Outcome
@@ -41,9 +41,9 @@ from pointsman.learning.learning import LENGTH_SLOPE, RULES_SLOPE, Corpus, fit_w
 from pointsman.learning.metrics import gap_curve
 from pointsman.learning.rankers import by_length, by_rules, persons_text
 from pointsman.runtime import drive
-from pointsman.tiers.head import Head, HeadScorer, read_head
-from pointsman.vocabulary import Answer, Need
-from pointsman.wire.request import turn_from_text
+from pointsman.tiers.learned_router import LearnedRouter, LearnedScorer, read_learned_router
+from pointsman.vocabulary import ModelQuery, ModelReply
+from pointsman.wire.request import request_from_text
 
 DATA = Path(os.environ.get("POINTSMAN_SHARED", Path(__file__).parents[2] / "shared")) / "data" / "tiers"
 
@@ -135,7 +135,7 @@ class Trainer:
 
     def __init__(self, features: Features) -> None:
         self.features = features
-        self.heads: list[Head] = []
+        self.learned_routers: list[LearnedRouter] = []
         self.sizes: list[int] = []
 
     def scores(self, bench: Bench, train: Rows, test: Rows, seed: int) -> Floats:
@@ -143,10 +143,13 @@ class Trainer:
             fit = fit_tiers([bench.outcomes[row] for row in train], features=self.features, seed=seed)
         except PointsmanError:  # the strong model is no better on these rows: nothing can be learned
             return LENGTH_SLOPE * np.log(bench.rankings["length"][test] + 1)
-        data = msgspec.json.encode(fit.head)
-        head = read_head(data, "head")
-        self.heads, self.sizes = [head], [*self.sizes, len(data)]
-        scorer, rules = HeadScorer(head, encoder_of(head)), bench.rankings[head.rules]
+        data = msgspec.json.encode(fit.learned_router)
+        learned_router = read_learned_router(data, "head")
+        self.learned_routers, self.sizes = [learned_router], [*self.sizes, len(data)]
+        scorer, rules = (
+            LearnedScorer(learned_router, encoder_of(learned_router)),
+            bench.rankings[learned_router.rules],
+        )
         return np.array([scorer.score(bench.texts[row], rules=rules[row]).score for row in test])
 
     def sampled(self, bench: Bench, labels: int, splits: int) -> list[Split]:
@@ -207,14 +210,14 @@ def table(title: str, bench: Bench, splits: Sequence[Split], against: str = "") 
         name: np.array([statistics.fmean(means(runs, weights)) for weights in drawn])
         for name, runs in ranked.items()
     }
-    head = statistics.fmean(means(ranked["head"]))
+    learned_router = statistics.fmean(means(ranked["head"]))
     print(f"\n{title} ({len(splits)} splits)" + (f"; asked: {against}" if against else ""))
     print(f"{'':10}{'mean':>7}{'lowest':>8}  {'95 % interval':15}  head minus this")
     for name, runs in ranked.items():
         values = means(runs)
         mean, (low, high) = statistics.fmean(values), np.quantile(resampled[name], [0.025, 0.975])
         less, more = np.quantile(resampled["head"] - resampled[name], [0.025, 0.975])
-        gain = "" if name == "head" else f"{head - mean:+.3f} [{less:+.3f}, {more:+.3f}]"
+        gain = "" if name == "head" else f"{learned_router - mean:+.3f} [{less:+.3f}, {more:+.3f}]"
         print(f"{name:10}{mean:7.3f}{min(values):8.3f}  [{low:.3f}, {high:.3f}]   {gain}", flush=True)
     if "LiteLLM" not in bench.rankings:
         print("LiteLLM      not measured: name an interpreter that has it with --litellm")
@@ -287,14 +290,14 @@ def _left_out(corpus: Corpus, tasks: NDArray[Any]) -> Floats:
     return scores
 
 
-def speed(bench: Bench, head: Head) -> None:
+def speed(bench: Bench, learned_router: LearnedRouter) -> None:
     """CPU time of one score of a 450-character prompt, beside the rules' whole decision of it."""
     texts = [text for text in bench.texts if 430 <= len(text) <= 470][:200]
-    scorer = HeadScorer(head, encoder_of(head))
+    scorer = LearnedScorer(learned_router, encoder_of(learned_router))
     engine = build_engine(Policy(profile=read_profile("default")))
 
     def decide(text: str) -> None:
-        drive(engine.decide(turn_from_text(text), Memory(), ""), nobody)
+        drive(engine.decide(request_from_text(text), Memory(), ""), nobody)
 
     runs: dict[str, Callable[[str], object]] = {
         "head": lambda text: scorer.score(text, rules=0.1),
@@ -312,7 +315,7 @@ def speed(bench: Bench, head: Head) -> None:
         print(f"{name:10}{statistics.median(times):7.1f} ({min(times):.1f})")
 
 
-def nobody(need: Need) -> Answer:
+def nobody(need: ModelQuery) -> ModelReply:
     raise AssertionError(need)
 
 
@@ -335,7 +338,7 @@ def main() -> None:
         print(f"  {name:28}" + "  ".join(f"{bench} {value:.3f}" for bench, value in figures.items()))
 
     table("MMLU, 1,500 random labels", mmlu, trainer.sampled(mmlu, 1_500, asked.splits), ">= .70")
-    head, size = trainer.heads[-1], max(trainer.sizes)
+    learned_router, size = trainer.learned_routers[-1], max(trainer.sizes)
     table("MMLU, 100 random labels", mmlu, trainer.sampled(mmlu, 100, asked.splits), ">= .63")
     whole = [trainer.parts(gsm8k, folds(gsm8k, 5, seed), seed=seed) for seed in range(few)]
     table("GSM8K, 5-fold", gsm8k, whole, ">= length + .02")
@@ -353,7 +356,7 @@ def main() -> None:
             f"  {name:11}{shuffled_claims(bench, labels or len(bench), asked.shuffles, asked.features)}",
             flush=True,
         )
-    speed(mmlu, head)
+    speed(mmlu, learned_router)
     print(f"\nfile of the head: {size:,} bytes at most")
 
 
