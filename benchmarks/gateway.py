@@ -73,10 +73,10 @@ LOADS: dict[str, tuple[Callable[[], bytes], int]] = {
 POINTSMAN = """
 [upstreams.main]
 base_url = "{url}"
-key = "${{BENCH_KEY}}"
+api_key = "${{BENCH_KEY}}"
 [models]
-small = {{ upstream = "main", id = "small-1", in = 0.10, out = 0.40 }}
-large = {{ upstream = "main", id = "large-3", in = 3.00, out = 15.00 }}
+small = {{ upstream = "main", id = "small-1", input_per_million = 0.10, output_per_million = 0.40 }}
+large = {{ upstream = "main", id = "large-3", input_per_million = 3.00, output_per_million = 15.00 }}
 [tiers]
 simple = "small"
 medium = "small"

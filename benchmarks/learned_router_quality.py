@@ -1,11 +1,13 @@
-"""How well the learned head ranks, inside and outside what it has seen, beside everything it has to beat.
+"""How well the learned router ranks, inside and outside what it has seen, beside everything it has to beat.
 
-    .venv/bin/python benchmarks/learned_router_quality.py [--litellm PYTHON] [--splits 8] [--features hashed] [--pairs]
+    .venv/bin/python benchmarks/learned_router_quality.py [--litellm PYTHON] [--splits 8]
+        [--features hashed] [--pairs]
 
-Reads ../shared/data (or $POINTSMAN_SHARED/data). Heads are made by ``fit_tiers``, written, read again and
-asked through ``LearnedScorer``, as ``pointsman fit tiers`` and ``classify --head`` do, without naming a prompt's
-subject. Every table gives the mean over random splits, the lowest of them, and the 95 % bootstrap interval of
-the mean over prompts; the last column is the head minus the ranker, resampled together. APGR: random is .500.
+Reads ../shared/data (or $POINTSMAN_SHARED/data). Routers are made by ``fit_tiers``, written, read again and
+asked through ``LearnedScorer``, as ``pointsman fit tiers`` and ``classify --learned-router`` do, without naming
+a prompt's subject. Every table gives the mean over random splits, the lowest of them, and the 95 % bootstrap interval of
+the mean over prompts; the last column is the learned router minus the ranker, resampled together. APGR:
+random is .500.
 
 ``--litellm`` names an interpreter whose environment has litellm, for its complexity router; without it that
 line says so. ``--pairs`` leaves each task of nine_models out for all 36 pairs of models (10 minutes).
@@ -63,12 +65,12 @@ PUBLISHED = {
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]
-Split = tuple[Rows, Floats]  # rows measured, and the head's score of each
+Split = tuple[Rows, Floats]  # rows measured, and the learned router's score of each
 
 
 @dataclass(frozen=True)
 class Bench:
-    """Outcomes, what of them does not depend on a head, and every ranking that needs no fitting."""
+    """Outcomes, what of them does not depend on a learned router, and every ranking that needs no fitting."""
 
     outcomes: Sequence[Outcome]
     texts: Sequence[str]  # the person's words
@@ -131,7 +133,7 @@ def by_litellm(outcomes: Sequence[Outcome], python: str) -> Floats:
 
 
 class Trainer:
-    """Fits heads on some rows of a bench and scores others, through the file."""
+    """Fits learned routers on some rows of a bench and scores others, through the file."""
 
     def __init__(self, features: Features) -> None:
         self.features = features
@@ -144,7 +146,7 @@ class Trainer:
         except PointsmanError:  # the strong model is no better on these rows: nothing can be learned
             return LENGTH_SLOPE * np.log(bench.rankings["length"][test] + 1)
         data = msgspec.json.encode(fit.learned_router)
-        learned_router = read_learned_router(data, "head")
+        learned_router = read_learned_router(data, "learned_router")
         self.learned_routers, self.sizes = [learned_router], [*self.sizes, len(data)]
         scorer, rules = (
             LearnedScorer(learned_router, encoder_of(learned_router)),
@@ -163,7 +165,7 @@ class Trainer:
         return [split(seed) for seed in range(splits)]
 
     def parts(self, bench: Bench, part: NDArray[Any], *, seed: int, labels: int = 0) -> Split:
-        """Each part scored by a head fitted on the other parts, or on so many random rows of them."""
+        """Each part scored by a router fitted on the other parts, or on so many random rows of them."""
         scores = np.zeros(len(bench))
         draw = np.random.default_rng(seed)
         for each in sorted(set(part.tolist())):
@@ -185,13 +187,13 @@ def groups(bench: Bench, count: int, seed: int) -> NDArray[Any]:
 
 
 def table(title: str, bench: Bench, splits: Sequence[Split], against: str = "") -> None:
-    """One line per ranker: mean, lowest and interval over the same rows as the head's."""
+    """One line per ranker: mean, lowest and interval over the same rows as the learned router's."""
     weak, strong = bench.quality
     ranked = {
         name: [(rows, scores[rows]) for rows, scores in _whole(bench, splits, name)]
         for name in bench.rankings
     }
-    ranked["head"] = list(splits)
+    ranked["learned_router"] = list(splits)
 
     def means(runs: Sequence[Split], weights: Floats | None = None) -> list[float]:
         return [
@@ -210,14 +212,14 @@ def table(title: str, bench: Bench, splits: Sequence[Split], against: str = "") 
         name: np.array([statistics.fmean(means(runs, weights)) for weights in drawn])
         for name, runs in ranked.items()
     }
-    learned_router = statistics.fmean(means(ranked["head"]))
+    learned_router = statistics.fmean(means(ranked["learned_router"]))
     print(f"\n{title} ({len(splits)} splits)" + (f"; asked: {against}" if against else ""))
-    print(f"{'':10}{'mean':>7}{'lowest':>8}  {'95 % interval':15}  head minus this")
+    print(f"{'':10}{'mean':>7}{'lowest':>8}  {'95 % interval':15}  learned router minus this")
     for name, runs in ranked.items():
         values = means(runs)
         mean, (low, high) = statistics.fmean(values), np.quantile(resampled[name], [0.025, 0.975])
-        less, more = np.quantile(resampled["head"] - resampled[name], [0.025, 0.975])
-        gain = "" if name == "head" else f"{learned_router - mean:+.3f} [{less:+.3f}, {more:+.3f}]"
+        less, more = np.quantile(resampled["learned_router"] - resampled[name], [0.025, 0.975])
+        gain = "" if name == "learned_router" else f"{learned_router - mean:+.3f} [{less:+.3f}, {more:+.3f}]"
         print(f"{name:10}{mean:7.3f}{min(values):8.3f}  [{low:.3f}, {high:.3f}]   {gain}", flush=True)
     if "LiteLLM" not in bench.rankings:
         print("LiteLLM      not measured: name an interpreter that has it with --litellm")
@@ -252,7 +254,7 @@ def all_pairs(bench: Bench) -> None:
     better = dict.fromkeys(("length", "seed", "default"), 0)
     best = sensible = sensible_best = 0
     print("\nnine_models, whole task left out, every pair (weaker on the whole first)")
-    print(f"{'weak':32} {'strong':32} {'gain':>5} {'head':>6} {'length':>6} {'seed':>6} {'default':>7}")
+    print(f"{'weak':32} {'strong':32} {'gain':>5} {'router':>6} {'length':>6} {'seed':>6} {'default':>7}")
     for weak, strong in combinations(models, 2):
         qualities = [np.array([row[name] for row in scored]) for name in (weak, strong)]
         score = _left_out(replace(corpus, weak=qualities[0], strong=qualities[1]), tasks)
@@ -281,7 +283,7 @@ def _left_out(corpus: Corpus, tasks: NDArray[Any]) -> Floats:
     for task in sorted(set(tasks.tolist())):
         train, test = np.flatnonzero(tasks != task), np.flatnonzero(tasks == task)
         part = corpus.take(train)
-        if part.strong.mean() <= part.weak.mean():  # nothing to learn: the prior of any head
+        if part.strong.mean() <= part.weak.mean():  # nothing to learn: the prior of any learned router
             scores[test] = LENGTH_SLOPE * corpus.log_length[test] + RULES_SLOPE * corpus.rules[test]
             continue
         weights = fit_weights(part, np.arange(len(part)))
@@ -300,7 +302,7 @@ def speed(bench: Bench, learned_router: LearnedRouter) -> None:
         drive(engine.decide(request_from_text(text), Memory(), ""), nobody)
 
     runs: dict[str, Callable[[str], object]] = {
-        "head": lambda text: scorer.score(text, rules=0.1),
+        "learned_router": lambda text: scorer.score(text, rules=0.1),
         "rules": decide,
     }
     taken: dict[str, list[float]] = {name: [] for name in runs}
@@ -357,7 +359,7 @@ def main() -> None:
             flush=True,
         )
     speed(mmlu, learned_router)
-    print(f"\nfile of the head: {size:,} bytes at most")
+    print(f"\nfile of the learned router: {size:,} bytes at most")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Scores of LiteLLM's complexity router: JSON lines of prompts in, one line of scores out.
 
-Run by ``learned_router_quality.py`` with the interpreter of an environment that has litellm; nothing of Pointsman's is
+Run by ``learned_router_quality.py`` with the interpreter of an environment that has litellm; nothing of
+Pointsman's is
 needed there. The router is asked for its own weighted score, with its own configuration.
 """
 

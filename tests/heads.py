@@ -1,4 +1,4 @@
-"""A head that learned nothing, to be changed where a test needs it."""
+"""A learned router that learned nothing, to be changed where a test needs it."""
 
 import msgspec
 
@@ -10,7 +10,7 @@ CALIBRATION = Calibration(0.0, 1.0, 0.0)
 
 
 def blank(**changed: object) -> LearnedRouter:
-    """A head that learned nothing."""
+    """A learned router that learned nothing."""
     learned_router = LearnedRouter(
         rows=1,
         rarity=b"\x00\x3c" * BUCKETS,  # 1.0

@@ -92,7 +92,7 @@ class Stage(StrEnum):
     FORCED = "forced"  # the caller named a tier or a model
     OVERRIDE = "override"  # a special rule of the profile
     RULES = "rules"  # the weighted score
-    HEAD = "head"  # the learned head
+    LEARNED = "learned"  # the learned router
     VERIFIED = "verified"  # a model was asked and answered
     FALLBACK = "fallback"  # a model was asked, failed, and the profile says what then
 
@@ -265,7 +265,7 @@ class ModelSpec(msgspec.Struct, frozen=True):
     input_per_million: float = 0.0
     output_per_million: float = 0.0
     cached_input_per_million: float | None = None  # None: cached input costs what input costs
-    window: int | None = None  # context window in tokens; None: unknown, never filtered on
+    context_window: int | None = None  # context window in tokens; None: unknown, never filtered on
     #: "tools", "vision", "structured"; None: unknown, never filtered on
     features: frozenset[str] | None = None
     formats: frozenset[WireFormat] = frozenset(WireFormat)  # what its upstream speaks natively

@@ -14,10 +14,10 @@ from pointsman.errors import ConfigError
 GOOD = """\
 [upstreams.main]
 base_url = "https://llm.example.com/v1"
-key = "${MAIN_API_KEY}"
+api_key = "${MAIN_API_KEY}"
 [models]
-small = { upstream = "main", id = "s", in = 0.5 }
-"my.model" = { upstream = "main", id = "m", abilities = ["tools"] }
+small = { upstream = "main", id = "s", input_per_million = 0.5 }
+"my.model" = { upstream = "main", id = "m", features = ["tools"] }
 [server]
 keys = ["${MAIN_API_KEY}"]
 [guidance]

@@ -44,7 +44,7 @@ def run(path: Path, *args: str) -> Result:
 def test_list_is_newest_first(path: Path) -> None:
     lines = run(path, "list").output.splitlines()
     assert [line.split()[2] for line in lines] == ["d2", "d1"]
-    assert "COMPLEX   0.90 head    ! large > largest +guidance" in lines[0]
+    assert "COMPLEX   0.90 learned router    ! large > largest +guidance" in lines[0]
     assert [line.split()[2] for line in run(path, "list", "-n", "1").output.splitlines()] == ["d2"]
     assert [line.split()[2] for line in run(path, "list", "--session", "s1").output.splitlines()] == ["d1"]
 

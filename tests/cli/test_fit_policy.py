@@ -26,13 +26,13 @@ base_url = "http://127.0.0.1:9/v1"
 [models.small]
 upstream = "main"
 id = "s"
-in = 1.0
-out = 2.0
+input_per_million = 1.0
+output_per_million = 2.0
 [models.large]
 upstream = "main"
 id = "l"
-in = 10.0
-out = 20.0
+input_per_million = 10.0
+output_per_million = 20.0
 [tiers]
 simple = "small"
 complex = "large"
@@ -49,7 +49,7 @@ def data(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def learned_router(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    file = tmp_path_factory.mktemp("head") / "mine.head"
+    file = tmp_path_factory.mktemp("learned_router") / "mine.json"
     file.write_bytes(msgspec.json.encode(fit_tiers(ROWS).learned_router))
     return file
 
@@ -66,9 +66,9 @@ def said(data: Path, *arguments: str) -> dict[str, Any]:
 
 
 def test_a_policy_of_a_head_keeps_quality_for_less_and_can_be_read(data: Path, learned_router: Path) -> None:
-    found = said(data, "--head", str(learned_router), "--quality", "0.9", *PRICES)
+    found = said(data, "--learned-router", str(learned_router), "--quality", "0.9", *PRICES)
     report = found["held_out"]
-    assert report["cross_fitted_router"], "the head has seen these prompts"
+    assert report["cross_fitted_router"], "the learned router has seen these prompts"
     assert report["reached"]
     assert 0.8 < report["kept"]["low"] < report["kept"]["value"] < report["kept"]["high"]
     assert report["cost"]["value"] < 0.8 * report["cost_of_best"]
@@ -85,9 +85,9 @@ def test_a_policy_of_a_head_keeps_quality_for_less_and_can_be_read(data: Path, l
 
 
 def test_a_head_that_has_not_seen_the_prompts_scores_them_itself(data: Path) -> None:
-    learned_router = data.parent / "other.head"
+    learned_router = data.parent / "other.json"
     learned_router.write_bytes(msgspec.json.encode(fit_tiers(made_up(300, seed=5)).learned_router))
-    report = said(data, "--head", str(learned_router), "--quality", "0.9", *PRICES)["held_out"]
+    report = said(data, "--learned-router", str(learned_router), "--quality", "0.9", *PRICES)["held_out"]
     assert not report["cross_fitted_router"]
     assert report["over_mixing"]["low"] > 0
 
@@ -122,20 +122,22 @@ def test_boundaries_of_the_rules(data: Path) -> None:
 
 
 def test_money_is_not_overspent(data: Path, learned_router: Path) -> None:
-    report = said(data, "--head", str(learned_router), "--budget", "5", *PRICES)["held_out"]
+    report = said(data, "--learned-router", str(learned_router), "--budget", "5", *PRICES)["held_out"]
     assert report["cost"]["value"] == pytest.approx(5, rel=0.1)
-    shown = run(data, "--head", str(learned_router), "--budget", "5", *PRICES).stdout
+    shown = run(data, "--learned-router", str(learned_router), "--budget", "5", *PRICES).stdout
     assert ("not shown: the interval reaches above 5" in shown) != ("shown: held out, at most" in shown)
     assert (
         "shown: held out, at most"
-        in run(data, "--head", str(learned_router), "--budget", "50", *PRICES).stdout
+        in run(data, "--learned-router", str(learned_router), "--budget", "50", *PRICES).stdout
     )
 
 
 def test_a_safer_target_is_shown_to_be_kept(data: Path, learned_router: Path) -> None:
-    shown = run(data, "--head", str(learned_router), "--quality", "0.9", *PRICES).stdout
+    shown = run(data, "--learned-router", str(learned_router), "--quality", "0.9", *PRICES).stdout
     assert "not shown: the interval reaches below 90.0%; --quality 0.9" in shown
-    assert said(data, "--head", str(learned_router), "--budget", "6.5", *PRICES)["held_out"]["supported"] in {
+    assert said(data, "--learned-router", str(learned_router), "--budget", "6.5", *PRICES)["held_out"][
+        "supported"
+    ] in {
         True,
         False,
     }
@@ -164,7 +166,7 @@ def test_a_score_without_information_is_said_to_be_no_better_than_chance(tmp_pat
 def test_a_configuration_keeps_everything_else(data: Path, learned_router: Path) -> None:
     config = data.parent / "pointsman.toml"
     config.write_text(CONFIG)
-    found = said(data, "--config", str(config), "--head", str(learned_router), "--quality", "0.9")
+    found = said(data, "--config", str(config), "--learned-router", str(learned_router), "--quality", "0.9")
     tokens = sum(len(row.prompt) for row in ROWS) / len(ROWS) / 4
     assert found["held_out"]["cost_of_best"] == pytest.approx((tokens * 10 + 500 * 20) / 1000, rel=0.01)
     text = (data.parent / "policy.toml").read_text()
@@ -178,7 +180,9 @@ def test_a_configuration_keeps_everything_else(data: Path, learned_router: Path)
 
 def test_the_head_of_a_configuration_is_the_one_that_is_cut(data: Path, learned_router: Path) -> None:
     config = data.parent / "pointsman.toml"
-    config.write_text(f'{CONFIG}[tiers.head]\nfile = "{head}"\nboundaries = [0.5, 0.5, inf]\n')
+    config.write_text(
+        f'{CONFIG}[tiers.learned_router]\nfile = "{learned_router}"\nboundaries = [0.5, 0.5, inf]\n'
+    )
     found = said(data, "--config", str(config), "--quality", "0.9")
     policy = read_policy(data.parent / "policy.toml", default_policy())
     assert policy.learned_router is not None
@@ -245,7 +249,9 @@ def test_a_configuration_that_lacks_what_is_needed(data: Path) -> None:
     for text, message in (
         (CONFIG.replace('complex = "large"\n', ""), "a tier in use has no model"),
         (
-            CONFIG.replace("in = 1.0\nout = 2.0\n", "").replace("in = 10.0\nout = 20.0\n", ""),
+            CONFIG.replace("input_per_million = 1.0\noutput_per_million = 2.0\n", "").replace(
+                "input_per_million = 10.0\noutput_per_million = 20.0\n", ""
+            ),
             "have no prices",
         ),
     ):

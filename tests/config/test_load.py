@@ -21,8 +21,8 @@ key      = "${MAIN_API_KEY}"
 formats  = ["chat", "responses", "messages"]   # what it speaks natively
 
 [models]                                        # name -> upstream, price per million tokens, window, abilities
-small = { upstream = "main", id = "small-1", in = 0.10, out = 0.40, cached_in = 0.01, window = 128_000 }
-large = { upstream = "main", id = "large-3", in = 3.00, out = 15.00, cached_in = 0.30, window = 200_000, abilities = ["tools", "vision"] }
+small = { upstream = "main", id = "small-1", input_per_million = 0.10, output_per_million = 0.40, cached_input_per_million = 0.01, context_window = 128_000 }
+large = { upstream = "main", id = "large-3", input_per_million = 3.00, output_per_million = 15.00, cached_input_per_million = 0.30, context_window = 200_000, features = ["tools", "vision"] }
 
 [tiers]
 profile   = "default"
@@ -118,7 +118,7 @@ small = { upstream = "main", id = "s" }
         ("[server]\nlimits = { body_bytes = 0 }", '2: "body_bytes" in [server.limits] must be a whole number of at least 1, not 0'),
         ("[upstreams.a]\nbase_url = 'http://a'\ntimeouts.connect = 0", '3: "connect" in [upstreams.a.timeouts] must be a number above 0, not 0'),
         ("[tiers]\n[guidance]\n[tiers]", "3: Cannot declare [tiers] twice"),
-        ("[tiers.head]\n[tiers.head]", "2: Cannot declare [tiers.head] twice"),
+        ("[tiers.learned_router]\n[tiers.learned_router]", "2: Cannot declare [tiers.learned_router] twice"),
         ("[ledger]\npath = '.'", "2: "),
         ("[guidance]\nmode = off", "2: Invalid value: text stands in quotes, a number begins with a digit"),
         ("[tiers]\nboundaries = [nan, 0.1, 0.2]", "2: boundaries must not fall from one tier to the next"),

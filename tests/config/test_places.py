@@ -19,15 +19,15 @@ base_url = "https://llm.example.com/v1"  # = and [x]
 a.b.c = 2
 
 [models]
-small = { upstream = "main", in = 0.10, nested = { deep = true } }
-large = { abilities = [
+small = { upstream = "main", input_per_million = 0.10, nested = { deep = true } }
+large = { features = [
   "tools",
 ], upstream = "main" }
 
 [text]
 long = """
 [not.a.table]
-key = "no"
+api_key = "no"
 quotes at the end \\""""""
 list = [
   1, # one

@@ -17,7 +17,7 @@ small = { upstream = "main", id = "small-1" }
 OTHER = """\
 [upstreams.main]
 base_url = "https://llm.example.com/v1"
-key = "${A_KEY_THAT_IS_NOT_SET}"
+api_key = "${A_KEY_THAT_IS_NOT_SET}"
 [models]
 small = { upstream = "main", id = "small-1" }
 [tiers]

@@ -1,4 +1,4 @@
-"""A policy with a head decides with it, alike on every machine."""
+"""A policy with a learned router decides with it, alike on every machine."""
 
 import subprocess
 import sys
@@ -27,8 +27,8 @@ id = "l"
 [tiers]
 simple = "small"
 complex = "large"
-[tiers.head]
-file = "mine.head"
+[tiers.learned_router]
+file = "mine.json"
 boundaries = {boundaries}
 """
 
@@ -39,7 +39,7 @@ def nobody(need: ModelQuery) -> ModelReply:
 
 def configured(folder: Path, boundaries: str = "[-inf, -inf, inf]") -> Config:
     known = blank(similarity=(-1.0, -0.5))
-    (folder / "mine.head").write_bytes(msgspec.json.encode(known))
+    (folder / "mine.json").write_bytes(msgspec.json.encode(known))
     file = folder / "pointsman.toml"
     file.write_text(CONFIG.format(boundaries=boundaries))
     return load(file)
@@ -51,7 +51,11 @@ def test_a_configured_head_decides_and_is_part_of_the_version(tmp_path: Path) ->
     agent_request = request_from_text("please summarise the minutes of the meeting")
     decision = drive(engine.decide(agent_request, Memory(), "d-1"), nobody).decision
     assert decision.tier is not None
-    assert (decision.tier.tier, decision.tier.stage, decision.chain) == (Tier.COMPLEX, Stage.HEAD, ("large",))
+    assert (decision.tier.tier, decision.tier.stage, decision.chain) == (
+        Tier.COMPLEX,
+        Stage.LEARNED,
+        ("large",),
+    )
     assert drive(other.decide(agent_request, Memory(), "d-1"), nobody).decision.tier.tier is Tier.MEDIUM
     two = build_engine(build_policy(configured(tmp_path, "[-inf, inf, inf]")))
     assert len({engine.version, other.version, two.version}) == 3
@@ -67,7 +71,7 @@ def test_the_offset_of_the_domain_counts(tmp_path: Path) -> None:
     assert plain.domains is not None
     found = plain.domains.effective.domains[0]
     learned_router = blank(similarity=(-1.0, -0.5), offsets={found: (0.0, 0.25), "another": (0.0, 9.0)})
-    (tmp_path / "mine.head").write_bytes(msgspec.json.encode(learned_router))
+    (tmp_path / "mine.json").write_bytes(msgspec.json.encode(learned_router))
     moved = drive(
         build_engine(build_policy(config)).decide(request_from_text(text), Memory(), "d"), nobody
     ).decision
@@ -92,7 +96,7 @@ def test_deciding_and_classifying_with_a_head_load_no_numerical_library(tmp_path
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_LIBRARIES], cwd=tmp_path, capture_output=True, text=True, check=True
     )
-    assert done.stdout.split() == ["head", "head", "[]"]
+    assert done.stdout.split() == ["learned_router", "learned_router", "[]"]
 
 
 WITHOUT_LIBRARIES = """
@@ -106,8 +110,8 @@ from pointsman.decision.engine import Memory
 from pointsman.runtime import drive
 from pointsman.wire.request import turn_from_text
 
-said = CliRunner().invoke(app, ["classify", "--head", "mine.head", "lines.jsonl"])
-print(json.loads(said.stdout)["head"]["spoke"])
+said = CliRunner().invoke(app, ["classify", "--learned-router", "mine.json", "lines.jsonl"])
+print(json.loads(said.stdout)["learned_router"]["spoke"])
 engine = build_engine(build_policy(load(Path("pointsman.toml"))))
 turn = turn_from_text("please summarise the minutes of the meeting")
 print(drive(engine.decide(turn, Memory(), "d"), None).decision.tier.stage)

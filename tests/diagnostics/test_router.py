@@ -15,9 +15,17 @@ base_url = "demo:"
 base_url = "demo:"
 formats = ["responses"]
 [models]
-small = { upstream = "main", id = "google/gemini-2.5-flash", in = 0.1, out = 0.4 }
-large = { upstream = "main", id = "large-3", in = 3, out = 15 }
 mute = { upstream = "codex", id = "m" }
+[models.small]
+upstream = "main"
+id = "google/gemini-2.5-flash"
+input_per_million = 0.1
+output_per_million = 0.4
+[models.large]
+upstream = "main"
+id = "large-3"
+input_per_million = 3
+output_per_million = 15
 [tiers]
 simple = "small"      # the cheap one
 reasoning = "large"

@@ -31,12 +31,12 @@ HEADERS = {
 CONFIG = """
 [upstreams.bad]
 base_url = "{bad}/v1"
-key = "${{CANARY_KEY}}"
+api_key = "${{CANARY_KEY}}"
 formats = ["chat", "responses", "messages"]
 retries = 0
 [upstreams.good]
 base_url = "{good}/v1"
-key = "${{CANARY_KEY}}"
+api_key = "${{CANARY_KEY}}"
 formats = ["chat", "responses", "messages"]
 retries = 0
 [models]

@@ -353,8 +353,8 @@ base_url = "{url}/v1"
 [upstreams.other]
 base_url = "{other}/v1"
 [models]
-one = {{ upstream = "main", id = "model-0", in = 1.0, out = 2.0 }}
-two = {{ upstream = "other", id = "second", in = 1.0, out = 2.0 }}
+one = {{ upstream = "main", id = "model-0", input_per_million = 1.0, output_per_million = 2.0 }}
+two = {{ upstream = "other", id = "second", input_per_million = 1.0, output_per_million = 2.0 }}
 [tiers]
 simple = "one"
 medium = "one"

@@ -20,9 +20,9 @@ from pointsman.tiers.learned_router import read_learned_router
 def test_the_file_scores_as_the_fit_did(tmp_path: Path, features: Features, size: int) -> None:
     rows = made_up(60)
     fitted = fit_tiers(rows, features=features).learned_router
-    file = tmp_path / "mine.head"
+    file = tmp_path / "mine.json"
     file.write_bytes(msgspec.json.encode(msgspec.structs.replace(fitted, similarity=(-1.0, -0.5))))
-    learned_router = read_learned_router(file.read_bytes(), "mine.head")
+    learned_router = read_learned_router(file.read_bytes(), "mine.json")
     assert learned_router.dense is not None
     assert (learned_router.dense.kind, len(learned_router.dense.weak)) == (features, 2 * size)
     scorer = load_scorer(file)

@@ -1,4 +1,4 @@
-"""A head learns what there is to learn, says when there is nothing, and knows what it has never seen."""
+"""A router learns what there is to learn, says when there is nothing, and knows what it has never seen."""
 
 from collections import Counter
 
@@ -29,7 +29,14 @@ def scorer(fitted: Fit) -> LearnedScorer:
 def test_a_head_that_learned_something_may_say_so(fitted: Fit) -> None:
     assert fitted.improves
     assert set(fitted.learned_router.claim.against) == {"random", "length", "seed", "default"}
-    assert [row.ranker for row in fitted.rows] == ["random", "length", "seed", "default", "oracle", "head"]
+    assert [row.ranker for row in fitted.rows] == [
+        "random",
+        "length",
+        "seed",
+        "default",
+        "oracle",
+        "learned_router",
+    ]
 
 
 def test_labels_without_information_are_no_improvement() -> None:
@@ -82,22 +89,22 @@ def test_platt_scaling_is_the_maximum_of_its_likelihood() -> None:
 
 
 def test_a_ranking_below_chance_is_no_improvement_on_a_worse_one() -> None:
-    """Where the short prompts are the hard ones, a head beats length and rules without being of use."""
+    """Where the short prompts are the hard ones, a router beats length and rules without being of use."""
     draw = np.random.default_rng(0)
     ease = draw.uniform(size=600)  # longer prompts are easier for the weak model
     weak, strong = (draw.random(600) < ease).astype(float), np.ones(600)
     worse = dict.fromkeys(("length", "seed", "default"), ease)
-    below = {**worse, "random": np.zeros(600), "head": ease + draw.normal(size=600)}
+    below = {**worse, "random": np.zeros(600), "learned_router": ease + draw.normal(size=600)}
     found = claim(below, weak, strong, first=np.arange(600), seed=0)
     assert all(found.against[name][1] > 0 for name in worse)
     assert found.high < 0.5
     assert not found.improves
-    assert claim({**below, "head": -ease}, weak, strong, first=np.arange(600), seed=0).improves
+    assert claim({**below, "learned_router": -ease}, weak, strong, first=np.arange(600), seed=0).improves
 
 
 def test_a_fresh_set_confirms_it(scorer: LearnedScorer) -> None:
     rows = {row.ranker: row for row in evaluate_tiers(made_up(400, seed=9), scorer)}
-    assert rows["head"].low > rows["length"].high
+    assert rows["learned_router"].low > rows["length"].high
     assert rows["random"].apgr == pytest.approx(0.5)
 
 
@@ -126,7 +133,7 @@ def test_of_two_unknown_prompts_the_longer_gets_the_strong_model(scorer: Learned
 
 def test_of_a_known_world_the_head_speaks_in_full_half_the_time(scorer: LearnedScorer) -> None:
     spoke = Counter(scorer.score(row.prompt).spoke for row in made_up(400, seed=3))
-    assert 0.4 < spoke[ScoreSource.HEAD] / 400 < 0.7
+    assert 0.4 < spoke[ScoreSource.NGRAMS] / 400 < 0.7
     assert spoke[ScoreSource.PRIOR] / 400 < 0.2
 
 
@@ -150,7 +157,8 @@ def test_the_file_scores_as_the_fit_did(fitted: Fit) -> None:
     everything = np.arange(len(rows))
     weights = fit_weights(corpus, everything)
     learned_router = msgspec.structs.replace(
-        read_learned_router(msgspec.json.encode(fitted.learned_router), "head"), similarity=(-1.0, -0.5)
+        read_learned_router(msgspec.json.encode(fitted.learned_router), "learned_router"),
+        similarity=(-1.0, -0.5),
     )
     scorer = LearnedScorer(learned_router)
     weak, strong = weights.evidence(corpus, everything)

@@ -56,7 +56,7 @@ def test_the_frame_is_translated_and_the_prompt_is_not() -> None:
 def test_every_decider_is_measured_under_every_change() -> None:
     rows = evaluate_robustness(PROMPTS, LearnedScorer(blank()))
     assert {(row.decider, row.change) for row in rows} == {
-        (decider, change) for decider in ("seed", "default", "head") for change in CHANGES
+        (decider, change) for decider in ("seed", "default", "learned_router") for change in CHANGES
     }
     assert all(row.low <= row.unchanged <= row.high and row.n == 60 for row in rows)
     case = {row.decider: row.unchanged for row in rows if row.change == "lower case"}
@@ -66,7 +66,7 @@ def test_every_decider_is_measured_under_every_change() -> None:
 
 def test_nothing_crosses_a_boundary_that_is_out_of_reach() -> None:
     rows = evaluate_robustness(PROMPTS, LearnedScorer(blank()), boundary=9.0)
-    assert {row.unchanged for row in rows if row.decider == "head"} == {1.0}
+    assert {row.unchanged for row in rows if row.decider == "learned_router"} == {1.0}
 
 
 def test_the_command(tmp_path: Path) -> None:

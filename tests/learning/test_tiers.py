@@ -1,4 +1,4 @@
-"""``pointsman eval tiers``: rows by contract, by bench, at equal quality, and a head that saw the data."""
+"""``pointsman eval tiers``: rows by contract, by bench, at equal quality, and a router that saw the data."""
 
 import json
 from dataclasses import asdict, replace
@@ -88,19 +88,19 @@ def test_prices_that_make_no_sense(tmp_path: Path, arguments: list[str], message
 
 
 def test_a_head_has_a_calibration_error_and_is_known_by_what_it_was_fitted_on(tmp_path: Path) -> None:
-    learned_router = tmp_path / "mine.head"
+    learned_router = tmp_path / "mine.json"
     learned_router.write_bytes(msgspec.json.encode(fit_tiers(ROWS).learned_router))
-    result = run(tmp_path, "--head", str(learned_router), "--json")
+    result = run(tmp_path, "--learned-router", str(learned_router), "--json")
     row = json.loads(result.stdout)["rows"][-1]
-    assert row["ranker"] == "head"
+    assert row["ranker"] == "learned_router"
     for model in ("weak", "strong"):
         error = row["calibration_error"][model]
         assert 0 <= error["low"] <= error["high"] < 0.3
     assert "fitted on these very prompts" in result.stderr
     learned_router.write_bytes(msgspec.json.encode(fit_tiers(ROWS[:200]).learned_router))
-    fresh = run(tmp_path, "--head", str(learned_router))
+    fresh = run(tmp_path, "--learned-router", str(learned_router))
     assert "fitted on" not in fresh.stderr
-    assert "calibration error of the head: weak" in fresh.stdout
+    assert "calibration error of the learned router: weak" in fresh.stdout
 
 
 def test_without_a_better_model_it_says_so(tmp_path: Path) -> None:

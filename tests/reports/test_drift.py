@@ -28,14 +28,14 @@ HEAD = blank(
 def record(
     number: int, length: float, similarity: float, *, learned_router: object = HEAD, message: int = 1
 ) -> Record:
-    said = LearnedScore(0.0, 0.5, 0.5, similarity, ScoreSource.HEAD)
+    said = LearnedScore(0.0, 0.5, 0.5, similarity, ScoreSource.NGRAMS)
     digest = learned_router.digest() if learned_router else ""
     tier = TierDecision(
         Tier.SIMPLE,
         0.0,
         0.9,
         (),
-        Stage.HEAD,
+        Stage.LEARNED,
         needs_verification=False,
         reasons=(),
         learned_router=said if learned_router else None,
@@ -78,11 +78,11 @@ def test_the_verdict(records: list[Record], verdicts: list[str], words: str) -> 
     found = drift(records, HEAD)
     assert [shift.verdict for shift in found.shifts] == verdicts
     assert words in list(found.lines())[-1]
-    assert found.spoke[ScoreSource.HEAD] == found.prompts == len(records)
+    assert found.spoke[ScoreSource.NGRAMS] == found.prompts == len(records)
 
 
 def test_familiarities_of_a_small_head_vary_by_themselves() -> None:
-    """A head of 100 labels: chi squared (nine degrees, 95 %) times 1/live + 1/trained, trained halved."""
+    """A router of 100 labels: chi squared (nine degrees, 95 %) times 1/live + 1/trained, trained halved."""
     small = blank(rows=100, lengths=HEAD.lengths, similarities=HEAD.similarities)
     shifted = [record(n, 3 + n / 100, 0.1 + 0.5 * (n / 300) ** 1.9, learned_router=small) for n in range(300)]
     length, similarity = drift(shifted, small).shifts
@@ -143,17 +143,17 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     for kept in live(300, stranger=0.3):
         ledger.append(kept.decision)
     ledger.close()
-    (tmp_path / "mine.head").write_bytes(msgspec.json.encode(HEAD))
+    (tmp_path / "mine.json").write_bytes(msgspec.json.encode(HEAD))
     named = [
         "report",
         "drift",
-        "--head",
-        str(tmp_path / "mine.head"),
+        "--learned-router",
+        str(tmp_path / "mine.json"),
         "--ledger",
         str(tmp_path / "ledger.sqlite"),
     ]
     told = CliRunner().invoke(app, named)
-    assert "have left what the head was trained on" in told.stdout
+    assert "have left what the learned router was trained on" in told.stdout
     printed = json.loads(CliRunner().invoke(app, [*named, "--json"]).stdout)
     assert [shift["verdict"] for shift in printed["shifts"]] == ["stable", "left"]
-    assert printed["spoke"] == {"head": 300, "blend": 0, "length and rules": 0}
+    assert printed["spoke"] == {"learned_router": 300, "blend": 0, "length and rules": 0}

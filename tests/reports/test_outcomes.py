@@ -271,11 +271,11 @@ base_url = "http://127.0.0.1:9/v1"
 [models.small]
 upstream = "up"
 id = "small"
-in = 1.0
+input_per_million = 1.0
 [models.large]
 upstream = "up"
 id = "large"
-in = 10.0
+input_per_million = 10.0
 """
 
 

@@ -205,17 +205,17 @@ def in_ledger(path: Path) -> Path:
 POLICY_FILE = """
 [upstreams.up]
 base_url = "https://example.org/v1"
-key = "${A_KEY_NOBODY_HAS}"
+api_key = "${A_KEY_NOBODY_HAS}"
 [models.small]
 upstream = "up"
 id = "small"
-in = 1.0
-out = 2.0
+input_per_million = 1.0
+output_per_million = 2.0
 [models.large]
 upstream = "up"
 id = "large"
-in = 10.0
-out = 20.0
+input_per_million = 10.0
+output_per_million = 20.0
 [tiers]
 simple = "small"
 medium = "small"

@@ -153,10 +153,19 @@ def test_without_usage_or_prices_the_rest_is_told() -> None:
 CONFIG = """
 [upstreams.up]
 base_url = "https://llm.example.com/v1"
-key = "${A_KEY_THAT_IS_NOT_SET}"
-[models]
-small = { upstream = "up", id = "small", in = 1.0, out = 2.0, cached_in = 0.1 }
-large = { upstream = "up", id = "large", in = 10.0, out = 20.0, cached_in = 1.0 }
+api_key = "${A_KEY_THAT_IS_NOT_SET}"
+[models.small]
+upstream = "up"
+id = "small"
+input_per_million = 1.0
+output_per_million = 2.0
+cached_input_per_million = 0.1
+[models.large]
+upstream = "up"
+id = "large"
+input_per_million = 10.0
+output_per_million = 20.0
+cached_input_per_million = 1.0
 [tiers]
 simple = "small"
 [ledger]

@@ -1,4 +1,4 @@
-"""The head file: what is refused, and that reading one needs no numerical library."""
+"""The learned router file: what is refused, and that reading one needs no numerical library."""
 
 import math
 import os
@@ -29,8 +29,8 @@ from pointsman.tiers.ngrams import BUCKETS, ngrams
     ],
 )
 def test_what_is_not_a_head_is_refused_by_name(data: bytes) -> None:
-    with pytest.raises(ConfigError, match=r"^mine\.head: not a head this version can read"):
-        read_learned_router(data, "mine.head")
+    with pytest.raises(ConfigError, match=r"^mine\.head: not a learned router this version can read"):
+        read_learned_router(data, "mine.json")
 
 
 @pytest.mark.parametrize("field", ["rarity", "weak", "strong"])
@@ -132,7 +132,8 @@ def test_a_damaged_centre_is_refused(buckets: bytes, weights: bytes) -> None:
 
 def test_a_head_is_read_without_numerical_libraries() -> None:
     code = (
-        "import sys; from pointsman.encoders.learned_routers import load_scorer; import pointsman.cli.classify;"
+        "import sys; from pointsman.encoders.learned_routers import load_scorer;"
+        "import pointsman.cli.classify;"
         "print([m for m in ('numpy', 'sklearn', 'scipy', 'torch', 'tokenizers') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -144,10 +145,10 @@ def test_a_score_is_the_same_to_the_last_bit_under_every_hash_seed(tmp_path: Pat
     learned_router = blank(
         weak=weights, strong=weights[200:] + weights[:200], rarity=struct.pack("<e", 0.7) * BUCKETS
     )
-    (tmp_path / "mine.head").write_bytes(msgspec.json.encode(learned_router))
+    (tmp_path / "mine.json").write_bytes(msgspec.json.encode(learned_router))
     code = (
         "from pathlib import Path; from pointsman.encoders.learned_routers import load_scorer;"
-        "scorer = load_scorer(Path('mine.head'));"
+        "scorer = load_scorer(Path('mine.json'));"
         "print([scorer.score(text, rules=0.1) for text in ('Prove that it holds.', '量子场论的重整化群')])"
     )
     said = {

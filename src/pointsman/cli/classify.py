@@ -119,7 +119,7 @@ class _Classifier:
         if self._learned_router:
             found = decided.decision.domains
             domain = found.effective.domains[0] if found else ""
-            answer["head"] = self._learned_router.score(
+            answer["learned_router"] = self._learned_router.score(
                 decided.words.text, rules=self._rules(decided), domain=domain
             )
         if line.session:
@@ -129,7 +129,7 @@ class _Classifier:
         return answer
 
     def _rules(self, decided: Decided) -> float | None:
-        """The score of the rules, where they are those that the head was fitted beside."""
+        """The score of the rules, where they are those that the learned router was fitted beside."""
         tier = decided.decision.tier
         same = (
             self._learned_router

@@ -60,7 +60,7 @@ def tiers(
     scorer = load_scorer(learned_router) if learned_router else None
     if scorer and was_fitted_on(scorer.learned_router, outcomes):
         typer.echo(
-            "pointsman: the head was fitted on these very prompts: its figures flatter;"
+            "pointsman: the learned router was fitted on these very prompts: its figures flatter;"
             " pointsman fit tiers measured it on held-out ones",
             err=True,
         )
@@ -83,7 +83,8 @@ def robustness(
     data: Annotated[Path, typer.Option(help="JSON lines with prompt.")],
     learned_router: LearnedRouterOption = None,
     boundary: Annotated[
-        float | None, typer.Option(help="Boundary on the head's score; default: its median over the prompts.")
+        float | None,
+        typer.Option(help="Boundary on the learned router's score; default: its median over the prompts."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed for the changes and for resampling.")] = 0,
     as_json: JsonOption = False,
@@ -91,7 +92,7 @@ def robustness(
     """Measure how many decisions stay the same when prompts are written a little differently.
 
     Changed are letters (one word in twenty), case, politeness, and the language of an instruction around the
-    prompt. A rule profile's decision is the tier; a head's is the side of a boundary.
+    prompt. A rule profile's decision is the tier; a learned router's is the side of a boundary.
     """
     with needs_extra("fit", "pointsman eval robustness"):
         from pointsman.learning.robustness import evaluate_robustness

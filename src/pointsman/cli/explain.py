@@ -34,7 +34,7 @@ _SHOWN = 2_000
 _STAGES = {
     Stage.OVERRIDE: "a special rule",
     Stage.RULES: "the weighted score",
-    Stage.HEAD: "the learned head",
+    Stage.LEARNED: "the learned router",
 }
 
 

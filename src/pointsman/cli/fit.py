@@ -37,16 +37,16 @@ fit.command()(policy)
 def tiers(
     *,
     data: OutcomesOption,
-    out: Annotated[Path, typer.Option(help="Where to write the head.")],
+    out: Annotated[Path, typer.Option(help="Where to write the learned router.")],
     weak: WeakOption = "",
     strong: StrongOption = "",
-    features: Annotated[Features, typer.Option(help="What the head reads.")] = Features.AUTO,
+    features: Annotated[Features, typer.Option(help="What the learned router reads.")] = Features.AUTO,
     seed: Annotated[int, typer.Option(help="Seed for folds and resampling.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Fit a head that ranks prompts by what the strong model adds, and say whether it beats the rules.
+    """Fit a router that ranks prompts by what the strong model adds, and say whether it beats the rules.
 
-    The head is written either way; without a shown improvement there is no reason to switch it on.
+    The learned router is written either way; without a shown improvement there is no reason to switch it on.
     """
     with needs_extra("fit", "pointsman fit"):
         from pointsman.learning.fit import fit_tiers
@@ -60,7 +60,7 @@ def tiers(
         claim = fitted.learned_router.claim
         print_json(
             {
-                "head": str(out),
+                "learned_router": str(out),
                 "improvement": claim.improves,
                 "claim": claim,
                 "calibration_error": {name: error.value for name, error in _errors(fitted).items()},
@@ -81,7 +81,7 @@ def tiers(
     typer.echo(f"calibration error: {', '.join(errors)}")
     for domain, (of_weak, of_strong) in fitted.learned_router.offsets.items():
         typer.echo(f"offset of {domain}: weak {of_weak:+.3f}, strong {of_strong:+.3f}")
-    typer.echo(f"head written to {out}")
+    typer.echo(f"learned router written to {out}")
 
 
 def _errors(fitted: Fit) -> dict[str, Interval]:
@@ -95,5 +95,5 @@ def _verdict(fitted: Fit) -> str:
         for rival, (more, low, high) in fitted.learned_router.claim.against.items()
     )
     if fitted.improves:
-        return f"improvement: held out, the head ranks better than {shown}"
-    return f"no improvement shown: held out, head minus {shown}; an interval reaches below zero"
+        return f"improvement: held out, the learned router ranks better than {shown}"
+    return f"no improvement shown: held out, learned router minus {shown}; an interval reaches below zero"

@@ -31,7 +31,10 @@ _PROFILE: Final = "default"
 
 
 _LearnedCut = Annotated[
-    Path | None, typer.Option("--head", help="Cut the score of this head; default: that of the profile.")
+    Path | None,
+    typer.Option(
+        "--learned-router", help="Cut the score of this learned router; default: that of the profile."
+    ),
 ]
 _Base = Annotated[
     Path | None,

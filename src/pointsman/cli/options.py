@@ -24,7 +24,7 @@ ConfigOption = Annotated[
     typer.Option("--config", help="Configuration; default: pointsman.toml here, then the user's."),
 ]
 LearnedRouterOption = Annotated[
-    Path | None, typer.Option("--head", help="A head made by pointsman fit tiers.")
+    Path | None, typer.Option("--learned-router", help="A learned router made by pointsman fit tiers.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 JsonLinesOption = Annotated[bool, typer.Option("--json", help="Print JSON lines.")]

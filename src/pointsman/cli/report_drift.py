@@ -1,4 +1,4 @@
-"""``pointsman report drift``: whether live prompts have left what the head was trained on."""
+"""``pointsman report drift``: whether live prompts have left what the learned router was trained on."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ __all__ = ["report_drift"]
 def report_drift(
     *,
     learned_router: Annotated[
-        Path | None, typer.Option(help="The head file; default: the configured one.")
+        Path | None, typer.Option(help="The learned router file; default: the configured one.")
     ] = None,
     ledger: LedgerOption = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say whether live prompts still look like those a head was trained on.
+    """Say whether live prompts still look like those a learned router was trained on.
 
     Reads the length and the familiarity recorded with every decision; no words are needed.
     """
@@ -44,5 +44,7 @@ def report_drift(
 def _configured(config: Path | None) -> Path:
     spec = load(config_file(config), AnyKey()).tiers.learned_router
     if spec is None:
-        raise ConfigError("no head is configured", hint="name one with --head, or in [tiers.head]")
+        raise ConfigError(
+            "no learned router is configured", hint="name one with --learned-router, or in the configuration"
+        )
     return spec.file

@@ -109,14 +109,14 @@ def _rising(path: KeyPath, bounds: tuple[float, float, float] | None) -> Iterato
 def _learned_router(learned_router: LearnedRouterSpec | None) -> Iterator[Problem]:
     if learned_router is None:
         return
-    path = ("tiers", "head", "file")
+    path = ("tiers", "learned_router", "file")
     if learned_router.file.is_file():
         yield from _refused(
             path, lambda: read_learned_router(learned_router.file.read_bytes(), str(learned_router.file))
         )
     else:
         yield Problem(path, f"{learned_router.file} does not exist", "make one: pointsman fit tiers")
-    yield from _rising(("tiers", "head", "boundaries"), learned_router.boundaries)
+    yield from _rising(("tiers", "learned_router", "boundaries"), learned_router.boundaries)
 
 
 def _verify(file: File) -> Iterator[Problem]:

@@ -134,14 +134,18 @@ def _served(base_url: str) -> list[str]:
 def _upstream(upstream: Found) -> str:
     lines = [f"[upstreams.{upstream.name}]", f'base_url = "{upstream.base_url}"']
     if upstream.variable:
-        lines.append(f'key = "${{{upstream.variable}}}"')
+        lines.append(f'api_key = "${{{upstream.variable}}}"')
     lines.append(f"formats = {json.dumps(upstream.formats)}")
     return "\n".join(lines) + "\n"
 
 
 def _model(model: ModelDraft, upstream: str) -> str:
-    prices = f"in = {model.input_per_million:.2f}, out = {model.output_per_million:.2f}, cached_in = {model.cached_in:g}"
-    window = f", window = {model.window:_}" if model.window else ""
+    prices = (
+        f"input_per_million = {model.input_per_million:.2f}, "
+        f"output_per_million = {model.output_per_million:.2f}, "
+        f"cached_input_per_million = {model.cached_in:g}"
+    )
+    window = f", context_window = {model.window:_}" if model.window else ""
     return f'{model.name} = {{ upstream = "{upstream}", id = {json.dumps(model.id)}, {prices}{window} }}'
 
 

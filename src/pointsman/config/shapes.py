@@ -63,15 +63,15 @@ class ModelTable(msgspec.Struct, frozen=True, kw_only=True):
 
     upstream: Annotated[str, Meta(description="Name of the upstream that serves it.")]
     id: Annotated[str, Meta(description="The model id sent to that upstream.")]
-    input_per_million: Annotated[_Price, Meta(description="Price of input.")] = field(default=0.0, name="in")
+    input_per_million: Annotated[_Price, Meta(description="Price of input.")] = field(default=0.0)
     output_per_million: Annotated[_Price, Meta(description="Price of output.")] = field(
         default=0.0, name="out"
     )
     cached_input_per_million: Annotated[
         _Price | None,
         Meta(description="Price of input read from the provider's cache; default: that of input."),
-    ] = field(default=None, name="cached_in")
-    window: Annotated[
+    ] = field(default=None)
+    context_window: Annotated[
         _Count | None,
         Meta(description="Context window in tokens. Unknown when not given, and not filtered on."),
     ] = None
@@ -89,7 +89,7 @@ class ModelTable(msgspec.Struct, frozen=True, kw_only=True):
             input_per_million=self.input_per_million,
             output_per_million=self.output_per_million,
             cached_input_per_million=self.cached_input_per_million,
-            window=self.window,
+            context_window=self.context_window,
             features=None if self.features is None else frozenset[str](self.features),
             formats=upstream.formats,
         )
@@ -113,14 +113,14 @@ class VerifySpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LearnedRouterSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """A head learned from your own outcomes; it decides where it knows a prompt, the profile elsewhere."""
+    """A router learned from your own outcomes; it decides where it knows a prompt, the profile elsewhere."""
 
     file: Annotated[Path, Meta(description="What `pointsman fit tiers` wrote.")]
     boundaries: Annotated[
         tuple[float, float, float],
         Meta(
-            description="Head scores at which MEDIUM, COMPLEX and REASONING begin, as `pointsman fit policy` "
-            "writes them; `inf` leaves a tier out."
+            description="Scores of the router at which MEDIUM, COMPLEX and REASONING begin, as "
+            "`pointsman fit policy` writes them; `inf` leaves a tier out."
         ),
     ]
 
@@ -142,7 +142,9 @@ class TiersSpec(msgspec.Struct, frozen=True, kw_only=True):
             "`pointsman fit policy` chooses them from outcomes."
         ),
     ] = None
-    learned_router: Annotated[LearnedRouterSpec | None, Meta(description="See [tiers.head].")] = None
+    learned_router: Annotated[LearnedRouterSpec | None, Meta(description="See [tiers.learned_router].")] = (
+        None
+    )
     verify: Annotated[VerifySpec | None, Meta(description="See [tiers.verify].")] = None
 
     @property

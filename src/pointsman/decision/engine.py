@@ -93,7 +93,7 @@ class _Draft:
         self.message = request.message_id  # identity of the user message; the same on every tool iteration
         self.same_message = False  # this request goes on with the work on the user message before it
         self.evidence = _NO_EVIDENCE
-        self.learned_score: LearnedScore | None = None  # of a recorded turn, by the same head
+        self.learned_score: LearnedScore | None = None  # of a recorded turn, by the same learned router
         self.tier: TierDecision | None = None
         self.chain: tuple[str, ...] = ()
         self.domains: DomainDecision | None = None
@@ -126,7 +126,7 @@ class Engine:
             policy: what decides.
             scanner: its signal table must hold all signals of the policy.
             encoder: the one that ``policy.domains.examples`` names.
-            head_encoder: the one that ``policy.head`` was trained with.
+            learned_router_encoder: the one that ``policy.learned_router`` was trained with.
         """
         self.policy = policy
         self.version = policy.version()
@@ -303,7 +303,7 @@ class Engine:
         return tier
 
     def _domain_for_learned_router(self, draft: _Draft) -> str:
-        """The domain whose offset a head adds; looked for only where a head has any."""
+        """The domain whose offset a learned router adds; looked for only where a learned router has any."""
         learned_router = self.policy.learned_router
         if not (learned_router and learned_router.learned_router.offsets and self._tracker):
             return ""

@@ -89,7 +89,8 @@ def _model(config: Config, name: str | None) -> str:
     model = config.models.get(name or "")
     if model is None:
         return "-"
-    return f"{model.name}: {model.id} at {model.upstream}, {model.input_per_million:g} in, {model.output_per_million:g} out"
+    prices = f"{model.input_per_million:g} in, {model.output_per_million:g} out"
+    return f"{model.name}: {model.id} at {model.upstream}, {prices}"
 
 
 def _models(text: str, file: Path) -> Mapping[str, Any]:

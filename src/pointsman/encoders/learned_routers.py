@@ -1,4 +1,4 @@
-"""Head files, read and given the encoder they ask for."""
+"""Files of learned routers, read and given the encoder they ask for."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ __all__ = ["encoder_of", "load_learned_router", "load_scorer"]
 
 
 def load_learned_router(path: Path) -> LearnedRouter:
-    """Read a head file.
+    """Read a learned router file.
 
     Raises:
-        ConfigError: the file cannot be read or is not a head.
+        ConfigError: the file cannot be read or is not a learned router.
     """
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise ConfigError(f"cannot read the head {path}: {error.strerror}") from error
+        raise ConfigError(f"cannot read the learned router {path}: {error.strerror}") from error
     return read_learned_router(data, str(path))
 
 
 def encoder_of(learned_router: LearnedRouter) -> Encoder | None:
-    """The encoder a head was trained with.
+    """The encoder a learned router was trained with.
 
     Raises:
         MissingExtra: it is not installed.
@@ -35,6 +35,6 @@ def encoder_of(learned_router: LearnedRouter) -> Encoder | None:
 
 
 def load_scorer(path: Path) -> LearnedScorer:
-    """Read a head file and make it ready to score. Raises what ``load_head`` and ``encoder_of`` raise."""
+    """Read a router file and make it ready to score. Raises what ``load_head`` and ``encoder_of`` raise."""
     learned_router = load_learned_router(path)
     return LearnedScorer(learned_router, encoder_of(learned_router))

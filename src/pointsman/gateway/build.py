@@ -140,7 +140,7 @@ def demo_config() -> Config:
     """Two models of the built-in demo upstream; guidance on; a ledger of its own."""
     models = {
         name: ModelSpec(
-            name, "demo", name, input_per_million=price, output_per_million=5 * price, window=128_000
+            name, "demo", name, input_per_million=price, output_per_million=5 * price, context_window=128_000
         )
         for name, price in (("demo-small", 0.1), ("demo-large", 3.0))
     }

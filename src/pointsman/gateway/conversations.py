@@ -79,7 +79,7 @@ class Chains:
         """Remember a turn and its answer, unless the caller asked the upstream not to store it.
 
         Args:
-            turn: The turn that was decided.
+            request: The request that was decided.
             body: Its request.
             target: Who answered.
             answer: The whole body, or the last events of a stream.

@@ -10,7 +10,7 @@ from pointsman.wire.insertion import insertion, mark
 from pointsman.wire.spans import Edit
 from pointsman.wire.tools import only_tools
 
-__all__ = ["additions", "kept_tools"]
+__all__ = ["injections", "kept_tools"]
 
 log = logging.getLogger(__name__)
 

@@ -47,7 +47,7 @@ class Upstream:
         self.spec = spec
         self.client = client
         self.breaker = Breaker()
-        self.secret = spec.key.reveal().encode() if spec.key else b""
+        self.secret = spec.api_key.reveal().encode() if spec.api_key else b""
         #: The headers that every request of a format carries.
         self.headers = {
             wire: [(b"content-type", b"application/json"), *credentials(spec, wire)] for wire in WireFormat

@@ -20,12 +20,12 @@ from pointsman.decoding import UNREADABLE
 from pointsman.errors import MalformedRequest, StoreUnavailable
 from pointsman.guidance import (
     Arm,
-    Followed,
     GuidanceDecision,
     GuidanceMemory,
     Guide,
     without_models,
 )
+from pointsman.reports.guidance_effect import Followed
 from pointsman.trajectory import (
     Event,
     ToolInvoked,

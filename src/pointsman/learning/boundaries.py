@@ -147,7 +147,7 @@ def cross_fitted(
         target: what to keep or to spend.
         tiers: how many are in use.
         best: quality of the best tier's model on these prompts. Shape ``(n,)``.
-        first: the first prompt that a head cannot tell from each, where there are copies. Shape ``(n,)``.
+        first: the first prompt that a router cannot tell from each, where there are copies. Shape ``(n,)``.
         seed: of the folds.
     """
     folds = np.random.default_rng(seed).permutation(len(prompts)) % FOLDS

@@ -1,7 +1,7 @@
 """The kinds of prompts in training data: spherical k-means over weighted n-grams.
 
 How like the nearest kind a prompt is tells prompts of unseen subjects and tasks from seen ones (AUC .71 and
-.87 on the development data; how well known its word pairs are, .69 and .73): what trust in a head needs.
+.87 on the development data; how well known its word pairs are, .69 and .73): what trust in a router needs.
 
 Source: Dhillon and Modha, "Concept Decompositions for Large Sparse Text Data Using Clustering" (2001); first
 centres as in Arthur and Vassilvitskii, "k-means++" (2007).

@@ -1,4 +1,4 @@
-"""``pointsman fit tiers``: outcomes in, a head out, with what it can and cannot claim."""
+"""``pointsman fit tiers``: outcomes in, a learned router out, with what it can and cannot claim."""
 
 from __future__ import annotations
 
@@ -39,8 +39,10 @@ __all__ = ["Fit", "claim", "fit_tiers"]
 #: With fewer, five folds leave too little to learn from, and intervals are wider than any improvement.
 LEAST_ROWS: Final = 40
 
-#: What a head has to beat before it may be called an improvement. Random among them: where short prompts are
-#: the hard ones, a head may rank better than length and both profiles, and worse than no ranking at all.
+#: What a learned router has to beat before it may be called an improvement. Random among them: where short
+#: prompts are
+#: the hard ones, a learned router may rank better than length and both profiles, and worse than no ranking
+#: at all.
 RIVALS: Final = ("random", "length", "seed", "default")
 
 #: Where the drift check looks for live prompts outside what was trained on.
@@ -49,7 +51,7 @@ DECILES: Final = tuple(step / 10 for step in range(11))
 
 @dataclass(frozen=True)
 class Fit:
-    """A head, and every ranking measured on the same held-out prompts."""
+    """A learned router, and every ranking measured on the same held-out prompts."""
 
     learned_router: LearnedRouter
     rows: tuple[Row, ...]
@@ -69,7 +71,7 @@ def fit_tiers(
     strong_model: str = "",
     seed: int = 0,
 ) -> Fit:
-    """Fit a head and measure it on prompts it has not seen.
+    """Fit a learned router and measure it on prompts it has not seen.
 
     Raises:
         PointsmanError: too few outcomes, or the strong model is not better on them.
@@ -89,7 +91,7 @@ def fit_tiers(
             hint="name them the other way round with --weak and --strong, or serve everything with one",
         )
     unseen = held_out(corpus, seed=seed)
-    rankings = {**baselines(outcomes), "head": unseen.raw[1] - unseen.raw[0]}
+    rankings = {**baselines(outcomes), "learned_router": unseen.raw[1] - unseen.raw[0]}
     weights = fit_weights(corpus, np.arange(len(corpus)))
     weak, weak_error = calibrate(unseen.raw[0], corpus.weak, first=corpus.first, seed=seed)
     strong, strong_error = calibrate(unseen.raw[1], corpus.strong, first=corpus.first, seed=seed)
@@ -111,7 +113,7 @@ def _learned_router(
     calibrations: tuple[Calibration, Calibration],
     shown: Claim,
 ) -> LearnedRouter:
-    """The head of one set of weights, calibrated on predictions of heads that had not seen the prompt."""
+    """The router of one set of weights, calibrated on predictions of routers that had not seen the prompt."""
     return LearnedRouter(
         rows=len(corpus),
         rarity=_halves(weights.rarity),
@@ -135,16 +137,16 @@ def _learned_router(
 
 
 def claim(rankings: Mapping[str, Floats], weak: Floats, strong: Floats, *, first: Rows, seed: int) -> Claim:
-    """What a held-out ranking ``head`` shows beside its rivals.
+    """What a held-out ranking shows beside its rivals.
 
     Args:
         rankings: Scores by ranker, each of shape ``(n,)``.
         weak: Quality of the weak model. Shape ``(n,)``.
         strong: Quality of the strong model. Shape ``(n,)``.
-        first: The first row that a head cannot tell from each. Shape ``(n,)``.
+        first: The first row that a learned router cannot tell from each. Shape ``(n,)``.
         seed: of the resamples.
     """
-    learned_router = rankings["head"]
+    learned_router = rankings["learned_router"]
     own = apgr_interval(learned_router, weak, strong, together=first, seed=seed)
     against = {}
     for rival in RIVALS:

@@ -1,7 +1,7 @@
-"""Fitting the learned head: sparse ridge regression over hashed n-grams, in closed form up to a solver.
+"""Fitting the learned router: sparse ridge regression over hashed n-grams, in closed form up to a solver.
 
-The head explains what is left of each model's success after the prior (longer prompts and higher rule scores
-gain more), so that strong shrinkage leads back to ranking by length and rules and not to ranking by nothing.
+The router explains what is left of each model's success after the prior (longer prompts and higher rule
+scores gain more), so that strong shrinkage leads back to ranking by length and rules and not to ranking by nothing.
 The constants were chosen on the development data (docs/decisions/0060); results are flat around them.
 """
 
@@ -44,7 +44,7 @@ __all__ = [
 LENGTH_SLOPE: Final = 0.06
 
 #: The tier profile whose score is part of the prior, and gain per unit of that score. Lifts whole tasks left
-#: out of training (``nine_models``, by .006) and costs nothing within what the head knows.
+#: out of training (``nine_models``, by .006) and costs nothing within what the learned router knows.
 RULES: Final = "default"
 RULES_SLOPE: Final = 0.05
 
@@ -53,8 +53,10 @@ RULES_SLOPE: Final = 0.05
 SHRINKAGE: Final = 10.0
 
 #: Held-out quantiles of familiarity between which the n-grams gain their say: the strangest 5 % of prompts
-#: like the training data are ranked by length and rules alone, six in ten by the head in full. Wider trust
-#: does harm on unseen tasks, narrower trust costs what the head knows (figures: docs/decisions/0061).
+#: like the training data are ranked by length and rules alone, six in ten by the learned router in full.
+#: Wider trust
+#: does harm on unseen tasks, narrower trust costs what the learned router knows (figures:
+#: docs/decisions/0061).
 TRUST_QUANTILES: Final = (0.05, 0.40)
 
 #: Where prompts are all alike (GSM8K) the two quantiles meet and tell no strangers; the first then stays this
@@ -62,7 +64,7 @@ TRUST_QUANTILES: Final = (0.05, 0.40)
 TRUST_WIDTH: Final = 0.5
 
 #: Variance of an encoder's vectors relative to that of the n-grams, where an encoder is asked for. With .3
-#: unseen subjects fall to .565, with .03 to .604, and what the head knows stays within .003.
+#: unseen subjects fall to .565, with .03 to .604, and what the learned router knows stays within .003.
 VECTOR_SHARE: Final = 0.03
 
 #: Rows a domain needs before it gets an offset, and pseudo-rows that pull the offset to zero.
@@ -91,7 +93,7 @@ class Corpus:
 
     @classmethod
     def of(cls, rows: Sequence[Outcome], encoder: Encoder | None = None) -> Corpus:
-        """Read the person's words of every prompt as the live head will."""
+        """Read the person's words of every prompt as the live learned router will."""
         texts = [persons_text(row.prompt) for row in rows]
         return cls(
             weak=np.array([row.weak for row in rows]),
@@ -116,7 +118,7 @@ class Corpus:
 
 @dataclass(frozen=True)
 class Weights:
-    """A fitted head before calibration. ``ngrams`` and ``centres`` already hold their n-gram's rarity."""
+    """A fitted router before calibration. ``ngrams`` and ``centres`` already hold their n-gram's rarity."""
 
     rarity: Floats  # (BUCKETS,)
     centres: Floats  # (k, BUCKETS) of kinds of prompts
@@ -198,7 +200,7 @@ def trust(similarity: Floats, bounds: tuple[float, float]) -> Floats:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Predictions for prompts a head was not fitted on."""
+    """Predictions for prompts a learned router was not fitted on."""
 
     raw: Floats  # (2, n) weak and strong, prior included, before calibration
     similarity: Floats  # (n,)
@@ -206,7 +208,7 @@ class HeldOut:
 
 
 def held_out(corpus: Corpus, *, seed: int) -> HeldOut:
-    """Predict every prompt by a head fitted on the other folds. Copies of a prompt are in the same fold."""
+    """Predict every prompt by a router fitted on the other folds. Copies of a prompt are in the same fold."""
     folds = (np.random.default_rng(seed).permutation(len(corpus)) % FOLDS)[corpus.first]
     evidence = np.zeros((2, len(corpus)))
     prior = np.zeros(len(corpus))

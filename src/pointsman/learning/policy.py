@@ -65,7 +65,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     models: tuple[tuple[float, float], ...]  # money and quality kept when one model serves everything
     shares: dict[str, float]  # of prompts by tier
     fixed: float  # share of prompts whose tier no boundary moves: special rules, and prompts unlike training
-    cross_fitted_router: bool  # the head was fitted on these prompts: scores are of heads that were not
+    cross_fitted_router: (
+        bool  # the learned router was fitted on these prompts: scores are of learned routers that were not
+    )
 
 
 @dataclass(frozen=True)
@@ -103,8 +105,8 @@ def fit_policy(
         costs: money on 1,000 prompts like each, at each of these tiers. Shape ``(n, tiers)``.
         target: what to keep or to spend.
         tiers: how many are in use.
-        profile: rules that decide, alone or where the head does not know a prompt.
-        head: whose score is cut instead of the profile's.
+        profile: rules that decide, alone or where the learned router does not know a prompt.
+        learned_router: whose score is cut instead of the profile's.
         seed: of folds and resamples.
 
     Raises:
@@ -171,7 +173,7 @@ def _by_learned_router(
     )
     return _Scored(
         np.array([each.score for each in found]),
-        np.array([-1 if each.stage is Stage.HEAD else each.tier.rank for each in found]),
+        np.array([-1 if each.stage is Stage.LEARNED else each.tier.rank for each in found]),
         np.zeros(len(rows), dtype=np.intp),
     )
 
@@ -179,7 +181,7 @@ def _by_learned_router(
 def _by_unseen_routers(
     rows: Sequence[Graded], profile: TierProfile, learned_router: LearnedRouter, seed: int
 ) -> _Scored:
-    """The head knows these prompts too well; heads fitted on the other folds stand in for it."""
+    """The router knows these prompts too well; routers fitted on the other folds stand in for it."""
     unseen = held_out(Corpus.of([_outcome(row) for row in rows], encoder_of(learned_router)), seed=seed)
     found = decided(_prompts(rows), Policy(profile=profile))
     unfamiliar = trust(unseen.similarity, unseen.bounds) == 0

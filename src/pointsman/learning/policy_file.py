@@ -33,7 +33,7 @@ def policy_text(
         boundaries: scores at which MEDIUM, COMPLEX and REASONING begin.
         report: what they are worth; becomes a comment.
         profile: to name, where the base does not.
-        head: whose score they cut; None for the profile's.
+        learned_router: whose score they cut; None for the profile's.
         models: configured names by tier, where a configuration has them.
 
     Raises:
@@ -48,8 +48,8 @@ def policy_text(
     if learned_router is None:
         text = set_value(text, ("tiers", "boundaries"), literal)
     else:
-        text = set_value(text, ("tiers", "head", "file"), json.dumps(str(learned_router)))
-        text = set_value(text, ("tiers", "head", "boundaries"), literal)
+        text = set_value(text, ("tiers", "learned_router", "file"), json.dumps(str(learned_router)))
+        text = set_value(text, ("tiers", "learned_router", "boundaries"), literal)
     return "".join(f"# {line}\n" for line in _told(report)) + text.lstrip("\n")
 
 

@@ -45,7 +45,7 @@ def persons_text(prompt: str) -> str:
 
 
 def alike(texts: Sequence[str]) -> NDArray[np.intp]:
-    """The first text that a head cannot tell from each, as it reads the same n-grams. Shape ``(n,)``.
+    """The first text that a router cannot tell from each, as it reads the same n-grams. Shape ``(n,)``.
 
     Copies of a prompt say the same thing twice, whatever their case, spaces and numbers: what is learned from
     one is not held out from the other, and an interval that draws them one by one is too narrow.
@@ -78,7 +78,7 @@ def decided(prompts: Sequence[str], policy: Policy) -> list[TierDecision]:
 
 
 def by_learned_router(rows: Sequence[Outcome], scorer: LearnedScorer) -> list[LearnedScore]:
-    """What a learned head says, beside the rules it was fitted beside, with each row's domain named."""
+    """What a learned router says, beside the rules it was fitted beside, with each row's domain named."""
     rules = by_rules(rows, scorer.learned_router.rules)
     pairs = zip(rows, rules, strict=True)
     return [scorer.score(persons_text(row.prompt), rules=score, domain=row.group) for row, score in pairs]
@@ -98,9 +98,9 @@ def baselines(rows: Sequence[Outcome]) -> dict[str, Scores]:
 
 
 def was_fitted_on(learned_router: LearnedRouter, rows: Sequence[Outcome]) -> bool:
-    """Whether a head was fitted on exactly these prompts: as many, and of the same mean length.
+    """Whether a learned router was fitted on exactly these prompts: as many, and of the same mean length.
 
-    A head keeps no prompts, so one fitted on some of them is not recognised.
+    A learned router keeps no prompts, so one fitted on some of them is not recognised.
     """
     lengths = np.log([max(len(persons_text(row.prompt)), 1) for row in rows])
     return learned_router.rows == len(rows) and math.isclose(

@@ -76,18 +76,18 @@ def evaluate_robustness(
     boundary: float | None = None,
     seed: int = 0,
 ) -> list[Row]:
-    """Measure both rule profiles, and the head when there is one.
+    """Measure both rule profiles, and the learned router when there is one.
 
     Args:
         prompts: as people wrote them.
-        scorer: the head; its decision is on which side of ``boundary`` a prompt falls.
-        boundary: of the head's score; by default the median over the prompts as they are.
+        scorer: the learned router; its decision is on which side of ``boundary`` a prompt falls.
+        boundary: of the learned router's score; by default the median over the prompts as they are.
         seed: of the changes and the resamples.
     """
     deciders: dict[str, Decider] = {name: partial(_tiers, profile=name) for name in RULES}
     if scorer:
         cut = float(np.median(_scores(prompts, scorer))) if boundary is None else boundary
-        deciders["head"] = partial(_sides, scorer=scorer, boundary=cut)
+        deciders["learned_router"] = partial(_sides, scorer=scorer, boundary=cut)
     rows = []
     for change, apply in CHANGES.items():
         before, after = zip(

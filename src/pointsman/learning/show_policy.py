@@ -30,7 +30,7 @@ def policy_lines(fitted: Fitted) -> list[str]:
         lines.append(f"{report.fixed:.1%} of prompts keep the tier of the rules, whatever the boundaries are")
     if report.cross_fitted_router:
         lines.append(
-            "the head was fitted on these prompts: heads fitted on other parts of them were used to choose"
+            "the router was fitted on these prompts: routers fitted on their other parts were used to choose"
         )
     return [*lines, _verdict(report), *([] if mixing.low > 0 else [_NO_BETTER])]
 

@@ -1,4 +1,4 @@
-"""``pointsman eval tiers``: a head measured beside random, length, both rule profiles and an oracle."""
+"""``pointsman eval tiers``: a router measured beside random, length, both rule profiles and an oracle."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     cpt80: float
     intervals: dict[str, tuple[float, float]] = {}  # of ``cpt50`` and ``cpt80``
     equal_quality: EqualQuality | None = None
-    calibration_error: dict[str, Interval] | None = None  # of ``weak`` and ``strong``; only a head has one
+    calibration_error: dict[str, Interval] | None = (
+        None  # of ``weak`` and ``strong``; only a learned router has one
+    )
     benches: dict[str, Row] = {}  # the same over each set of tests the rows name
 
 
@@ -53,11 +55,11 @@ def evaluate_tiers(
     quality: float = KEPT,
     price_ratio: float | None = None,
 ) -> list[Row]:
-    """Measure every ranker, and the head when there is one.
+    """Measure every ranker, and the learned router when there is one.
 
     Args:
-        outcomes: what to measure on; should not be what the head was fitted on.
-        scorer: the head.
+        outcomes: what to measure on; should not be what the learned router was fitted on.
+        scorer: the learned router.
         seed: of the resamples.
         quality: share of the strong model's quality at which costs are compared.
         price_ratio: price of a call of the weak model in calls of the strong one.
@@ -65,9 +67,9 @@ def evaluate_tiers(
     rankings = baselines(outcomes)
     said = by_learned_router(outcomes, scorer) if scorer else []
     if said:
-        rankings["head"] = np.array([each.score for each in said])
+        rankings["learned_router"] = np.array([each.score for each in said])
     rows = measure(outcomes, rankings, seed=seed, quality=quality, price_ratio=price_ratio)
-    return [_calibrated(row, outcomes, said, seed) if row.ranker == "head" else row for row in rows]
+    return [_calibrated(row, outcomes, said, seed) if row.ranker == "learned_router" else row for row in rows]
 
 
 def measure(

@@ -34,7 +34,7 @@ class ModelChooser:
     def __init__(self, tier_models: Mapping[Tier, str], models: Mapping[str, ModelSpec]) -> None:
         self._tier_models = tier_models
         self._models = models
-        windows = [model.window for model in models.values() if model.window is not None]
+        windows = [model.context_window for model in models.values() if model.context_window is not None]
         self._fits_all = min(windows, default=None)  # tokens that no window is too small for
         self._chains: dict[tuple[Tier, frozenset[str], WireFormat | None], Chain] = {}
         #: The highest tier each model serves.

@@ -78,10 +78,10 @@ def _named(tiers: Iterable[Tier], tier_models: Mapping[Tier, str]) -> tuple[str,
 
 def lacks(model: ModelSpec, needed: Requirements) -> Iterator[Reason]:
     """Why a model cannot serve. What is not known of a model is not held against it."""
-    if model.window is not None and needed.tokens > model.window:
-        fits = f"{needed.tokens} tokens do not fit its window of {model.window}"
-        yield Reason("routing.skipped.window", f'"{model.name}": {fits}')
+    if model.context_window is not None and needed.tokens > model.context_window:
+        fits = f"{needed.tokens} tokens do not fit its context window of {model.context_window}"
+        yield Reason("routing.skipped.context_window", f'"{model.name}": {fits}')
     if model.features is not None and (missing := needed.features - model.features):
-        yield Reason("routing.skipped.ability", f'"{model.name}" has no {", ".join(sorted(missing))}')
+        yield Reason("routing.skipped.feature", f'"{model.name}" has no {", ".join(sorted(missing))}')
     if needed.format is not None and needed.format not in model.formats:
         yield Reason("routing.skipped.format", f'"{model.name}" does not speak {needed.format}')

@@ -1,7 +1,7 @@
-"""``pointsman report drift``: whether live prompts have left what a head was trained on.
+"""``pointsman report drift``: whether live prompts have left what a learned router was trained on.
 
 Compares two facts that the ledger keeps of every prompt without its words, its length and how familiar it was
-to the head, with the deciles in the head file.
+to the learned router, with the deciles in the learned router file.
 """
 
 from __future__ import annotations
@@ -28,9 +28,11 @@ LEFT: Final = 0.25
 #: "Statistical Properties of Population Stability Index" (2018).
 CHANCE: Final = 16.92
 
-#: How much more a head's familiarities vary than a sample of as many prompts does: they come from heads of
+#: How much more a learned router's familiarities vary than a sample of as many prompts does: they come from
+#: learned routers of
 #: four fifths of the data, whose centres are noise of their own. With 1, prompts like the training data were
-#: called shifted in 14 to 31 of 100 cases by heads of 100 labels; with 2 in at most 3 (docs/decisions/0097).
+#: called shifted in 14 to 31 of 100 cases by learned routers of 100 labels; with 2 in at most 3
+#: (docs/decisions/0097).
 REFITTED: Final = 2
 
 #: Prompts below which nothing is said: chance alone then reaches an index of 0.17.
@@ -61,10 +63,10 @@ class Shift:
 
 @dataclass(frozen=True)
 class Drift:
-    """What live prompts look like to a head."""
+    """What live prompts look like to a learned router."""
 
     prompts: int = 0
-    other_routers: int = 0  # prompts that another head, or none, was asked about
+    other_routers: int = 0  # prompts that another learned router, or none, was asked about
     spoke: Counter[ScoreSource] = field(default_factory=Counter)
     shifts: tuple[Shift, ...] = ()  # empty where there are too few prompts
 
@@ -91,7 +93,7 @@ class Drift:
 
     def lines(self) -> Iterator[str]:
         """The report for a person."""
-        yield f"{self.prompts:,} prompts asked of this head, {self.other_routers:,} of another or none"
+        yield f"{self.prompts:,} prompts asked of this router, {self.other_routers:,} of another or none"
         if not self.shifts:
             yield f"too few to tell: {LEAST} are needed"
             return
@@ -108,14 +110,16 @@ class Drift:
     def _conclusion(self) -> str:
         verdicts = {shift.verdict for shift in self.shifts}
         if "left" in verdicts:
-            return "live prompts have left what the head was trained on: fit it again on newer outcomes"
+            return "live prompts have left what the router was trained on: fit it again on newer outcomes"
         if "shifted" in verdicts:
-            return "live prompts begin to differ from what the head was trained on: measure it again"
-        return "live prompts look like those the head was trained on"
+            return (
+                "live prompts begin to differ from what the learned router was trained on: measure it again"
+            )
+        return "live prompts look like those the learned router was trained on"
 
 
 def drift(records: Iterable[Record], learned_router: LearnedRouter) -> Drift:
-    """Compare what was asked of a head with what it was trained on.
+    """Compare what was asked of a learned router with what it was trained on.
 
     The turns of one user message count once: tool calls in between bring no new words.
     """
@@ -133,7 +137,7 @@ def drift(records: Iterable[Record], learned_router: LearnedRouter) -> Drift:
 
 
 def _asked(records: Iterable[Record], digest: str) -> tuple[list[tuple[int, LearnedScore]], int]:
-    """Characters and the head's score of every prompt it was asked about, and how many others there were."""
+    """Characters and the router's score of every prompt it scored, and how many others there were."""
     asked, others = [], 0
     seen: dict[str, int] = {}
     for record in records:

@@ -89,7 +89,7 @@ class Replay:
 
     def turns(self, records: Iterable[Record]) -> Iterator[Replayed]:
         """Decide all records, the oldest first."""
-        return map(self.request, records)
+        return map(self.turn, records)
 
     def turn(self, record: Record) -> Replayed:
         """Decide one record, the next of its session."""

@@ -98,7 +98,7 @@ def extract(request: AgentRequest, before: Searched = _UNKNOWN) -> Extracted:
     Messages of tool results, reminders or environment blocks alone are passed over.
 
     Args:
-        turn: the request.
+        request: the request.
         before: what ``searched`` gave for an earlier request of the conversation. Where this one goes on
             from there, the messages between are not looked at again: an agent may send a thousand results
             of tools after one message of a person, and all of them with every further one.

@@ -20,8 +20,8 @@ class TierDecision(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     stage: Stage
     needs_verification: bool  # the rules were unsure
     reasons: tuple[Reason, ...]
-    learned_router: LearnedScore | None = None  # what a learned head said, also where the rules were kept
-    learned_router_version: str = ""  # which head that was
+    learned_router: LearnedScore | None = None  # what a learned router said, also where the rules were kept
+    learned_router_version: str = ""  # which learned router that was
 
 
 #: The design page's name. What would have changed a decision is asked of ``explain``; time is the engine's.

@@ -2,7 +2,8 @@
 
 Each row is one integer that holds a number of every column in fixed point, so that Python's own ``sum`` adds
 all columns at once: for the 110 n-grams of a 450-character prompt, nineteen columns take as long as four sums
-over tables of floats. This is what lets a head score in 50 µs without a numerical library. Integers add up
+over tables of floats. This is what lets a learned router score in 50 µs without a numerical library.
+Integers add up
 alike in any order, so a sum is the same to the last bit everywhere.
 """
 
@@ -15,7 +16,8 @@ from typing import Final
 
 __all__ = ["FixedPoint"]
 
-#: Bits of one number: rounding is then 1/2**18 of a column's range, finer than the float16 of a head file.
+#: Bits of one number: rounding is then 1/2**18 of a column's range, finer than the float16 of a learned
+#: router file.
 _NUMBER: Final = 18
 
 #: Bits between columns: room for the sum of 2**14 rows; a text of 8,000 characters has at most 16,000.

@@ -1,9 +1,9 @@
-"""The learned head: how likely a weak and a strong model serve a prompt well, learned from outcomes.
+"""The learned router: how likely a weak and a strong model serve a prompt well, learned from outcomes.
 
 A linear model over hashed words and word pairs, on top of a prior: a longer prompt, and one that the rules
 score higher, gains more from the strong model. What the n-grams say is added to the prior only as far as the
 prompt is like a kind of prompt known from training; an unknown one is ranked by length and rules alone,
-because a head does harm outside what it has seen (docs/decisions/0060, 0061). Made by
+because a learned router does harm outside what it has seen (docs/decisions/0060, 0061). Made by
 ``pointsman fit tiers``; read here without any numerical library.
 """
 
@@ -45,11 +45,11 @@ _DIGITS: Final = 9
 
 
 class ScoreSource(StrEnum):
-    """Which part of the head a score comes from."""
+    """Which part of the learned router a score comes from."""
 
-    HEAD = "head"  # the prompt is like the training data: the n-grams count in full
+    NGRAMS = "n-grams"  # the prompt is like the training data: the n-grams count in full
     BLEND = "blend"  # the n-grams count in part
-    PRIOR = "length and rules"  # the prompt is unlike the training data: the n-grams are not heard
+    PRIOR = "length and rules"  # out of distribution: scored by the prior alone
 
 
 class Calibration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -84,13 +84,13 @@ class Centre(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Claim(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What held-out prompts showed when the head was made. Values are APGR, bounds 95 % intervals."""
+    """What held-out prompts showed when the router was made. Values are APGR, bounds 95 % intervals."""
 
     rows: int
     apgr: float
     low: float
     high: float
-    against: dict[str, tuple[float, float, float]]  # ranker -> head minus ranker, with interval
+    against: dict[str, tuple[float, float, float]]  # ranker -> learned router minus ranker, with interval
     improves: bool  # every interval in ``against`` lies above 0
 
 
@@ -104,9 +104,9 @@ class Dense(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LearnedRouter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A head file: JSON, arrays as base64 of little-endian float16, one value per bucket."""
+    """A learned router file: JSON, arrays as base64 of little-endian float16, one value per bucket."""
 
-    format: Literal["pointsman-head"] = "pointsman-head"
+    format: Literal["pointsman-learned-router"] = "pointsman-learned-router"
     version: Literal[1] = 1
     rows: int  # prompts it was trained on
     weak_model: str = ""
@@ -122,7 +122,9 @@ class LearnedRouter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     rules: str  # tier profile whose score is part of the prior
     rules_mean: float  # mean of that score over training prompts
     rules_slope: float  # gain per unit of that score
-    similarity: tuple[float, float]  # up to the first the prior speaks alone, from the second the head
+    similarity: tuple[
+        float, float
+    ]  # up to the first the prior speaks alone, from the second the learned router
     weak_calibration: Calibration
     strong_calibration: Calibration
     offsets: dict[str, tuple[float, float]] = {}  # domain -> added to the raw weak and strong value
@@ -132,7 +134,7 @@ class LearnedRouter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     similarities: tuple[float, ...]  # deciles of held-out familiarity, for the drift check
 
     def digest(self) -> str:
-        """Twelve hex digits over everything in the head: recorded with what it decides."""
+        """Twelve hex digits over everything in the learned router: recorded with what it decides."""
         return hashlib.sha256(msgspec.json.encode(self)).hexdigest()[:12]
 
 
@@ -140,7 +142,7 @@ _decode: Final = msgspec.json.Decoder(LearnedRouter).decode
 
 
 class LearnedScore(msgspec.Struct, frozen=True, gc=False):
-    """What a head says of one prompt."""
+    """What a learned router says of one prompt."""
 
     score: float  # rank by this for the strong model: gain over that of an average training prompt
     p_weak: float  # probability that the weak model serves it well
@@ -150,13 +152,13 @@ class LearnedScore(msgspec.Struct, frozen=True, gc=False):
 
 
 class LearnedScorer:
-    """A head made ready to score. Holds no state between prompts; safe to share."""
+    """A learned router made ready to score. Holds no state between prompts; safe to share."""
 
     def __init__(self, learned_router: LearnedRouter, encoder: Encoder | None = None) -> None:
-        """Unpack a head.
+        """Unpack a learned router.
 
         Raises:
-            ConfigError: the arrays do not have their length, or the encoder is not the head's.
+            ConfigError: the arrays do not have their length, or the encoder is not the learned router's.
         """
         self.learned_router = learned_router
         columns = (
@@ -172,8 +174,9 @@ class LearnedScorer:
 
         Args:
             text: The words.
-            rules: Score of the tier profile the head was fitted beside; None where another is in use.
-            domain: Selects an offset where the head has learned one.
+            rules: Score of the tier profile the learned router was fitted beside; None where another is in
+                use.
+            domain: Selects an offset where the learned router has learned one.
         """
         learned_router = self.learned_router
         # Rounded, as are the probabilities: the last bit of a logarithm is the machine's.
@@ -193,7 +196,7 @@ class LearnedScorer:
             p_weak=learned_router.weak_calibration.probability(weak),
             p_strong=learned_router.strong_calibration.probability(strong),
             similarity=similarity,
-            spoke=ScoreSource.HEAD if trust == 1.0 else ScoreSource.BLEND if trust else ScoreSource.PRIOR,
+            spoke=ScoreSource.NGRAMS if trust == 1.0 else ScoreSource.BLEND if trust else ScoreSource.PRIOR,
         )
 
     def _evidence(self, text: str) -> tuple[float, float, float]:
@@ -213,11 +216,11 @@ class LearnedScorer:
 
 
 class _Vector:
-    """The part of a head that reads an encoder's vector."""
+    """The part of a learned router that reads an encoder's vector."""
 
     def __init__(self, dense: Dense, encoder: Encoder | None) -> None:
         if encoder is None or encoder.name != dense.encoder:
-            raise ConfigError(f'the head needs the encoder "{dense.encoder}"')
+            raise ConfigError(f'the learned router needs the encoder "{dense.encoder}"')
         self._encode = encoder.encode
         self._weak = _floats(dense.weak, len(dense.weak) // 2)
         self._strong = _floats(dense.strong, len(self._weak))
@@ -228,16 +231,18 @@ class _Vector:
 
 
 def read_learned_router(data: bytes, source: str) -> LearnedRouter:
-    """Read a head file; ``source`` is its name in errors.
+    """Read a learned router file; ``source`` is its name in errors.
 
     Raises:
-        ConfigError: not a head file, of another version, or damaged.
+        ConfigError: not a learned router file, of another version, or damaged.
     """
     try:
         return _decode(data)
     except msgspec.MsgspecError as error:
         raise ConfigError(
-            f"not a head this version can read: {error}", place=source, hint="make one: pointsman fit tiers"
+            f"not a learned router this version can read: {error}",
+            place=source,
+            hint="make one: pointsman fit tiers",
         ) from None
 
 
@@ -248,4 +253,4 @@ def _floats(data: bytes, count: int) -> tuple[float, ...]:
 
 
 def _damaged() -> ConfigError:
-    return ConfigError("the head file is damaged: an array has the wrong length")
+    return ConfigError("the learned router file is damaged: an array has the wrong length")

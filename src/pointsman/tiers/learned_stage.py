@@ -1,4 +1,4 @@
-"""The second of three stages: a learned head takes the rules' place where it knows the prompt."""
+"""The second of three stages: a learned router takes the rules' place where it knows the prompt."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ _TIERS: Final = tuple(Tier)
 
 
 class LearnedRouterPolicy(msgspec.Struct, frozen=True):
-    """A head, and where its score is cut into tiers. Equal neighbours leave a tier out; so does infinity."""
+    """A router, and where its score is cut into tiers. Equal neighbours, or infinity, leave a tier out."""
 
     learned_router: LearnedRouter
-    boundaries: tuple[float, float, float]  # head score from which MEDIUM, COMPLEX, REASONING begin
+    boundaries: tuple[float, float, float]  # learned router score from which MEDIUM, COMPLEX, REASONING begin
 
     def __post_init__(self) -> None:
         if list(self.boundaries) != sorted(self.boundaries):
-            raise ValueError("the boundaries of a head must rise")
+            raise ValueError("the boundaries of a learned router must rise")
 
 
 class LearnedStage:
-    """A head made ready to decide beside one profile. Holds no state between prompts; safe to share."""
+    """A router made ready to decide beside one profile. Holds no state between prompts; safe to share."""
 
     def __init__(
         self, policy: LearnedRouterPolicy, profile: TierProfile, encoder: Encoder | None = None
     ) -> None:
-        """Unpack the head.
+        """Unpack the learned router.
 
         Raises:
-            ConfigError: the head is damaged, or the encoder is not the one it was trained with.
+            ConfigError: the learned router is damaged, or the encoder is not the one it was trained with.
         """
         self._scorer = LearnedScorer(policy.learned_router, encoder)
         self._boundaries = policy.boundaries
@@ -61,8 +61,9 @@ class LearnedStage:
         Args:
             ruled: what the rules decided.
             evidence: the scan of the prompt.
-            domain: selects the head's offset.
-            recorded: what this head said when the turn was live; stands in for words that were not kept.
+            domain: selects the learned router's offset.
+            recorded: what this learned router said when the turn was live; stands in for words that were not
+                kept.
         """
         if ruled.stage is Stage.OVERRIDE:
             return ruled
@@ -72,10 +73,12 @@ class LearnedStage:
         elif recorded:
             said = recorded
         else:
-            return _kept(ruled, "tiers.head.no-words", "the prompt's words are not at hand for the head")
+            return _kept(
+                ruled, "tiers.learned.no-words", "the prompt's words are not at hand for the learned router"
+            )
         if said.spoke is ScoreSource.PRIOR:
-            why = f"unlike what the head has learned from: {_told(said)}"
-            kept = _kept(ruled, "tiers.head.unfamiliar", why)
+            why = f"unlike what the learned router has learned from: {_told(said)}"
+            kept = _kept(ruled, "tiers.learned.unfamiliar", why)
             return msgspec.structs.replace(kept, learned_router=said, learned_router_version=self.version)
         return self._decided(ruled, said)
 
@@ -84,13 +87,15 @@ class LearnedStage:
         distance = min(abs(said.score - boundary) for boundary in self._boundaries)
         # The same curve as for the rules: 1 / (1 + exp(-steepness * distance)), written not to overflow.
         confidence = 0.5 * (1.0 + math.tanh(0.5 * self._profile.steepness * distance))
-        reason = Reason(f"tiers.head.{said.spoke.name.lower()}", f"head {said.score:+.3f}: {_told(said)}")
+        reason = Reason(
+            f"tiers.learned.{said.spoke.name.lower()}", f"learned router {said.score:+.3f}: {_told(said)}"
+        )
         return TierDecision(
             tier=_TIERS[rank],
             score=said.score,
             confidence=confidence,
-            signals=(*ruled.signals, f"head ({said.score:+.3f})"),
-            stage=Stage.HEAD,
+            signals=(*ruled.signals, f"learned router ({said.score:+.3f})"),
+            stage=Stage.LEARNED,
             needs_verification=self._profile.escalation.is_unsure(confidence),
             reasons=(reason,),
             learned_router=said,

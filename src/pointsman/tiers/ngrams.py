@@ -1,6 +1,7 @@
-"""Hashed words and word pairs: what the learned head reads of a text.
+"""Hashed words and word pairs: what the learned router reads of a text.
 
-No vocabulary is kept, so a head file holds nobody's words. Digits count by how many there are, not by which.
+No vocabulary is kept, so a learned router file holds nobody's words. Digits count by how many there are, not
+by which.
 The punctuation of prose is passed over; a symbol of code or formulas is a word. Letters whose UTF-8 form has
 at most two bytes (Latin, Greek, Cyrillic, Hebrew, Arabic) stand together as words. A character of any other
 script stands alone, so that pairs of them do the work of words in scripts without spaces.

@@ -94,7 +94,7 @@ class UpstreamSpec(msgspec.Struct, frozen=True):
     name: str
     # with the version prefix, as the OpenAI SDK wants it
     base_url: Annotated[str, Meta(description="Its address up to and including `/v1`.")]
-    key: Annotated[
+    api_key: Annotated[
         Secret | None, Meta(description='The key by reference: `"${MAIN_API_KEY}"`. Local servers need none.')
     ] = None
     formats: Annotated[frozenset[WireFormat], Meta(description="Request formats it speaks natively.")] = (
@@ -214,8 +214,8 @@ async def read_at_most(exchange: Exchange, limit: int, refusal: str) -> bytes:
 
 def credentials(spec: UpstreamSpec, wire: WireFormat) -> list[tuple[bytes, bytes]]:
     """Return the headers that prove to an upstream who we are."""
-    if spec.key is None:
+    if spec.api_key is None:
         return []
-    secret = spec.key.reveal().encode()
+    secret = spec.api_key.reveal().encode()
     scheme = spec.auth or ("x-api-key" if wire is WireFormat.MESSAGES else "bearer")
     return [(b"authorization", b"Bearer " + secret) if scheme == "bearer" else (b"x-api-key", secret)]

@@ -50,7 +50,7 @@ def stored_conversation(
     """Return what is to be known when a turn, answered with these items, is continued.
 
     Args:
-        turn: A turn in the Responses format; its history may begin with items that were put back.
+        request: A request in the Responses format; its history may begin with items that were put back.
         answered: The items of the answer, as JSON.
         words_at: Position of the item with the person's latest words; -1 for none.
     """
