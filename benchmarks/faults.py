@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path[0] = str(Path(__file__).parents[1] / "tests")  # instead of this folder, whose gateway.py is another
 
-from gateway.faulty import run  # noqa: E402 - found only now
+from support.faulty_upstream import run  # noqa: E402 - found only now
 
 RETRIES = 1  # of the same model, then the healthy one
 

@@ -4,10 +4,10 @@
         [--features hashed] [--pairs]
 
 Reads ../shared/data (or $POINTSMAN_SHARED/data). Routers are made by ``fit_tiers``, written, read again and
-asked through ``LearnedScorer``, as ``pointsman fit tiers`` and ``classify --learned-router`` do, without naming
-a prompt's subject. Every table gives the mean over random splits, the lowest of them, and the 95 % bootstrap interval of
-the mean over prompts; the last column is the learned router minus the ranker, resampled together. APGR:
-random is .500.
+asked through ``LearnedScorer``, as ``pointsman fit tiers`` and ``classify --learned-router`` do, without
+naming a prompt's subject. Every table gives the mean over random splits, the lowest of them, and the 95 %
+bootstrap interval of the mean over prompts; the last column is the learned router minus the ranker, resampled
+together. APGR: random is .500.
 
 ``--litellm`` names an interpreter whose environment has litellm, for its complexity router; without it that
 line says so. ``--pairs`` leaves each task of nine_models out for all 36 pairs of models (10 minutes).

@@ -27,7 +27,7 @@ from pointsman.capabilities.index import MAX_ROWS, training_rows
 from pointsman.capabilities.scorer import clauses
 from pointsman.encoders import load_encoder
 from pointsman.errors import ConfigError
-from support_capabilities import REGISTRY
+from support.capabilities import REGISTRY
 
 TASKS = {
     "is it going to be rainy weather today": "current_weather",

@@ -20,7 +20,7 @@ from pointsman.capabilities import (
 from pointsman.encoders import load_encoder
 from pointsman.errors import ConfigError
 from pointsman.vocabulary import ModelQuery, ModelReply
-from support_capabilities import JUDGE, REGISTRY, drive, select
+from support.capabilities import JUDGE, REGISTRY, drive, select
 
 WEATHER_TASK = "What's the weather like?"
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import msgspec
 import pytest
-from evaluation.outcomes import made_up
 from typer.testing import CliRunner, Result
 
 from pointsman.cli import app
 from pointsman.errors import PointsmanError
 from pointsman.factory import default_policy, read_policy
 from pointsman.learning.fit import fit_tiers
+from support.outcomes import made_up
 
 ROWS = made_up(300)
 PRICES = ("--price-weak", "0.001", "--price-strong", "0.01")

@@ -52,7 +52,7 @@ def report(tmp_path: Path, kept: Sequence[Entry], *arguments: str) -> Result:
 
 
 @pytest.mark.parametrize(
-    ("sessions", "treated", "withheld", "verdict"),
+    ("sessions", "treated", "control", "verdict"),
     [
         (20, 0.2, 0.8, "Too little data: 30 sessions a side are needed, the smaller side has 10."),
         (200, 0.3, 0.6, "Guidance helps"),

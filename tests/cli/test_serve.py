@@ -12,10 +12,10 @@ import anthropic
 import openai
 import pytest
 
-from gateway.running import gateway, setup_for
 from pointsman.cli.serve import _introduce
 from pointsman.upstreams.demo import LABEL
 from pointsman.upstreams.port import ServerSpec, hash_key
+from support.servers import gateway, setup_for
 
 pytestmark = pytest.mark.integration
 

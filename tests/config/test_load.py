@@ -64,7 +64,7 @@ def test_the_whole_of_it_for_most_people(tmp_path: Path) -> None:
         input_per_million=3.0,
         output_per_million=15.0,
         cached_input_per_million=0.3,
-        window=200_000,
+        context_window=200_000,
         features=frozenset({"tools", "vision"}),
         formats=frozenset(WireFormat),
     )

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from learned_routers import blank
 
 from pointsman.config import Config, load
 from pointsman.decision.engine import Memory
@@ -14,6 +13,7 @@ from pointsman.factory import build_engine, build_policy
 from pointsman.runtime import drive
 from pointsman.vocabulary import ModelQuery, ModelReply, Stage, Tier
 from pointsman.wire.request import request_from_text
+from support.learned_routers import blank
 
 CONFIG = """
 [upstreams.main]

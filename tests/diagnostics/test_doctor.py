@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from gateway.running import ScriptedUpstream, reply
 from pointsman.config import Config
 from pointsman.diagnostics import Check, describe_check, diagnose
 from pointsman.diagnostics import doctor as doctor_module
@@ -14,6 +13,7 @@ from pointsman.errors import LexiconError
 from pointsman.stores.ledger import SqliteLedger
 from pointsman.stores.sessions import SqliteSessions
 from pointsman.testing import a_decision
+from support.servers import ScriptedUpstream, reply
 
 KEY = "sk-canary"
 

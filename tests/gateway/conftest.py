@@ -2,7 +2,7 @@
 
 import pytest
 
-from .spoken import SPOKEN, Spoken
+from support.scripted_formats import SPOKEN, Spoken
 
 
 @pytest.fixture(params=SPOKEN)

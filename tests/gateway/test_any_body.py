@@ -23,9 +23,8 @@ from pointsman.tiers import builtin_profile
 from pointsman.upstreams.port import DEMO_URL, ServerSpec, UpstreamSpec
 from pointsman.vocabulary import Mode, ModelSpec, Tier, WireFormat
 from pointsman.wire import WIRES
-
-from .formats import PATHS
-from .running import gateway
+from support.requests_by_format import PATHS
+from support.servers import gateway
 
 pytestmark = pytest.mark.integration
 

@@ -11,10 +11,9 @@ import pytest
 from pointsman.config import load
 from pointsman.gateway.build import Builder
 from pointsman.vocabulary import WireFormat
-from wires import call, say
-
-from .formats import PATHS, answer, events, format_of, request, start_stream
-from .running import Asked, ScriptedUpstream, gateway, reply
+from support.requests_by_format import PATHS, answer, events, format_of, request, start_stream
+from support.servers import Asked, ScriptedUpstream, gateway, reply
+from support.stuck_agents import call, say
 
 pytestmark = pytest.mark.integration
 

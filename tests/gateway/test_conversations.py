@@ -22,9 +22,8 @@ from pointsman.upstreams.port import DEMO_URL, ServerSpec, UpstreamSpec
 from pointsman.vocabulary import Mode, ModelSpec, Tier, WireFormat
 from pointsman.wire import Body, sse
 from pointsman.wire.request import read_request
-
-from .formats import start_stream
-from .running import Asked, Running, ScriptedUpstream, gateway, reply
+from support.requests_by_format import start_stream
+from support.servers import Asked, Running, ScriptedUpstream, gateway, reply
 
 wire = pytest.mark.integration
 

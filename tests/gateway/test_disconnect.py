@@ -10,10 +10,9 @@ import pytest
 
 from pointsman.testing import MemoryLedger, ScriptedDecider
 from pointsman.vocabulary import WireFormat
-from waiting import until
-
-from .formats import PATHS, events, format_of, request, start_stream
-from .running import Asked, ScriptedUpstream, gateway, setup_for
+from support.requests_by_format import PATHS, events, format_of, request, start_stream
+from support.servers import Asked, ScriptedUpstream, gateway, setup_for
+from support.waiting import until
 
 pytestmark = pytest.mark.integration
 

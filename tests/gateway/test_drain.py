@@ -17,10 +17,9 @@ import pytest
 
 from pointsman.stores.ledger import SqliteLedger
 from pointsman.vocabulary import WireFormat
-from waiting import until
-
-from .formats import PATHS, events, format_of, request, start_stream
-from .running import Asked, ScriptedUpstream
+from support.requests_by_format import PATHS, events, format_of, request, start_stream
+from support.servers import Asked, ScriptedUpstream
+from support.waiting import until
 
 pytestmark = pytest.mark.integration
 

@@ -17,9 +17,8 @@ from pointsman.gateway.app import Gateway
 from pointsman.gateway.serve import Server
 from pointsman.testing import ScriptedDecider
 from pointsman.upstreams.port import Timeouts
-
-from .running import Asked, Running, ScriptedUpstream, gateway, reply, setup_for
-from .spoken import SPOKEN, Spoken
+from support.scripted_formats import SPOKEN, Spoken
+from support.servers import Asked, Running, ScriptedUpstream, gateway, reply, setup_for
 
 pytestmark = pytest.mark.integration
 

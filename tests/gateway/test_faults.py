@@ -5,9 +5,9 @@ import socket
 import httpx
 import pytest
 
-from .faulty import FAULTS, healthy, run
-from .formats import PATHS, request
-from .running import ScriptedUpstream, gateway, setup_for
+from support.faulty_upstream import FAULTS, healthy, run
+from support.requests_by_format import PATHS, request
+from support.servers import ScriptedUpstream, gateway, setup_for
 
 pytestmark = pytest.mark.integration
 

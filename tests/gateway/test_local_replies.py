@@ -10,8 +10,7 @@ from pointsman.config import load
 from pointsman.gateway.build import Builder
 from pointsman.vocabulary import WireFormat
 from pointsman.wire import WIRES
-
-from .running import gateway
+from support.servers import gateway
 
 CONFIG = """
 [upstreams.demo]

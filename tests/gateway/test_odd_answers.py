@@ -7,9 +7,8 @@ import pytest
 
 from pointsman.vocabulary import WireFormat
 from pointsman.wire import WIRES, Ending, sse
-
-from .formats import PATHS, answer, events, request, start_stream
-from .running import Asked, ScriptedUpstream, gateway, reply, setup_for
+from support.requests_by_format import PATHS, answer, events, request, start_stream
+from support.servers import Asked, ScriptedUpstream, gateway, reply, setup_for
 
 DEEP = b"[" * 5_000 + b"]" * 5_000
 ODD = {

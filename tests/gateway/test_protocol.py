@@ -7,9 +7,8 @@ from typing import Any, cast
 import pytest
 
 from pointsman.gateway.protocol import _Joining
-
-from .raw import ASKED, JSON, head
-from .running import gateway, setup_for
+from support.raw_http import ASKED, JSON, head
+from support.servers import gateway, setup_for
 
 
 class Written:

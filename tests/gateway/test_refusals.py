@@ -32,11 +32,10 @@ from pointsman.testing import ScriptedDecider
 from pointsman.tiers import builtin_profile
 from pointsman.upstreams.port import Limits, ServerSpec, hash_key
 from pointsman.vocabulary import AgentRequest, Tier, WireFormat
-from waiting import until
-
-from .formats import PATHS, request
-from .raw import ASKED, JSON, head, is_closed, statuses, talk
-from .running import Asked, Running, ScriptedUpstream, gateway, reply, setup_for
+from support.raw_http import ASKED, JSON, head, is_closed, statuses, talk
+from support.requests_by_format import PATHS, request
+from support.servers import Asked, Running, ScriptedUpstream, gateway, reply, setup_for
+from support.waiting import until
 
 pytestmark = pytest.mark.integration
 

@@ -11,9 +11,8 @@ from msgspec.structs import replace
 
 from pointsman.testing import ScriptedDecider
 from pointsman.vocabulary import WireFormat
-
-from .running import Answering, Asked, ScriptedUpstream, gateway, reply, setup_for
-from .spoken import REPLY, SPOKEN, Spoken
+from support.scripted_formats import REPLY, SPOKEN, Spoken
+from support.servers import Answering, Asked, ScriptedUpstream, gateway, reply, setup_for
 
 pytestmark = pytest.mark.integration
 

@@ -19,10 +19,9 @@ from pointsman.gateway.build import Builder
 from pointsman.gateway.serve import Server
 from pointsman.testing import ScriptedDecider
 from pointsman.vocabulary import AgentRequest, ModelSpec
-from waiting import until
-
-from .formats import PATHS, request
-from .running import Running, setup_for
+from support.requests_by_format import PATHS, request
+from support.servers import Running, setup_for
+from support.waiting import until
 
 pytestmark = pytest.mark.integration
 

@@ -22,11 +22,10 @@ from pointsman.stores.sessions import MemorySessions
 from pointsman.tiers import builtin_profile
 from pointsman.upstreams.port import ServerSpec, hash_key
 from pointsman.vocabulary import Tier
-from waiting import until
-
-from .formats import start_stream
-from .running import Answering, Asked, ScriptedUpstream, gateway, reply, setup_for
-from .spoken import SPOKEN, Spoken
+from support.requests_by_format import start_stream
+from support.scripted_formats import SPOKEN, Spoken
+from support.servers import Answering, Asked, ScriptedUpstream, gateway, reply, setup_for
+from support.waiting import until
 
 pytestmark = pytest.mark.integration
 

@@ -8,8 +8,8 @@ import anthropic
 import openai
 import pytest
 
-from gateway.running import gateway, setup_for
 from pointsman.upstreams.demo import LABEL
+from support.servers import gateway, setup_for
 
 pytestmark = pytest.mark.integration
 

@@ -12,7 +12,7 @@ import pytest
 
 from pointsman.config import ShadowSpec, load
 from pointsman.decision.decision import Decision, Injection
-from pointsman.gateway import second
+from pointsman.gateway import shadow_model
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder
 from pointsman.gateway.serve import Server
@@ -21,11 +21,10 @@ from pointsman.testing import ScriptedDecider
 from pointsman.vocabulary import WireFormat
 from pointsman.wire import WIRES, Reply
 from pointsman.wire.completion import CompletionSummary, read_completion
-from waiting import until
-from wires import requests
-
-from .formats import PATHS, answer, events, format_of, request
-from .running import Answering, Asked, Running, ScriptedUpstream, reply, setup_for
+from support.requests_by_format import PATHS, answer, events, format_of, request
+from support.servers import Answering, Asked, Running, ScriptedUpstream, reply, setup_for
+from support.stuck_agents import requests
+from support.waiting import until
 
 pytestmark = pytest.mark.integration
 
@@ -285,7 +284,7 @@ def test_a_fault_in_sampling_costs_nobody_an_answer(start: Start, monkeypatch: p
     def fail(*_: object) -> str:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(second, "_unfit", fail)
+    monkeypatch.setattr(shadow_model, "_unfit", fail)
     trial, _, _ = start()
     assert trial.post().content == answer(WireFormat.CHAT)
     assert trial.counts() == {"skipped: failed": 1}
@@ -295,7 +294,7 @@ def test_a_fault_in_sampling_costs_nobody_an_answer(start: Start, monkeypatch: p
 def test_what_is_too_long_to_look_at(
     start: Start, monkeypatch: pytest.MonkeyPatch, longest: int, error: str
 ) -> None:
-    monkeypatch.setattr(second, "_LONGEST", longest)
+    monkeypatch.setattr(shadow_model, "_LONGEST", longest)
 
     async def briefly(asked: Asked, send: Any) -> None:
         await reply(send, 200, b'{"choices": [{"finish_reason": "length"}]} ')
@@ -310,7 +309,7 @@ def test_a_fault_in_trying_is_counted(start: Start, monkeypatch: pytest.MonkeyPa
     def fail(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(second, "_compare", fail)
+    monkeypatch.setattr(shadow_model, "_compare", fail)
     trial, _, _ = start()
     assert trial.post().content == answer(WireFormat.CHAT)
     assert trial.shadow().error == "failed"
@@ -334,7 +333,7 @@ def test_the_share_is_drawn_by_session_and_seed(share: float) -> None:
     decisions = [a_decision(f"s{number}") for number in range(2_000)]
 
     def drawn(seed: int) -> list[bool]:
-        return [second._drawn(decision, ShadowSpec(share=share, seed=seed)) for decision in decisions]
+        return [shadow_model._drawn(decision, ShadowSpec(share=share, seed=seed)) for decision in decisions]
 
     assert drawn(1) == drawn(1)
     assert sum(drawn(1)) / 2_000 == pytest.approx(share, abs=0.03)

@@ -13,9 +13,8 @@ from pointsman.gateway.build import Builder
 from pointsman.upstreams.port import Timeouts
 from pointsman.vocabulary import WireFormat
 from pointsman.wire import sse
-
-from .formats import PATHS, events, format_of, post, request, start_stream
-from .running import Asked, ScriptedUpstream, gateway, setup_for
+from support.requests_by_format import PATHS, events, format_of, post, request, start_stream
+from support.servers import Asked, ScriptedUpstream, gateway, setup_for
 
 pytestmark = pytest.mark.integration
 

@@ -14,8 +14,7 @@ from pointsman.stores.sessions import MemorySessions
 from pointsman.tiers import builtin_profile
 from pointsman.upstreams.port import ServerSpec, UpstreamSpec
 from pointsman.vocabulary import ModelSpec, Tier, WireFormat
-
-from .running import Asked, ScriptedUpstream, gateway, reply
+from support.servers import Asked, ScriptedUpstream, gateway, reply
 
 TOPICS = [
     "weather",

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from pointsman.vocabulary import WireFormat
 from pointsman.wire import WIRES
-
-from .formats import PATHS, WORDS, answer, format_of, request
-from .running import Asked, ScriptedUpstream, gateway, reply, setup_for
+from support.requests_by_format import PATHS, WORDS, answer, format_of, request
+from support.servers import Asked, ScriptedUpstream, gateway, reply, setup_for
 
 pytestmark = pytest.mark.integration
 

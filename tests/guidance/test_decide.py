@@ -32,7 +32,7 @@ from pointsman.guidance.memory import Spoken, Thread
 from pointsman.trajectory import TrajectoryBuilder
 from pointsman.vocabulary import ModelReply, WireFormat
 from pointsman.wire.history import JsonHistory
-from runs import events, run
+from support.agent_runs import events, run
 
 ON = GuidancePolicy(mode=Mode.ON)
 ALL = (Rung.CONSULT, Rung.RAISE_TIER, Rung.STOP)

@@ -24,7 +24,7 @@ from pointsman.guidance import (
     collect_guidance,
 )
 from pointsman.trajectory import Session, ToolInvoked, ToolResult, TrajectoryBuilder
-from runs import run
+from support.agent_runs import run
 
 READS = "read_file(a)1 grep(b)2 search(c)3"
 

@@ -33,7 +33,7 @@ from pointsman.guidance import (
 )
 from pointsman.trajectory import ToolInvoked
 from pointsman.vocabulary import ModelQuery, ModelReply, ToolCall
-from runs import run
+from support.agent_runs import run
 
 
 class Fixed:

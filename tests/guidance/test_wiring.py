@@ -13,7 +13,7 @@ from pointsman.guidance import GuidanceMemory, GuidancePolicy, Guide, Mode, with
 from pointsman.vocabulary import WireFormat
 from pointsman.wire.history import JsonHistory
 from pointsman.wire.insertion import append_text, mark
-from wires import CHAT, MESSAGES, RESPONSES, call, requests, say
+from support.stuck_agents import CHAT, MESSAGES, RESPONSES, call, requests, say
 
 GUIDE = Guide(GuidancePolicy(mode=Mode.ON))
 FORMATS = pytest.mark.parametrize("wire", [CHAT, RESPONSES, MESSAGES])

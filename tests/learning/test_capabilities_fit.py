@@ -5,7 +5,7 @@ import pytest
 from pointsman.capabilities import LocalScorer
 from pointsman.errors import ConfigError
 from pointsman.learning.capabilities import LabelledTask, fit_capabilities, read_tasks
-from support_capabilities import REGISTRY
+from support.capabilities import REGISTRY
 
 NOTHING = ["prove the theorem", "sing a song", "paint the wall", "count the sheep", "fold the paper"]
 TASKS = [

@@ -5,7 +5,6 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
-from evaluation.outcomes import made_up
 
 from pointsman.encoders import load_encoder
 from pointsman.encoders.learned_routers import load_scorer
@@ -14,6 +13,7 @@ from pointsman.learning.fit import fit_tiers
 from pointsman.learning.learning import Corpus, fit_weights
 from pointsman.learning.rankers import persons_text
 from pointsman.tiers.learned_router import read_learned_router
+from support.outcomes import made_up
 
 
 @pytest.mark.parametrize(("features", "size"), [(Features.STATIC, 256), (Features.SENTENCE, 384)])

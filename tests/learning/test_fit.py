@@ -5,7 +5,6 @@ from collections import Counter
 import msgspec
 import numpy as np
 import pytest
-from evaluation.outcomes import HARD, made_up, shuffled
 
 from pointsman.errors import PointsmanError
 from pointsman.learning.datasets import Outcome
@@ -14,6 +13,7 @@ from pointsman.learning.learning import Corpus, calibrate, fit_weights
 from pointsman.learning.rankers import alike, persons_text
 from pointsman.learning.tiers import evaluate_tiers
 from pointsman.tiers.learned_router import LearnedScorer, ScoreSource, read_learned_router
+from support.outcomes import HARD, made_up, shuffled
 
 
 @pytest.fixture(scope="module")

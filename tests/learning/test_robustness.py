@@ -5,10 +5,8 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from evaluation.outcomes import made_up
 from hypothesis import given
 from hypothesis import strategies as st
-from learned_routers import blank
 from typer.testing import CliRunner
 
 from pointsman.cli import app
@@ -16,6 +14,8 @@ from pointsman.learning.robustness import CHANGES, FRAMES, evaluate_robustness
 from pointsman.text.script import detect_script
 from pointsman.tiers.learned_router import LearnedScorer
 from pointsman.vocabulary import Script
+from support.learned_routers import blank
+from support.outcomes import made_up
 
 PROMPTS = [row.prompt for row in made_up(60)]
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from evaluation.outcomes import made_up
 from typer.testing import CliRunner, Result
 
 from pointsman.cli import app
@@ -15,7 +14,8 @@ from pointsman.learning.datasets import Outcome, read_outcomes
 from pointsman.learning.fit import fit_tiers
 from pointsman.learning.metrics import gap_curve
 from pointsman.learning.rankers import by_length
-from tiers_support import DATA, needs_data
+from support.outcomes import made_up
+from support.tier_profiles import DATA, needs_data
 
 ROWS = [
     replace(row, bench=bench)

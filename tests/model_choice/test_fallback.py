@@ -14,9 +14,9 @@ def spec(name: str, **fields: object) -> ModelSpec:
 
 LADDER = {Tier.SIMPLE: "mini", Tier.MEDIUM: "mid", Tier.COMPLEX: "big", Tier.REASONING: "deep"}
 MODELS = {
-    "mini": spec("mini", window=8_000, features=frozenset()),
-    "mid": spec("mid", window=100_000, features=frozenset({"tools"})),
-    "big": spec("big", window=200_000, features=frozenset({"tools", "vision"})),
+    "mini": spec("mini", context_window=8_000, features=frozenset()),
+    "mid": spec("mid", context_window=100_000, features=frozenset({"tools"})),
+    "big": spec("big", context_window=200_000, features=frozenset({"tools", "vision"})),
     "deep": spec("deep"),
 }
 
@@ -84,7 +84,7 @@ def test_a_model_of_two_tiers_is_tried_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ladder", "tier", "models"),
+    ("tier_models", "tier", "models"),
     [
         ({Tier.COMPLEX: "big"}, Tier.SIMPLE, ("big",)),
         ({Tier.SIMPLE: "mini", Tier.MEDIUM: "mid"}, Tier.REASONING, ("mid", "mini")),

@@ -15,8 +15,8 @@ from langgraph.types import Command
 
 from pointsman.capabilities import CapabilityRegistry, SelectionPolicy, capability
 from pointsman.errors import MissingExtra, UpstreamUnavailable
-from pointsman.integrations import langgraph as adapter
 from pointsman.orchestrator import Application, load_application
+from pointsman.orchestrator import langgraph as adapter
 from pointsman.orchestrator.langgraph import build_graph, new_turn
 from pointsman.orchestrator.machine import ClassifiedError, ErrorSeverity, Limits
 from pointsman.testing import ScriptedModel

@@ -27,7 +27,7 @@ from pointsman.orchestrator import (
 )
 from pointsman.orchestrator.machine import ClassifiedError, ErrorClassification, ErrorSeverity, StateManager
 from pointsman.testing import ScriptedModel
-from support_capabilities import JUDGE, REGISTRY
+from support.capabilities import JUDGE, REGISTRY
 
 
 def run(coroutine: Any) -> Any:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from learned_routers import blank
 from typer.testing import CliRunner
 
 from pointsman.cli import app
@@ -16,6 +15,7 @@ from pointsman.stores.ledger import Record, SqliteLedger
 from pointsman.tiers import LearnedScore, TierDecision
 from pointsman.tiers.learned_router import ScoreSource
 from pointsman.vocabulary import Stage, Tier, WireFormat
+from support.learned_routers import blank
 
 #: Trained on lengths of e**3 to e**6 characters, evenly, and familiarities of .1 to .6.
 HEAD = blank(

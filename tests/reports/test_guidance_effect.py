@@ -11,7 +11,7 @@ from pointsman.guidance import Arm, streak_continues
 from pointsman.learning.intervals import wilson
 from pointsman.reports.ending_effect import Ended, compare_endings
 from pointsman.reports.guidance_effect import Followed, compare
-from runs import run
+from support.agent_runs import run
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_endings_of_yes_and_no_are_shares() -> None:
 
 
 @pytest.mark.parametrize(
-    ("treated", "withheld", "verdict"),
+    ("treated", "control", "verdict"),
     [
         ([0.9] * 100, [0.5] * 100, "Guidance helps"),
         ([0.5] * 100, [0.9] * 100, "Guidance harms"),
@@ -107,7 +107,7 @@ def test_a_streak_continues(notation: str, continues: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("treated", "withheld", "verdict"),
+    ("treated", "control", "verdict"),
     [
         ((0, 30), (29, 30), "Guidance helps: fewer streaks go on with it than without."),
         ((29, 30), (0, 30), "Guidance harms: more streaks go on with it than without."),

@@ -21,7 +21,7 @@ from pointsman.stores.sessions import MemorySessions, SqliteSessions
 from pointsman.tiers import VerificationBudget, builtin_profile
 from pointsman.vocabulary import LARGE, AgentRequest, ModelQuery, ModelReply, ModelSpec, Prompt, Stage, Tier
 from pointsman.wire.request import request_from_text
-from waiting import until
+from support.waiting import until
 
 UNSURE = "let us see about that"
 SURE = "Hello!"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pointsman.errors import PointsmanError
 from pointsman.stores.batch_writer import BATCH, BatchWriter
-from waiting import until
+from support.waiting import until
 
 
 class Disk:

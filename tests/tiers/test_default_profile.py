@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pointsman.evidence import Kind
 from pointsman.tiers.profile import signal_of
 from pointsman.vocabulary import Evidence, Script, Stage, Tier
-from tiers_support import bench, needs_data, rows
+from support.tier_profiles import bench, needs_data, rows
 
 LANGUAGES = {
     Tier(tier): list(texts.values())

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pointsman.tiers import Change, explain
 from pointsman.vocabulary import Tier
-from tiers_support import Bench, bench
+from support.tier_profiles import Bench, bench
 
 
 def changes_of(profile: str, text: str) -> dict[str, Change]:

@@ -11,11 +11,11 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from learned_routers import blank
 
 from pointsman.errors import ConfigError
 from pointsman.tiers.learned_router import Calibration, Centre, Dense, LearnedScorer, read_learned_router
 from pointsman.tiers.ngrams import BUCKETS, ngrams
+from support.learned_routers import blank
 
 
 @pytest.mark.parametrize(

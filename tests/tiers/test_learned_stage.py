@@ -2,12 +2,12 @@
 
 import msgspec
 import pytest
-from learned_routers import blank
 
 from pointsman.tiers import LearnedRouterPolicy, LearnedStage, builtin_profile
 from pointsman.tiers.learned_router import ScoreSource
 from pointsman.vocabulary import Stage, Tier
-from tiers_support import bench
+from support.learned_routers import blank
+from support.tier_profiles import bench
 
 KNOWN = blank(similarity=(-1.0, -0.5))  # every prompt is familiar enough
 TEXT = "please summarise the attached minutes of the meeting"

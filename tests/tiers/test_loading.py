@@ -8,7 +8,7 @@ from pointsman.errors import ConfigError, LexiconError
 from pointsman.evidence import Kind, SignalTable
 from pointsman.tiers import BUILTIN_PROFILES, TierScorer, builtin_profile, load_profile
 from pointsman.vocabulary import Tier
-from tiers_support import Bench
+from support.tier_profiles import Bench
 
 SMALL = """
 name = "small"

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pointsman.vocabulary import Stage, Tier
-from tiers_support import bench
+from support.tier_profiles import bench
 
 ARCHITECTURE = (
     "Build a distributed microservice architecture. First, design the database schema. Then create the API "

@@ -5,7 +5,7 @@ from importlib import resources
 import pytest
 
 from pointsman.tiers import load_profile
-from tiers_support import Bench, bench, needs_data, rows
+from support.tier_profiles import Bench, bench, needs_data, rows
 
 pytestmark = [pytest.mark.data, needs_data]
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pointsman.tiers import TierDecision, cache_key, parse_tier
 from pointsman.tiers.verification import ask
 from pointsman.vocabulary import ModelQuery, ModelReply, Stage, Tier
-from tiers_support import bench, needs_data, rows
+from support.tier_profiles import bench, needs_data, rows
 
 UNSURE = {"seed": "Rewrite your previous response. Start it with the letter A.", "default": "zxcvb"}
 

@@ -16,7 +16,7 @@ from pointsman.trajectory import (
 )
 from pointsman.trajectory.adapter import RECENT
 from pointsman.vocabulary import Message, Role, ToolCall, ToolResult
-from runs import run
+from support.agent_runs import run
 
 EMPTY = TrajectoryAnalysis()
 

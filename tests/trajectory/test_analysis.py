@@ -18,7 +18,7 @@ from pointsman.trajectory import (
     TrajectoryState,
     UserSpoke,
 )
-from runs import events, run
+from support.agent_runs import events, run
 
 
 def test_every_member() -> None:

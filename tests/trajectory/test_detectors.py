@@ -17,7 +17,7 @@ from pointsman.trajectory import (
     TrajectoryBuilder,
     sequence_similarity,
 )
-from runs import events, run
+from support.agent_runs import events, run
 
 AB = "a(1)x b(1)y "
 ABC = "a(1)x b(1)y c(1)z "

@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 
 import pytest
 
-from gateway.running import Asked, ScriptedUpstream, reply
 from pointsman.errors import ConfigError, UpstreamError, UpstreamTimeout, UpstreamUnavailable
 from pointsman.gateway.upstream import Connections
 from pointsman.testing import HANG, REPLY, Scene, ScriptedModel, chat_model_checks
@@ -15,6 +14,7 @@ from pointsman.upstreams.chat_model import HttpModel, chat_models
 from pointsman.upstreams.chat_model_port import ChatModel
 from pointsman.upstreams.port import DEMO_URL, Secret, UpstreamSpec
 from pointsman.vocabulary import ModelSpec, Prompt, WireFormat
+from support.servers import Asked, ScriptedUpstream, reply
 
 Result = TypeVar("Result")
 KEY = "sk-canary"

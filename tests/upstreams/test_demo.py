@@ -8,9 +8,8 @@ import httpx
 import pytest
 
 from pointsman.vocabulary import WireFormat
-
-from .formats import PATHS, request
-from .running import gateway, setup_for
+from support.requests_by_format import PATHS, request
+from support.servers import gateway, setup_for
 
 pytestmark = pytest.mark.integration
 

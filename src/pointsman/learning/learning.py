@@ -1,7 +1,7 @@
 """Fitting the learned router: sparse ridge regression over hashed n-grams, in closed form up to a solver.
 
 The router explains what is left of each model's success after the prior (longer prompts and higher rule
-scores gain more), so that strong shrinkage leads back to ranking by length and rules and not to ranking by nothing.
+scores gain more), so that strong shrinkage leads back to ranking by length and rules and not by nothing.
 The constants were chosen on the development data (docs/decisions/0060); results are flat around them.
 """
 

@@ -25,7 +25,7 @@ from pointsman.stores.ledger import (
 )
 from pointsman.stores.ledger.port import MAX_TEXT
 from pointsman.testing import a_decision, an_attempt
-from waiting import until
+from support.waiting import until
 
 DAY = 86_400.0
 

@@ -11,7 +11,7 @@ import pytest
 from pointsman.errors import StoreUnavailable
 from pointsman.stores.sessions import MemorySessions, SessionStore, SqliteSessions, ValkeySessions
 from pointsman.testing import session_store_checks
-from waiting import until
+from support.waiting import until
 
 SERVER = shutil.which("valkey-server") or shutil.which("redis-server")
 

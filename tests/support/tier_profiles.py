@@ -13,7 +13,7 @@ from pointsman.evidence import PatternSet, Scanner, SignalTable, build_matcher
 from pointsman.tiers import TierDecision, TierProfile, TierScorer, builtin_profile
 from pointsman.vocabulary import Evidence
 
-DATA = Path(os.environ.get("POINTSMAN_SHARED", Path(__file__).parents[2] / "shared")) / "data" / "tiers"
+DATA = Path(os.environ.get("POINTSMAN_SHARED", Path(__file__).parents[3] / "shared")) / "data" / "tiers"
 
 needs_data = pytest.mark.skipif(not DATA.exists(), reason="needs ../shared/data or POINTSMAN_SHARED")
 

@@ -22,9 +22,8 @@ import httpx
 from pointsman.testing import MemoryLedger, ScriptedDecider
 from pointsman.upstreams.port import Timeouts
 from pointsman.vocabulary import WireFormat
-
-from .formats import PATHS, answer, events, format_of, request
-from .running import ScriptedUpstream, gateway, reply, setup_for
+from support.requests_by_format import PATHS, answer, events, format_of, request
+from support.servers import ScriptedUpstream, gateway, reply, setup_for
 
 FIRST_BYTE = 1.0  # seconds an upstream may be silent; a machine busy with other tests stalls for less
 BLOCK = 20  # answers in which each of the six faults comes once: 30 %
