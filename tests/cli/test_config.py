@@ -53,7 +53,7 @@ def test_check_tells_every_mistake_with_the_way_out(file: Path) -> None:
     assert 'pointsman.toml:3: unknown key "domain"; did you mean "domains"?' in result.stderr
     errors = json.loads(run("check", "--json").stdout)["errors"]
     assert [error["place"] for error in errors] == [f"{file}:2", f"{file}:3"]
-    file.write_text("[upstreams.a]\nbase_url = 'http://a'\nkey = '${NO_SUCH}'\n")
+    file.write_text("[upstreams.a]\nbase_url = 'http://a'\napi_key = '${NO_SUCH}'\n")
     assert "  hint: export NO_SUCH=…" in run("check").stderr
 
 
@@ -69,8 +69,8 @@ def test_show_prints_what_takes_effect_and_no_key(file: Path) -> None:
     assert result.exit_code == 0
     assert "canary" not in result.output
     shown = tomllib.loads(result.output)
-    assert shown["upstreams"]["main"]["key"] == "${MAIN_API_KEY}"
-    assert shown["models"]["my.model"]["abilities"] == ["tools"]
+    assert shown["upstreams"]["main"]["api_key"] == "${MAIN_API_KEY}"
+    assert shown["models"]["my.model"]["features"] == ["tools"]
     assert shown["guidance"]["mode"] == "on"
     assert shown["ledger"]["text"] == "off"  # a default
     assert json.loads(run("show", "--json").stdout) == shown

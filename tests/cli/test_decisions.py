@@ -44,7 +44,7 @@ def run(path: Path, *args: str) -> Result:
 def test_list_is_newest_first(path: Path) -> None:
     lines = run(path, "list").output.splitlines()
     assert [line.split()[2] for line in lines] == ["d2", "d1"]
-    assert "COMPLEX   0.90 learned router    ! large > largest +guidance" in lines[0]
+    assert "COMPLEX   0.90 learned ! large > largest +guidance" in lines[0]
     assert [line.split()[2] for line in run(path, "list", "-n", "1").output.splitlines()] == ["d2"]
     assert [line.split()[2] for line in run(path, "list", "--session", "s1").output.splitlines()] == ["d1"]
 
@@ -59,7 +59,7 @@ def test_show_tells_all_there_is(path: Path) -> None:
     assert result.exit_code == 0
     for part in (
         "d2  1970-01-01 00:00:02 UTC  session s2",
-        "tier COMPLEX, decided by head",
+        "tier COMPLEX, decided by learned",
         "  code (déjà)",
         "models in order: large, largest",
         "added by guidance: Try another tool.",

@@ -17,7 +17,7 @@ ENV = {"MAIN_API_KEY": "canary-key", "POINTSMAN_KEY": "canary-caller"}
 WHOLE = """\
 [upstreams.main]
 base_url = "https://llm.example.com/v1"
-key      = "${MAIN_API_KEY}"
+api_key  = "${MAIN_API_KEY}"
 formats  = ["chat", "responses", "messages"]   # what it speaks natively
 
 [models]                                        # name -> upstream, price per million tokens, window, abilities
@@ -55,8 +55,8 @@ def test_the_whole_of_it_for_most_people(tmp_path: Path) -> None:
     config = read(tmp_path, WHOLE)
     main = config.upstreams["main"]
     assert (main.name, main.base_url) == ("main", "https://llm.example.com/v1")
-    assert main.key is not None
-    assert main.key.reveal() == "canary-key"
+    assert main.api_key is not None
+    assert main.api_key.reveal() == "canary-key"
     assert config.models["large"] == ModelSpec(
         name="large",
         upstream="main",
@@ -133,9 +133,9 @@ small = { upstream = "main", id = "s" }
         ("[guidance]\npoll_tools = 'wait'", '2: "poll_tools" in [guidance] must be a list of strings, not "wait"'),
         ("[server]\nkeys = '${POINTSMAN_KEY}'", '2: "keys" in [server] must be a list of references such as "${NAME}"'),
         ("[server]\nkeys = 'sk-canary'", '2: "keys" in [server] must be a list of references such as "${NAME}"'),
-        ("[upstreams.a]\nkey = '${MAIN_APIKEY}'\nbase_url = 'http://a'", '2: environment variable MAIN_APIKEY is not set; did you mean "MAIN_API_KEY"?'),
+        ("[upstreams.a]\napi_key = '${MAIN_APIKEY}'\nbase_url = 'http://a'", '2: environment variable MAIN_APIKEY is not set; did you mean "MAIN_API_KEY"?'),
         ("[upstreams.a]\nbase_url = '${NO_SUCH}/v1'", "2: environment variable NO_SUCH is not set"),
-        ("[upstreams.a]\nkey = 'sk-canary'\nbase_url = 'http://a'", "2: a key must be a reference to an environment variable, never the key itself"),
+        ("[upstreams.a]\napi_key = 'sk-canary'\nbase_url = 'http://a'", "2: a key must be a reference to an environment variable, never the key itself"),
         ("[upstreams.a]\nbase_url = 'llm.example.com'", '2: "llm.example.com" is not an http or https address'),
         ("[upstreams.a]\nbase_url = 'http://h:99999/v1'", '2: "http://h:99999/v1" is not an http'),
         ("[upstreams.a]\nbase_url = 'http://[::1/v1'", '2: "http://[::1/v1" is not an http'),
@@ -233,7 +233,7 @@ def test_callers_keys_are_kept_as_digests(tmp_path: Path) -> None:
 
 
 def test_an_empty_variable_counts_as_missing(tmp_path: Path) -> None:
-    file = write(tmp_path, "[upstreams.a]\nbase_url = 'http://a'\nkey = '${EMPTY}'")
+    file = write(tmp_path, "[upstreams.a]\nbase_url = 'http://a'\napi_key = '${EMPTY}'")
     [error] = examine(file, {"EMPTY": ""}).errors
     assert "EMPTY is not set" in str(error)
     assert error.hint == "export EMPTY=…"

@@ -54,7 +54,7 @@ x = 2
         ("upstreams.main.a", 7),
         ("upstreams.main.a.b.c", 7),
         ("models.small", 10),
-        ("models.small.in", 10),
+        ("models.small.input_per_million", 10),
         ("models.small.nested.deep", 10),
         ("models.large", 11),
         ("models.large.upstream", 13),
@@ -82,7 +82,7 @@ def test_the_span_of_a_value_is_its_text() -> None:
         return DOCUMENT[places[path].value_start : places[path].value_end]
 
     assert value("upstreams", "main", "base_url") == '"https://llm.example.com/v1"'
-    assert value("models", "small", "in") == "0.10"
+    assert value("models", "small", "input_per_million") == "0.10"
     assert value("text", "after") == "1979-05-27 07:32:00"
 
 

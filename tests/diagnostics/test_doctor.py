@@ -115,7 +115,7 @@ def test_upstreams_are_asked_once_with_their_key(file: Path, status: int, ok: bo
         lambda _, send: reply(send, status, b"{}", ("location", "http://127.0.0.1:9/"))
     )
     with upstream.running() as url:
-        text = f"[upstreams.up]\nbase_url = '{url}/v1/'\nkey = '${{MAIN_API_KEY}}'\n"
+        text = f"[upstreams.up]\nbase_url = '{url}/v1/'\napi_key = '${{MAIN_API_KEY}}'\n"
         check = looked_at(file, text)["upstream up"]
     assert (check.ok, check.detail) == (ok, detail)
     [asked] = upstream.asked
@@ -123,7 +123,9 @@ def test_upstreams_are_asked_once_with_their_key(file: Path, status: int, ok: bo
 
 
 def test_an_upstream_that_is_not_there_or_speaks_something_else(file: Path) -> None:
-    check = looked_at(file, "[upstreams.up]\nbase_url = 'http://127.0.0.1:9/v1'\nkey = '${MAIN_API_KEY}'\n")
+    check = looked_at(
+        file, "[upstreams.up]\nbase_url = 'http://127.0.0.1:9/v1'\napi_key = '${MAIN_API_KEY}'\n"
+    )
     assert "cannot be reached" in check["upstream up"].detail
     assert KEY not in str(check)
     assert [c.name for c in diagnose(file, ask_upstreams=False)][-1] == "sessions"

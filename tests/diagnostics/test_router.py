@@ -84,7 +84,7 @@ def test_a_model_that_cannot_be_the_classifier_changes_nothing(file: Path, wante
 
 
 def test_what_is_wrong_already_does_not_stand_in_the_way(file: Path) -> None:
-    file.write_text("[upstreams.other]\nbase_url = 'http://a'\nkey = '${NO_SUCH}'\n" + TEXT)
+    file.write_text("[upstreams.other]\nbase_url = 'http://a'\napi_key = '${NO_SUCH}'\n" + TEXT)
     assert choose_classifier(file, "small") == "small"
     with pytest.raises(ConfigError, match="NO_SUCH"):
         load(file)

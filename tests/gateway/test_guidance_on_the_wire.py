@@ -66,8 +66,10 @@ FORMATS: list[tuple[str, str, Callable[[int], list[Any]]]] = [
 def setup(url: str, guidance: GuidancePolicy) -> Setup:
     upstream = UpstreamSpec(name="up", base_url=url, formats=frozenset(WireFormat), retries=0)
     models = {name: ModelSpec(name, "up", name) for name in ("small", "large")}
-    ladder = {Tier.SIMPLE: "small", Tier.MEDIUM: "small", Tier.COMPLEX: "large", Tier.REASONING: "large"}
-    policy = Policy(profile=builtin_profile("seed"), models=models, ladder=ladder, guidance=guidance)
+    tier_models = {Tier.SIMPLE: "small", Tier.MEDIUM: "small", Tier.COMPLEX: "large", Tier.REASONING: "large"}
+    policy = Policy(
+        profile=builtin_profile("seed"), models=models, tier_models=tier_models, guidance=guidance
+    )
     runtime = Runtime(build_engine(policy), sessions=MemorySessions(), ledger=MemoryLedger())
     return Setup(runtime, models, {"up": upstream}, ServerSpec(port=0))
 

@@ -100,7 +100,7 @@ def test_a_head_has_a_calibration_error_and_is_known_by_what_it_was_fitted_on(tm
     learned_router.write_bytes(msgspec.json.encode(fit_tiers(ROWS[:200]).learned_router))
     fresh = run(tmp_path, "--learned-router", str(learned_router))
     assert "fitted on" not in fresh.stderr
-    assert "calibration error of the learned router: weak" in fresh.stdout
+    assert "calibration error of the learned_router: weak" in fresh.stdout
 
 
 def test_without_a_better_model_it_says_so(tmp_path: Path) -> None:

@@ -39,7 +39,11 @@ def test_a_request_any_model_can_serve(tier: Tier, models: tuple[str, ...]) -> N
     ("needed", "models", "reasons"),
     [
         (Requirements(tokens=8_000), ("mini", "mid", "big"), []),
-        (Requirements(tokens=8_001), ("mid", "big"), ['"mini": 8001 tokens do not fit its window of 8000']),
+        (
+            Requirements(tokens=8_001),
+            ("mid", "big"),
+            ['"mini": 8001 tokens do not fit its context window of 8000'],
+        ),
         (Requirements(features=frozenset({"tools"})), ("mid", "big"), ['"mini" has no tools']),
         (
             Requirements(features=frozenset({"tools", "vision"})),

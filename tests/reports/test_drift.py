@@ -156,4 +156,4 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     assert "have left what the learned router was trained on" in told.stdout
     printed = json.loads(CliRunner().invoke(app, [*named, "--json"]).stdout)
     assert [shift["verdict"] for shift in printed["shifts"]] == ["stable", "left"]
-    assert printed["spoke"] == {"learned_router": 300, "blend": 0, "length and rules": 0}
+    assert printed["spoke"] == {"n-grams": 300, "blend": 0, "length and rules": 0}

@@ -22,7 +22,7 @@ CALL = re.compile(r"(\w+)\((.*?)\)(!?)(.*)")
 
 
 def invoked(
-    token: str, number: int, request: int | None = None, position: int = 0, batch: int = 1
+    token: str, number: int, turn: int | None = None, position: int = 0, batch: int = 1
 ) -> ToolInvoked:
     short = {
         "E": (
@@ -41,19 +41,19 @@ def invoked(
         assert found, token
         tool, arguments, failed, text = found.groups()
         result = ToolResult.error(text) if failed else ToolResult.ok(text)
-    return ToolInvoked(tool, {"x": arguments}, result, request=request, position=position, batch=batch)
+    return ToolInvoked(tool, {"x": arguments}, result, turn=turn, position=position, batch=batch)
 
 
 def events(notation: str) -> Iterator[Event]:
-    request = 0
+    turn = 0
     for number, token in enumerate(notation.split()):
         if token == "U":
             yield UserSpoke()
             continue
         calls = token.split("|") if "(" in token else [token]
-        request += 1
+        turn += 1
         for position, call in enumerate(calls):
-            yield invoked(call, number, request, position, len(calls))
+            yield invoked(call, number, turn, position, len(calls))
 
 
 def run(notation: str, config: TrajectoryAnalysisConfig | None = None) -> TrajectoryAnalysis:

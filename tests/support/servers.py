@@ -108,7 +108,7 @@ def setup_for(
 ) -> Setup:
     """Return a setup with one upstream and one model per address: up0/m0, up1/m1, …"""
     times = Timeouts(connect=2.0, first_byte=5.0, total=20.0)
-    given = {"key": Secret("sk-upstream"), "timeouts": times, "retries": 0, **upstream}
+    given = {"api_key": Secret("sk-upstream"), "timeouts": times, "retries": 0, **upstream}
     urls = urls or (DEMO_URL,)
     upstreams = {f"up{i}": UpstreamSpec(name=f"up{i}", base_url=url, **given) for i, url in enumerate(urls)}
     models = {

@@ -29,7 +29,7 @@ from support.learned_routers import blank
     ],
 )
 def test_what_is_not_a_head_is_refused_by_name(data: bytes) -> None:
-    with pytest.raises(ConfigError, match=r"^mine\.head: not a learned router this version can read"):
+    with pytest.raises(ConfigError, match=r"^mine\.json: not a learned router this version can read"):
         read_learned_router(data, "mine.json")
 
 

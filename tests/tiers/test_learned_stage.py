@@ -36,7 +36,7 @@ def decided(
 def test_the_score_is_cut_into_tiers(boundaries: tuple[float, float, float], tier: Tier) -> None:
     decision = decided(boundaries=boundaries)
     assert (decision.tier, decision.stage) == (tier, Stage.LEARNED)
-    assert [reason.code for reason in decision.reasons] == ["tiers.learned_router.head"]
+    assert [reason.code for reason in decision.reasons] == ["tiers.learned.ngrams"]
     assert not decision.needs_verification
 
 
@@ -52,7 +52,7 @@ def test_an_unfamiliar_prompt_is_left_to_the_rules() -> None:
     decision = decided(boundaries=(-7, -6, -5), learned_router=blank())
     assert decision.stage is Stage.RULES
     assert decision.tier is bench("default").by_rules(TEXT).tier
-    assert decision.reasons[-1].code == "tiers.learned_router.unfamiliar"
+    assert decision.reasons[-1].code == "tiers.learned.unfamiliar"
 
 
 def test_a_special_rule_outranks_what_was_learned() -> None:
@@ -69,7 +69,7 @@ def test_without_words_the_rules_stay_and_the_reason_is_told() -> None:
     stage = LearnedStage(LearnedRouterPolicy(KNOWN, (-7, -6, -5)), builtin_profile("default"))
     decision = stage.after(by.scorer.by_rules(evidence), evidence)
     assert decision.stage is Stage.RULES
-    assert decision.reasons[-1].code == "tiers.learned_router.no-words"
+    assert decision.reasons[-1].code == "tiers.learned.no-words"
 
 
 def test_a_recorded_score_stands_in_for_words() -> None:

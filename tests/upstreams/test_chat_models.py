@@ -81,7 +81,7 @@ class Provider:
 
     def model(self, scene: Scene = "reply") -> HttpModel:
         self.scene = scene
-        spec = UpstreamSpec("up", self.url + "/v1", key=Secret(KEY), formats=frozenset({self.wire}))
+        spec = UpstreamSpec("up", self.url + "/v1", api_key=Secret(KEY), formats=frozenset({self.wire}))
         return HttpModel(ModelSpec("small", "up", "small-1"), spec, CONNECTIONS(spec))
 
 
@@ -225,7 +225,7 @@ def test_an_answer_of_another_shape_is_no_reply(provider: Provider, body: bytes)
 
 
 def test_an_upstream_that_is_not_there() -> None:
-    spec = UpstreamSpec("up", "http://127.0.0.1:9/v1", key=Secret(KEY))
+    spec = UpstreamSpec("up", "http://127.0.0.1:9/v1", api_key=Secret(KEY))
     with pytest.raises(UpstreamUnavailable) as failed:
         ask(HttpModel(ModelSpec("m", "up", "m"), spec, CONNECTIONS(spec)))
     assert "canary" not in str(failed.value)

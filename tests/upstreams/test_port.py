@@ -8,10 +8,10 @@ from pointsman.upstreams.port import Secret, UpstreamSpec, hash_key
 
 
 def test_a_secret_never_shows_itself() -> None:
-    spec = UpstreamSpec(name="main", base_url="https://llm.example.com/v1", key=Secret("sk-canary"))
-    assert "sk-canary" not in f"{spec} {spec!r} {spec.key} {spec.key!r}"
-    assert spec.key is not None
-    assert spec.key.reveal() == "sk-canary"
+    spec = UpstreamSpec(name="main", base_url="https://llm.example.com/v1", api_key=Secret("sk-canary"))
+    assert "sk-canary" not in f"{spec} {spec!r} {spec.api_key} {spec.api_key!r}"
+    assert spec.api_key is not None
+    assert spec.api_key.reveal() == "sk-canary"
 
 
 def test_a_secret_shows_its_reference_and_cannot_be_pickled() -> None:

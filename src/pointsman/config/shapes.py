@@ -63,14 +63,12 @@ class ModelTable(msgspec.Struct, frozen=True, kw_only=True):
 
     upstream: Annotated[str, Meta(description="Name of the upstream that serves it.")]
     id: Annotated[str, Meta(description="The model id sent to that upstream.")]
-    input_per_million: Annotated[_Price, Meta(description="Price of input.")] = field(default=0.0)
-    output_per_million: Annotated[_Price, Meta(description="Price of output.")] = field(
-        default=0.0, name="out"
-    )
+    input_per_million: Annotated[_Price, Meta(description="Price of input.")] = 0.0
+    output_per_million: Annotated[_Price, Meta(description="Price of output.")] = 0.0
     cached_input_per_million: Annotated[
         _Price | None,
         Meta(description="Price of input read from the provider's cache; default: that of input."),
-    ] = field(default=None)
+    ] = None
     context_window: Annotated[
         _Count | None,
         Meta(description="Context window in tokens. Unknown when not given, and not filtered on."),

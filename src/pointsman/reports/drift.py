@@ -93,7 +93,10 @@ class Drift:
 
     def lines(self) -> Iterator[str]:
         """The report for a person."""
-        yield f"{self.prompts:,} prompts asked of this router, {self.other_routers:,} of another or none"
+        yield (
+            f"{self.prompts:,} prompts asked of this learned router, "
+            f"{self.other_routers:,} of another or none"
+        )
         if not self.shifts:
             yield f"too few to tell: {LEAST} are needed"
             return
@@ -110,7 +113,10 @@ class Drift:
     def _conclusion(self) -> str:
         verdicts = {shift.verdict for shift in self.shifts}
         if "left" in verdicts:
-            return "live prompts have left what the router was trained on: fit it again on newer outcomes"
+            return (
+                "live prompts have left what the learned router was trained on: fit it again on newer "
+                "outcomes"
+            )
         if "shifted" in verdicts:
             return (
                 "live prompts begin to differ from what the learned router was trained on: measure it again"

@@ -48,7 +48,7 @@ def test_a_table(ledger: MemoryLedger) -> None:
     assert (first["id"], first["tier"], first["model"], first["attempts"]) == ("d1", "", "", "0")
     assert (second["tier"], second["stage"], second["model"], second["attempts"]) == (
         "COMPLEX",
-        "learned_router",
+        "learned",
         "large",
         "2",
     )
