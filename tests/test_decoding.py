@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pointsman import decoding
 from pointsman.decoding import without_halves
-from pointsman.text import foreign
 from pointsman.wire.request import request_from_text
 
 
@@ -50,7 +50,7 @@ def test_in_pieces_of_any_size(piece: int, parts: list[bytes]) -> None:
     written = b'"' + b"".join(parts) + b'"'
     expected = ONE_BY_ONE.sub(lambda found: rb"\ufffd" if found[1] else found[0], written)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(foreign, "_PIECE", piece)
+        patch.setattr(decoding, "_PIECE", piece)
         assert without_halves(written) == expected
 
 

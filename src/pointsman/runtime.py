@@ -164,14 +164,14 @@ class Runtime:
         """Decide a turn that may take a while: the policy's work is done in a thread, the loop goes on."""
         from asyncio import to_thread
 
-        from pointsman.beside import beside
+        from pointsman.offload import offload
 
         ask, engine, questions = self.ask, self.engine, self.questions
         memory = await to_thread(self._remember, request.session)
         started, waited = time.perf_counter(), 0.0
         questions.count_request(request.arrived_at)
         steps = engine.decide(request, memory, self._new_id())
-        moved = await beside(request.size, partial(_step, steps, None))
+        moved = await offload(request.size, partial(_step, steps, None))
         while isinstance(moved, ModelQuery):
             answer = questions.settled(moved)
             if answer is None:
@@ -179,7 +179,7 @@ class Runtime:
                 answer = await ask(moved)
                 waited += time.perf_counter() - asked
                 questions.keep(moved, answer)
-            moved = await beside(request.size, partial(_step, steps, answer))
+            moved = await offload(request.size, partial(_step, steps, answer))
         decision = self._written(request, moved, time.perf_counter() - started - waited)
         await to_thread(self._keep, request.session, moved.memory)
         return decision

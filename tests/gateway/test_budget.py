@@ -15,16 +15,15 @@ import httpx
 import pytest
 
 from pointsman.errors import Overloaded
-from pointsman.gateway import caller, reading
+from pointsman.gateway import inbound, reading
 from pointsman.gateway.budget import Budget
 from pointsman.upstreams.port import Limits, ServerSpec
 from pointsman.vocabulary import LARGE, AgentRequest, WireFormat
 from pointsman.wire import Body
-from waiting import until
-
-from .formats import PATHS, post, request
-from .raw import ASKED, JSON, head, statuses, talk
-from .running import Running, gateway, setup_for
+from support.raw_http import ASKED, JSON, head, statuses, talk
+from support.requests_by_format import PATHS, post, request
+from support.servers import Running, gateway, setup_for
+from support.waiting import until
 
 TOTAL = 2_000_000
 PART = b'{"x":"' + b"x" * 499_994
@@ -132,8 +131,8 @@ def test_large_bodies_are_read_beside_the_event_loop(
         return read(*given, **more)
 
     read = reading.read_request
-    monkeypatch.setattr(caller, "Body", body)
-    monkeypatch.setattr(reading, "read_request", agent_request)
+    monkeypatch.setattr(inbound, "Body", body)
+    monkeypatch.setattr(reading, "read_request", turn)
     with gateway(setup_for()) as running:
         asked = request(WireFormat.CHAT, metadata={"x": "x" * size})
         assert post(running.url + PATHS[WireFormat.CHAT], json=asked).status_code == 200

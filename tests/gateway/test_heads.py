@@ -13,9 +13,8 @@ import pytest
 
 from pointsman.gateway.refused import SampledLog
 from pointsman.upstreams.port import Limits, ServerSpec
-
-from .raw import ASKED, JSON, head, statuses, talk
-from .running import Running, gateway, setup_for
+from support.raw_http import ASKED, JSON, head, statuses, talk
+from support.servers import Running, gateway, setup_for
 
 pytestmark = pytest.mark.integration
 

@@ -6,13 +6,12 @@ from pathlib import Path
 
 import httpx
 import pytest
-from pointsman.stores.ledger.reports import LENGTHS
 
 from pointsman.stores.ledger import Ledger, MemoryLedger, SqliteLedger
+from pointsman.stores.ledger.outcome_reports import LENGTHS
 from pointsman.stores.ledger.port import MAX_OUTCOMES
 from pointsman.testing import ScriptedDecider
-
-from .running import gateway, setup_for
+from support.servers import gateway, setup_for
 
 pytestmark = pytest.mark.integration
 

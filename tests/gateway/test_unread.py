@@ -12,11 +12,10 @@ import pytest
 from pointsman.gateway import protocol
 from pointsman.testing import MemoryLedger, ScriptedDecider
 from pointsman.upstreams.port import Limits, ServerSpec
-from waiting import until
-
-from .formats import events, format_of, start_stream
-from .raw import ASKED, JSON, head
-from .running import Asked, Running, ScriptedUpstream, gateway, reply, setup_for
+from support.raw_http import ASKED, JSON, head
+from support.requests_by_format import events, format_of, start_stream
+from support.servers import Asked, Running, ScriptedUpstream, gateway, reply, setup_for
+from support.waiting import until
 
 pytestmark = pytest.mark.integration
 

@@ -15,7 +15,7 @@ from pointsman.cli.output import FAILED, Group, json_line, read_lines
 from pointsman.errors import CallerError, StoreUnavailable
 from pointsman.reports.outcomes import derive, fittable, new_outcomes
 from pointsman.stores.ledger import Ledger, Outcome
-from pointsman.stores.ledger.reports import read_line
+from pointsman.stores.ledger.outcome_reports import read_line
 
 __all__ = ["register"]
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping, MutableMapping
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-from pointsman.beside import beside
 from pointsman.errors import TooLarge, WrongContentType
 from pointsman.gateway.auth import authorise
 from pointsman.gateway.budget import Share
+from pointsman.offload import offload
 from pointsman.upstreams.port import ServerSpec
 from pointsman.vocabulary import LARGE
 from pointsman.wire import Body
@@ -39,7 +39,7 @@ async def read_body(named: Mapping[bytes, bytes], receive: Receive, server: Serv
     if named.get(b"content-encoding", b"identity") != b"identity":
         raise WrongContentType("the body must not be compressed", hint="send no 'Content-Encoding'")
     raw = await read_bytes(receive, named, server.limits.body_bytes, share)
-    return Body(raw) if len(raw) <= LARGE else await beside(len(raw), partial(Body, raw))
+    return Body(raw) if len(raw) <= LARGE else await offload(len(raw), partial(Body, raw))
 
 
 class Watch:

@@ -8,10 +8,10 @@ from functools import partial
 
 import msgspec
 
-from pointsman.beside import beside
 from pointsman.errors import MalformedRequest
 from pointsman.gateway.conversations import Chains, Link
 from pointsman.gateway.session_id import fingerprint, named_session
+from pointsman.offload import offload
 from pointsman.vocabulary import LARGE, AgentRequest, WireFormat
 from pointsman.wire import Body
 from pointsman.wire.request import read_request
@@ -38,7 +38,7 @@ async def read_turn(
     earlier = link.earlier if link else None
     if size <= LARGE:
         return _request(wire, body, session, now, earlier), link
-    return await beside(size, partial(_request, wire, body, session, now, earlier)), link
+    return await offload(size, partial(_request, wire, body, session, now, earlier)), link
 
 
 def _request(

@@ -21,7 +21,7 @@ from pointsman.gateway.inbound import CallerLeft, read_bytes
 from pointsman.gateway.live_state import Setup
 from pointsman.gateway.metrics import Metrics
 from pointsman.gateway.upstream import Target
-from pointsman.stores.ledger.reports import read_report
+from pointsman.stores.ledger.outcome_reports import read_report
 from pointsman.vocabulary import Tier, WireFormat
 from pointsman.wire import WIRES, Fault
 

@@ -10,6 +10,7 @@ from typing import Final
 
 from pointsman.decision.decision import Decision, TextMode
 from pointsman.errors import StoreUnavailable
+from pointsman.stores.ledger.outcome_reports import check_count, unknown
 from pointsman.stores.ledger.port import (
     Attempt,
     Entry,
@@ -21,7 +22,6 @@ from pointsman.stores.ledger.port import (
     ShadowDecision,
 )
 from pointsman.stores.ledger.redact import kept_text
-from pointsman.stores.ledger.reports import check_count, unknown
 
 __all__ = ["MemoryLedger"]
 

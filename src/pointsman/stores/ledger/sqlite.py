@@ -19,6 +19,7 @@ import msgspec
 from pointsman.decision.decision import Decision, TextMode
 from pointsman.errors import StoreUnavailable
 from pointsman.stores.batch_writer import BATCH, BatchWriter
+from pointsman.stores.ledger.outcome_reports import Admission, unknown
 from pointsman.stores.ledger.port import (
     MAX_TEXT,
     Attempt,
@@ -31,7 +32,6 @@ from pointsman.stores.ledger.port import (
     ShadowDecision,
 )
 from pointsman.stores.ledger.redact import LONGEST, kept_text
-from pointsman.stores.ledger.reports import Admission, unknown
 from pointsman.stores.ledger.retention import Retention
 from pointsman.stores.ledger.schema import APPLICATION, MIGRATIONS
 from pointsman.stores.ledger.statements import (

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pointsman.stores.ledger.reports import LENGTHS, Admission, read_line, read_report
 
 from pointsman.errors import StoreUnavailable, TooManyOutcomes, UnknownDecision
 from pointsman.stores import sqlite_file
 from pointsman.stores.ledger import Outcome, Retention, SqliteLedger
+from pointsman.stores.ledger.outcome_reports import LENGTHS, Admission, read_line, read_report
 from pointsman.stores.ledger.port import MAX_OUTCOMES
 from pointsman.testing import a_decision
-from waiting import until
+from support.waiting import until
 
 FOREVER = Retention(keep_days=None, max_mb=None)
 

@@ -1,6 +1,6 @@
 """Work too long for the event loop, done in a thread beside it: one for large requests, one for huge ones.
 
-What is large: ``types.LARGE``.
+What is large: ``vocabulary.LARGE``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
-__all__ = ["beside"]
+__all__ = ["offload"]
 
 Result = TypeVar("Result")
 
@@ -21,7 +21,7 @@ _LARGE_ONES: Final = ThreadPoolExecutor(1, "large")
 _HUGE_ONES: Final = ThreadPoolExecutor(1, "huge")
 
 
-async def beside(size: int, work: Callable[[], Result]) -> Result:
+async def offload(size: int, work: Callable[[], Result]) -> Result:
     """Do a piece of work on a large request, of ``size`` bytes, in another thread.
 
     ``work`` must not raise ``StopIteration``, which no future can hold.

@@ -1,0 +1,109 @@
+"""Outcomes reported from outside: read and checked in one place, and admitted by what the ledger holds."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import Final
+
+import msgspec
+
+from pointsman.errors import TooManyOutcomes, UnknownDecision
+from pointsman.stores.ledger.port import MAX_OUTCOMES, Outcome
+
+__all__ = ["LENGTHS", "check_count", "read_line", "read_report", "unknown"]
+
+#: Most characters of each field. A comment holds a page; the others name something.
+LENGTHS: Final = {"decision": 200, "label": 200, "source": 100, "model": 200, "comment": 4_000}
+
+
+class _Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    score: float | None = None
+    label: str = ""
+    comment: str = ""
+    model: str = ""  # of a shadow whose answer is meant
+
+
+class _Line(_Report, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    decision: str
+    source: str = "import"
+
+
+_decode_report: Final = msgspec.json.Decoder(_Report).decode
+_decode_line: Final = msgspec.json.Decoder(_Line).decode
+
+
+def read_report(body: bytes, *, decision: str, at: float) -> Outcome:
+    """Read what was posted about one decision; ``at`` is in seconds since the epoch.
+
+    Raises:
+        ValueError: it is not JSON of this shape, or out of bounds; the message names the field.
+    """
+    said = _decode_report(body)
+    return _checked(Outcome(decision=decision, at=at, **msgspec.structs.asdict(said)))
+
+
+def read_line(line: bytes, *, at: float) -> Outcome:
+    """Read one line of a file of outcomes. Raises as ``read_report`` does."""
+    return _checked(Outcome(at=at, **msgspec.structs.asdict(_decode_line(line))))
+
+
+def _checked(outcome: Outcome) -> Outcome:
+    if not outcome.decision:
+        raise ValueError('"decision" must not be empty')
+    if outcome.score is not None and not 0 <= outcome.score <= 1:  # nor is NaN
+        raise ValueError(f'"score" must be a number from 0 to 1, not {outcome.score:g}')
+    for field, limit in LENGTHS.items():
+        if len(getattr(outcome, field)) > limit:
+            raise ValueError(f'"{field}" is longer than {limit:,} characters')
+    if outcome.score is None and not outcome.label:
+        raise ValueError('an outcome needs a "score" or a "label"')
+    return outcome
+
+
+def unknown(decision: str) -> UnknownDecision:
+    """Return the error for an id that the ledger does not hold."""
+    return UnknownDecision(f'there is no decision "{decision[: LENGTHS["decision"]]}"')
+
+
+def check_count(decision: str, count: int) -> None:
+    """Raise ``TooManyOutcomes`` where a decision has all the outcomes it may have."""
+    if count >= MAX_OUTCOMES:
+        raise TooManyOutcomes(f'decision "{decision}" has {count} outcomes, and takes {MAX_OUTCOMES} at most')
+
+
+class Admission:
+    """Which decisions wait to be written, and how many outcomes the decisions lately told of have.
+
+    An outcome follows its decision at once, when the file holds neither. A number is remembered for the
+    ``size`` decisions last told of: when that is as many as entries may wait, every outcome that is not
+    in the file yet is counted in one of them.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size: Final = size
+        self._waiting: Final[set[str]] = set()  # ids of decisions
+        self._counts: Final[OrderedDict[str, int]] = OrderedDict()  # the last told of is the last
+        self.lock: Final = threading.Lock()  # held from looking at a count to adding to it
+        self.waits: Final = self._waiting.add  # called for every request: one operation on a set
+        self.written: Final = self._waiting.difference_update  # or lost: they wait no more
+
+    def is_waiting(self, decision: str) -> bool:
+        """Whether a decision is queued.
+
+        Ask before the file is read: a decision is in the file before it ceases to wait.
+        """
+        return decision in self._waiting
+
+    def admit(self, decision: str, written: int) -> None:
+        """Count one more outcome of a decision of which the file holds ``written``.
+
+        Raises:
+            TooManyOutcomes: it has all it may have.
+        """
+        count = max(written, self._counts.get(decision, 0))
+        check_count(decision, count)
+        self._counts[decision] = count + 1
+        self._counts.move_to_end(decision)
+        if len(self._counts) > self._size:
+            self._counts.popitem(last=False)

@@ -1,0 +1,57 @@
+"""The SQL of a SQLite ledger."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pointsman.decision.decision import Decision
+from pointsman.stores.ledger.port import Attempt, Outcome, PromptText, ShadowAnswer, ShadowDecision
+
+__all__ = ["ATTEMPTS_OF", "INSERT", "OUTCOMES_COUNT", "OUTCOMES_OF", "PAGES", "SHADOWS_OF", "TEXTS_OF"]
+
+_INSERT_SHADOW: Final = "INSERT INTO shadows (decision, at, body) VALUES {rows}"
+
+INSERT: Final[dict[type, str]] = {
+    Decision: "INSERT INTO decisions (id, session, arrived_at, body) VALUES {rows} ON CONFLICT (id) "
+    "DO UPDATE SET session = excluded.session, arrived_at = excluded.arrived_at, body = excluded.body",
+    Attempt: "INSERT INTO attempts (decision, number, at, body) VALUES {rows}",
+    Outcome: "INSERT INTO outcomes (decision, at, body) VALUES {rows}",
+    ShadowDecision: _INSERT_SHADOW,
+    ShadowAnswer: _INSERT_SHADOW,
+    PromptText: "INSERT OR REPLACE INTO texts (decision, at, text) VALUES {rows}",
+}
+
+
+_PAGE: Final = (
+    "SELECT body, arrived_at, number FROM decisions WHERE {session} (arrived_at, number) {beyond} (?, ?) "
+    "ORDER BY arrived_at {order}, number {order} LIMIT ?"
+)
+#: By (newest first, of one session).
+PAGES: Final = {
+    (newest_first, one): _PAGE.format(
+        session="session = ? AND" if one else "",
+        beyond="<" if newest_first else ">",
+        order="DESC" if newest_first else "ASC",
+    )
+    for newest_first in (True, False)
+    for one in (True, False)
+}
+
+
+#: What belongs to several decisions at once, which come as a JSON array of ids.
+ATTEMPTS_OF: Final = (
+    "SELECT decision, body FROM attempts WHERE decision IN (SELECT value FROM json_each(?)) "
+    "ORDER BY decision, number, rowid"
+)
+OUTCOMES_OF: Final = (
+    "SELECT decision, body FROM outcomes WHERE decision IN (SELECT value FROM json_each(?)) ORDER BY rowid"
+)
+SHADOWS_OF: Final = (
+    "SELECT decision, body FROM shadows WHERE decision IN (SELECT value FROM json_each(?)) ORDER BY rowid"
+)
+TEXTS_OF: Final = "SELECT decision, text FROM texts WHERE decision IN (SELECT value FROM json_each(?))"
+
+#: A row where there is such a decision.
+OUTCOMES_COUNT: Final = (
+    "SELECT (SELECT count(*) FROM outcomes WHERE decision = decisions.id) FROM decisions WHERE id = ?"
+)
