@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pointsman.text import values
-from pointsman.text.values import count_values
+from pointsman.wire.values import count_values
 
 TEXTS = st.text(alphabet='ab"\\,[{ \u00e9\n')
 JSON = st.recursive(

@@ -11,7 +11,7 @@ import msgspec
 
 from pointsman.decoding import without_halves
 from pointsman.errors import MalformedRequest, TooLarge
-from pointsman.text.values import count_values
+from pointsman.wire.values import count_values
 from pointsman.vocabulary import LARGE
 
 __all__ = ["MAX_MEMBERS", "MAX_VALUES", "Body", "Edit", "Span"]
