@@ -11,8 +11,8 @@ import msgspec
 
 from pointsman.decoding import without_halves
 from pointsman.errors import MalformedRequest, TooLarge
-from pointsman.wire.values import count_values
 from pointsman.vocabulary import LARGE
+from pointsman.wire.values import count_values
 
 __all__ = ["MAX_MEMBERS", "MAX_VALUES", "Body", "Edit", "Span"]
 
