@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pointsman.text import values
+from pointsman.wire import values
 from pointsman.wire.values import count_values
 
 TEXTS = st.text(alphabet='ab"\\,[{ \u00e9\n')
