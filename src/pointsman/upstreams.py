@@ -132,6 +132,11 @@ class Limits(msgspec.Struct, frozen=True):
         Meta(gt=0, description="How long a caller may take no byte of its answer before it is cut off."),
     ] = 60.0
 
+    @property
+    def total(self) -> int:
+        """Bytes of all bodies together: ``total_body_bytes``, or two of the largest where that is more."""
+        return max(self.total_body_bytes, 2 * self.body_bytes)
+
 
 class ServerSpec(msgspec.Struct, frozen=True):
     """How the gateway listens."""

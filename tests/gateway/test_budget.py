@@ -88,6 +88,11 @@ def test_a_length_that_is_only_announced_takes_nothing(running: Running) -> None
         assert post(path, content=large, headers={"content-type": "application/json"}).status_code == 200
 
 
+def test_the_largest_body_fits_whatever_the_total() -> None:
+    limits = Limits(body_bytes=10 * LARGE, total_body_bytes=LARGE)
+    Budget().share(limits.total).take(limits.body_bytes)
+
+
 def test_small_bodies_may_fill_the_whole_budget_and_no_more() -> None:
     budget = Budget()
     for _ in range(10):

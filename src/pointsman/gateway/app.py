@@ -125,7 +125,7 @@ class Gateway:
         """Serve one of the three endpoints, for as long as the caller is there."""
         self.active += 1
         watch: Watch | None = None
-        share = self.budget.share(self.setup.server.limits.total_body_bytes)
+        share = self.budget.share(self.setup.server.limits.total)
         try:
             arrived = time.perf_counter()
             named = dict(scope["headers"])
@@ -164,7 +164,7 @@ class Gateway:
     async def _count(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Count the tokens of a request: no model writes anything, so nothing is decided."""
         wire = WIRES[WireFormat.MESSAGES]
-        share = self.budget.share(self.setup.server.limits.total_body_bytes)
+        share = self.budget.share(self.setup.server.limits.total)
         try:
             body = await read_body(dict(scope["headers"]), receive, self.setup.server, share)
             status = await count_tokens(self.targets, body, scope, send)
