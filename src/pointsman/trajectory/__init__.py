@@ -10,7 +10,7 @@ from pointsman.trajectory.adapter import (
     opening_of,
     recommended,
 )
-from pointsman.trajectory.analysis import Lens, TrajectoryAnalysis
+from pointsman.trajectory.analysis import Lens, PatternDetector, TrajectoryAnalysis
 from pointsman.trajectory.arguments import canonical_arguments, comes_from, is_polling
 from pointsman.trajectory.builder import TrajectoryAnalysisConfig, TrajectoryBuilder
 from pointsman.trajectory.detectors import (
@@ -34,7 +34,6 @@ from pointsman.trajectory.failures import normalize_error, outcome_of
 from pointsman.trajectory.patterns import (
     ContextDegradation,
     DoomLoop,
-    PatternDetector,
     ProgressStall,
     RepeatedError,
     ToolAvoidance,

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Protocol
 
 from pointsman.trajectory.detectors import DEFAULT_DETECTORS
 from pointsman.trajectory.events import Event, ProgressMade, ToolInvoked, ToolRecommended, UserSpoke, step_of
-from pointsman.trajectory.patterns import PatternDetector, TrajectoryPattern
+from pointsman.trajectory.patterns import TrajectoryPattern
 from pointsman.trajectory.progress import DEFAULT_INDICATORS, ProgressIndicator
 from pointsman.trajectory.state import (
     WINDOW,
@@ -23,7 +23,20 @@ from pointsman.trajectory.state import (
 )
 from pointsman.trajectory.step import Step
 
-__all__ = ["Lens", "TrajectoryAnalysis"]
+__all__ = ["Lens", "PatternDetector", "TrajectoryAnalysis"]
+
+
+class PatternDetector(Protocol):
+    """Finds one pattern. Stateless: what it may remember is in the trajectory, so a stored one resumes."""
+
+    @property
+    def name(self) -> str:
+        """Stable name."""
+        ...
+
+    def detect(self, trajectory: TrajectoryAnalysis, /) -> TrajectoryPattern | None:
+        """Return the pattern if it is there after the latest event."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pointsman.errors import ConfigError
-from pointsman.trajectory.analysis import Lens, TrajectoryAnalysis
+from pointsman.trajectory.analysis import Lens, PatternDetector, TrajectoryAnalysis
 from pointsman.trajectory.detectors import (
     DEFAULT_DETECTORS,
     ContextDegradationDetector,
@@ -17,7 +17,6 @@ from pointsman.trajectory.detectors import (
     ToolAvoidanceDetector,
 )
 from pointsman.trajectory.events import Event
-from pointsman.trajectory.patterns import PatternDetector
 from pointsman.trajectory.progress import DEFAULT_INDICATORS, ProgressIndicator
 from pointsman.trajectory.state import WINDOW
 

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, ClassVar, Protocol
-
-if TYPE_CHECKING:
-    from pointsman.trajectory.analysis import TrajectoryAnalysis
+from typing import ClassVar, Protocol
 
 __all__ = [
     "ContextDegradation",
     "DoomLoop",
-    "PatternDetector",
     "ProgressStall",
     "RepeatedError",
     "ToolAvoidance",
@@ -26,19 +22,6 @@ class TrajectoryPattern(Protocol):
     @property
     def pattern_type(self) -> str:
         """Key under which ``patterns()`` lists it."""
-        ...
-
-
-class PatternDetector(Protocol):
-    """Finds one pattern. Stateless: what it may remember is in the trajectory, so a stored one resumes."""
-
-    @property
-    def name(self) -> str:
-        """Stable name."""
-        ...
-
-    def detect(self, trajectory: TrajectoryAnalysis, /) -> TrajectoryPattern | None:
-        """Return the pattern if it is there after the latest event."""
         ...
 
 

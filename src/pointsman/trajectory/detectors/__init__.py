@@ -9,7 +9,6 @@ from pointsman.trajectory.detectors.doom_loop import DoomLoopDetector, sequence_
 from pointsman.trajectory.detectors.progress_stall import ProgressStallDetector
 from pointsman.trajectory.detectors.repeated_error import RepeatedErrorDetector
 from pointsman.trajectory.detectors.tool_avoidance import ToolAvoidanceDetector
-from pointsman.trajectory.patterns import PatternDetector
 
 __all__ = [
     "DEFAULT_DETECTORS",
@@ -21,7 +20,7 @@ __all__ = [
     "sequence_similarity",
 ]
 
-DEFAULT_DETECTORS: Final[tuple[PatternDetector, ...]] = (
+DEFAULT_DETECTORS: Final = (
     DoomLoopDetector(),
     RepeatedErrorDetector(),
     ProgressStallDetector(),

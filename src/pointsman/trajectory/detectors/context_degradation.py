@@ -10,13 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pointsman.trajectory.patterns import ContextDegradation
+from pointsman.trajectory.run import Run
 from pointsman.trajectory.step import Outcome, Step
-
-if TYPE_CHECKING:
-    from pointsman.trajectory.analysis import TrajectoryAnalysis
 
 __all__ = ["ContextDegradationDetector"]
 
@@ -44,7 +42,7 @@ class ContextDegradationDetector:
         """Stable name."""
         return "context_degradation"
 
-    def detect(self, trajectory: TrajectoryAnalysis, /) -> ContextDegradation | None:
+    def detect(self, trajectory: Run, /) -> ContextDegradation | None:
         """Return the symptoms that the latest call shows."""
         latest = trajectory.attempt[-1]
         if latest.is_error:

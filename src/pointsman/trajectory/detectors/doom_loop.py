@@ -12,13 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pointsman.trajectory.patterns import DoomLoop
+from pointsman.trajectory.run import Run
 from pointsman.trajectory.step import Step
-
-if TYPE_CHECKING:
-    from pointsman.trajectory.analysis import TrajectoryAnalysis
 
 __all__ = ["DoomLoopDetector", "sequence_similarity"]
 
@@ -42,7 +40,7 @@ class DoomLoopDetector:
         """Stable name."""
         return "doom_loop"
 
-    def detect(self, trajectory: TrajectoryAnalysis, /) -> DoomLoop | None:
+    def detect(self, trajectory: Run, /) -> DoomLoop | None:
         """Return the loop that the latest call continues."""
         steps = trajectory.attempt
         if len(steps) < self.min_repetitions or steps[-1].polling:

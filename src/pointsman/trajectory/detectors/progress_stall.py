@@ -9,12 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from pointsman.trajectory.patterns import ProgressStall
-
-if TYPE_CHECKING:
-    from pointsman.trajectory.analysis import TrajectoryAnalysis
+from pointsman.trajectory.run import Run
 
 __all__ = ["ProgressStallDetector"]
 
@@ -30,7 +27,7 @@ class ProgressStallDetector:
         """Stable name."""
         return "progress_stall"
 
-    def detect(self, trajectory: TrajectoryAnalysis, /) -> ProgressStall | None:
+    def detect(self, trajectory: Run, /) -> ProgressStall | None:
         """Return the stall that the latest call prolongs."""
         state = trajectory.state
         if state.stalled < self.threshold:

@@ -7,12 +7,9 @@ the last ten calls (design page: error window), since an error met again after l
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from pointsman.trajectory.patterns import RepeatedError
-
-if TYPE_CHECKING:
-    from pointsman.trajectory.analysis import TrajectoryAnalysis
+from pointsman.trajectory.run import Run
 
 __all__ = ["RepeatedErrorDetector"]
 
@@ -29,7 +26,7 @@ class RepeatedErrorDetector:
         """Stable name."""
         return "repeated_error"
 
-    def detect(self, trajectory: TrajectoryAnalysis, /) -> RepeatedError | None:
+    def detect(self, trajectory: Run, /) -> RepeatedError | None:
         """Return the error of the latest call if it is a repeated one."""
         latest = trajectory.attempt[-1]
         if not latest.is_error or not latest.signature:

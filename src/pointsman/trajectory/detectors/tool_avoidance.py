@@ -6,12 +6,9 @@ Three other calls are tolerated: an agent may finish what it is at. Source of th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from pointsman.trajectory.patterns import ToolAvoidance
-
-if TYPE_CHECKING:
-    from pointsman.trajectory.analysis import TrajectoryAnalysis
+from pointsman.trajectory.run import Run
 
 __all__ = ["ToolAvoidanceDetector"]
 
@@ -27,7 +24,7 @@ class ToolAvoidanceDetector:
         """Stable name."""
         return "tool_avoidance"
 
-    def detect(self, trajectory: TrajectoryAnalysis, /) -> ToolAvoidance | None:
+    def detect(self, trajectory: Run, /) -> ToolAvoidance | None:
         """Return the tool that is still avoided."""
         state = trajectory.state
         if not state.recommended or state.alternatives <= self.tolerated:
