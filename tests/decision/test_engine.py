@@ -154,7 +154,7 @@ def guided(monkeypatch: pytest.MonkeyPatch, part: str, method: str) -> Engine:
     [
         ("_guide", "turn", "guidance.failed"),
         ("_tracker", "decide", "domains.failed"),
-        ("judge", "by_rules", "tiers.failed"),
+        ("scorer", "by_rules", "tiers.failed"),
         ("scanner", "scan", "evidence.failed"),
     ],
 )

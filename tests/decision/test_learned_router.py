@@ -96,7 +96,7 @@ def test_deciding_and_classifying_with_a_head_load_no_numerical_library(tmp_path
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_LIBRARIES], cwd=tmp_path, capture_output=True, text=True, check=True
     )
-    assert done.stdout.split() == ["learned_router", "learned_router", "[]"]
+    assert done.stdout.split() == ["n-grams", "learned", "[]"]
 
 
 WITHOUT_LIBRARIES = """
@@ -108,12 +108,12 @@ from pointsman.cli import app
 from pointsman.config import load
 from pointsman.decision.engine import Memory
 from pointsman.runtime import drive
-from pointsman.wire.request import turn_from_text
+from pointsman.wire.request import request_from_text
 
 said = CliRunner().invoke(app, ["classify", "--learned-router", "mine.json", "lines.jsonl"])
 print(json.loads(said.stdout)["learned_router"]["spoke"])
 engine = build_engine(build_policy(load(Path("pointsman.toml"))))
-turn = turn_from_text("please summarise the minutes of the meeting")
+turn = request_from_text("please summarise the minutes of the meeting")
 print(drive(engine.decide(turn, Memory(), "d"), None).decision.tier.stage)
 heavy = ("numpy", "scipy", "sklearn", "torch", "tokenizers", "onnxruntime", "wordllama")
 print([name for name in heavy if name in sys.modules])

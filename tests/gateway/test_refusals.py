@@ -266,9 +266,9 @@ def test_the_callers_request_id_stands_beside_the_upstreams() -> None:
             httpx.post(path, content=ASKED, headers=OPEN | trace | named, trust_env=False)
             for named in ({"x-request-id": "mine", "x-pointsman-tier": "SIMPLE"}, {})
         )
-    assert mine.jsoners.get_list("x-request-id") == ["mine"]
+    assert mine.headers.get_list("x-request-id") == ["mine"]
     assert none.headers.get_list("x-request-id") == [none.headers["x-pointsman-decision-id"]]
-    assert mine.jsoners["x-pointsman-upstream-request-id"] == "req_theirs"
+    assert mine.headers["x-pointsman-upstream-request-id"] == "req_theirs"
     seen = upstream.asked[0].headers
     assert seen["traceparent"] == trace["traceparent"]
     assert seen["x-request-id"] == "mine"

@@ -97,7 +97,7 @@ def test_what_is_read_of_symbols(one: str, other: str, same: bool) -> None:
     assert (ngrams(one) == ngrams(other)) is same
 
 
-def test_nearness_to_the_nearest_centre_is_familiarity() -> None:
+def test_nearness_to_the_nearest_centre_is_similarity() -> None:
     words = sorted(ngrams("prove that it holds"))
     near = Centre(struct.pack("<4H", *words[:4]), struct.pack("<4e", *[0.5] * 4))
     far = Centre(struct.pack("<H", words[0]), struct.pack("<e", 0.25))

@@ -29,7 +29,7 @@ def report_drift(
 ) -> None:
     """Say whether live prompts still look like those a learned router was trained on.
 
-    Reads the length and the familiarity recorded with every decision; no words are needed.
+    Reads the length and the similarity recorded with every decision; no words are needed.
     """
     found = load_learned_router(learned_router or _configured(config))
     with opened(ledger, config) as store:

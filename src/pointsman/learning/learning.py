@@ -52,7 +52,7 @@ RULES_SLOPE: Final = 0.05
 #: no difference of .01 on any development set, with 100 labels or 5,000.
 SHRINKAGE: Final = 10.0
 
-#: Held-out quantiles of familiarity between which the n-grams gain their say: the strangest 5 % of prompts
+#: Held-out quantiles of similarity between which the n-grams gain their say: the strangest 5 % of prompts
 #: like the training data are ranked by length and rules alone, six in ten by the learned router in full.
 #: Wider trust
 #: does harm on unseen tasks, narrower trust costs what the learned router knows (figures:

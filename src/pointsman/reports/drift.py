@@ -137,7 +137,7 @@ def drift(records: Iterable[Record], learned_router: LearnedRouter) -> Drift:
     similarities = [said.similarity for _, said in asked]
     shifts = (
         _shift("ln(length)", lengths, learned_router.lengths, learned_router.rows),
-        _shift("familiarity", similarities, learned_router.similarities, learned_router.rows / REFITTED),
+        _shift("similarity", similarities, learned_router.similarities, learned_router.rows / REFITTED),
     )
     return Drift(found.prompts, others, found.spoke, shifts)
 

@@ -131,7 +131,7 @@ class LearnedRouter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     dense: Dense | None = None
     claim: Claim
     lengths: tuple[float, ...]  # deciles of the logarithm of training lengths, for the drift check
-    similarities: tuple[float, ...]  # deciles of held-out familiarity, for the drift check
+    similarities: tuple[float, ...]  # deciles of held-out similarity, for the drift check
 
     def digest(self) -> str:
         """Twelve hex digits over everything in the learned router: recorded with what it decides."""
@@ -200,7 +200,7 @@ class LearnedScorer:
         )
 
     def _evidence(self, text: str) -> tuple[float, float, float]:
-        """What n-grams and vector say of the weak and the strong model, and the familiarity."""
+        """What n-grams and vector say of the weak and the strong model, and the similarity."""
         buckets = ngrams(text)
         if len(buckets) < _EVIDENCE:
             return _NOTHING

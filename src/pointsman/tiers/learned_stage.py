@@ -110,5 +110,5 @@ def _kept(ruled: TierDecision, code: str, why: str) -> TierDecision:
 def _told(said: LearnedScore) -> str:
     return (
         f"the weak model serves it with {said.p_weak:.2f}, the strong with {said.p_strong:.2f}; "
-        f"familiarity {said.similarity:.2f}"
+        f"similarity {said.similarity:.2f}"
     )
