@@ -90,7 +90,8 @@ def quality() -> None:
 def _print_quality(title: str, found: list[tuple[Query, list[int]]], order: list[str]) -> None:
     cells = []
     for depth in (1, 5):
-        open_, aside = [], []
+        open_: list[bool] = []
+        aside: list[bool] = []
         for (text, needed), places in found:
             hit = needed <= {order[at] for at in places[:depth]}
             (aside if held_aside(text) else open_).append(hit)

@@ -56,9 +56,9 @@ def main() -> None:
     medians = {key: statistics.median(values) for key, values in results.items()}
     print("\n| client | short, µs/request | stream, µs/event | to ours |\n|---|---|---|---|")
     for name in ("ours", *found):
-        spent = [medians[name, load] for load in LOADS]
+        short, stream = (medians[name, load] for load in LOADS)
         ratios = ", ".join(f"{medians[name, load] / medians['ours', load]:.2f}" for load in LOADS)
-        print(f"| {name} | {spent[0]:.0f} | {spent[1]:.0f} | {ratios} |")
+        print(f"| {name} | {short:.0f} | {stream:.0f} | {ratios} |")
 
 
 if __name__ == "__main__":

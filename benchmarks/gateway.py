@@ -206,8 +206,9 @@ def main() -> None:
         try:
             upstream.wait()
             url = f"http://127.0.0.1:{port}/v1"
-            for server, command, its_port in commands(arguments, url, folder):
-                started.append(Server(server, command, its_port, env, folder / f"{server}.log"))
+            for server_name, command, its_port in commands(arguments, url, folder):
+                log = folder / f"{server_name}.log"
+                started.append(Server(server_name, command, its_port, env, log))
                 started[-1].wait()
             servers = started[1:]
             results: dict[tuple[str, str], list[float]] = {}

@@ -80,7 +80,7 @@ def measure(
     hashed, taken, decided, turns = [], [], [], []
     body = b""
     for n in range(ROUNDS):
-        new = {"role": "user", "content": f"and what about step {n}? investigate it"}
+        new: dict[str, object] = {"role": "user", "content": f"and what about step {n}? investigate it"}
         body = body_of([*messages, new])
         hashed.append(cpu_us(partial(hashlib.sha256, body)))
         taken.append(cpu_us(partial(read, body)))
@@ -89,7 +89,8 @@ def measure(
             read(body_of([*messages, {**new, "content": f"step {n} was fine, look at the next one"}]))
         )
     alone = [cpu_us(partial(decide, engine, agent_request, memory)) for agent_request in turns]
-    return len(body) / 1e3, *(statistics.median(times) for times in (hashed, taken, decided, alone))
+    median = statistics.median
+    return len(body) / 1e3, median(hashed), median(taken), median(decided), median(alone)
 
 
 def iteration(engine: Engine, messages: list[dict[str, object]], memory: Memory) -> float:

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -69,7 +70,9 @@ def nobody(_: ModelQuery) -> ModelReply:
 
 def a_session(engine: Engine, number: int, dice: random.Random) -> list[Entry]:
     """One conversation: three messages of a person, each followed by up to six tool calls."""
-    memory, messages, found = Memory(), [], []
+    memory = Memory()
+    messages: list[dict[str, Any]] = []
+    found: list[Entry] = []
     for turn_number in range(3):
         messages.append({"role": "user", "content": f"{dice.choice(WORDS)} {dice.getrandbits(32):x}"})
         for call_number in range(dice.randrange(1, 7)):

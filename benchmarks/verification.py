@@ -16,6 +16,7 @@ labels it is the share of prompts that get their label. 95 % bootstrap intervals
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -37,7 +38,7 @@ from pointsman.tiers import (
     builtin_profile,
 )
 from pointsman.tiers.profile import Confidence
-from pointsman.vocabulary import ModelReply, Tier
+from pointsman.vocabulary import ModelQuery, ModelReply, Tier
 
 ACCURACIES = (0.5, 0.6, 0.7, 0.8, 0.9)
 WEAK_CALL = 0.06
@@ -84,11 +85,15 @@ class Verified:
                 asked[at] = True
                 spending = self._budget.ask(spending, 0.0) if self._budget else spending
             answer = ModelReply(error="budget") if refused else ModelReply(says)
-            decisions.append(drive(self._scorer.decide(evidence), lambda _, answer=answer: answer))
+            decisions.append(drive(self._scorer.decide(evidence), partial(_reply, answer)))
         scores = np.array([each.score for each in decisions])
         ranks = np.array([each.tier.rank for each in decisions], dtype=np.float64)
         below = (scores - scores.min()) / (np.ptp(scores) + 1e-9)  # from 0 to less than 1
         return Asked(ranks + below, [each.tier for each in decisions], asked)
+
+
+def _reply(reply: ModelReply, _: ModelQuery) -> ModelReply:
+    return reply
 
 
 def net_apgr(
@@ -114,7 +119,7 @@ def table(
         own = found["default, margin"]
         print(f"  accuracy {accuracy}{'asks':>22}{'figure':>26}{'margin minus this':>26}")
         for name, got in found.items():
-            value = interval(lambda at, got=got: figure(got, at), len(truth))
+            value = interval(partial(figure, got), len(truth))
             against = shown(interval(more(figure, own, got), len(truth)), "+") if got is not own else ""
             print(f"    {name:24}{got.questions.mean():>7.1%}{shown(value)}{against}")
 

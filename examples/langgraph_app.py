@@ -28,6 +28,7 @@ async def main(action: str, database: str, words: str) -> None:
         given: Any = new_turn(words) if action == "start" else Command(resume=words == "yes")
         # "sync" writes each checkpoint before going on, so that a killed process loses nothing it has shown.
         events = graph.astream(given, config, stream_mode=["custom", "updates"], durability="sync")
+        event: Any  # what a mode streams is its own
         async for mode, event in events:
             if mode == "custom":
                 print(f"{event['next']}: {event['reason']}")

@@ -5,6 +5,7 @@
 """
 
 import sys
+from collections.abc import Callable, Mapping
 from itertools import groupby
 from pathlib import Path
 
@@ -21,12 +22,12 @@ INSISTS = {
     m.RELATED: "",
     m.FOREIGN: "with more signals than the pair, or for the second time running, or announced",
 }
-EFFECTIVE = {
+EFFECTIVE: Mapping[Callable[..., object], str] = {
     m.as_said: "this message",
     m.as_pair: "the pair",
     m.as_before: "the pair, else the last chore, else conversation",
 }
-PAIR = {
+PAIR: Mapping[Callable[..., object], str] = {
     m.keep: "kept",
     m.clear: "cleared",
     m.take: "this message",

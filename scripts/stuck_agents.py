@@ -240,7 +240,7 @@ def agents(binaries: Path, base: str, home: Path) -> Iterator[tuple[str, list[st
 def check(upstream: list[tuple[WireFormat, bytes]], sent: list[bytes], answer: str) -> list[str]:
     """What is wrong with a run; nothing, if it went as it should."""
     wrong = [] if DONE in answer else [f"the agent did not finish: {answer[-300:]!r}"]
-    seen = {}
+    seen: dict[int, int] = {}
     for wire, body in upstream:
         failures = sum(len(message.results) for message in read_request(wire, body).history)
         seen[failures] = seen.get(failures, 0) + body.count(MARK)

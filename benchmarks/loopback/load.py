@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Iterator
+from typing import cast
 
 import httptools
 import uvloop
@@ -29,7 +30,7 @@ class Client(asyncio.Protocol):
         self.answered: asyncio.Future[None]
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = transport
+        self.transport = cast("asyncio.Transport", transport)
 
     def ask(self, request: bytes) -> asyncio.Future[None]:
         self.parser = httptools.HttpResponseParser(self)

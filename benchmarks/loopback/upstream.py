@@ -5,6 +5,7 @@ Answers chat completions at once: whole, or as a stream of EVENTS events with a 
 
 import asyncio
 import sys
+from typing import cast
 
 import httptools
 import uvloop
@@ -40,7 +41,7 @@ class Upstream(asyncio.Protocol):
         self.parser = httptools.HttpRequestParser(self)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = transport
+        self.transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
         self.parser.feed_data(data)

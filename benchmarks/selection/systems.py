@@ -68,10 +68,11 @@ def semantic_router(registry: CapabilityRegistry, encoder: Encoder | None) -> Sy
         return None
     if encoder is None:
         return None
+    encode = encoder.encode
 
     class Ours(DenseEncoder):  # type: ignore[misc]
         def __call__(self, docs: list[Any]) -> list[list[float]]:
-            return [list(map(float, row)) for row in encoder.encode(docs)]
+            return [list(map(float, row)) for row in encode(docs)]
 
     names = [each.name for each in registry.get_all_capabilities()]
     routes = [

@@ -23,7 +23,8 @@ def _statuses(connection: socket.socket, requests: Sequence[bytes]) -> Counter[b
     for start in range(0, len(requests), _PIPELINED):
         some = requests[start : start + _PIPELINED]
         connection.sendall(b"".join(some))
-        got, seen = b"", []
+        got = b""
+        seen: list[bytes] = []
         while len(seen) < len(some) and (more := connection.recv(1 << 16)):
             got += more
             seen = re.findall(rb"HTTP/1\.1 (\d{3})", got)
