@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from pointsman.compat.domains import LABEL
 from pointsman.domains import PERMISSIVE, DomainDecision, DomainMemory, DomainSet, DomainTracker, ModelProfile
 from pointsman.domains import default_domains as built_in
 from pointsman.evidence import ReMatcher, Scanner, SignalTable
@@ -46,7 +47,7 @@ def scanner(table: SignalTable) -> Scanner:
 
 @pytest.fixture(scope="session")
 def tracker(domains: DomainSet, table: SignalTable) -> DomainTracker:
-    return DomainTracker(domains, table)
+    return DomainTracker(domains, table, label=LABEL)  # the specification's own lines begin with it
 
 
 @pytest.fixture

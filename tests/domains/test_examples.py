@@ -93,7 +93,7 @@ def test_what_an_example_decided_is_labelled(caplog: pytest.LogCaptureFixture) -
     assert part.confidence == 1
     assert decision.rule == "R2b"
     assert decision.to_json()["raw"] == {"primary": "music", "secondary": None, "source": "examples"}
-    assert caplog.messages[0].startswith("[BST] music (1 example) | sig=music | momentum=1 |")
+    assert caplog.messages[0].startswith("music (1 example) | sig=music | momentum=1 |")
 
 
 def test_signals_speak_first_and_small_talk_is_not_asked_about() -> None:

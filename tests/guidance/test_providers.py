@@ -4,24 +4,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pointsman.compat.guidance import (
+    ClassifierConfig,
+    GuidanceDelivered,
+    GuidanceTracker,
+    collect_guidance,
+)
 from pointsman.errors import ConfigError
 from pointsman.guidance import (
     ClassificationResult,
-    ClassifierConfig,
     ConsultationPromptProvider,
     DecisionPoint,
     DiagnosticSignalProvider,
     DoomLoopBreaker,
     ErrorStreakClassifier,
     GuidanceContext,
-    GuidanceDelivered,
     GuidanceInjection,
     GuidanceProvider,
     GuidanceProviderConfig,
-    GuidanceTracker,
     ParallelToolReminder,
     PatternClassifier,
-    collect_guidance,
 )
 from pointsman.trajectory import Session, ToolInvoked, ToolResult, TrajectoryBuilder
 from support.agent_runs import run

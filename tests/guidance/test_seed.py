@@ -6,13 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import pointsman.guidance as api
+import pointsman.compat.guidance as api
+from pointsman.compat.guidance import (
+    ClassifierConfig,
+    ClassifierCooldownTracker,
+    benchmark_classifier,
+    run_classifiers,
+)
 from pointsman.guidance import (
     AllOfClassifier,
     AnyOfClassifier,
     ClassificationResult,
-    ClassifierConfig,
-    ClassifierCooldownTracker,
     DiagnosticSignalProvider,
     DoomLoopBreaker,
     DoomLoopClassifier,
@@ -30,8 +34,6 @@ from pointsman.guidance import (
     SequentialWhenParallelClassifier,
     SingleToolRepeatedClassifier,
     ThresholdClassifier,
-    benchmark_classifier,
-    run_classifiers,
 )
 from pointsman.trajectory import Session, ToolInvoked, ToolResult, TrajectoryBuilder
 

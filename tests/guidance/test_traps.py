@@ -4,12 +4,18 @@ from collections.abc import Iterator
 
 import pytest
 
+from pointsman.compat.guidance import (
+    ClassifierConfig,
+    ClassifierCooldownTracker,
+    GuidanceTracker,
+    benchmark_classifier,
+    collect_guidance,
+    run_classifiers,
+)
 from pointsman.guidance import (
     AllOfClassifier,
     AnyOfClassifier,
     ClassificationResult,
-    ClassifierConfig,
-    ClassifierCooldownTracker,
     DiagnosticSignalProvider,
     DoomLoopBreaker,
     DoomLoopClassifier,
@@ -17,7 +23,6 @@ from pointsman.guidance import (
     GuidanceContext,
     GuidancePolicy,
     GuidanceProviderConfig,
-    GuidanceTracker,
     HighToolCountClassifier,
     LargeOutputClassifier,
     LLMClassifier,
@@ -26,10 +31,7 @@ from pointsman.guidance import (
     SequentialWhenParallelClassifier,
     SingleToolRepeatedClassifier,
     ThresholdClassifier,
-    benchmark_classifier,
-    collect_guidance,
     default_providers,
-    run_classifiers,
 )
 from pointsman.trajectory import ToolInvoked
 from pointsman.vocabulary import ModelQuery, ModelReply, ToolCall

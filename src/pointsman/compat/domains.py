@@ -6,10 +6,8 @@ and never comes here; docs/decisions/0041 and 0042 list what differs from the sp
 
 from __future__ import annotations
 
-import json
-import logging
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,17 +17,25 @@ from pointsman.domains.data import Concept, Domain, DomainSet
 from pointsman.domains.enrichment import plan_enrichment, primary_text, secondary_text
 from pointsman.domains.momentum import remember
 from pointsman.domains.parsing import default_domains
-from pointsman.domains.profiles import disabled_domains, model_name
+from pointsman.domains.profiles import disabled_domains
 from pointsman.domains.scoring import Reading, pick_secondary
 from pointsman.domains.signature import format_signature, parse_signature, restore_from_signature
 from pointsman.domains.values import CONVERSATION, Compound, DomainClass, DomainMemory, Pair, Part
 from pointsman.evidence import Kind, Signal
+from pointsman.integrations.agent_zero.profile import (
+    COMPOUND_KEY,
+    DOMAIN_KEY,
+    LABEL,
+    load_model_profile,
+    model_name,
+)
 
 __all__ = [
     "COMPOUND_KEY",
     "DOMAIN_CONFIGS",
     "DOMAIN_KEY",
     "DOMAIN_PRIORITY",
+    "LABEL",
     "CompoundClassification",
     "apply_compound_momentum",
     "build_enrichment_plan",
@@ -42,12 +48,6 @@ __all__ = [
     "restore_from_signature",
     "score_all_domains",
 ]
-
-_log: Final = logging.getLogger("pointsman.domains")
-
-#: Shared-state keys: the primary domain alone, and the whole classification.
-DOMAIN_KEY: Final = "_bst_domain"
-COMPOUND_KEY: Final = "_bst_compound"
 
 _DOMAINS: Final[DomainSet] = default_domains()
 
@@ -198,34 +198,15 @@ def generate_enrichment(classification: CompoundClassification, domain_configs: 
     plan, lines = classification.enrichment_plan, []
     if plan["primary_enrichment"]:
         config = domain_configs.get(classification.primary_domain, {})
-        lines.append(primary_text(classification.primary_domain, config.get("enrichment_template", "")))
+        lines.append(
+            primary_text(classification.primary_domain, config.get("enrichment_template", ""), LABEL)
+        )
     if plan["secondary_enrichment"] and classification.secondary_domain:
         config = domain_configs.get(classification.secondary_domain, {})
-        lines.append(secondary_text(classification.secondary_domain, config.get("brief_description", "")))
+        lines.append(
+            secondary_text(classification.secondary_domain, config.get("brief_description", ""), LABEL)
+        )
     return "\n".join(filter(None, lines))
-
-
-def load_model_profile(agent: Any, read: Callable[[str], str | None] | None = None) -> dict[str, Any] | None:
-    """The profile of the agent's chat model, or None: nothing is disabled then.
-
-    Args:
-        agent: has ``config``, a mapping or an object, with ``chat_model``: a name, or an object with one.
-        read: returns the profile text of a model name, or None. This floor reads no files, so without
-            ``read`` there is no profile; ``pointsman.integrations.agent_zero`` reads ``/a0/usr/profiles``.
-
-    A broken profile is logged as a warning and counts as none.
-    """
-    model = model_name(agent)
-    text = read(model) if read and model else None
-    if text is None:
-        return None
-    try:
-        profile = json.loads(text)
-        disabled_domains(profile)
-    except (ValueError, TypeError, AttributeError) as error:
-        _log.warning("[BST] Profile of %s is broken, all enrichment stays enabled: %s", model, error)
-        return None
-    return dict(profile)
 
 
 def _is_null(name: str) -> bool:

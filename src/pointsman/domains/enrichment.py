@@ -71,11 +71,15 @@ def _skip_secondary(
 
 
 class Texts:
-    """What is injected for each domain of a set, composed once."""
+    """What is injected for each domain of a set, composed once; ``label`` goes before each domain's text."""
 
-    def __init__(self, domains: DomainSet) -> None:
-        self._primary = {each.name: primary_text(each.name, each.enrichment_template) for each in domains}
-        self._secondary = {each.name: secondary_text(each.name, each.brief_description) for each in domains}
+    def __init__(self, domains: DomainSet, label: str = "") -> None:
+        self._primary = {
+            each.name: primary_text(each.name, each.enrichment_template, label) for each in domains
+        }
+        self._secondary = {
+            each.name: secondary_text(each.name, each.brief_description, label) for each in domains
+        }
 
     def compose(self, compound: Compound, plan: EnrichmentPlan) -> str:
         """The text to inject for a decision; often empty."""
@@ -86,11 +90,11 @@ class Texts:
         return f"{first}\n{second}" if first else second
 
 
-def primary_text(domain: str, template: str) -> str:
+def primary_text(domain: str, template: str, label: str = "") -> str:
     """The primary domain's guidance in full; empty without a template."""
-    return f"[BST] Domain: {domain}\n{template}" if template else ""
+    return f"{label}Domain: {domain}\n{template}" if template else ""
 
 
-def secondary_text(domain: str, brief: str) -> str:
+def secondary_text(domain: str, brief: str, label: str = "") -> str:
     """The secondary domain's one line."""
-    return f"[BST] Secondary context: {domain} — {brief or f'{domain} context is also relevant.'}"
+    return f"{label}Secondary context: {domain} — {brief or f'{domain} context is also relevant.'}"

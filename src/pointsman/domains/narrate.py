@@ -22,20 +22,20 @@ def lines(
     parts = [part for part in (outcome.effective.primary, outcome.effective.secondary) if part]
     switches = f"primary={_switch(plan.primary_enrichment)} secondary={_switch(plan.secondary_enrichment)}"
     yield (
-        f"[BST] {' + '.join(map(_part, parts))} | sig={outcome.effective.signature}"
+        f"{' + '.join(map(_part, parts))} | sig={outcome.effective.signature}"
         f" | momentum={outcome.momentum} | enrichment: {switches}"
     )
     was = f"{before.pair.signature} ({_turns(before.momentum)})"
     rival = outcome.raw.primary
     if outcome.rule in _HELD:
-        yield f"[BST] Momentum held: {was} resisted {rival.domain} ({_signals(rival.confidence)})"
+        yield f"Momentum held: {was} resisted {rival.domain} ({_signals(rival.confidence)})"
     if outcome.rule in _BROKEN:
-        yield f"[BST] Momentum break: {was} → {rival.domain} ({_signals(rival.confidence)}, not in compound)"
+        yield f"Momentum break: {was} → {rival.domain} ({_signals(rival.confidence)}, not in compound)"
     model = f" ({profile.model})" if profile.model else ""
     reasons = (plan.reason_primary_skipped, plan.reason_secondary_skipped)
     for role, part, reason in zip(("Primary", "Secondary"), parts, reasons, strict=False):
         if reason == DISABLED:
-            yield f"[BST] {role} enrichment skipped for {part.domain}: {reason}{model}"
+            yield f"{role} enrichment skipped for {part.domain}: {reason}{model}"
 
 
 def _part(part: Part) -> str:

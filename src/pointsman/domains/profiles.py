@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from pointsman.domains.data import DomainSet
 from pointsman.errors import ConfigError
 
-__all__ = ["PERMISSIVE", "ModelProfile", "disabled_domains", "model_name", "parse_profile"]
+__all__ = ["PERMISSIVE", "ModelProfile", "disabled_domains", "parse_profile"]
 
 
 class ModelProfile(msgspec.Struct, frozen=True):
@@ -58,10 +58,3 @@ def disabled_domains(profile: Mapping[str, object]) -> list[str]:
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise TypeError('"disabled_domains" must be a list of domain names')
     return names
-
-
-def model_name(agent: Any) -> str:
-    """The name of an agent's chat model; empty when it has none."""
-    config = getattr(agent, "config", None)
-    model = config.get("chat_model", "") if isinstance(config, Mapping) else getattr(config, "chat_model", "")
-    return str(model if isinstance(model, str) else getattr(model, "name", ""))

@@ -82,18 +82,22 @@ def _part(part: Part) -> dict[str, Any]:
 class DomainTracker:
     """Decides the domains of a session's turns, one user message after the other."""
 
-    def __init__(self, domains: DomainSet, table: SignalTable, encoder: Encoder | None = None) -> None:
+    def __init__(
+        self, domains: DomainSet, table: SignalTable, encoder: Encoder | None = None, *, label: str = ""
+    ) -> None:
         """Prepare for one domain set.
 
         Args:
             domains: the domains to tell apart.
             table: the signal table that scans the texts; must hold ``domains.signals()``.
             encoder: compares messages without signals with the domains' examples; None: nothing does.
+            label: put before the guidance text of each domain and before each log line.
         """
         self.domains: Final = domains
         self._scorer = Scorer(domains, table)
         self._examples = ExampleMatcher(domains, encoder) if encoder else None
-        self._texts = Texts(domains)
+        self._label = label
+        self._texts = Texts(domains, label)
         self._names = frozenset(domains.domains) | {""}
 
     def decide(
@@ -120,7 +124,7 @@ class DomainTracker:
         decision = self._decision(outcome, profile)
         if after is not before and _log.isEnabledFor(logging.INFO):
             for line in narrate.lines(before, outcome, decision.enrichment_plan, profile):
-                _log.info("%s", line)
+                _log.info("%s%s", self._label, line)
         return decision, after
 
     def primary(self, evidence: Evidence, memory: DomainMemory, user_message_key: str) -> str:

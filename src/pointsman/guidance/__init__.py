@@ -20,10 +20,8 @@ from pointsman.guidance.classifiers import (
     SingleToolRepeatedClassifier,
     ThresholdClassifier,
 )
-from pointsman.guidance.collect import GuidanceDelivered, GuidanceTracker, collect_guidance
 from pointsman.guidance.context import DecisionPoint, GuidanceClassifier, GuidanceContext
 from pointsman.guidance.continuation import streak_continues
-from pointsman.guidance.cooldown import ClassifierConfig, ClassifierCooldownTracker
 from pointsman.guidance.decide import GuidanceDecision, Guide, without_models
 from pointsman.guidance.ladder import Firing, FollowUp
 from pointsman.guidance.memory import Arm, GuidanceMemory, arm_of
@@ -38,7 +36,6 @@ from pointsman.guidance.providers import (
     ParallelToolReminder,
 )
 from pointsman.guidance.results import ClassificationResult
-from pointsman.guidance.runner import ClassifierBenchmark, benchmark_classifier, run_classifiers
 from pointsman.vocabulary import Mode
 
 __all__ = [
@@ -46,9 +43,6 @@ __all__ = [
     "AnyOfClassifier",
     "Arm",
     "ClassificationResult",
-    "ClassifierBenchmark",
-    "ClassifierConfig",
-    "ClassifierCooldownTracker",
     "ConsultationPromptProvider",
     "DecisionPoint",
     "DiagnosticSignalProvider",
@@ -61,13 +55,11 @@ __all__ = [
     "GuidanceClassifier",
     "GuidanceContext",
     "GuidanceDecision",
-    "GuidanceDelivered",
     "GuidanceInjection",
     "GuidanceMemory",
     "GuidancePolicy",
     "GuidanceProvider",
     "GuidanceProviderConfig",
-    "GuidanceTracker",
     "Guide",
     "HighToolCountClassifier",
     "LLMClassifier",
@@ -84,10 +76,7 @@ __all__ = [
     "SingleToolRepeatedClassifier",
     "ThresholdClassifier",
     "arm_of",
-    "benchmark_classifier",
-    "collect_guidance",
     "default_providers",
-    "run_classifiers",
     "streak_continues",
     "without_models",
 ]

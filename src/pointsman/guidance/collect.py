@@ -1,15 +1,14 @@
-"""Collecting guidance from every provider: isolated from each other, limited, sorted, capped."""
+"""Asking every provider whether its moment has come: isolated from each other, each within its limits."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass
 
 import msgspec
 
 from pointsman.guidance.classifiers.composite import judge
-from pointsman.guidance.context import DecisionPoint, GuidanceContext
+from pointsman.guidance.context import GuidanceContext
 from pointsman.guidance.cooldown import may_fire
 from pointsman.guidance.providers.base import (
     GuidanceInjection,
@@ -22,16 +21,10 @@ from pointsman.vocabulary import ModelQuery, Reason
 __all__ = [
     "Candidate",
     "Fired",
-    "GuidanceDelivered",
-    "GuidanceTracker",
     "Judgement",
-    "collect_guidance",
     "judge_all",
     "worded",
 ]
-
-#: Pieces of guidance given at once; more than three compete with each other (design page: max_per_turn).
-MAX_AT_ONCE: Final = 3
 
 
 class Fired(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -75,17 +68,6 @@ class Judgement:
     needs: tuple[ModelQuery, ...] = ()  # questions that would end an abstention
 
 
-@dataclass(frozen=True, slots=True)
-class GuidanceDelivered:
-    """Guidance was given."""
-
-    provider_name: str
-    injection: GuidanceInjection
-    decision_point: DecisionPoint
-    classification: ClassificationResult
-    timestamp: float = 0.0  # seconds since the epoch; 0 when the trajectory carries no times
-
-
 def judge_all(configs: Sequence[GuidanceProviderConfig], context: GuidanceContext) -> Judgement:
     """Ask every provider's classifier, limits apart."""
     candidates, abstained, needs = [], [], []
@@ -106,54 +88,3 @@ def worded(provider: GuidanceProvider, context: GuidanceContext) -> GuidanceInje
         return provider.provide(context)
     except Exception as error:  # noqa: BLE001 - fail open: anyone's provider, never the request's problem
         return Reason("guidance.abstained", f"{provider.name} failed: {type(error).__name__}")
-
-
-@dataclass(slots=True)
-class GuidanceTracker:
-    """Remembers, for people who run their own loop, how often each configured provider has spoken."""
-
-    fired: dict[int, Fired] = field(default_factory=dict)  # by place in the configuration
-    abstained: list[Reason] = field(default_factory=list)  # what failed open, and why
-
-
-def collect_guidance(
-    configs: Sequence[GuidanceProviderConfig],
-    context: GuidanceContext,
-    decision_point: DecisionPoint = DecisionPoint.PRE_TOOL_SELECTION,
-    *,
-    tracker: GuidanceTracker | None = None,
-    max_at_once: int = MAX_AT_ONCE,
-) -> tuple[GuidanceInjection, ...]:
-    """Collect the guidance of all providers whose moment this is, the most urgent first.
-
-    The session is told of every piece (``GuidanceDelivered``). A provider that fails is left out and noted in
-    the tracker. Without a tracker no limit over time applies.
-    """
-    tracker = tracker or GuidanceTracker()
-    judgement = judge_all(configs, context)
-    tracker.abstained += judgement.abstained
-    ready = []
-    for candidate in judgement.candidates:
-        config = configs[candidate.index]
-        if not tracker.fired.get(candidate.index, Fired()).allows(config, context.turn_count):
-            continue
-        injection = worded(config.provider, context)
-        if isinstance(injection, Reason):
-            tracker.abstained.append(injection)
-        else:
-            ready.append((injection, candidate))
-    ready.sort(key=lambda pair: (pair[0].priority, pair[1].index))
-    for injection, candidate in ready[:max_at_once]:
-        before = tracker.fired.get(candidate.index, Fired())
-        tracker.fired[candidate.index] = before.again(context.turn_count)
-        if context.session is not None:
-            context.session.dispatch(
-                GuidanceDelivered(
-                    configs[candidate.index].provider.name,
-                    injection,
-                    decision_point,
-                    candidate.result,
-                    context.trajectory.state.latest_at,
-                )
-            )
-    return tuple(injection for injection, _ in ready[:max_at_once])

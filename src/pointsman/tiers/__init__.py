@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pointsman.tiers.budget import Spending, VerificationBudget
 from pointsman.tiers.counterfactual import Change
-from pointsman.tiers.decision import RouterDecision, TierDecision
+from pointsman.tiers.decision import TierDecision
 from pointsman.tiers.explanation import Contribution, Explanation, explain
 from pointsman.tiers.learned_router import LearnedRouter, LearnedScore, LearnedScorer, read_learned_router
 from pointsman.tiers.learned_stage import LearnedRouterPolicy, LearnedStage
@@ -24,7 +24,6 @@ __all__ = [
     "LearnedScore",
     "LearnedScorer",
     "LearnedStage",
-    "RouterDecision",
     "Scored",
     "Spending",
     "TierDecision",

@@ -7,7 +7,7 @@ import msgspec
 from pointsman.tiers.learned_router import LearnedScore
 from pointsman.vocabulary import Reason, Stage, Tier
 
-__all__ = ["RouterDecision", "TierDecision"]
+__all__ = ["TierDecision"]
 
 
 class TierDecision(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -22,7 +22,3 @@ class TierDecision(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     reasons: tuple[Reason, ...]
     learned_router: LearnedScore | None = None  # what a learned router said, also where the rules were kept
     learned_router_version: str = ""  # which learned router that was
-
-
-#: The design page's name. What would have changed a decision is asked of ``explain``; time is the engine's.
-RouterDecision = TierDecision

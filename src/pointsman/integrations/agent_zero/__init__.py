@@ -19,11 +19,11 @@ from typing import Any, Final
 
 import msgspec
 
-from pointsman.compat.domains import COMPOUND_KEY, DOMAIN_KEY
-from pointsman.compat.domains import load_model_profile as load_with
 from pointsman.domains import PERMISSIVE, DomainMemory, DomainTracker, ModelProfile, default_domains
-from pointsman.domains.profiles import disabled_domains, model_name
+from pointsman.domains.profiles import disabled_domains
 from pointsman.evidence import Scanner
+from pointsman.integrations.agent_zero.profile import COMPOUND_KEY, DOMAIN_KEY, LABEL, model_name
+from pointsman.integrations.agent_zero.profile import load_model_profile as load_with
 from pointsman.stores.pattern_cache import open_scanner
 
 __all__ = ["EXTRAS_KEY", "FAILURES_KEY", "MEMORY_KEY", "PROFILES", "enrich", "load_model_profile"]
@@ -52,7 +52,7 @@ def enrich(agent: Any, loop_data: Any, *, profiles: Path = PROFILES) -> None:
         _enrich(agent, loop_data, profiles)
     except Exception:  # noqa: BLE001 - the agent's work goes on without guidance
         agent.set_data(FAILURES_KEY, (agent.get_data(FAILURES_KEY) or 0) + 1)
-        _log.exception("[BST] No domain guidance for this prompt")
+        _log.exception("%sNo domain guidance for this prompt", LABEL)
 
 
 def _enrich(agent: Any, loop_data: Any, profiles: Path) -> None:
@@ -75,7 +75,7 @@ def _enrich(agent: Any, loop_data: Any, profiles: Path) -> None:
 def _classifier() -> tuple[Scanner, DomainTracker]:
     domains = default_domains()
     scanner = open_scanner(domains.signals())
-    return scanner, DomainTracker(domains, scanner.table)
+    return scanner, DomainTracker(domains, scanner.table, label=LABEL)
 
 
 def _memory(agent: Any) -> DomainMemory:

@@ -1,0 +1,255 @@
+"""The names of the founding document on guidance.
+
+The product decides guidance with ``pointsman.guidance.Guide``, which remembers in a session's memory and
+never comes here. Defined here, for code that runs its own loop: classifiers asked in order, their cooldowns,
+and guidance collected by hand.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from timeit import default_timer
+from typing import Final
+
+from pointsman.guidance import (
+    AllOfClassifier,
+    AnyOfClassifier,
+    ClassificationResult,
+    DecisionPoint,
+    DiagnosticSignalProvider,
+    DoomLoopBreaker,
+    DoomLoopClassifier,
+    ErrorStreakClassifier,
+    GuidanceClassifier,
+    GuidanceContext,
+    GuidanceInjection,
+    GuidanceProvider,
+    GuidanceProviderConfig,
+    HighToolCountClassifier,
+    LargeOutputClassifier,
+    LLMClassifier,
+    NotClassifier,
+    ParallelToolReminder,
+    ProgressStallClassifier,
+    SensitiveContentClassifier,
+    SequentialWhenParallelClassifier,
+    SingleToolRepeatedClassifier,
+    ThresholdClassifier,
+)
+from pointsman.guidance.classifiers.composite import judge
+from pointsman.guidance.collect import Fired, judge_all, worded
+from pointsman.guidance.cooldown import check_limits, may_fire
+from pointsman.vocabulary import Reason
+
+__all__ = [
+    "AllOfClassifier",
+    "AnyOfClassifier",
+    "ClassificationResult",
+    "ClassifierBenchmark",
+    "ClassifierConfig",
+    "ClassifierCooldownTracker",
+    "DecisionPoint",
+    "DiagnosticSignalProvider",
+    "DoomLoopBreaker",
+    "DoomLoopClassifier",
+    "ErrorStreakClassifier",
+    "GuidanceClassifier",
+    "GuidanceContext",
+    "GuidanceDelivered",
+    "GuidanceInjection",
+    "GuidanceProvider",
+    "GuidanceProviderConfig",
+    "GuidanceTracker",
+    "HighToolCountClassifier",
+    "LLMClassifier",
+    "LargeOutputClassifier",
+    "NotClassifier",
+    "ParallelToolReminder",
+    "ProgressStallClassifier",
+    "SensitiveContentClassifier",
+    "SequentialWhenParallelClassifier",
+    "SingleToolRepeatedClassifier",
+    "ThresholdClassifier",
+    "benchmark_classifier",
+    "collect_guidance",
+    "run_classifiers",
+]
+
+
+#: Pieces of guidance given at once; more than three compete with each other.
+MAX_AT_ONCE: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ClassifierConfig:
+    """Limits on one classifier.
+
+    Raises:
+        ConfigError: a limit out of its range.
+    """
+
+    min_confidence: float = 0.5
+    cooldown_turns: int = 0  # turns skipped after firing
+    max_fires_per_session: int | None = None
+
+    def __post_init__(self) -> None:
+        check_limits(self.min_confidence, self.cooldown_turns, self.max_fires_per_session)
+
+
+@dataclass(slots=True)
+class ClassifierCooldownTracker:
+    """Remembers when classifiers fired. By instance, since two classifiers may share a name."""
+
+    fires: dict[int, int] = field(default_factory=dict)  # id of a classifier -> turn of its last firing
+    counts: dict[int, int] = field(default_factory=dict)  # id of a classifier -> firings
+    _kept: list[object] = field(default_factory=list)  # an id is only unique while its object lives
+
+    def can_fire(self, classifier: GuidanceClassifier, current_turn: int, config: ClassifierConfig) -> bool:
+        """True when the classifier's limits allow it to fire in this turn."""
+        key = id(classifier)
+        return may_fire(
+            self.fires.get(key),
+            self.counts.get(key, 0),
+            current_turn,
+            cooldown_turns=config.cooldown_turns,
+            max_fires=config.max_fires_per_session,
+        )
+
+    def record_fire(self, classifier: GuidanceClassifier, turn: int) -> None:
+        """Note a firing."""
+        key = id(classifier)
+        if key not in self.counts:
+            self._kept.append(classifier)
+        self.fires[key] = turn
+        self.counts[key] = self.counts.get(key, 0) + 1
+
+
+def run_classifiers(
+    classifiers: Sequence[GuidanceClassifier],
+    context: GuidanceContext,
+    min_confidence: float = 0.5,
+    *,
+    tracker: ClassifierCooldownTracker | None = None,
+    config: ClassifierConfig | None = None,
+) -> tuple[GuidanceClassifier, ClassificationResult] | None:
+    """Return the first classifier, in order, that fires with enough confidence.
+
+    With a tracker, classifiers that are cooling down are passed over, and the one returned is recorded.
+    """
+    limits = config or ClassifierConfig(min_confidence=min_confidence)
+    for classifier in classifiers:
+        if tracker and not tracker.can_fire(classifier, context.turn_count, limits):
+            continue
+        result = judge(classifier, context)
+        if result.relevant and result.confidence >= limits.min_confidence:
+            if tracker:
+                tracker.record_fire(classifier, context.turn_count)
+            return classifier, result
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class ClassifierBenchmark:
+    """How long one classification takes, in nanoseconds."""
+
+    classifier_name: str
+    mean_ns: float
+    p99_ns: float
+    max_ns: int
+
+
+def benchmark_classifier(
+    classifier: GuidanceClassifier,
+    contexts: Sequence[GuidanceContext],
+    *,
+    timer: Callable[[], float] = default_timer,
+) -> ClassifierBenchmark:
+    """Measure a classifier over contexts, after one round that is not counted.
+
+    Args:
+        classifier: what to measure.
+        contexts: at least two moments.
+        timer: a clock in seconds. This is a measurement, not a decision: the one place here that has one.
+
+    Raises:
+        ValueError: fewer than two contexts, of which no percentile can be taken.
+    """
+    if len(contexts) < 2:
+        raise ValueError(f"a benchmark needs at least two contexts, not {len(contexts)}")
+    for context in contexts:
+        classifier.classify(context)
+    timings = []
+    for context in contexts:
+        start = timer()
+        classifier.classify(context)
+        timings.append(round((timer() - start) * 1e9))
+    return ClassifierBenchmark(
+        classifier_name=classifier.name,
+        mean_ns=statistics.fmean(timings),
+        p99_ns=statistics.quantiles(timings, n=100, method="inclusive")[98],
+        max_ns=max(timings),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class GuidanceDelivered:
+    """Guidance was given."""
+
+    provider_name: str
+    injection: GuidanceInjection
+    decision_point: DecisionPoint
+    classification: ClassificationResult
+    timestamp: float = 0.0  # seconds since the epoch; 0 when the trajectory carries no times
+
+
+@dataclass(slots=True)
+class GuidanceTracker:
+    """Remembers, for people who run their own loop, how often each configured provider has spoken."""
+
+    fired: dict[int, Fired] = field(default_factory=dict)  # by place in the configuration
+    abstained: list[Reason] = field(default_factory=list)  # what failed open, and why
+
+
+def collect_guidance(
+    configs: Sequence[GuidanceProviderConfig],
+    context: GuidanceContext,
+    decision_point: DecisionPoint = DecisionPoint.PRE_TOOL_SELECTION,
+    *,
+    tracker: GuidanceTracker | None = None,
+    max_at_once: int = MAX_AT_ONCE,
+) -> tuple[GuidanceInjection, ...]:
+    """Collect the guidance of all providers whose moment this is, the most urgent first.
+
+    The session is told of every piece (``GuidanceDelivered``). A provider that fails is left out and noted in
+    the tracker. Without a tracker no limit over time applies.
+    """
+    tracker = tracker or GuidanceTracker()
+    judgement = judge_all(configs, context)
+    tracker.abstained += judgement.abstained
+    ready = []
+    for candidate in judgement.candidates:
+        config = configs[candidate.index]
+        if not tracker.fired.get(candidate.index, Fired()).allows(config, context.turn_count):
+            continue
+        injection = worded(config.provider, context)
+        if isinstance(injection, Reason):
+            tracker.abstained.append(injection)
+        else:
+            ready.append((injection, candidate))
+    ready.sort(key=lambda pair: (pair[0].priority, pair[1].index))
+    for injection, candidate in ready[:max_at_once]:
+        before = tracker.fired.get(candidate.index, Fired())
+        tracker.fired[candidate.index] = before.again(context.turn_count)
+        if context.session is not None:
+            context.session.dispatch(
+                GuidanceDelivered(
+                    configs[candidate.index].provider.name,
+                    injection,
+                    decision_point,
+                    candidate.result,
+                    context.trajectory.state.latest_at,
+                )
+            )
+    return tuple(injection for injection, _ in ready[:max_at_once])
