@@ -1,5 +1,7 @@
 """What a gateway costs: CPU per request and per streamed event, beside every peer found installed.
 
+The load "agent turn" is a request of 35 kB whose answer is a stream of 100 events.
+
     .venv/bin/python benchmarks/gateway.py [--rounds 5] [--switchyard PYTHON] [--litellm COMMAND]
 
 Starts an upstream of its own in a separate process, then Pointsman with decision and ledger on, NVIDIA's NeMo
@@ -41,7 +43,7 @@ def short(*, stream: bool = False) -> bytes:
     return json.dumps({"model": "auto", "messages": messages, "stream": stream}).encode()
 
 
-def agent() -> bytes:
+def agent(*, stream: bool = False) -> bytes:
     """A turn of a coding agent: ten tools, a long system prompt, twelve tool calls so far; about 35 kB."""
     field = {"type": "string", "description": "A path relative to the root of the repository."}
     parameters = {"type": "object", "properties": {"path": field, "text": field}, "required": ["path"]}
@@ -61,13 +63,14 @@ def agent() -> bytes:
         call = {"id": f"c{n}", "type": "function", "function": function}
         messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
         messages.append({"role": "tool", "tool_call_id": f"c{n}", "content": f"# {n}\n{RESULT}"})
-    return json.dumps({"model": "auto", "messages": messages, "tools": tools}).encode()
+    return json.dumps({"model": "auto", "messages": messages, "tools": tools, "stream": stream}).encode()
 
 
 LOADS: dict[str, tuple[Callable[[], bytes], int]] = {
     "short": (short, 2000),
     "agent": (agent, 600),
     "stream": (lambda: short(stream=True), 64),
+    "agent turn": (lambda: agent(stream=True), 64),
 }
 
 POINTSMAN = """
@@ -151,7 +154,7 @@ def commands(arguments: argparse.Namespace, url: str, folder: Path) -> Iterator[
 
 
 def measure(server: Server, name: str, concurrency: int, scale: float) -> float:
-    """Return microseconds of CPU per request, or per event of a stream."""
+    """Return microseconds of CPU per request; per event for the load "stream"."""
     make, count = LOADS[name]
     bodies = (make() for _ in range(max(int(count * scale), concurrency)))
     before = server.cpu()
@@ -170,7 +173,7 @@ def latency(port: int) -> float:
 def table(
     servers: list[Server], results: dict[tuple[str, str], list[float]], added: dict[str, float]
 ) -> None:
-    units = {"short": "µs/request", "agent": "µs/request", "stream": "µs/event"}
+    units = {"short": "µs/request", "agent": "µs/request", "stream": "µs/event", "agent turn": "µs/request"}
     print(
         "\n| server | "
         + " | ".join(f"{name}, {units[name]}" for name in LOADS)
