@@ -45,7 +45,7 @@ LARGE: Final = 256 << 10
 
 
 class Tier(StrEnum):
-    """How capable a model a prompt needs, cheapest first. Source: seed "Prompt Classifier"."""
+    """How capable a model a prompt needs, cheapest first. Source: docs/sources/prompt-classifier.md."""
 
     SIMPLE = "SIMPLE"
     MEDIUM = "MEDIUM"

@@ -1,8 +1,7 @@
 """Slash commands at the beginning of what a person says: ``/caps:off``, ``/task:off``, ``/chat``.
 
-Only these are taken out; every other command, and a slash anywhere else, is left exactly as it was. Source:
-seed "Classification and Routing", dropdown "Bypass LLM-based Capability Selection"; names and values:
-design page.
+Only these are removed; every other command, and a slash anywhere else, is left unchanged. Source:
+docs/sources/classification-and-routing.md, "Bypass of capability selection".
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What a capability says about when it is needed, and what a model answers about it. Names: the seed."""
+"""The guide of a capability (instructions and few-shot examples), and a model's answer about it.
+
+Source of the names: docs/sources/classification-and-routing.md, "Few-shot classification examples".
+"""
 
 from __future__ import annotations
 

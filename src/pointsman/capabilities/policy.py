@@ -15,7 +15,7 @@ class Strategy(StrEnum):
 
     LOCAL = "local"  # the calibrated score alone
     HYBRID = "hybrid"  # the score; a model where the score is unsure
-    LLM = "llm"  # a model, for every capability: the seed
+    LLM = "llm"  # a model judges every capability
 
 
 class OnFailure(StrEnum):

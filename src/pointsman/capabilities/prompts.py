@@ -1,6 +1,6 @@
 """What a model is asked about one capability. The template is data: replace it with your own.
 
-Source: seed "Classification and Routing", section "Step 2: LLM-Based Classification".
+Source: docs/sources/classification-and-routing.md, "Capability selection process".
 """
 
 from __future__ import annotations

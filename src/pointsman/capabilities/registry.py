@@ -46,7 +46,7 @@ class Capability:
 
     @property
     def classifier_guide(self) -> TaskClassifierGuide:
-        """The guide, under the seed's name."""
+        """The guide, under the name used in docs/sources/classification-and-routing.md."""
         return self.guide
 
 

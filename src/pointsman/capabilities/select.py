@@ -1,8 +1,8 @@
 """Which capabilities a task needs. A generator: it yields batches of questions and is sent their answers.
 
-Order of work (design page "capabilities"): always-active ones, then the rest, each judged, then providers
-of what they require. Source of the judging by model: seed "Classification and Routing", "Capability
-Selection Process".
+Order: always-active capabilities, then the rest, each judged, then providers of what they require
+(docs/explanation/capabilities.md, "Order of selection"). Source of the judging by a model:
+docs/sources/classification-and-routing.md, "Capability selection process".
 """
 
 from __future__ import annotations

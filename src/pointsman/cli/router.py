@@ -1,4 +1,4 @@
-"""``pointsman router``: the seed's command; which model serves what, another classifier, a doctor."""
+"""``pointsman router``: show the routing, change the classifier model, run the doctor."""
 
 from __future__ import annotations
 

@@ -42,7 +42,8 @@ from pointsman.wire.tools import forced_tool, offered_tools
 
 __all__ = ["Decided", "Engine", "Memory"]
 
-#: What serves a request whose tier could not be decided. Source: seed, "Failure modes".
+#: The tier of a request that could not be classified. Source: docs/sources/prompt-classifier.md, "Failure
+#: modes".
 FAILED_TIER: Final = Tier.MEDIUM
 
 #: Tokens of an answer, for weighing a change of model: what agents' answers have in the middle.
@@ -296,7 +297,7 @@ class Engine:
                 tier = self._learned_router.after(tier, draft.evidence, domain, recorded=draft.learned_score)
             if self.policy.verify:
                 tier = yield from self.scorer.verify(tier, draft.evidence)
-        except Exception as error:  # noqa: BLE001 - the seed serves what it cannot classify with MEDIUM
+        except Exception as error:  # noqa: BLE001 - fails open to FAILED_TIER
             draft.abstain("tiers", error)
             tier = _without_rules(FAILED_TIER, 0.5, "deciding failed", Stage.FALLBACK)
         draft.abstained.extend(reason for reason in tier.reasons if reason.code.startswith("tiers.abstained"))

@@ -26,8 +26,8 @@ class Verify:
     """When a model may be asked to verify a tier, and what that may cost."""
 
     model: str  # configured name of the model to ask
-    share: float = 0.15  # of requests; source: design page "Tiers", stage 3
-    timeout_ms: int = 500  # same source
+    share: float = 0.15  # of requests; source: docs/decisions/0023
+    timeout_ms: int = 500  # source: docs/decisions/0083
     money_per_day: float | None = None  # in the currency of the prices
     cache: int = 4_096  # answers remembered
 

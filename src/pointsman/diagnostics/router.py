@@ -1,4 +1,7 @@
-"""The seed's ``/router`` command: show, ``classifier MODEL``, doctor; on the terminal and in band."""
+"""The ``/router`` command: show, ``classifier MODEL``, doctor; on the terminal and in band.
+
+Source: docs/sources/prompt-classifier.md, "Configuration".
+"""
 
 from __future__ import annotations
 

@@ -30,12 +30,16 @@ __all__ = [
 DISABLED: Final = "disabled_in_profile"
 NO_SECONDARY: Final = "no_secondary_classified"
 BELOW_THRESHOLD: Final = "below_threshold"
-#: Not in the seed, whose four reasons leave this case unexplained.
+#: Not among the reasons in docs/sources/compound-domains.md, "Data structures", which leave this case
+#: unexplained.
 PRIMARY_DISABLED: Final = "primary_disabled_in_profile"
 
 
 class EnrichmentPlan(msgspec.Struct, frozen=True, gc=False):
-    """What will be injected, and why the rest will not. Field names are the seed's."""
+    """What will be injected, and why the rest will not.
+
+    Source of the field names: docs/sources/compound-domains.md, "Data structures".
+    """
 
     primary_enrichment: bool
     secondary_enrichment: bool

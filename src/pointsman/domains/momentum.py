@@ -2,7 +2,7 @@
 
 Momentum counts the turns that confirmed the task pair; from three on the pair is *strong* and resists chores,
 side remarks and ties. Source: the rule table of docs/explanation/domains.md, which is printed from
-``TRANSITIONS``; the limits are the seed's and the specification's (docs/decisions/0042).
+``TRANSITIONS``; limits: docs/sources/compound-domains.md and docs/decisions/0042.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from pointsman.domains.values import Compound, DomainClass, DomainMemory, Outcom
 
 __all__ = ["MOMENTUM_THRESHOLD", "TRANSITIONS", "Insistence", "Rule", "Strength", "Subject", "remember"]
 
-#: Confirming turns from which the pair is strong. Source: seed, "Step 3".
+#: Confirming turns from which the pair is strong.
+#: Source: docs/sources/compound-domains.md, "Step 3: apply compound momentum".
 MOMENTUM_THRESHOLD: Final = 3
 
 #: A quiet conversation holds on to its subject for this many messages; after more of them the subject is

@@ -1,4 +1,4 @@
-"""The log lines of a turn. Wording and order are the seed's ("Logging")."""
+"""The log lines of a turn. Source of the formats: docs/sources/compound-domains.md, "Logging"."""
 
 from __future__ import annotations
 

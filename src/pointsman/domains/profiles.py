@@ -21,7 +21,8 @@ class ModelProfile(msgspec.Struct, frozen=True):
     disabled: frozenset[str] = frozenset()  # domains whose enrichment is off, by their own names
 
 
-#: A model nobody evaluated gets all enrichment. Source: seed, test 9.
+#: A model without a profile gets all enrichment. Source: docs/sources/compound-domains.md, "Model profile
+#: loading".
 PERMISSIVE: Final = ModelProfile()
 
 

@@ -1,6 +1,7 @@
 """What one message alone says: scores of all domains, and the pair they make.
 
-Source: seed "Compound BST Classification", steps 1 and 2; docs/decisions/0041 for what was changed.
+Source: docs/sources/compound-domains.md, "Step 1: score all domains" and "Step 2: extract primary and
+secondary"; differences: docs/decisions/0041.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from pointsman.vocabulary import Evidence
 
 __all__ = ["SECONDARY_MIN_SHARE", "SECONDARY_MIN_SIGNALS", "Reading", "Scorer", "pick_secondary"]
 
-#: A secondary domain needs at least this many signals. Source: seed, "Step 1".
+#: A secondary domain needs at least this many signals.
+#: Source: docs/sources/compound-domains.md, "Step 1: score all domains".
 SECONDARY_MIN_SIGNALS: Final = 1
 
 #: ... and at least one signal for every this many of the primary: one stray phrase in a long message is no

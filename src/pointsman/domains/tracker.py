@@ -60,7 +60,7 @@ class DomainDecision(msgspec.Struct, frozen=True, gc=False):
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """The seed's ``CompoundClassification.to_dict`` shape, of the effective domains.
+        """The effective domains in the shape of docs/sources/compound-domains.md, "Data structures".
 
         A part that memory restored has one key more, ``carried``, and confidence 0.
         """

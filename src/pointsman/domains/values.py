@@ -12,7 +12,8 @@ import msgspec
 
 __all__ = ["CONVERSATION", "Compound", "DomainClass", "DomainMemory", "Outcome", "Pair", "Part", "Source"]
 
-#: The domain of a message without any signal. Source: seed, "Step 2".
+#: The domain of a message without any signal.
+#: Source: docs/sources/compound-domains.md, "Step 2: extract primary and secondary".
 CONVERSATION: Final = "conversation"
 
 

@@ -18,7 +18,7 @@ __all__ = ["Kind", "Signal", "SignalTable"]
 class Kind(StrEnum):
     """How a pattern is to be read. Text and patterns are lower-cased before they meet."""
 
-    SUBSTRING = "substring"  # a literal, anywhere: the seed's way, and the way for scripts without spaces
+    SUBSTRING = "substring"  # a literal, anywhere: for profile `seed`, and for scripts without spaces
     WORD = "word"  # a literal between word boundaries of its own script
     PREFIX = "prefix"  # a literal at the start of a word: the way for languages that inflect
     REGEX = "regex"  # a regular expression, linear-time subset

@@ -14,7 +14,7 @@ from pointsman.wire import Body, Reply, Wire
 
 __all__ = ["answer_command", "last_word", "send_words"]
 
-#: How the seed's command begins.
+#: Prefix of the in-band command. Source: docs/sources/prompt-classifier.md, "Configuration".
 _COMMAND: Final = "/router"
 
 

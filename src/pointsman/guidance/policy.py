@@ -38,8 +38,8 @@ class Rung(StrEnum):
 class GuidancePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The default policy's thresholds, for the ``[guidance]`` section of the configuration.
 
-    Sources: design page, "What real runs say". On the 703 recorded runs of the development part these values
-    speak in 26 % of failed and 2.1 % of successful runs (``pointsman watch --summary``).
+    Sources: docs/explanation/guidance.md, "What recorded runs show", and docs/decisions/0033: on the 703
+    recorded runs of the development part these values speak in 26 % of failed and 2.1 % of successful runs.
 
     Raises:
         ConfigError: a value that could never, or would always, speak.

@@ -118,7 +118,8 @@ def _cycle(key: Callable[[Step], Hashable], rounds: int, periods: Sequence[int])
     return rule
 
 
-#: Rules that agents and observers in use have, and the seed's own. None of them resets at a person's word.
+#: Baselines: loop rules of other agents, and that of docs/sources/guidance-classifiers.md, "Pattern-based
+#: classifiers". None of them resets at a user message.
 BASELINES: Final[dict[str, Callable[[Sequence[Step]], bool]]] = {
     "same call three times": _cycle(_call, 3, (1,)),
     "names in a cycle (seed)": _cycle(_name, 3, (2, 3, 4, 5)),

@@ -15,7 +15,8 @@ from pointsman.vocabulary import ModelSpec, Reason, Tier, WireFormat
 
 __all__ = ["FALLBACK_CHAIN", "Chain", "Requirements", "lacks", "model_chain"]
 
-#: Tier -> tiers tried in turn when a provider fails. Source: seed, "Fallback Chain".
+#: Tier -> tiers tried in turn when a provider fails. Source: docs/sources/prompt-classifier.md, "Fallback
+#: chain".
 FALLBACK_CHAIN: Final = {
     Tier.SIMPLE: (Tier.SIMPLE, Tier.MEDIUM, Tier.COMPLEX),
     Tier.MEDIUM: (Tier.MEDIUM, Tier.COMPLEX),

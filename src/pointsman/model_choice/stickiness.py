@@ -1,7 +1,7 @@
 """Whether a session stays with the model it has.
 
 Changing the model throws away what the provider has cached of the conversation, and inside a tool loop the
-model's own thinking signatures. Source: design page "Tiers", section "From tier to model".
+model's own thinking signatures. Source: docs/explanation/tiers.md, "From the tier to a model".
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every bound of a run. Defaults are the seed's framework's, as the design page lists them."""
+"""Every limit of a run. Defaults: docs/explanation/routing.md, "Why it ends"."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ __all__ = ["DEFAULT_LIMITS", "NODE_POLICIES", "Limits", "RetryPolicy"]
 class RetryPolicy:
     """How often and how patiently one node is tried again.
 
-    The delay before retry ``n`` (from 0) is ``delay_seconds * backoff_factor ** n``: the seed's formula.
+    The delay before retry ``n`` (from 0) is ``delay_seconds * backoff_factor ** n``. Source:
+    docs/sources/classification-and-routing.md, "Error handling and retry".
     """
 
     max_retries: int = 3
@@ -35,7 +36,8 @@ class RetryPolicy:
         return float(self.delay_seconds * self.backoff_factor**retry_count)
 
 
-#: Nodes that ask a model recover more slowly than a capability. Source: design page "capabilities", Router.
+#: Nodes that ask a model recover more slowly than a capability. Source: docs/explanation/routing.md, "Why it
+#: ends".
 NODE_POLICIES: Final[Mapping[str, RetryPolicy]] = MappingProxyType(
     {
         "task_extraction": RetryPolicy(3, 1.0, 1.5),

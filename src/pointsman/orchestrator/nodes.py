@@ -1,4 +1,7 @@
-"""The nodes of a run: each a small class over the chat model port. Names of nodes: the seed."""
+"""The nodes of a run: each a small class over the chat model port.
+
+Source of the names: docs/sources/classification-and-routing.md, "Classification architecture".
+"""
 
 from __future__ import annotations
 
@@ -120,7 +123,10 @@ class ClassificationNode(_Base):
 
     @staticmethod
     def classify_error(exc: Exception, context: Mapping[str, Any]) -> ErrorClassification:
-        """Source: seed, section "Classification Error Handling"."""
+        """Classify an exception of this node by severity.
+
+        Source: docs/sources/classification-and-routing.md, "Classification error handling".
+        """
         details = f"{type(exc).__name__}: {exc}"
         if isinstance(exc, ConnectionError | TimeoutError | UpstreamTimeout | UpstreamUnavailable):
             return ErrorClassification(

@@ -42,7 +42,7 @@ def check_plan(
 
 
 def step_inputs(step: Mapping[str, Any]) -> list[str]:
-    """Context keys a step reads; an input is ``{type: key}``, as in the seed's framework, or a key."""
+    """Context keys a step reads; an input is ``{type: key}`` or a key."""
     keys: list[str] = []
     for item in step.get("inputs") or []:
         keys.extend(map(str, item.values()) if isinstance(item, Mapping) else [str(item)])

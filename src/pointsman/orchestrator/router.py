@@ -53,7 +53,9 @@ def decide(state: Mapping[str, Any], limits: Limits = DEFAULT_LIMITS) -> Move:
 
 
 def router_conditional_edge(state: Mapping[str, Any], limits: Limits = DEFAULT_LIMITS) -> str:
-    """The next node alone, for frameworks whose edges only name one. Name: the seed.
+    """The next node alone, for frameworks whose edges only name one.
+
+    Source of the name: docs/sources/classification-and-routing.md, "Central router architecture".
 
     A framework that discards what an edge writes must take counters from ``decide`` instead.
     """

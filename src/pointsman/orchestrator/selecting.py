@@ -13,7 +13,7 @@ from pointsman.vocabulary import ModelQuery, ModelReply
 
 __all__ = ["MAX_PARALLEL", "answer_batches", "select_capabilities"]
 
-#: Questions asked at the same time. Default of the seed's framework.
+#: Questions to models asked at the same time.
 MAX_PARALLEL: Final = 5
 
 Result = TypeVar("Result")
@@ -48,7 +48,7 @@ async def select_capabilities(
     model: ChatModel | None = None,
     policy: SelectionPolicy | None = None,
 ) -> list[str]:
-    """Select once, under the seed's name. A run that selects often keeps a ``Selector`` instead.
+    """Select once. A run that selects often keeps a ``Selector`` instead.
 
     Args:
         task: what is to be done.

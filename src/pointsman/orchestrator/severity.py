@@ -1,6 +1,6 @@
 """What a failure means for the run: five severities, and the classification a node gives its exception.
 
-Source: seed "Classification and Routing", sections "Error Handling and Retry" and "Reclassification Support".
+Source: docs/sources/classification-and-routing.md, "Error handling and retry" and "Reclassification support".
 """
 
 from __future__ import annotations

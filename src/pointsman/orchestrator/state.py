@@ -1,4 +1,7 @@
-"""The state of a run: plain JSON values under the seed's keys, so that any checkpointer can keep it."""
+"""The state of a run: plain JSON values, so that any checkpointer can keep it.
+
+Source of the keys: docs/sources/classification-and-routing.md, "Classification architecture".
+"""
 
 from __future__ import annotations
 
@@ -84,7 +87,7 @@ _NEW_TURN: Final = AgentState(
 
 
 class StateManager:
-    """Readers and builders of ``AgentState`` that trust nothing in it. Name: the seed."""
+    """Readers and builders of ``AgentState`` that validate everything in it."""
 
     @staticmethod
     def create_fresh_state(user_input: str, previous: Mapping[str, Any] | None = None) -> AgentState:

@@ -1,7 +1,7 @@
 """The transition table: what the router does in every situation it can meet. The diagram is printed from it.
 
-Source: seed "Classification and Routing", section "Central Router Architecture", and the design page's list
-of loops the original falls into; each of those is a row here that ends in a bound.
+Source: docs/sources/classification-and-routing.md, "Central router architecture". Loops that the original
+never leaves (docs/decisions/0053) are rows here that end at a limit.
 """
 
 from __future__ import annotations

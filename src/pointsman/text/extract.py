@@ -1,8 +1,8 @@
 """The person's latest words, out of everything an agent packs around them.
 
 Without this the keywords of system prompts, file dumps and tool results decide the tier: "3+1" became MEDIUM
-because a system prompt spoke of JSON. Source of the first three rules: seed "Prompt Classifier", section
-"Prompt Extraction"; the others are what today's agents send (docs/decisions/0013).
+because a system prompt mentioned JSON. Source of the first three rules: docs/sources/prompt-classifier.md,
+"Prompt extraction"; the others cover what today's agents send (docs/decisions/0013).
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ _END: Final = 200
 #: Messages among which a system role is looked for: it stands first, or after what an agent says of itself.
 _FIRST: Final = 16
 
-#: Seed: a message without a system role is long, and its last paragraph short, by this many characters.
+#: Characters above which a message without a system role is long, and below which its last paragraph is
+#: short. Source: docs/sources/prompt-classifier.md, "Prompt extraction".
 _LONG: Final = 500
 
 _PACKED: Final = "[chat messages since"
@@ -183,7 +184,7 @@ def _unwrap(text: str, rules: list[str], *, only_marked: bool = False) -> Unwrap
 
 
 def _without_system(text: str, system: str, rules: list[str]) -> str:
-    """Seed: a system prompt found inside the user message is cut out of it.
+    """Remove a system prompt that was embedded in the user message (docs/decisions/0013).
 
     Only as a whole, so that the system prompt "Be" leaves "Because" alone, and never so that nothing is left.
     """
@@ -218,7 +219,7 @@ def _last_speaker(text: str, rules: list[str]) -> str:
 
 
 def _last_paragraph(request: AgentRequest, text: str, rules: list[str]) -> str:
-    """Seed: in a long message with no system role beside it, the words are the short last paragraph."""
+    """Take the short last paragraph of a long message that has no system role beside it."""
     if len(text) <= _LONG or _has_system(request):
         return text
     tail = text.rpartition("\n\n")[2].strip()

@@ -17,7 +17,7 @@ from pointsman.vocabulary import Evidence
 
 __all__ = ["CompiledDimension", "Level", "Rule", "places"]
 
-#: Keywords named in one signal; the seed shows three.
+#: Keywords named in one signal. Source: docs/decisions/0021.
 _SHOWN: Final = 3
 
 

@@ -12,7 +12,8 @@ __all__ = ["AUTO", "asks_to_decide", "forced_tier"]
 #: The id that leaves the tier to us.
 AUTO: Final = "auto"
 
-#: Prefixes a tier may be asked for with; the second is the seed's. Source: seed, "Forced Tier Override".
+#: Prefixes of a model id that names a tier. Source of the second: docs/sources/prompt-classifier.md,
+#: "Forced tier override".
 _PREFIXES: Final = ("pointsman/", "claw-llm-router/")
 
 #: Model ids kept with their meaning: callers ask for the same few again and again.

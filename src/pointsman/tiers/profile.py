@@ -51,14 +51,14 @@ class Measure(StrEnum):
 class Matching(StrEnum):
     """How the keywords of a profile are found."""
 
-    SUBSTRINGS = "substrings"  # anywhere, also inside other words: the seed's way
+    SUBSTRINGS = "substrings"  # anywhere, also inside other words, as profile `seed` does
     WORDS = "words"  # whole words; substrings in scripts written without spaces
 
 
 class TokenEstimate(StrEnum):
     """How tokens are estimated."""
 
-    UTF16 = "utf16"  # floor(UTF-16 code units / 4): the seed's way
+    UTF16 = "utf16"  # floor(UTF-16 code units / 4), as profile `seed` does
     #: floor(UTF-8 bytes / 4): 0.9 of the exact count for Chinese, where UTF-16 gives 0.42. Where most letters
     #: are Latin floor(characters / 4), so that words of another script beside them do not lengthen a text.
     UTF8 = "utf8"
@@ -128,7 +128,10 @@ class Override(_Table, frozen=True, kw_only=True):
 
 
 class Confidence(_Table, frozen=True, kw_only=True, tag_field="rule", tag="confidence"):
-    """Ask a model when the confidence is below a threshold: the seed's rule."""
+    """Ask a model when the confidence is below a threshold.
+
+    Source: docs/sources/prompt-classifier.md, "Confidence calculation".
+    """
 
     below: _Share
     signal: str = ""
@@ -153,9 +156,9 @@ class Verification(_Table, frozen=True, kw_only=True):
     """How a model is asked for the tier, and what holds when it does not answer."""
 
     rubric: str
-    cut: _Count = 500  # characters of the text shown; source: seed, "How it works"
-    max_tokens: _Count = 10  # one label; source: the seed's classifier call
-    timeout_ms: _Count = 500  # source: design page, stage 3
+    cut: _Count = 500  # characters; docs/sources/prompt-classifier.md, "How the model-based classifier works"
+    max_tokens: _Count = 10  # enough for one label
+    timeout_ms: _Count = 500  # source: docs/decisions/0083
     on_failure: Tier | None = None  # None keeps the rules' tier
 
 

@@ -15,7 +15,8 @@ __all__ = ["ask", "cache_key", "parse_tier", "settle"]
 
 _LABELS: Final = tuple(tier.value for tier in Tier)
 
-#: Errors that mean no call was made; every other error is a call that failed. Source: seed, "Failure modes".
+#: Errors that mean no call was made; every other error is a call that failed.
+#: Source: docs/sources/prompt-classifier.md, "Failure modes".
 _SKIPPED: Final = frozenset({"no-key", "budget", "no-model"})
 
 
@@ -34,7 +35,10 @@ def ask(verification: Verification, text: str) -> ModelQuery:
 
 
 def parse_tier(reply: str) -> Tier | None:
-    """The tier a reply names: exactly, or else the first of the labels it contains. Source: seed."""
+    """The tier a reply names: exactly, or else the first of the labels it contains.
+
+    Source: docs/sources/prompt-classifier.md, "How the model-based classifier works".
+    """
     upper = reply.strip().upper()
     return next((tier for tier in Tier if tier == upper), None) or next((t for t in Tier if t in upper), None)
 

@@ -25,7 +25,7 @@ __all__ = ["TrajectoryAnalysisConfig", "TrajectoryBuilder"]
 
 @dataclass(frozen=True, slots=True)
 class TrajectoryAnalysisConfig:
-    """Thresholds of the built-in detectors. Defaults: design page.
+    """Thresholds of the built-in detectors. Defaults: docs/reference/guidance.md, "Trajectory".
 
     Raises:
         ConfigError: a value that could never, or would always, fire.

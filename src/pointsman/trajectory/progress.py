@@ -59,8 +59,8 @@ class PlanIndicator:
         return tool_name.lower() in self.tools
 
 
-#: Source: the progress signs of the design page. Summary formats of pytest, unittest, jest, go, cargo, Maven,
-#: Gradle, tsc, make and docker, each with what the same tool prints when it did not succeed.
+#: Summary formats of pytest, unittest, jest, go, cargo, Maven, Gradle, tsc, make and docker, each with what
+#: the same tool prints on failure. Source: docs/explanation/guidance.md, "What counts as stuck".
 DEFAULT_INDICATORS: Final[tuple[ProgressIndicator, ...]] = (
     TextIndicator(
         "test_passed",

@@ -10,7 +10,7 @@ from pointsman.trajectory.step import Outcome, Step
 
 __all__ = ["WINDOW", "TrajectoryState", "after_progress", "after_recommendation", "after_step", "after_user"]
 
-#: Steps kept. Source: design page, configuration defaults. Ten cycles of five calls fit in it.
+#: Steps kept: ten cycles of five calls. Source: docs/reference/guidance.md, "Trajectory".
 WINDOW: Final = 50
 
 

@@ -1,6 +1,6 @@
 """Classifiers made of classifiers: three-valued logic, each member isolated from the others' failures.
 
-Names and confidences: seed, section "Composite Classifiers".
+Source of names and confidences: docs/sources/guidance-classifiers.md, "Composite classifiers".
 """
 
 from __future__ import annotations

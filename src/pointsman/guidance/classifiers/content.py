@@ -1,6 +1,6 @@
 """Classifiers over what goes into tools and comes out.
 
-Names and defaults: seed, section "Content-Based Classifiers".
+Source of names and defaults: docs/sources/guidance-classifiers.md, "Content-based classifiers".
 """
 
 from __future__ import annotations

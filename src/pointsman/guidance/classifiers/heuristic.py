@@ -1,4 +1,7 @@
-"""Simple rules over the calls of a run. Names and defaults: seed, section "Heuristic Classifiers"."""
+"""Simple rules over the calls of a run.
+
+Source of names and defaults: docs/sources/guidance-classifiers.md, "Heuristic classifiers".
+"""
 
 from __future__ import annotations
 

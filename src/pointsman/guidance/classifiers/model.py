@@ -23,7 +23,8 @@ _SYSTEM: Final = (
 )
 #: Answers kept by one classifier. A run asks the same question only while nothing happens, so few are enough.
 MAX_CACHED: Final = 256
-#: A model's plain yes. It is not calibrated, and must not outrank what was counted (seed: stalls have 0.8).
+#: Confidence of a model's plain yes. It is not calibrated, so it stays below that of a counted stall, 0.8 in
+#: docs/sources/guidance-classifiers.md, "Pattern-based classifiers".
 MODEL_CONFIDENCE: Final = 0.7
 
 

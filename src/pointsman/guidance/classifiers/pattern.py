@@ -1,7 +1,7 @@
 """Classifiers that read the trajectory's streaks and patterns.
 
-Names, defaults and confidences: seed "Guidance Classifiers", section "Pattern-Based Classifiers"; the error
-rate and the repeated error: design page, "What real runs say".
+Source of names, defaults and confidences: docs/sources/guidance-classifiers.md, "Pattern-based classifiers".
+Source of the error rate and the repeated error: docs/explanation/guidance.md, "What recorded runs show".
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class DoomLoopClassifier:
 
     min_repetitions: int = 3
     min_cycle_length: int = 2  # calls; by result, one call repeated counts too
-    by: Literal["result", "name"] = "result"  # "name": the seed's rule
+    by: Literal["result", "name"] = "result"  # "name": tool names alone (docs/decisions/0032)
 
     @property
     def name(self) -> str:

@@ -13,7 +13,7 @@ from pointsman.guidance.results import ClassificationResult
 
 __all__ = ["MAX_CONTENT", "GuidanceInjection", "GuidanceProvider", "GuidanceProviderConfig"]
 
-#: Characters of one piece of guidance. Source: design page.
+#: Characters of one piece of guidance. Source: docs/reference/guidance.md, "Providers".
 MAX_CONTENT: Final = 500
 _KEY: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 

@@ -15,7 +15,10 @@ __all__ = ["DiagnosticSignalProvider"]
 
 @dataclass(frozen=True, slots=True)
 class DiagnosticSignalProvider:
-    """By itself speaks at a streak of errors; three doubles the odds of failure (design page)."""
+    """Speaks by itself at a streak of errors: three double the odds that the run fails.
+
+    Source: docs/explanation/guidance.md, "What recorded runs show".
+    """
 
     error_threshold: int = 3  # calls
     log_tool_name: str = ""  # a tool of the agent that shows more, if it has one

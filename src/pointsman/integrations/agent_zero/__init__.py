@@ -35,7 +35,8 @@ FAILURES_KEY: Final = "_pointsman_domains_failures"
 #: The guidance's key in ``extras_temporary``, which Agent Zero empties after every prompt.
 EXTRAS_KEY: Final = "task_domain"
 
-#: Where evaluation profiles are kept, one ``MODEL.json`` each. Source: seed, "Model Profile Loading".
+#: Where evaluation profiles are kept, one ``MODEL.json`` each.
+#: Source: docs/sources/compound-domains.md, "Model profile loading".
 PROFILES: Final = Path("/a0/usr/profiles")
 
 _log: Final = logging.getLogger("pointsman.integrations.agent_zero")

@@ -2,8 +2,9 @@
 
 Names alone make edit, test, edit, test a loop, and calls alone make scrolling and polling one: so tool,
 arguments and result are compared. A cycle is taken at its shortest period, so AAAA is four times A and never
-twice AA. Periods one to five: design page. On the recorded development runs the next call continues the loop
-in 29 of 35 failed agent runs of the largest source, against 32 of 64 for one call made three times.
+twice AA. Periods are one to five (docs/decisions/0033). On the recorded development runs the next call
+continues the loop in 29 of 35 failed agent runs of the largest source, against 32 of 64 for one call made
+three times.
 """
 
 from __future__ import annotations
@@ -25,15 +26,16 @@ __all__ = ["DoomLoopDetector", "sequence_similarity"]
 class DoomLoopDetector:
     """Finds the shortest period with enough repetitions up to the latest call.
 
-    ``by="result"`` compares tool, arguments and result; ``by="name"`` is the seed's rule, which compares
-    tool names only, and lets two cycles differ by ``similarity``.
+    ``by="result"`` compares tool, arguments and result. ``by="name"`` compares tool names only and accepts
+    cycles of at least the given ``similarity`` (docs/sources/guidance-classifiers.md, "Pattern-based
+    classifiers").
     """
 
     min_repetitions: int = 3
     min_cycle_length: int = 2  # calls; under ``by="result"`` one call repeated counts too
     max_cycle_length: int = 5  # calls
     by: Literal["result", "name"] = "result"
-    similarity: float = 0.8  # design page; names only
+    similarity: float = 0.8  # 0 to 1, names only; source: docs/reference/guidance.md, "Trajectory"
 
     @property
     def name(self) -> str:

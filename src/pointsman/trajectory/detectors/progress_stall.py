@@ -1,8 +1,8 @@
 """Action after action, and nothing new.
 
 New is what no call of the window has brought yet: another result, the same result for other arguments, a
-test that passes, a build that succeeds, a plan step done, a person's word. Five is the design page's
-default.
+test that passes, a build that succeeds, a plan step done, a user message. Source of the default of five:
+docs/sources/guidance-classifiers.md, "Pattern-based classifiers".
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The same error again, under the same or other arguments.
 
 The agent changes the call and meets the same wall. Errors are compared by their normalised signature inside
-the last ten calls (design page: error window), since an error met again after long other work is a new one.
+the last ten calls (docs/reference/guidance.md, "Trajectory"): an error that recurs after long other work is a
+new one.
 """
 
 from __future__ import annotations

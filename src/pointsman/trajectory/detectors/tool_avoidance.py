@@ -1,6 +1,7 @@
 """A tool was recommended, and the agent keeps using others.
 
-Three other calls are tolerated: an agent may finish what it is at. Source of the pattern: design page.
+Three other calls are tolerated, because an agent may finish what it is doing. Source:
+docs/reference/guidance.md, "Trajectory".
 """
 
 from __future__ import annotations
