@@ -11,19 +11,17 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from io import TextIOWrapper
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, TypeAlias, cast
 
 import typer
-from typer._click.exceptions import NoArgsIsHelpError, UsageError
+from typer.core import TyperCommand, TyperGroup
 
-from pointsman.cli.output import FAILED, USAGE, Group, report_error
+from pointsman.cli.output import FAILED, USAGE, Group, HelpWriter, report_error
 from pointsman.errors import PointsmanError
 
 __all__ = ["app", "main"]
 
-if TYPE_CHECKING:
-    from typer._click.core import Command, Context
-    from typer._click.formatting import HelpFormatter
+Command: TypeAlias = TyperCommand | TyperGroup
 
 #: Modules that register the command of their name, by the headings of ``pointsman --help``.
 HEADINGS: Final = {
@@ -35,21 +33,26 @@ HEADINGS: Final = {
 COMMANDS: Final = tuple(chain.from_iterable(HEADINGS.values()))
 
 
-class _Commands(Mapping[str, "Command"]):
+class _Commands(Mapping[str, Command]):
     """Every command by name. Its module is imported when it is asked for, and no other's."""
 
     def __getitem__(self, name: str) -> Command:
         if name not in COMMANDS:
             raise KeyError(name)
-        alone = typer.Typer(rich_markup_mode=None)
+        alone = typer.Typer(rich_markup_mode=None, add_completion=False)
+        alone.callback()(_no_options)  # with a callback, an app of one command is a group too
         import_module(f"pointsman.cli.{name}").register(alone)
-        return typer.main.get_group(alone).commands[name]
+        return cast("Command", cast("TyperGroup", typer.main.get_command(alone)).commands[name])
 
     def __iter__(self) -> Iterator[str]:
         return iter(COMMANDS)
 
     def __len__(self) -> int:
         return len(COMMANDS)
+
+
+def _no_options() -> None:
+    """Take no options."""
 
 
 class _Root(Group):
@@ -59,7 +62,7 @@ class _Root(Group):
         super().__init__(**settings)
         self.commands = _Commands()  # type: ignore[assignment]  # nobody adds to it
 
-    def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:  # noqa: ARG002 - typer's own
+    def format_commands(self, ctx: object, formatter: HelpWriter) -> None:  # noqa: ARG002 - typer's own
         for heading, names in HEADINGS.items():
             self.write_commands(heading, names, formatter)
 
@@ -114,10 +117,7 @@ def _run() -> int | None:
         code: int | None = app(prog_name="pointsman", standalone_mode=False)
     except PointsmanError as error:
         return report_error(error)
-    except NoArgsIsHelpError as error:  # the help of a group is what shows its commands
-        error.show()
-        return USAGE
-    except UsageError as error:
+    except typer.TyperException as error:
         return report_error(_wrong_usage(error))
     except typer.Abort:  # a question got no answer
         return FAILED
@@ -127,6 +127,7 @@ def _run() -> int | None:
     return code
 
 
-def _wrong_usage(error: UsageError) -> PointsmanError:
-    command = error.ctx.command_path if error.ctx else "pointsman"
+def _wrong_usage(error: typer.TyperException) -> PointsmanError:
+    context = getattr(error, "ctx", None)  # of the command that was parsed, where there is one
+    command = context.command_path if context else "pointsman"
     return PointsmanError(error.format_message(), hint=f"{command} --help")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import Any, BinaryIO, Final, Protocol
 
 import msgspec
 import typer
@@ -15,14 +15,11 @@ from typer.core import TyperGroup
 from pointsman.errors import ConfigError, MissingExtra, PointsmanError
 from pointsman.jsonl import numbered, numbered_lines
 
-if TYPE_CHECKING:
-    from typer._click.core import Context
-    from typer._click.formatting import HelpFormatter
-
 __all__ = [
     "FAILED",
     "USAGE",
     "Group",
+    "HelpWriter",
     "config_file",
     "json_line",
     "needs_extra",
@@ -41,14 +38,33 @@ USAGE: Final = 2  # wrong usage or configuration
 _encoder: Final = msgspec.json.Encoder()
 
 
+class HelpWriter(Protocol):
+    """What typer hands to a group for its help: the part used here."""
+
+    def section(self, name: str) -> AbstractContextManager[None]:
+        """Indent what is written under a heading."""
+        ...
+
+    def write_dl(self, rows: list[tuple[str, str]]) -> None:
+        """Write a list of names and their descriptions."""
+        ...
+
+
 class Group(TyperGroup):
     """A group of commands. Its help gives the first paragraph of each, however long."""
 
-    def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:  # noqa: ARG002 - typer's own
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the options of the group. Without any argument, its help shows the commands."""
+        if not args and self.no_args_is_help:
+            typer.echo(ctx.get_help(), err=True)
+            ctx.exit(USAGE)
+        return super().parse_args(ctx, args)
+
+    def format_commands(self, ctx: object, formatter: HelpWriter) -> None:  # noqa: ARG002 - typer's own
         """Write the commands."""
         self.write_commands("Commands", self.commands, formatter)
 
-    def write_commands(self, heading: str, names: Iterable[str], formatter: HelpFormatter) -> None:
+    def write_commands(self, heading: str, names: Iterable[str], formatter: HelpWriter) -> None:
         """Write some of the commands under a heading."""
         with formatter.section(heading):
             formatter.write_dl([(name, _first_paragraph(self.commands[name].help)) for name in names])
