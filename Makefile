@@ -2,7 +2,7 @@
 VENV := .venv
 PY := $(VENV)/bin/python
 
-.PHONY: run test search check lock clean
+.PHONY: docs run test search check lock clean
 run: $(VENV)/.ready
 	$(VENV)/bin/pointsman serve --demo
 
@@ -27,12 +27,23 @@ $(VENV)/.ready-dev: requirements/dev.txt pyproject.toml
 	sh scripts/setup-venv.sh $(VENV) requirements/dev.txt
 	@touch $@ $(VENV)/.ready
 
+# The documentation site, in site/. A broken link, also to a heading, is an error. Needs no network once installed.
+DOCS_VENV := .venv-docs
+docs: $(DOCS_VENV)/.ready
+	$(DOCS_VENV)/bin/sphinx-build -q -W --keep-going -b html docs site
+
+$(DOCS_VENV)/.ready: requirements/docs.txt pyproject.toml
+	sh scripts/setup-venv.sh $(DOCS_VENV) requirements/docs.txt
+	@touch $@
+
 # Locked, hashed requirements: `make lock` after a change of dependencies (needs uv).
 lock:
 	uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-header --no-annotate --python-version 3.11 \
 	    pyproject.toml --extra gateway -o requirements/run.txt
 	uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-header --no-annotate --python-version 3.11 \
 	    pyproject.toml --all-extras --group dev -o requirements/dev.txt
+	uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-header --no-annotate --python-version 3.11 \
+	    pyproject.toml --extra gateway --group docs -o requirements/docs.txt
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
+	rm -rf $(VENV) $(DOCS_VENV) site .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build

@@ -1,0 +1,34 @@
+"""Configuration of the documentation site (`make docs`). Reasons: docs/decisions/0110."""
+
+from __future__ import annotations
+
+from pygments.lexers.special import TextLexer
+from sphinx.highlighting import lexers
+
+import pointsman
+
+project = "Pointsman"
+author = "The Pointsman authors"
+version = release = pointsman.__version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+root_doc = "index"
+exclude_patterns: list[str] = []
+
+# Markdown. Headings down to this level get anchors, so that a link to `page.md#heading` is checked.
+myst_heading_anchors = 4
+
+# API reference: members in the order of the source, types in the description.
+autodoc_member_order = "bysource"
+autodoc_typehints = "description"
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+
+html_theme = "furo"
+html_title = f"Pointsman {version}"
+html_copy_source = False
+html_show_sourcelink = False
+templates_path: list[str] = []
+
+# Diagrams are shown as their source: the usual renderer is a script that is fetched from another site.
+lexers["mermaid"] = TextLexer()
