@@ -12,6 +12,7 @@ from pointsman.capabilities import (
     Selector,
     TaskClassifierGuide,
 )
+from pointsman.compat.routing import StateManager, select_capabilities
 from pointsman.errors import ConfigError, UpstreamTimeout
 from pointsman.model_calls import ask_models
 from pointsman.orchestrator import (
@@ -23,9 +24,8 @@ from pointsman.orchestrator import (
     OrchestratorNode,
     RespondNode,
     TaskExtractionNode,
-    select_capabilities,
 )
-from pointsman.orchestrator.machine import ClassifiedError, ErrorClassification, ErrorSeverity, StateManager
+from pointsman.orchestrator.machine import ClassifiedError, ErrorClassification, ErrorSeverity
 from pointsman.testing import ScriptedModel
 from support.capabilities import JUDGE, REGISTRY
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pointsman.compat.routing import router_conditional_edge
 from pointsman.orchestrator.limits import DEFAULT_LIMITS
 from pointsman.orchestrator.machine import (
     END,
@@ -17,7 +18,6 @@ from pointsman.orchestrator.machine import (
     Situation,
     decide,
     diagram,
-    router_conditional_edge,
 )
 
 PLAN = {"steps": [{"capability": "current_weather"}, {"capability": "respond"}]}

@@ -8,14 +8,8 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from pointsman.orchestrator.machine import (
-    END,
-    ErrorClassification,
-    ErrorSeverity,
-    Limits,
-    StateManager,
-    decide,
-)
+from pointsman.compat.routing import StateManager
+from pointsman.orchestrator.machine import END, ErrorClassification, ErrorSeverity, Limits, decide
 from pointsman.orchestrator.progress import failed, succeeded, waited
 
 State = dict[str, Any]

@@ -16,7 +16,7 @@ from pointsman.orchestrator.nodes import (
     TaskExtractionNode,
 )
 from pointsman.orchestrator.prompts import NodePrompts
-from pointsman.orchestrator.selecting import MAX_PARALLEL, answer_batches, select_capabilities
+from pointsman.orchestrator.selecting import MAX_PARALLEL, answer_batches
 
 __all__ = [
     "MAX_PARALLEL",
@@ -37,5 +37,4 @@ __all__ = [
     "installed_capabilities",
     "load_application",
     "load_capabilities",
-    "select_capabilities",
 ]

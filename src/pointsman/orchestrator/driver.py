@@ -15,14 +15,13 @@ from pointsman.orchestrator.machine import (
     ErrorSeverity,
     Limits,
     Move,
-    StateManager,
     classify_error,
     decide,
     start_turn,
 )
 from pointsman.orchestrator.nodes import CapabilityNode, Node
 from pointsman.orchestrator.progress import failed, missing, refused, succeeded, waited
-from pointsman.orchestrator.state import TERMINAL
+from pointsman.orchestrator.state import TERMINAL, current_step
 
 __all__ = ["Agent", "Approve", "Progress", "run_node"]
 
@@ -126,7 +125,7 @@ class Agent:
             )
             return dict(failed(state, name, told, 0.0))
         try:
-            agreed = await self._approve(name, StateManager.get_current_step(state) or {})
+            agreed = await self._approve(name, current_step(state) or {})
         except Exception as error:  # noqa: BLE001 - a failing approval is a failure of the step
             return dict(failed(state, name, classify_error(error, {"node": name}), 0.0))
         return {} if agreed else dict(refused(state, name))

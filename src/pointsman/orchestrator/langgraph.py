@@ -19,7 +19,7 @@ from pointsman.capabilities import Selection
 from pointsman.errors import MissingExtra
 from pointsman.orchestrator import Application, CapabilityNode, ClassificationNode, Node
 from pointsman.orchestrator.driver import run_node
-from pointsman.orchestrator.machine import END, AgentState, StateManager, decide, start_turn
+from pointsman.orchestrator.machine import END, AgentState, decide, start_turn
 from pointsman.orchestrator.progress import failed, missing, refused, succeeded, waited
 from pointsman.orchestrator.selecting import MAX_PARALLEL
 from pointsman.vocabulary import ModelQuery, ModelReply
@@ -27,6 +27,7 @@ from pointsman.vocabulary import ModelQuery, ModelReply
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
     from langgraph.graph.state import CompiledStateGraph
+from pointsman.orchestrator.state import current_step
 
 __all__ = ["build_graph", "new_turn"]
 
@@ -115,7 +116,7 @@ def _worker(node: Node, application: Application) -> Callable[..., Any]:
     async def work(state: GraphState) -> Any:
         if isinstance(node, CapabilityNode) and node.capability.needs_approval:
             # Outside any ``except``: LangGraph stops a run here by raising.
-            question = {"capability": node.name, "step": StateManager.get_current_step(state)}
+            question = {"capability": node.name, "step": current_step(state)}
             if not types.interrupt(question):
                 return types.Command(update=refused(state, node.name), goto="router")
         return types.Command(update=await run_node(node, state, application.limits), goto="router")

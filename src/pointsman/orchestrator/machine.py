@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pointsman.orchestrator.limits import DEFAULT_LIMITS, Limits, RetryPolicy
 from pointsman.orchestrator.plan import check_plan
-from pointsman.orchestrator.router import Move, decide, router_conditional_edge
+from pointsman.orchestrator.router import Move, decide
 from pointsman.orchestrator.severity import (
     ClassifiedError,
     ErrorClassification,
@@ -12,7 +12,7 @@ from pointsman.orchestrator.severity import (
     classify_error,
 )
 from pointsman.orchestrator.start import start_turn
-from pointsman.orchestrator.state import END, AgentState, StateManager
+from pointsman.orchestrator.state import END, AgentState
 from pointsman.orchestrator.table import TABLE, Situation, diagram
 
 __all__ = [
@@ -27,11 +27,9 @@ __all__ = [
     "Move",
     "RetryPolicy",
     "Situation",
-    "StateManager",
     "check_plan",
     "classify_error",
     "decide",
     "diagram",
-    "router_conditional_edge",
     "start_turn",
 ]

@@ -16,12 +16,19 @@ from pointsman.orchestrator.machine import (
     ClassifiedError,
     ErrorClassification,
     ErrorSeverity,
-    StateManager,
     check_plan,
     classify_error,
 )
 from pointsman.orchestrator.prompts import NodePrompts
 from pointsman.orchestrator.selecting import answer_batches
+from pointsman.orchestrator.state import (
+    active_capabilities,
+    current_step,
+    current_task,
+    results_of,
+    user_input,
+    with_result,
+)
 from pointsman.upstreams.chat_model_port import ChatModel
 from pointsman.vocabulary import ModelQuery, ModelReply, Prompt
 
@@ -80,7 +87,7 @@ class TaskExtractionNode(_Base):
 
     async def execute(self, state: State) -> dict[str, Any]:
         """Set ``task_current_task``."""
-        said = StateManager.get_user_input(state)
+        said = user_input(state)
         if state.get("control_task_bypass") or len(state.get("messages") or []) <= 1:
             return {"task_current_task": said}  # a single message has nothing to resolve
         prompt = Prompt(self._prompts.task_extraction.format(), _conversation(state), _TASK_TOKENS)
@@ -105,7 +112,7 @@ class ClassificationNode(_Base):
     def steps(self, state: State) -> Generator[Sequence[ModelQuery], Sequence[ModelReply], Selection]:
         """The selection for a state, to be driven by whoever asks its questions."""
         return self._selector.select(
-            StateManager.get_current_task(state) or "",
+            current_task(state) or "",
             failure=str(state.get("control_reclassification_reason") or ""),
             held=held_kinds(state, self._selector.registry),
             bypass=bool(state.get("control_capability_bypass")),
@@ -153,15 +160,15 @@ class OrchestratorNode(_Base):
 
     async def execute(self, state: State) -> dict[str, Any]:
         """Set ``planning_execution_plan``."""
-        active = StateManager.get_active_capabilities(state) or []
-        context = StateManager.get_context(state)
+        active = active_capabilities(state) or []
+        context = results_of(state)
         failure = state.get("control_replanning_reason") or state.get("control_reclassification_reason")
         system = self._prompts.orchestrator.format(
             capabilities=self._describe(active),
             results=", ".join(context) or "none",
             failure=f"An earlier attempt failed: {failure}" if failure else "",
         )
-        task = StateManager.get_current_task(state) or ""
+        task = current_task(state) or ""
         reply = await self._model.complete(Prompt(system, task, _PLAN_TOKENS), timeout=_TIMEOUT)
         plan = check_plan(_steps(reply), active=active, context=context)
         return {"planning_execution_plan": plan, "planning_current_step_index": 0}
@@ -186,13 +193,13 @@ class CapabilityNode(_Base):
     async def execute(self, state: State) -> dict[str, Any]:
         """Do the step and keep its result under the step's context key."""
         self.check_allowed(state)
-        step = StateManager.get_current_step(state) or {}
+        step = current_step(state) or {}
         if self.capability.work is None:
             raise ClassifiedError(ErrorSeverity.REPLANNING, f"{self.name} cannot be run, only selected")
-        context = StateManager.get_context(state)
+        context = results_of(state)
         value = await self.capability.work(step, {key: entry["value"] for key, entry in context.items()})
         json.dumps(value)  # a result that cannot be kept in a checkpoint fails here, by its capability's name
-        return StateManager.store_context(state, step.get("context_key") or self.name, self.name, value)
+        return with_result(state, step.get("context_key") or self.name, self.name, value)
 
     def check_allowed(self, state: State) -> None:
         """Refuse to run what was not selected, whatever the plan says.
@@ -200,7 +207,7 @@ class CapabilityNode(_Base):
         Raises:
             ClassifiedError: REPLANNING.
         """
-        if self.name not in (StateManager.get_active_capabilities(state) or []):
+        if self.name not in (active_capabilities(state) or []):
             raise ClassifiedError(ErrorSeverity.REPLANNING, f"{self.name} was not selected for this task")
 
 
@@ -215,9 +222,9 @@ class RespondNode(_Base):
 
     async def execute(self, state: State) -> dict[str, Any]:
         """Set ``response``."""
-        results = {key: entry["value"] for key, entry in StateManager.get_context(state).items()}
+        results = {key: entry["value"] for key, entry in results_of(state).items()}
         system = self._prompts.respond.format(
-            task=StateManager.get_current_task(state) or "none: direct chat",
+            task=current_task(state) or "none: direct chat",
             results=json.dumps(results, ensure_ascii=False) if results else "none",
             note=_selection_note(state),
         )
@@ -236,9 +243,9 @@ class ClarifyNode(_Base):
 
     async def execute(self, state: State) -> dict[str, Any]:
         """Set ``response``."""
-        step = StateManager.get_current_step(state) or {}
+        step = current_step(state) or {}
         system = self._prompts.clarify.format(
-            task=StateManager.get_current_task(state) or "", objective=step.get("task_objective", "")
+            task=current_task(state) or "", objective=step.get("task_objective", "")
         )
         prompt = Prompt(system, _conversation(state), _TASK_TOKENS)
         return _reply(state, await self._model.complete(prompt, timeout=_TIMEOUT))
@@ -254,16 +261,14 @@ class ErrorNode(_Base):
         info = state.get("control_error_info") or {}
         classification = ErrorClassification.from_state(info.get("classification"))
         why = classification.user_message if classification else "an unknown error"
-        done = ", ".join(StateManager.get_context(state))
+        done = ", ".join(results_of(state))
         so_far = f" Done so far: {done}." if done else ""
         return _reply(state, f"I could not finish this: {why or 'no reason was given'}.{so_far}")
 
 
 def held_kinds(state: State, registry: CapabilityRegistry) -> set[str]:
     """The kinds of results a state holds: what the capabilities that made them provide."""
-    makers = (
-        registry.get_capability(entry["capability"]) for entry in StateManager.get_context(state).values()
-    )
+    makers = (registry.get_capability(entry["capability"]) for entry in results_of(state).values())
     return {kind for maker in filter(None, makers) for kind in maker.provides}
 
 

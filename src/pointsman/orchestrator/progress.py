@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pointsman.orchestrator.severity import ErrorClassification, ErrorSeverity
-from pointsman.orchestrator.state import INFRASTRUCTURE, TERMINAL, AgentState, StateManager
+from pointsman.orchestrator.state import INFRASTRUCTURE, TERMINAL, AgentState, step_index
 
 __all__ = ["failed", "missing", "refused", "succeeded", "waited"]
 
@@ -19,7 +19,7 @@ def succeeded(
     if node in TERMINAL:
         done |= {"control_outcome": node, "control_has_error": False}
     elif node not in INFRASTRUCTURE:
-        done["planning_current_step_index"] = StateManager.get_current_step_index(state) + 1
+        done["planning_current_step_index"] = step_index(state) + 1
     return done
 
 

@@ -14,11 +14,19 @@ from typing import Any
 from pointsman.orchestrator.effects import apply
 from pointsman.orchestrator.limits import DEFAULT_LIMITS, Limits
 from pointsman.orchestrator.severity import ErrorClassification, ErrorSeverity
-from pointsman.orchestrator.state import END, AgentState, StateManager
+from pointsman.orchestrator.state import (
+    END,
+    AgentState,
+    active_capabilities,
+    current_step,
+    current_task,
+    execution_plan,
+    step_index,
+)
 from pointsman.orchestrator.table import CURRENT_STEP, SAME_NODE, TABLE, Situation
 from pointsman.vocabulary import Reason
 
-__all__ = ["Move", "decide", "router_conditional_edge", "situation"]
+__all__ = ["Move", "decide", "situation"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +58,6 @@ def decide(state: Mapping[str, Any], limits: Limits = DEFAULT_LIMITS) -> Move:
         update["control_steps_taken_count"] = _count(state, "control_steps_taken_count") + 1
     delay = _retry_delay(state, limits) if found is Situation.RETRY else 0.0
     return Move(target, update, Reason(f"routing.{found}", detail), delay)
-
-
-def router_conditional_edge(state: Mapping[str, Any], limits: Limits = DEFAULT_LIMITS) -> str:
-    """The next node alone, for frameworks whose edges only name one.
-
-    Source of the name: docs/sources/classification-and-routing.md, "Central router architecture".
-
-    A framework that discards what an edge writes must take counters from ``decide`` instead.
-    """
-    return decide(state, limits).next
 
 
 def situation(state: Mapping[str, Any], limits: Limits = DEFAULT_LIMITS) -> Situation:
@@ -103,23 +101,23 @@ def _stop(state: Mapping[str, Any], limits: Limits) -> Situation | None:
 def _progress(state: Mapping[str, Any], limits: Limits) -> Situation:
     if state.get("control_direct_chat"):
         return Situation.DIRECT_CHAT
-    if not StateManager.get_current_task(state):
+    if not current_task(state):
         return _unless_stalled(state, Situation.NO_TASK)
     if state.get("control_needs_reclassification"):
         return _reclassify(state, limits)
-    active = StateManager.get_active_capabilities(state)
+    active = active_capabilities(state)
     if active is None:
         return _unless_stalled(state, Situation.NO_SELECTION)
     if not active:
         return Situation.EMPTY_SELECTION
-    if StateManager.get_execution_plan(state) is None:
+    if execution_plan(state) is None:
         spent = not _plans_left(state, limits)
         return Situation.PLANS_SPENT if spent else _unless_stalled(state, Situation.NO_PLAN)
     return _step(state, limits, active)
 
 
 def _step(state: Mapping[str, Any], limits: Limits, active: list[str]) -> Situation:
-    step = StateManager.get_current_step(state)
+    step = current_step(state)
     if step is None:
         return Situation.PLAN_USED_UP
     if step.get("capability") in {*active, "respond", "clarify"}:
@@ -180,14 +178,14 @@ def _target(target: str, state: Mapping[str, Any]) -> str:
     if target == SAME_NODE:
         return _failure(state)[0]
     if target == CURRENT_STEP:
-        return str((StateManager.get_current_step(state) or {})["capability"])
+        return str((current_step(state) or {})["capability"])
     return target
 
 
 def _facts(state: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
     """What the table's explanations may mention."""
     node, classification = _failure(state)
-    step = StateManager.get_current_step(state) or {}
+    step = current_step(state) or {}
     return {
         "node": node or state.get("control_current_node") or "a step",
         "message": (classification and classification.user_message)
@@ -202,8 +200,8 @@ def _facts(state: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
         "outcome": state.get("control_outcome", ""),
         "kill": state.get("control_kill_reason") or "asked to stop",
         "last": state.get("control_current_node", ""),
-        "index": StateManager.get_current_step_index(state) + 1,
-        "length": len(StateManager.get_execution_plan(state) or []),
+        "index": step_index(state) + 1,
+        "length": len(execution_plan(state) or []),
         "step": step.get("capability", "nothing"),
     }
 

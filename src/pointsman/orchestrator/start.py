@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pointsman.capabilities import Command, Switches, parse_commands
-from pointsman.orchestrator.state import AgentState, StateManager
+from pointsman.orchestrator.state import AgentState, fresh_state
 
 __all__ = ["start_turn"]
 
@@ -26,7 +26,7 @@ def start_turn(
     session: dict[str, bool] = {**((previous or {}).get("session_commands") or {}), **kept}
     lasting = Switches.of(tuple(Command(name, on) for name, on in session.items()))
     switches = Switches.of(commands).over(lasting).over(configured or Switches())
-    state = StateManager.create_fresh_state(rest, previous)
+    state = fresh_state(rest, previous)
     state["session_commands"] = session
     state.update(switches.update())  # type: ignore[typeddict-item]  # keys of ``AgentState``
     return state

@@ -8,7 +8,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, TypedDict
 
-__all__ = ["END", "INFRASTRUCTURE", "TERMINAL", "AgentState", "StateManager"]
+__all__ = [
+    "END",
+    "INFRASTRUCTURE",
+    "TERMINAL",
+    "AgentState",
+    "active_capabilities",
+    "current_step",
+    "current_task",
+    "execution_plan",
+    "fresh_state",
+    "results_of",
+    "step_index",
+    "user_input",
+    "with_result",
+]
 
 #: Where a run stops. LangGraph's own name, so that its adapter need not translate.
 END: Final = "__end__"
@@ -86,70 +100,66 @@ _NEW_TURN: Final = AgentState(
 )
 
 
-class StateManager:
-    """Readers and builders of ``AgentState`` that validate everything in it."""
+def fresh_state(said: str, previous: Mapping[str, Any] | None = None) -> AgentState:
+    """The state of a new turn.
 
-    @staticmethod
-    def create_fresh_state(user_input: str, previous: Mapping[str, Any] | None = None) -> AgentState:
-        """The state of a new turn.
+    Messages and results of earlier turns are kept. Every other key is set, not left out: a checkpointer
+    merges a new turn into the old state, and last turn's error must not be met again.
+    """
+    earlier = previous or {}
+    return AgentState(
+        messages=[*(earlier.get("messages") or []), {"role": "user", "content": said}],
+        capability_context_data=results_of(earlier),
+        **_NEW_TURN,
+    )
 
-        Messages and results of earlier turns are kept. Every other key is set, not left out: a checkpointer
-        merges a new turn into the old state, and last turn's error must not be met again.
-        """
-        earlier = previous or {}
-        return AgentState(
-            messages=[*(earlier.get("messages") or []), {"role": "user", "content": user_input}],
-            capability_context_data=StateManager.get_context(earlier),
-            **_NEW_TURN,
-        )
 
-    @staticmethod
-    def get_user_input(state: Mapping[str, Any]) -> str:
-        """The person's latest words; empty when there are none."""
-        for message in reversed(state.get("messages") or []):
-            if message.get("role") == "user":
-                return str(message.get("content", ""))
-        return ""
+def user_input(state: Mapping[str, Any]) -> str:
+    """The person's latest words; empty when there are none."""
+    for message in reversed(state.get("messages") or []):
+        if message.get("role") == "user":
+            return str(message.get("content", ""))
+    return ""
 
-    @staticmethod
-    def get_current_task(state: Mapping[str, Any]) -> str | None:
-        """The extracted task, or None."""
-        return state.get("task_current_task") or None
 
-    @staticmethod
-    def get_active_capabilities(state: Mapping[str, Any]) -> list[str] | None:
-        """Names selected for the task; None before the selection, ``[]`` when nothing applies."""
-        names = state.get("planning_active_capabilities")
-        return None if names is None else list(names)
+def current_task(state: Mapping[str, Any]) -> str | None:
+    """The extracted task, or None."""
+    return state.get("task_current_task") or None
 
-    @staticmethod
-    def get_execution_plan(state: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-        """The plan's steps; None without a plan or with something that is not one."""
-        plan = state.get("planning_execution_plan")
-        steps = plan.get("steps") if isinstance(plan, Mapping) else plan
-        if not isinstance(steps, list) or not steps or not all(isinstance(step, dict) for step in steps):
-            return None
-        return steps
 
-    @staticmethod
-    def get_current_step_index(state: Mapping[str, Any]) -> int:
-        """Position of the next step, from 0."""
-        return int(state.get("planning_current_step_index") or 0)
+def active_capabilities(state: Mapping[str, Any]) -> list[str] | None:
+    """Names selected for the task; None before the selection, ``[]`` when nothing applies."""
+    names = state.get("planning_active_capabilities")
+    return None if names is None else list(names)
 
-    @staticmethod
-    def get_current_step(state: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The next step; None when the plan is absent or used up."""
-        steps = StateManager.get_execution_plan(state) or []
-        index = StateManager.get_current_step_index(state)
-        return steps[index] if 0 <= index < len(steps) else None
 
-    @staticmethod
-    def get_context(state: Mapping[str, Any]) -> dict[str, Any]:
-        """Results of the steps done so far, by context key."""
-        return dict(state.get("capability_context_data") or {})
+def execution_plan(state: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+    """The plan's steps; None without a plan or with something that is not one."""
+    plan = state.get("planning_execution_plan")
+    steps = plan.get("steps") if isinstance(plan, Mapping) else plan
+    if not isinstance(steps, list) or not steps or not all(isinstance(step, dict) for step in steps):
+        return None
+    return steps
 
-    @staticmethod
-    def store_context(state: Mapping[str, Any], key: str, capability: str, value: Any) -> dict[str, Any]:
-        """The update that adds one result; ``value`` must be JSON values."""
-        entry = {"capability": capability, "value": value}
-        return {"capability_context_data": {**StateManager.get_context(state), key: entry}}
+
+def step_index(state: Mapping[str, Any]) -> int:
+    """Position of the next step, from 0."""
+    return int(state.get("planning_current_step_index") or 0)
+
+
+def current_step(state: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The next step; None when the plan is absent or used up."""
+    steps = execution_plan(state) or []
+    index = step_index(state)
+    return steps[index] if 0 <= index < len(steps) else None
+
+
+def results_of(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Results of the steps done so far, by context key."""
+    return dict(state.get("capability_context_data") or {})
+
+
+def with_result(state: Mapping[str, Any], key: str, capability: str, value: Any) -> dict[str, Any]:
+    """The update that adds one result; ``value`` must be JSON values."""
+    entry = {"capability": capability, "value": value}
+    return {"capability_context_data": {**results_of(state), key: entry}}
