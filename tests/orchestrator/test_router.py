@@ -7,18 +7,24 @@ from pathlib import Path
 import pytest
 
 from pointsman.compat.routing import router_conditional_edge
+from pointsman.orchestrator.facts import Facts
 from pointsman.orchestrator.limits import DEFAULT_LIMITS
 from pointsman.orchestrator.machine import (
     END,
     TABLE,
+    TRANSITIONS,
     ErrorClassification,
     ErrorSeverity,
+    Event,
     Limits,
+    Phase,
     RetryPolicy,
     Situation,
     decide,
     diagram,
 )
+from pointsman.orchestrator.router import event_in, phase_of
+from pointsman.orchestrator.table import check_complete
 
 PLAN = {"steps": [{"capability": "current_weather"}, {"capability": "respond"}]}
 READY = {
@@ -130,6 +136,36 @@ def test_situations(state: dict[str, object], situation: Situation) -> None:
 def test_every_situation_is_reached_by_the_table_above() -> None:
     marks = test_situations.pytestmark  # type: ignore[attr-defined]
     assert {case[1] for case in marks[0].args[1]} == set(Situation)
+
+
+def test_every_transition_is_taken_by_the_table_above() -> None:
+    stalled = {"task_current_task": "x", "planning_active_capabilities": ["a"]}
+    more = [
+        {"control_current_node": "task_extraction"},
+        stalled | {"control_current_node": "orchestrator"},
+    ]
+    marks = test_situations.pytestmark  # type: ignore[attr-defined]
+    runs = [Facts(state, DEFAULT_LIMITS) for state in [*(case[0] for case in marks[0].args[1]), *more]]
+    assert {(phase := phase_of(run), event_in(phase, run)) for run in runs} == set(TRANSITIONS)
+
+
+@pytest.mark.parametrize("pair", [(Phase.RETRIABLE, Event.SPENT), (Phase.READY, Event.OPEN)])
+def test_a_machine_without_a_pair_is_refused(pair: tuple[Phase, Event]) -> None:
+    without = {key: situation for key, situation in TRANSITIONS.items() if key != pair}
+    with pytest.raises(TypeError, match=f"transitions: missing .*{pair[0]}"):
+        check_complete(without, TABLE)
+
+
+def test_a_pair_that_cannot_occur_is_refused() -> None:
+    more = {**TRANSITIONS, (Phase.FATAL, Event.SPENT): Situation.FATAL}
+    with pytest.raises(TypeError, match=r"superfluous .*fatal"):
+        check_complete(more, TABLE)
+
+
+def test_a_situation_without_a_rule_is_refused() -> None:
+    rules = {situation: rule for situation, rule in TABLE.items() if situation is not Situation.RETRY}
+    with pytest.raises(TypeError, match=r"rules of situations: missing .*retry"):
+        check_complete(TRANSITIONS, rules)
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,10 @@
-"""Floor 4: which step comes next."""
+"""The state machine: which node of an agent's run comes next, and within which bounds."""
 
 from __future__ import annotations
 
+from pointsman.orchestrator.diagram import diagram
 from pointsman.orchestrator.limits import DEFAULT_LIMITS, Limits, RetryPolicy
+from pointsman.orchestrator.phases import Event, Phase
 from pointsman.orchestrator.plan import check_plan
 from pointsman.orchestrator.router import Move, decide
 from pointsman.orchestrator.severity import (
@@ -13,18 +15,21 @@ from pointsman.orchestrator.severity import (
 )
 from pointsman.orchestrator.start import start_turn
 from pointsman.orchestrator.state import END, AgentState
-from pointsman.orchestrator.table import TABLE, Situation, diagram
+from pointsman.orchestrator.table import TABLE, TRANSITIONS, Situation
 
 __all__ = [
     "DEFAULT_LIMITS",
     "END",
     "TABLE",
+    "TRANSITIONS",
     "AgentState",
     "ClassifiedError",
     "ErrorClassification",
     "ErrorSeverity",
+    "Event",
     "Limits",
     "Move",
+    "Phase",
     "RetryPolicy",
     "Situation",
     "check_plan",

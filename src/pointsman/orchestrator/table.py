@@ -1,4 +1,7 @@
-"""The transition table: what the router does in every situation it can meet. The diagram is printed from it.
+"""The machine as data: ``(phase, event) -> situation``, and what is done in each situation.
+
+The router executes these tables and knows no rule of its own; the diagram in docs/explanation/routing.md is
+printed from them (``diagram.py``). Every pair that can occur is here, or the import fails.
 
 Source: docs/sources/classification-and-routing.md, "Central router architecture". Loops that the original
 never leaves (docs/decisions/0053) are rows here that end at a limit.
@@ -13,9 +16,10 @@ from types import MappingProxyType
 from typing import Final
 
 from pointsman.orchestrator.effects import Effect
-from pointsman.orchestrator.state import END, INFRASTRUCTURE
+from pointsman.orchestrator.phases import GUARDS, PHASES, Event, Phase
+from pointsman.orchestrator.state import END
 
-__all__ = ["CURRENT_STEP", "SAME_NODE", "TABLE", "Rule", "Situation", "diagram"]
+__all__ = ["CURRENT_STEP", "SAME_NODE", "TABLE", "TRANSITIONS", "Rule", "Situation", "check_complete"]
 
 #: Targets that depend on the state.
 SAME_NODE: Final = "the node that failed"
@@ -23,9 +27,8 @@ CURRENT_STEP: Final = "the step's capability"
 
 
 class Situation(StrEnum):
-    """What the router finds, in the order in which it looks."""
+    """What a transition leads to; ``routing.<situation>`` is the code of the move's reason."""
 
-    # an error is pending
     ERROR_NODE_FAILED = "error_node_failed"
     FATAL = "fatal"
     CRITICAL = "critical"
@@ -36,12 +39,10 @@ class Situation(StrEnum):
     RECLASSIFICATIONS_SPENT = "reclassifications_spent"
     REPLAN = "replan"
     REPLANS_SPENT = "replans_spent"
-    # the run must stop
     FINISHED = "finished"
     KILLED = "killed"
     DEADLINE = "deadline"
     STEPS_SPENT = "steps_spent"
-    # the run goes on
     DIRECT_CHAT = "direct_chat"
     NO_TASK = "no_task"
     NO_SELECTION = "no_selection"
@@ -56,13 +57,47 @@ class Situation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One row: where to go, what to change, and why in words (``{…}`` is filled from the state)."""
+    """One situation: where to go, what to change, and why in words (``{…}`` is filled from the state)."""
 
     target: str
     why: str
     effects: tuple[Effect, ...] = ()
 
 
+#: The machine.
+TRANSITIONS: Final[Mapping[tuple[Phase, Event], Situation]] = MappingProxyType(
+    {
+        (Phase.ERROR_NODE, Event.OPEN): Situation.ERROR_NODE_FAILED,
+        (Phase.UNREADABLE, Event.OPEN): Situation.UNCLASSIFIED,
+        (Phase.FATAL, Event.OPEN): Situation.FATAL,
+        (Phase.CRITICAL, Event.OPEN): Situation.CRITICAL,
+        (Phase.RETRIABLE, Event.OPEN): Situation.RETRY,
+        (Phase.RETRIABLE, Event.SPENT): Situation.RETRIES_SPENT,
+        (Phase.REPLANNING, Event.OPEN): Situation.REPLAN,
+        (Phase.REPLANNING, Event.SPENT): Situation.REPLANS_SPENT,
+        (Phase.RECLASSIFICATION, Event.OPEN): Situation.RECLASSIFY,
+        (Phase.RECLASSIFICATION, Event.SPENT): Situation.RECLASSIFICATIONS_SPENT,
+        (Phase.FINISHED, Event.OPEN): Situation.FINISHED,
+        (Phase.KILLED, Event.OPEN): Situation.KILLED,
+        (Phase.OUT_OF_TIME, Event.OPEN): Situation.DEADLINE,
+        (Phase.OUT_OF_STEPS, Event.OPEN): Situation.STEPS_SPENT,
+        (Phase.CHATTING, Event.OPEN): Situation.DIRECT_CHAT,
+        (Phase.WITHOUT_TASK, Event.OPEN): Situation.NO_TASK,
+        (Phase.WITHOUT_TASK, Event.STALLED): Situation.STALLED,
+        (Phase.WITHOUT_SELECTION, Event.OPEN): Situation.NO_SELECTION,
+        (Phase.WITHOUT_SELECTION, Event.STALLED): Situation.STALLED,
+        (Phase.NOTHING_SELECTED, Event.OPEN): Situation.EMPTY_SELECTION,
+        (Phase.WITHOUT_PLAN, Event.OPEN): Situation.NO_PLAN,
+        (Phase.WITHOUT_PLAN, Event.SPENT): Situation.PLANS_SPENT,
+        (Phase.WITHOUT_PLAN, Event.STALLED): Situation.STALLED,
+        (Phase.PLAN_DONE, Event.OPEN): Situation.PLAN_USED_UP,
+        (Phase.UNSELECTED_STEP, Event.OPEN): Situation.STEP_REFUSED,
+        (Phase.UNSELECTED_STEP, Event.SPENT): Situation.PLANS_SPENT,
+        (Phase.READY, Event.OPEN): Situation.STEP,
+    }
+)
+
+#: What is done in each situation.
 TABLE: Final[Mapping[Situation, Rule]] = MappingProxyType(
     {
         Situation.ERROR_NODE_FAILED: Rule(END, "the error node itself failed: {message}", (Effect.KILL,)),
@@ -124,17 +159,29 @@ TABLE: Final[Mapping[Situation, Rule]] = MappingProxyType(
     }
 )
 
-if missing := set(Situation) - set(TABLE):
-    raise TypeError(f"situations without a rule: {sorted(missing)}")
+
+def _pairs() -> set[tuple[Phase, Event]]:
+    """Every pair of a phase and an event that its guards can raise."""
+    raised = {phase: {Event.OPEN, *(guard.otherwise for guard in GUARDS.get(phase, ()))} for phase in Phase}
+    return {(phase, event) for phase, events in raised.items() for event in events}
 
 
-def diagram() -> str:
-    """The table as a Mermaid flowchart; docs/explanation/routing.md holds exactly this."""
-    names = {END: "fin([end])", SAME_NODE: "same[[the node that failed]]", CURRENT_STEP: "step[[the step]]"}
-    lines = ["flowchart LR", "    router{router}"]
-    for target in dict.fromkeys(rule.target for rule in TABLE.values()):
-        box = names.get(target, f"{target}[{target}]")
-        labels = "<br>".join(situation for situation, rule in TABLE.items() if rule.target == target)
-        lines.append(f'    router -->|"{labels}"| {box}')
-    lines += [f"    {node} --> router" for node in ("step", "same", *INFRASTRUCTURE)]
-    return "\n".join(lines)
+def check_complete(
+    transitions: Mapping[tuple[Phase, Event], Situation], rules: Mapping[Situation, Rule]
+) -> None:
+    """Refuse a machine in which a run could get stuck, or with a row that nothing reaches.
+
+    Raises:
+        TypeError: a pair, a phase's condition or a situation's rule is missing or superfluous; it is named.
+    """
+    for what, found, wanted in (
+        ("transitions", set(transitions), _pairs()),
+        ("conditions of phases", {phase for phase, _ in PHASES}, set(Phase)),
+        ("rules of situations", set(rules), set(Situation)),
+        ("situations reached", set(transitions.values()), set(Situation)),
+    ):
+        if found != wanted:
+            raise TypeError(f"{what}: missing {sorted(wanted - found)}, superfluous {sorted(found - wanted)}")
+
+
+check_complete(TRANSITIONS, TABLE)
