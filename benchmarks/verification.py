@@ -34,7 +34,7 @@ from pointsman.tiers import (
     TierDecision,
     TierProfile,
     TierScorer,
-    VerificationBudget,
+    Verification,
     builtin_profile,
 )
 from pointsman.tiers.profile import Confidence
@@ -64,7 +64,7 @@ class Verified:
     """A profile, its scanner, and the evidence of every prompt."""
 
     def __init__(
-        self, profile: TierProfile, prompts: Sequence[str], budget: VerificationBudget | None = None
+        self, profile: TierProfile, prompts: Sequence[str], budget: Verification | None = None
     ) -> None:
         self._budget = budget
         scanner = open_scanner(profile.signals())
@@ -138,9 +138,9 @@ def ways(prompts: Sequence[str]) -> dict[str, Verified]:
     return {
         "default, margin": Verified(default, prompts),
         "seed": Verified(seed, prompts),
-        "seed, 15 %": Verified(seed, prompts, VerificationBudget()),
+        "seed, 15 %": Verified(seed, prompts, Verification(model="small")),
         "default, seed's rule": Verified(other, prompts),
-        "the same, 15 %": Verified(other, prompts, VerificationBudget()),
+        "the same, 15 %": Verified(other, prompts, Verification(model="small")),
     }
 
 

@@ -12,7 +12,7 @@ from typing import Any, get_args, get_origin
 
 import msgspec
 
-from pointsman.config.convert import given
+from pointsman.config.convert import given, keys
 from pointsman.config.describe import describe
 from pointsman.config.shapes import File
 
@@ -57,10 +57,9 @@ def section(of: type[msgspec.Struct], path: tuple[str, ...]) -> Iterator[str]:
     yield ""
     yield "| key | value | default | |"
     yield "|---|---|---|---|"
-    for field in msgspec.structs.fields(of):
-        if field.name != "name":
-            what = f"{describe(field.type)}".replace("|", "\\|")
-            yield f"| `{field.encode_name}` | {what} | {default(field)} | {meaning(field.type)} |"
+    for key, field in keys(of).items():
+        what = f"{describe(field.type)}".replace("|", "\\|")
+        yield f"| `{key}` | {what} | {default(field)} | {meaning(field.type)} |"
     yield ""
 
 

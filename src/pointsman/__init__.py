@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pointsman.api import Pointsman
     from pointsman.decision.decision import Decision, Injection
     from pointsman.decision.engine import Decided, Engine, Memory
-    from pointsman.decision.policy import DomainPolicy, Policy, Verify
+    from pointsman.decision.policy import DomainPolicy, Policy
     from pointsman.errors import (
         CallerError,
         ConfigError,
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         UnknownModel,
         UpstreamError,
     )
+    from pointsman.tiers.policy import Verification
     from pointsman.vocabulary import (
         AgentRequest,
         Mode,
@@ -58,7 +59,7 @@ __all__ = [
     "Tier",
     "UnknownModel",
     "UpstreamError",
-    "Verify",
+    "Verification",
     "WireFormat",
     "__version__",
 ]
@@ -79,7 +80,8 @@ _NAMES: Final = {
         "UnknownModel",
         "UpstreamError",
     ),
-    "pointsman.decision.policy": ("DomainPolicy", "Policy", "Verify"),
+    "pointsman.decision.policy": ("DomainPolicy", "Policy"),
+    "pointsman.tiers.policy": ("Verification",),
     "pointsman.vocabulary": (
         "ModelReply",
         "Mode",

@@ -14,13 +14,12 @@ from pointsman.config import (
     Config,
     LearnedRouterSpec,
     SessionsSpec,
-    VerifySpec,
     is_profile,
     load,
     read,
 )
 from pointsman.decision.engine import BYTES_PER_TOKEN, Engine
-from pointsman.decision.policy import DomainPolicy, Policy, Verify
+from pointsman.decision.policy import DomainPolicy, Policy
 from pointsman.domains import DomainSet, ModelProfile, default_domains, parse_domains, parse_profile
 from pointsman.encoders import load_encoder
 from pointsman.encoders.learned_routers import encoder_of, load_learned_router
@@ -35,11 +34,9 @@ from pointsman.tiers import (
     BUILTIN_PROFILES,
     LearnedRouterPolicy,
     TierProfile,
-    VerificationBudget,
     builtin_profile,
     load_profile,
 )
-from pointsman.tiers.profile import Margin
 from pointsman.vocabulary import Mode, ModelSpec
 
 __all__ = [
@@ -112,16 +109,14 @@ def build_policy(config: Config) -> Policy:
     profile = read_profile(tiers.profile)
     if tiers.boundaries is not None:
         profile = msgspec.structs.replace(profile, boundaries=tiers.boundaries)
-    if tiers.verify is not None:
-        profile = _verifying(profile, tiers.verify)
     return Policy(
         profile=profile,
         models=config.models,
         tier_models=tiers.models,
         learned_router=_learned_router(tiers.learned_router),
-        verify=_verify(config),
+        verify=tiers.verify,
         domains=_domains(config),
-        guidance=_guidance(config),
+        guidance=None if config.guidance.mode is Mode.OFF else config.guidance,
         tools=config.capabilities.tools,
     )
 
@@ -148,10 +143,6 @@ def build_shadow(config: Config) -> Engine | None:
     """
     file = config.shadow.policy
     return build_engine(read_policy(file, build_policy(config))) if file else None
-
-
-def _guidance(config: Config) -> GuidancePolicy | None:
-    return None if config.guidance.mode is Mode.OFF else config.guidance.policy()
 
 
 def _domains(config: Config) -> DomainPolicy | None:
@@ -181,22 +172,9 @@ def _profiles(config: Config, domains: DomainSet) -> dict[str, ModelProfile]:
     return found
 
 
-def _verifying(profile: TierProfile, spec: VerifySpec) -> TierProfile:
-    """The profile with the margin and the patience of the configuration."""
-    verification = msgspec.structs.replace(profile.verification, timeout_ms=spec.timeout_ms)
-    escalation = profile.escalation
-    if isinstance(escalation, Margin):
-        escalation = msgspec.structs.replace(escalation, within=spec.margin)
-    return msgspec.structs.replace(profile, verification=verification, escalation=escalation)
-
-
 def build_questions(policy: Policy) -> Questions:
     """Return the budget of a policy's verification, with nothing asked yet."""
-    verify = policy.verify
-    if verify is None:
-        return Questions()
-    budget = VerificationBudget(share=verify.share, money_per_day=verify.money_per_day)
-    return Questions(budget, price=question_price(policy), cache=verify.cache)
+    return Questions(policy.verify, price=question_price(policy))
 
 
 def question_price(policy: Policy) -> float:
@@ -211,20 +189,9 @@ def question_price(policy: Policy) -> float:
 
 
 def _learned_router(spec: LearnedRouterSpec | None) -> LearnedRouterPolicy | None:
-    return LearnedRouterPolicy(load_learned_router(spec.file), spec.boundaries) if spec else None
-
-
-def _verify(config: Config) -> Verify | None:
-    spec = config.tiers.verify
     if spec is None:
         return None
-    return Verify(
-        model=spec.model,
-        share=spec.share,
-        timeout_ms=spec.timeout_ms,
-        money_per_day=spec.money_per_day,
-        cache=spec.cache,
-    )
+    return LearnedRouterPolicy(learned_router=load_learned_router(spec.file), boundaries=spec.boundaries)
 
 
 def build_runtime(config: Config) -> Runtime:

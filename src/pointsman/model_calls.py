@@ -5,14 +5,17 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any
+from typing import Any, Final
 
 from pointsman.errors import UpstreamError
-from pointsman.tiers import Spending, VerificationBudget, cache_key
+from pointsman.tiers import Spending, Verification, cache_key
 from pointsman.upstreams.chat_model_port import ChatModel
 from pointsman.vocabulary import ModelQuery, ModelReply, Prompt
 
 __all__ = ["Ask", "Questions", "ask_models", "ask_nobody"]
+
+#: Answers remembered where no policy says how many.
+CACHE: Final = Verification(model="").cache
 
 Ask = Callable[[ModelQuery], Coroutine[Any, Any, ModelReply]]
 
@@ -25,19 +28,16 @@ async def ask_nobody(need: ModelQuery) -> ModelReply:  # noqa: ARG001 - the shap
 class Questions:
     """What has been asked: the answers remembered, and what the questions cost so far."""
 
-    def __init__(
-        self, budget: VerificationBudget | None = None, *, price: float = 0.0, cache: int = 4_096
-    ) -> None:
+    def __init__(self, budget: Verification | None = None, *, price: float = 0.0) -> None:
         """Start with nothing asked.
 
         Args:
             budget: What verifying tiers may cost; None allows none.
             price: Of one verification at most, in the currency of the prices.
-            cache: Answers remembered.
         """
         self._budget = budget
         self._price = price
-        self._capacity = cache
+        self._capacity = CACHE if budget is None else budget.cache
         self._answers: OrderedDict[str, str] = OrderedDict()
         self.spending = Spending()
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Annotated, Final, Literal, Protocol, TypeAlias
 
 import msgspec
+from msgspec import Meta
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,6 +22,7 @@ __all__ = [
     "AgentRequest",
     "Encoder",
     "Evidence",
+    "Feature",
     "History",
     "Message",
     "Mode",
@@ -256,19 +258,34 @@ class Prompt(msgspec.Struct, frozen=True):
 _PRICED_PER: Final = 1_000_000
 
 
+#: What a request may need of a model beyond text.
+Feature: TypeAlias = Literal["tools", "vision", "structured"]
+
+_Price: TypeAlias = Annotated[float, Meta(ge=0)]
+
+
 class ModelSpec(msgspec.Struct, frozen=True):
-    """A model an operator configured. Prices are per million tokens, in the operator's currency."""
+    """A model. Prices are per million tokens, in a currency of your choice."""
 
     name: str  # the name in the configuration
-    upstream: str  # the upstream that serves it
-    id: str  # the model id sent to that upstream
-    input_per_million: float = 0.0
-    output_per_million: float = 0.0
-    cached_input_per_million: float | None = None  # None: cached input costs what input costs
-    context_window: int | None = None  # context window in tokens; None: unknown, never filtered on
-    #: "tools", "vision", "structured"; None: unknown, never filtered on
-    features: frozenset[str] | None = None
-    formats: frozenset[WireFormat] = frozenset(WireFormat)  # what its upstream speaks natively
+    upstream: Annotated[str, Meta(description="Name of the upstream that serves it.")]
+    id: Annotated[str, Meta(description="The model id sent to that upstream.")]
+    input_per_million: Annotated[_Price, Meta(description="Price of input.")] = 0.0
+    output_per_million: Annotated[_Price, Meta(description="Price of output.")] = 0.0
+    cached_input_per_million: Annotated[
+        _Price | None,
+        Meta(description="Price of input read from the provider's cache; default: that of input."),
+    ] = None
+    context_window: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(description="Context window in tokens. Unknown when not given, and not filtered on."),
+    ] = None
+    features: Annotated[
+        frozenset[Feature] | None,
+        Meta(description="What it can do. Unknown when not given, and not filtered on."),
+    ] = None
+    #: What its upstream speaks natively: no key of the configuration, which takes it from the upstream.
+    formats: Annotated[frozenset[WireFormat], Meta(extra={"derived": True})] = frozenset(WireFormat)
 
     def cost(self, tokens_in: int, cached: int, tokens_out: int) -> float:
         """Return what an answer costs, in the currency of the prices. Cached input is part of the input."""

@@ -7,13 +7,13 @@ import pytest
 
 from pointsman.decision.decision import Decision
 from pointsman.decision.engine import Engine, Memory
-from pointsman.decision.policy import DomainPolicy, Policy, Verify
+from pointsman.decision.policy import DomainPolicy, Policy
 from pointsman.domains import default_domains
 from pointsman.errors import UnknownModel
 from pointsman.evidence import ReMatcher, Scanner, SignalTable
 from pointsman.guidance import GuidancePolicy
 from pointsman.runtime import drive
-from pointsman.tiers import builtin_profile
+from pointsman.tiers import Verification, builtin_profile
 from pointsman.vocabulary import (
     AgentRequest,
     Mode,
@@ -30,7 +30,7 @@ MODELS = {name: ModelSpec(name, "main", f"{name}-1") for name in ("small", "midd
 LADDER = {Tier.SIMPLE: "small", Tier.MEDIUM: "small", Tier.COMPLEX: "middle", Tier.REASONING: "large"}
 
 
-def engine(verify: Verify | None = None) -> Engine:
+def engine(verify: Verification | None = None) -> Engine:
     policy = Policy(profile=builtin_profile("seed"), models=MODELS, tier_models=LADDER, verify=verify)
     table = SignalTable(policy.signals())
     return Engine(policy, Scanner(table, ReMatcher(table)))
@@ -88,7 +88,7 @@ def test_no_model_is_asked_unless_the_policy_says_so() -> None:
 def test_an_unsure_tier_is_verified_when_the_policy_says_so() -> None:
     decision = decide(
         request_from_text("let us see about that"),
-        by=engine(Verify(model="small")),
+        by=engine(Verification(model="small")),
         ask=lambda _: ModelReply("COMPLEX"),
     )
     assert decision.tier is not None
@@ -98,7 +98,7 @@ def test_an_unsure_tier_is_verified_when_the_policy_says_so() -> None:
 def test_a_failed_verification_is_a_tier_and_an_abstention() -> None:
     decision = decide(
         request_from_text("let us see about that"),
-        by=engine(Verify(model="small")),
+        by=engine(Verification(model="small")),
         ask=lambda _: ModelReply(error="timeout"),
     )
     assert decision.tier is not None
@@ -123,7 +123,7 @@ def test_a_failing_scan_abstains_and_never_stops_the_request() -> None:
 
 def test_a_policys_version_is_of_its_content() -> None:
     assert engine().version == engine().version
-    assert engine().version != engine(Verify(model="small")).version
+    assert engine().version != engine(Verification(model="small")).version
 
 
 def guided(monkeypatch: pytest.MonkeyPatch, part: str, method: str) -> Engine:
@@ -229,3 +229,22 @@ def test_a_request_without_a_persons_words_does_not_make_their_message_a_new_one
         memory = decided.memory
         counted.append(decided.decision.user_message)
     assert counted == [1, 0, 1, 2]
+
+
+def test_a_policys_timeout_and_margin_are_those_of_the_question() -> None:
+    """Both were once taken from the profile alone, whatever the policy said."""
+    profile, hard = builtin_profile("default"), request_from_text("Write a function that sorts a list")
+    asked: list[ModelQuery] = []
+
+    def ask(need: ModelQuery) -> ModelReply:
+        asked.append(need)
+        return ModelReply("COMPLEX")
+
+    for verify in (
+        Verification(model="small", margin=0.5, timeout_ms=9_000),
+        Verification(model="small", margin=0.0),
+    ):
+        policy = Policy(profile=profile, models=MODELS, tier_models=LADDER, verify=verify)
+        table = SignalTable(policy.signals())
+        decide(hard, by=Engine(policy, Scanner(table, ReMatcher(table))), ask=ask)
+    assert [need.timeout_ms for need in asked] == [9_000]

@@ -1,6 +1,5 @@
 """Replay: another policy on recorded turns, with reasons, costs and cache; alike on every machine."""
 
-import dataclasses
 import json
 import os
 import subprocess
@@ -15,7 +14,7 @@ from typer.testing import CliRunner, Result
 from pointsman.cli import app
 from pointsman.decision.decision import Decision, without_content
 from pointsman.decision.engine import Engine, Memory
-from pointsman.decision.policy import Policy, Verify
+from pointsman.decision.policy import Policy
 from pointsman.errors import PointsmanError
 from pointsman.factory import build_engine, default_policy
 from pointsman.reports.replay import Cache, Replay, Replayed, Source
@@ -23,7 +22,7 @@ from pointsman.reports.replay_file import ReplayFile
 from pointsman.reports.replay_summary import Summary
 from pointsman.runtime import drive
 from pointsman.stores.ledger import Attempt, MemoryLedger, PromptText, Record, SqliteLedger
-from pointsman.tiers.profile import Margin
+from pointsman.tiers import Verification
 from pointsman.vocabulary import ModelQuery, ModelReply, ModelSpec, Tier, WireFormat
 from pointsman.wire.request import read_request
 
@@ -160,8 +159,7 @@ def test_signals_that_the_other_policy_does_not_have_are_counted() -> None:
 
 
 def test_a_verified_turn_is_answered_from_the_record() -> None:
-    unsure = msgspec.structs.replace(default_policy().profile, escalation=Margin(within=9.0))
-    asking = build_engine(dataclasses.replace(a_policy(SPLIT, verify=Verify(model="small")), profile=unsure))
+    asking = build_engine(a_policy(SPLIT, verify=Verification(model="small", margin=1.0)))
     record = recorded(asking, ask=lambda need: ModelReply("REASONING"))
     assert any(r.decision.tier and r.decision.tier.stage == "verified" for r in record)
     lines = list(Replay(asking).turns(record))

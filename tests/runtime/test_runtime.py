@@ -11,14 +11,14 @@ import pytest
 from msgspec import structs
 
 from pointsman.decision.decision import Decision
-from pointsman.decision.policy import Policy, Verify
+from pointsman.decision.policy import Policy
 from pointsman.errors import UnknownModel, UpstreamTimeout
 from pointsman.factory import build_engine
 from pointsman.model_calls import Questions, ask_models
 from pointsman.runtime import Runtime, drive, new_ids
 from pointsman.stores.ledger import MemoryLedger, SqliteLedger
 from pointsman.stores.sessions import MemorySessions, SqliteSessions
-from pointsman.tiers import VerificationBudget, builtin_profile
+from pointsman.tiers import Verification, builtin_profile
 from pointsman.vocabulary import LARGE, AgentRequest, ModelQuery, ModelReply, ModelSpec, Prompt, Stage, Tier
 from pointsman.wire.request import request_from_text
 from support.waiting import until
@@ -30,7 +30,7 @@ POLICY = Policy(
     profile=builtin_profile("seed"),
     models=MODELS,
     tier_models=dict.fromkeys(Tier, "small"),
-    verify=Verify(model="small"),
+    verify=Verification(model="small"),
 )
 
 
@@ -57,7 +57,7 @@ def runtime(
         sessions=MemorySessions() if sessions is None else sessions,
         ledger=MemoryLedger(text="full"),
         ask=ask_models({"small": model} if model else {}, default="small"),
-        questions=Questions(VerificationBudget(share=share)),
+        questions=Questions(Verification(model="small", share=share)),
     )
 
 

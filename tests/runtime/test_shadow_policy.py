@@ -8,13 +8,13 @@ import pytest
 
 from pointsman.decision.decision import Decision
 from pointsman.decision.engine import Decided, Engine, Memory
-from pointsman.decision.policy import Policy, Verify
+from pointsman.decision.policy import Policy
 from pointsman.factory import build_engine, default_policy
 from pointsman.runtime import Runtime
 from pointsman.shadow_policy import ShadowPolicy
 from pointsman.stores.ledger import MemoryLedger, ShadowDecision
 from pointsman.stores.sessions import MemorySessions
-from pointsman.tiers import builtin_profile
+from pointsman.tiers import Verification, builtin_profile
 from pointsman.vocabulary import AgentRequest, ModelQuery, ModelReply, ModelSpec, Tier, WireFormat
 from pointsman.wire.request import read_request, request_from_text
 
@@ -120,7 +120,7 @@ def test_it_remembers_sessions_by_itself(trial: Any) -> None:
 
 
 def test_nothing_is_asked_for_it(trial: Any) -> None:
-    verifying = a_policy("large", verify=Verify(model="small"))
+    verifying = a_policy("large", verify=Verification(model="small"))
     asked: list[ModelQuery] = []
 
     async def ask(need: ModelQuery) -> ModelReply:

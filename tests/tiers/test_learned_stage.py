@@ -18,7 +18,9 @@ def decided(
 ) -> object:
     by = bench("default")
     evidence = by.scan(text)
-    stage = LearnedStage(LearnedRouterPolicy(learned_router, boundaries), builtin_profile("default"))
+    stage = LearnedStage(
+        LearnedRouterPolicy(learned_router=learned_router, boundaries=boundaries), builtin_profile("default")
+    )
     return stage.after(by.scorer.by_rules(evidence), evidence)
 
 
@@ -59,14 +61,18 @@ def test_a_special_rule_outranks_what_was_learned() -> None:
     by = bench("default")
     evidence = by.scan(TEXT)
     ruled = msgspec.structs.replace(by.scorer.by_rules(evidence), stage=Stage.OVERRIDE)
-    stage = LearnedStage(LearnedRouterPolicy(KNOWN, (5, 6, 7)), builtin_profile("default"))
+    stage = LearnedStage(
+        LearnedRouterPolicy(learned_router=KNOWN, boundaries=(5, 6, 7)), builtin_profile("default")
+    )
     assert stage.after(ruled, evidence) is ruled
 
 
 def test_without_words_the_rules_stay_and_the_reason_is_told() -> None:
     by = bench("default")
     evidence = msgspec.structs.replace(by.scan(TEXT), text="")
-    stage = LearnedStage(LearnedRouterPolicy(KNOWN, (-7, -6, -5)), builtin_profile("default"))
+    stage = LearnedStage(
+        LearnedRouterPolicy(learned_router=KNOWN, boundaries=(-7, -6, -5)), builtin_profile("default")
+    )
     decision = stage.after(by.scorer.by_rules(evidence), evidence)
     assert decision.stage is Stage.RULES
     assert decision.reasons[-1].code == "tiers.learned.no-words"
@@ -75,7 +81,9 @@ def test_without_words_the_rules_stay_and_the_reason_is_told() -> None:
 def test_a_recorded_score_stands_in_for_words() -> None:
     by = bench("default")
     evidence = by.scan(TEXT)
-    stage = LearnedStage(LearnedRouterPolicy(KNOWN, (5, 6, 7)), builtin_profile("default"))
+    stage = LearnedStage(
+        LearnedRouterPolicy(learned_router=KNOWN, boundaries=(5, 6, 7)), builtin_profile("default")
+    )
     live = stage.after(by.scorer.by_rules(evidence), evidence)
     wordless = msgspec.structs.replace(evidence, text="")
     again = stage.after(by.scorer.by_rules(wordless), wordless, recorded=live.learned_router)
@@ -93,12 +101,12 @@ def test_the_rules_count_only_beside_the_profile_the_head_was_fitted_with() -> N
     by = bench("default")
     evidence = by.scan(TEXT)
     ruled = msgspec.structs.replace(by.scorer.by_rules(evidence), score=1.0)
-    policy = LearnedRouterPolicy(KNOWN, (5, 6, 7))
+    policy = LearnedRouterPolicy(learned_router=KNOWN, boundaries=(5, 6, 7))
     same = LearnedStage(policy, builtin_profile("default")).after(ruled, evidence)
     other = LearnedStage(policy, builtin_profile("seed")).after(ruled, evidence)
     assert same.score == pytest.approx(other.score + KNOWN.rules_slope)
 
 
 def test_boundaries_must_rise() -> None:
-    with pytest.raises(ValueError, match="must rise"):
-        LearnedRouterPolicy(KNOWN, (1.0, 0.0, 2.0))
+    with pytest.raises(ValueError, match="must not fall"):
+        LearnedRouterPolicy(learned_router=KNOWN, boundaries=(1.0, 0.0, 2.0))

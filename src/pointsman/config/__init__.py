@@ -15,7 +15,6 @@ from pointsman.config.shapes import (
     SessionsSpec,
     ShadowSpec,
     TiersSpec,
-    VerifySpec,
 )
 
 __all__ = [
@@ -30,7 +29,6 @@ __all__ = [
     "SessionsSpec",
     "ShadowSpec",
     "TiersSpec",
-    "VerifySpec",
     "examine",
     "find",
     "is_loopback",

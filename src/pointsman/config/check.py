@@ -33,7 +33,6 @@ def check(file: File, directory: Path) -> list[Problem]:
         *_models(file),
         *_tiers(file),
         *_profile(file.tiers.profile, directory),
-        *_guidance(file),
         *_domains(file),
         *_server(file),
         *_ledger(file),
@@ -64,7 +63,7 @@ def _upstreams(file: File) -> Iterator[Problem]:
             )
         elif url.username or url.password or url.query or url.fragment:
             yield Problem(
-                path, "the address must not carry a user, a query or a fragment", "keys go into `key`"
+                path, "the address must not carry a user, a query or a fragment", "keys go into `api_key`"
             )
         if not upstream.formats:
             yield Problem(("upstreams", name, "formats"), f'upstream "{name}" speaks no format')
@@ -116,7 +115,6 @@ def _learned_router(learned_router: LearnedRouterSpec | None) -> Iterator[Proble
         )
     else:
         yield Problem(path, f"{learned_router.file} does not exist", "make one: pointsman fit tiers")
-    yield from _rising(("tiers", "learned_router", "boundaries"), learned_router.boundaries)
 
 
 def _verify(file: File) -> Iterator[Problem]:
@@ -145,10 +143,6 @@ def _profile(name: str, directory: Path) -> Iterator[Problem]:
         yield Problem(path, f'no tier profile "{name}"{near}', f"built in: {built_in}; or a TOML file")
         return
     yield from _refused(path, lambda: load_profile(read(target), str(target)))
-
-
-def _guidance(file: File) -> Iterator[Problem]:
-    yield from _refused(("guidance",), file.guidance.policy)
 
 
 def _domains(file: File) -> Iterator[Problem]:

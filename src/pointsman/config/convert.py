@@ -15,13 +15,28 @@ from msgspec import structs
 from pointsman.config.describe import choices, describe
 from pointsman.config.places import KeyPath
 from pointsman.config.shapes import HASHED, File
+from pointsman.errors import ConfigError
 from pointsman.upstreams.port import Secret
 
-__all__ = ["Converter", "Problem", "did_you_mean", "given", "table"]
+__all__ = ["Converter", "Problem", "did_you_mean", "given", "keys", "table"]
 
 S = TypeVar("S", bound=msgspec.Struct)
 
 _REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+#: Keys that had another name before 0.1.0, by the table they stand in; ``*`` is a name of the operator's own.
+RENAMED: Final[Mapping[KeyPath, Mapping[str, str]]] = {
+    ("upstreams", "*"): {"key": "api_key"},
+    ("models", "*"): {
+        "in": "input_per_million",
+        "out": "output_per_million",
+        "cached_in": "cached_input_per_million",
+        "window": "context_window",
+        "abilities": "features",
+    },
+    ("tiers",): {"head": "learned_router"},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +73,7 @@ class Converter:
             self.problems.append(Problem(path, f"{table(path)} must be a table"))
             return None
         before = len(self.problems)
-        fields = {field.encode_name: field for field in structs.fields(of) if field.name != "name"}
+        fields = keys(of)
         for key in raw.keys() - fields.keys():
             self._unknown(key, fields, path)
         values = {
@@ -73,7 +88,11 @@ class Converter:
                 )
         if len(self.problems) > before:
             return None
-        return of(**values, **({"name": name} if "name" in of.__struct_fields__ else {}))
+        try:
+            return of(**values, **({"name": name} if "name" in of.__struct_fields__ else {}))
+        except (ConfigError, ValueError) as error:  # values that are right one by one and not together
+            self._contradiction(error, raw, path)
+        return None
 
     def _value(self, raw: object, of: Any, path: KeyPath) -> object:
         kind = given(of)
@@ -127,7 +146,17 @@ class Converter:
         near = did_you_mean(name, self._env, cutoff=0.85)  # all names end in _API_KEY
         raise _Refused(f"environment variable {name} is not set{near}", f"export {name}=…")
 
+    def _contradiction(self, error: Exception, raw: Mapping[str, object], path: KeyPath) -> None:
+        """Report it at the first key that the message names."""
+        words = re.findall(r"\w+", str(error))
+        key = next((word for word in words if word in raw), None)
+        hint = error.hint if isinstance(error, ConfigError) else ""
+        self.problems.append(Problem((*path, key) if key else path, str(error), hint))
+
     def _unknown(self, key: str, known: Iterable[str], path: KeyPath) -> None:
+        if new := _new_name(key, path):
+            self.problems.append(Problem((*path, key), f'"{key}" in {table(path)} is now "{new}"'))
+            return
         where = f" in {table(path)}" if path else ""
         near = did_you_mean(key, known)
         hint = "" if near else _belongs(key, path) or "known: " + ", ".join(known)
@@ -147,6 +176,25 @@ def given(of: Any) -> Any:
     return of
 
 
+def keys(of: type[msgspec.Struct]) -> dict[str, structs.FieldInfo]:
+    """The keys of a table: not its own name, nor what follows from other tables."""
+    return {
+        field.encode_name: field
+        for field in structs.fields(of)
+        if field.name != "name" and not _is_derived(field.type)
+    }
+
+
+def _is_derived(of: Any) -> bool:
+    return any((meta.extra or {}).get("derived") for meta in getattr(of, "__metadata__", ()))
+
+
+def _new_name(key: str, path: KeyPath) -> str:
+    """What a key is called that had another name; empty for other keys."""
+    found = RENAMED.get(path) or RENAMED.get((*path[:-1], "*"), {})
+    return found.get(key, "")
+
+
 def _belongs(key: str, path: KeyPath) -> str:
     """Say which tables have a key that stands in the wrong one."""
     if key in File.__struct_encode_fields__ and path:
@@ -157,7 +205,7 @@ def _belongs(key: str, path: KeyPath) -> str:
 
 
 def _fields(of: Any) -> tuple[str, ...]:
-    return of.__struct_encode_fields__ if isinstance(of, type) and issubclass(of, msgspec.Struct) else ()
+    return tuple(keys(of)) if isinstance(of, type) and issubclass(of, msgspec.Struct) else ()
 
 
 def _holds_secret(of: Any) -> bool:

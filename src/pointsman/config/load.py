@@ -123,7 +123,10 @@ def _linked(tables: File, file: Path) -> Config:
         profile = str(file.resolve().parent / tables.tiers.profile)
         sections["tiers"] = msgspec.structs.replace(tables.tiers, profile=profile)
     upstreams = tables.upstreams
-    models = {name: model.spec(name, upstreams[model.upstream]) for name, model in tables.models.items()}
+    models = {
+        name: msgspec.structs.replace(model, formats=upstreams[model.upstream].formats)
+        for name, model in tables.models.items()
+    }
     return Config(**sections, models=models, server=tables.server.spec(), source=str(file))
 
 

@@ -15,9 +15,11 @@ import msgspec
 from msgspec import Meta, field
 
 from pointsman.decision.decision import TextMode
-from pointsman.guidance import GuidancePolicy, Rung
+from pointsman.decision.policy import DomainSettings
+from pointsman.guidance import GuidancePolicy
+from pointsman.tiers import LearnedRouterSettings, Verification
 from pointsman.upstreams.port import Limits, Secret, ServerSpec, UpstreamSpec, hash_key
-from pointsman.vocabulary import Mode, ModelSpec, Tier
+from pointsman.vocabulary import ModelSpec, Tier
 
 __all__ = [
     "HASHED",
@@ -28,13 +30,11 @@ __all__ = [
     "GuidanceSpec",
     "LearnedRouterSpec",
     "LedgerSpec",
-    "ModelTable",
     "Sections",
     "ServerTable",
     "SessionsSpec",
     "ShadowSpec",
     "TiersSpec",
-    "VerifySpec",
     "key_digest",
     "state_file",
 ]
@@ -48,79 +48,16 @@ _Price = Annotated[float, Meta(ge=0)]
 _Count = Annotated[int, Meta(ge=1)]
 
 
-#: Where the thresholds of guidance come from is told there.
-_GUIDANCE: Final = GuidancePolicy()
-
-
 def state_file(name: str) -> Path:
     """Return where a file of ours lives by default: the user's state directory (XDG base directories)."""
     base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(base) / "pointsman" / name
 
 
-class ModelTable(msgspec.Struct, frozen=True, kw_only=True):
-    """A model. Prices are per million tokens, in a currency of your choice."""
-
-    upstream: Annotated[str, Meta(description="Name of the upstream that serves it.")]
-    id: Annotated[str, Meta(description="The model id sent to that upstream.")]
-    input_per_million: Annotated[_Price, Meta(description="Price of input.")] = 0.0
-    output_per_million: Annotated[_Price, Meta(description="Price of output.")] = 0.0
-    cached_input_per_million: Annotated[
-        _Price | None,
-        Meta(description="Price of input read from the provider's cache; default: that of input."),
-    ] = None
-    context_window: Annotated[
-        _Count | None,
-        Meta(description="Context window in tokens. Unknown when not given, and not filtered on."),
-    ] = None
-    features: Annotated[
-        frozenset[Literal["tools", "vision", "structured"]] | None,
-        Meta(description="What it can do. Unknown when not given, and not filtered on."),
-    ] = None
-
-    def spec(self, name: str, upstream: UpstreamSpec) -> ModelSpec:
-        """Return the model as the rest of the program knows it."""
-        return ModelSpec(
-            name=name,
-            upstream=self.upstream,
-            id=self.id,
-            input_per_million=self.input_per_million,
-            output_per_million=self.output_per_million,
-            cached_input_per_million=self.cached_input_per_million,
-            context_window=self.context_window,
-            features=None if self.features is None else frozenset[str](self.features),
-            formats=upstream.formats,
-        )
-
-
-class VerifySpec(msgspec.Struct, frozen=True, kw_only=True):
-    """When a cheap model is asked to confirm a tier, and what that may cost. Without it none is asked."""
-
-    model: Annotated[str, Meta(description="Name of the model to ask.")]
-    margin: Annotated[
-        _Share, Meta(description="Ask only when the confidence lies this close to .50, as at a boundary.")
-    ] = 0.04  # asks about 14 % of MMLU, 7 % of GSM8K (docs/explanation/tiers.md)
-    share: Annotated[_Share, Meta(description="Ask for at most this share of requests.")] = 0.15
-    timeout_ms: Annotated[_Count, Meta(description="Longest wait; then the rules decide.")] = 500
-    money_per_day: Annotated[
-        _Price | None, Meta(description="Spend at most this much a day, in the currency of the prices.")
-    ] = None
-    cache: Annotated[
-        int, Meta(ge=0, description="Answers remembered, so that no text is asked about twice.")
-    ] = 4_096  # entries of a hash and a label: under 1 MB
-
-
-class LearnedRouterSpec(msgspec.Struct, frozen=True, kw_only=True):
+class LearnedRouterSpec(LearnedRouterSettings, frozen=True, kw_only=True):
     """A router learned from your own outcomes; it decides where it knows a prompt, the profile elsewhere."""
 
     file: Annotated[Path, Meta(description="What `pointsman fit tiers` wrote.")]
-    boundaries: Annotated[
-        tuple[float, float, float],
-        Meta(
-            description="Scores of the router at which MEDIUM, COMPLEX and REASONING begin, as "
-            "`pointsman fit policy` writes them; `inf` leaves a tier out."
-        ),
-    ]
 
 
 class TiersSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,7 +80,7 @@ class TiersSpec(msgspec.Struct, frozen=True, kw_only=True):
     learned_router: Annotated[LearnedRouterSpec | None, Meta(description="See [tiers.learned_router].")] = (
         None
     )
-    verify: Annotated[VerifySpec | None, Meta(description="See [tiers.verify].")] = None
+    verify: Annotated[Verification | None, Meta(description="See [tiers.verify].")] = None
 
     @property
     def models(self) -> dict[Tier, str]:
@@ -152,80 +89,23 @@ class TiersSpec(msgspec.Struct, frozen=True, kw_only=True):
         return {tier: model for tier, model in named if model is not None}
 
 
-class GuidanceSpec(msgspec.Struct, frozen=True, kw_only=True):
+class GuidanceSpec(GuidancePolicy, frozen=True, kw_only=True):
     """Whether a stuck agent is told so, and when it counts as stuck."""
 
-    mode: Annotated[
-        Mode,
-        Meta(description="`observe` decides and records but adds nothing to a prompt; `on` adds the hint."),
-    ] = Mode.OBSERVE
+    # An operator learns whether hints help; a program that sets no policy of its own runs no experiment.
     control: Annotated[
         _Share,
         Meta(description="Share of sessions in which a due hint is withheld, to learn whether hints help."),
     ] = 0.1
-    seed: Annotated[int, Meta(description="Which sessions the control share falls on.")] = 0
-    escalate: Annotated[
-        tuple[Literal["consult", "raise_tier", "stop"], ...],
-        Meta(description="What follows, in order, when a hint did not help."),
-    ] = ("consult",)
-    escalate_after: Annotated[_Count, Meta(description="Further calls before the next of these.")] = (
-        _GUIDANCE.escalate_after
-    )
-    error_streak: Annotated[int, Meta(ge=2, description="Speak after this many failed calls in a row.")] = (
-        _GUIDANCE.error_streak
-    )
-    errors_in_window: Annotated[int, Meta(ge=2, description="Speak after this many failed calls …")] = (
-        _GUIDANCE.errors_in_window
-    )
-    error_window: Annotated[int, Meta(ge=2, description="… among this many.")] = _GUIDANCE.error_window
-    loop_repetitions: Annotated[
-        int, Meta(ge=2, description="Speak after this many rounds of calls with equal results.")
-    ] = _GUIDANCE.loop_repetitions
-    repeated_error: Annotated[
-        int, Meta(ge=2, description="Speak after different calls met one error this many times.")
-    ] = _GUIDANCE.repeated_error
-    stall: Annotated[int, Meta(ge=2, description="Speak after this many calls without anything new.")] = (
-        _GUIDANCE.stall
-    )
-    poll_tools: Annotated[
-        frozenset[str], Meta(description="Tools that are meant to be called again and again.")
-    ] = frozenset()
-    log_tool: Annotated[str, Meta(description="Tool of the agent that shows logs; hints may name it.")] = ""
-    planning_tool: Annotated[str, Meta(description="Tool that makes a plan; hints may name it.")] = ""
-    consultation_tool: Annotated[str, Meta(description="Tool that asks an expert; hints may name it.")] = ""
-
-    def policy(self) -> GuidancePolicy:
-        """Return the same in the terms of what decides.
-
-        Raises:
-            ConfigError: values that together could never speak.
-        """
-        values = {name: getattr(self, name) for name in self.__struct_fields__}
-        values |= {
-            "escalate": tuple(Rung(rung) for rung in self.escalate),
-            "poll_tools": tuple(sorted(self.poll_tools)),
-        }
-        return GuidancePolicy(**values)
 
 
-class DomainsSpec(msgspec.Struct, frozen=True, kw_only=True):
+class DomainsSpec(DomainSettings, frozen=True, kw_only=True):
     """Whether the prompt is enriched for the task domains of the conversation."""
 
-    mode: Annotated[
-        Mode,
-        Meta(description="`observe` decides and records but adds nothing to a prompt; `on` adds the text."),
-    ] = Mode.OBSERVE
     file: Annotated[Path | None, Meta(description="Domains of your own; default: the eleven built in.")] = (
         None
     )
     profiles: Annotated[Path | None, Meta(description="Directory of per-model enrichment profiles.")] = None
-    examples: Annotated[
-        Literal["none", "static", "sentence"],
-        Meta(
-            description="Local encoder that compares messages without signals with the domains' examples; "
-            "needs the extra of its name."
-        ),
-    ] = "none"
 
 
 class CapabilitiesSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -384,7 +264,7 @@ class Sections(msgspec.Struct, frozen=True, kw_only=True):
 class File(Sections, frozen=True, kw_only=True):
     """The file as it is written."""
 
-    models: dict[str, ModelTable] = field(default_factory=dict)
+    models: dict[str, ModelSpec] = field(default_factory=dict)
     server: ServerTable = field(default_factory=ServerTable)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from pointsman.config.convert import keys
 from pointsman.config.shapes import File
 from pointsman.upstreams.port import Secret
 
@@ -19,8 +20,10 @@ def plain(file: File) -> dict[str, Any]:
     """Return the tables of a file as JSON values. What has neither a value nor a default is left out."""
     built = msgspec.to_builtins(file, enc_hook=_written, order="deterministic")
     tables: dict[str, Any] = _without_nulls(built)
-    for upstream in tables["upstreams"].values():
-        del upstream["name"]  # the name of its table
+    for kind in ("upstreams", "models"):
+        for name, entry in getattr(file, kind).items():
+            table = tables[kind][name]
+            tables[kind][name] = {key: table[key] for key in keys(type(entry)) if key in table}
     return tables
 
 

@@ -134,9 +134,9 @@ class Engine:
         self.scanner = scanner
         self._ids = tuple(signal.id for signal in scanner.table.signals)
         self._bits = {signal: 1 << place for place, signal in enumerate(self._ids)}
-        self.scorer = TierScorer(policy.profile, scanner.table)
+        self.scorer = TierScorer(policy.profile, scanner.table, policy.verify)
         self._learned_router = (
-            LearnedStage(policy.learned_router, policy.profile, learned_router_encoder)
+            LearnedStage(policy.learned_router, self.scorer.profile, learned_router_encoder)
             if policy.learned_router
             else None
         )

@@ -9,37 +9,41 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
 from pointsman.domains import PERMISSIVE, DomainSet, ModelProfile
 from pointsman.evidence import Signal
 from pointsman.guidance import GuidancePolicy
-from pointsman.tiers import LearnedRouterPolicy, TierProfile
+from pointsman.tiers import LearnedRouterPolicy, TierProfile, Verification
 from pointsman.vocabulary import Mode, ModelSpec, Tier
 
-__all__ = ["DomainPolicy", "Policy", "Verify"]
+__all__ = ["DomainPolicy", "DomainSettings", "Policy"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verify:
-    """When a model may be asked to verify a tier, and what that may cost."""
+class DomainSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the prompt is enriched for the task domains of the conversation."""
 
-    model: str  # configured name of the model to ask
-    share: float = 0.15  # of requests; source: docs/decisions/0023
-    timeout_ms: int = 500  # source: docs/decisions/0083
-    money_per_day: float | None = None  # in the currency of the prices
-    cache: int = 4_096  # answers remembered
+    mode: Annotated[
+        Mode,
+        Meta(description="`observe` decides and records but adds nothing to a prompt; `on` adds the text."),
+    ] = Mode.OBSERVE
+    examples: Annotated[
+        Literal["none", "static", "sentence"],
+        Meta(
+            description="Local encoder that compares messages without signals with the domains' examples; "
+            "needs the extra of its name."
+        ),
+    ] = "none"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DomainPolicy:
+class DomainPolicy(DomainSettings, frozen=True, kw_only=True):
     """Which domains there are, and for which models their text does harm."""
 
     domains: DomainSet
-    mode: Mode = Mode.OBSERVE
-    examples: str = "none"  # name of the encoder that compares messages with the domains' examples
-    profiles: Mapping[str, ModelProfile] = field(default_factory=dict)  # by configured model name
+    profiles: Mapping[str, ModelProfile] = {}  # by configured model name
 
     def profile(self, model: str) -> ModelProfile:
         """The profile of a model; a model nobody evaluated gets all enrichment."""
@@ -54,7 +58,7 @@ class Policy:
     models: Mapping[str, ModelSpec] = field(default_factory=dict)  # by configured name
     tier_models: Mapping[Tier, str] = field(default_factory=dict)  # tier -> configured model name
     learned_router: LearnedRouterPolicy | None = None  # None: the rules decide alone
-    verify: Verify | None = None  # None: no model is ever asked
+    verify: Verification | None = None  # None: no model is ever asked
     domains: DomainPolicy | None = None  # None: domains are off
     guidance: GuidancePolicy | None = None  # None: guidance is off
     tools: int | None = None  # of a request's tools, pass on so many at most; None: all

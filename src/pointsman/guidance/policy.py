@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final
+from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
+from msgspec import Meta
 
 from pointsman.errors import ConfigError
 from pointsman.guidance.classifiers.pattern import (
@@ -23,7 +24,7 @@ from pointsman.guidance.providers import (
 from pointsman.trajectory import TrajectoryAnalysisConfig
 from pointsman.vocabulary import Mode
 
-__all__ = ["GuidancePolicy", "Mode", "Rung", "default_providers"]
+__all__ = ["Escalation", "GuidancePolicy", "Mode", "Rung", "default_providers"]
 
 
 class Rung(StrEnum):
@@ -35,8 +36,13 @@ class Rung(StrEnum):
     STOP = "stop"
 
 
+#: What may follow a hint: any rung above it.
+Escalation: TypeAlias = Literal["consult", "raise_tier", "stop"]
+_AtLeastTwo: TypeAlias = Annotated[int, Meta(ge=2)]
+
+
 class GuidancePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The default policy's thresholds, for the ``[guidance]`` section of the configuration.
+    """Whether a stuck agent is told so, and when it counts as stuck.
 
     Sources: docs/explanation/guidance.md, "What recorded runs show", and docs/decisions/0033: on the 703
     recorded runs of the development part these values speak in 26 % of failed and 2.1 % of successful runs.
@@ -45,22 +51,37 @@ class GuidancePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         ConfigError: a value that could never, or would always, speak.
     """
 
-    mode: Mode = Mode.OBSERVE
-    control: float = 0.0  # share of sessions, 0 to 1, in which guidance is decided and withheld
-    seed: int = 0  # with the session's id, decides who is in the control group
-    error_streak: int = 3  # failed calls in a row
-    errors_in_window: int = 5  # failed calls …
-    error_window: int = 10  # … among as many calls
-    loop_repetitions: int = 3  # rounds of a cycle of calls with equal results
-    #: Times different calls meet one error: above ``error_streak``, for there are calls in between.
-    repeated_error: int = 4
-    stall: int = 5  # calls without anything new
-    escalate_after: int = 3  # further calls before the next rung: as many as made the first one speak
-    escalate: tuple[Rung, ...] = (Rung.CONSULT,)  # what follows, in order, when a hint did not help
-    log_tool: str = ""  # tools of the agent that guidance may point to
-    planning_tool: str = ""
-    consultation_tool: str = ""
-    poll_tools: tuple[str, ...] = ()  # tools meant to be repeated, beside the built-in ones
+    mode: Annotated[
+        Mode,
+        Meta(description="`observe` decides and records but adds nothing to a prompt; `on` adds the hint."),
+    ] = Mode.OBSERVE
+    control: Annotated[
+        Annotated[float, Meta(ge=0, le=1)],
+        Meta(description="Share of sessions in which a due hint is withheld, to learn whether hints help."),
+    ] = 0.0
+    seed: Annotated[int, Meta(description="Which sessions the control share falls on.")] = 0
+    escalate: Annotated[
+        tuple[Escalation, ...], Meta(description="What follows, in order, when a hint did not help.")
+    ] = ("consult",)
+    # as many as made the first one speak
+    escalate_after: Annotated[int, Meta(ge=1, description="Further calls before the next of these.")] = 3
+    error_streak: Annotated[_AtLeastTwo, Meta(description="Speak after this many failed calls in a row.")] = 3
+    errors_in_window: Annotated[_AtLeastTwo, Meta(description="Speak after this many failed calls …")] = 5
+    error_window: Annotated[_AtLeastTwo, Meta(description="… among this many.")] = 10
+    loop_repetitions: Annotated[
+        _AtLeastTwo, Meta(description="Speak after this many rounds of calls with equal results.")
+    ] = 3
+    # above ``error_streak``, for there are calls in between
+    repeated_error: Annotated[
+        _AtLeastTwo, Meta(description="Speak after different calls met one error this many times.")
+    ] = 4
+    stall: Annotated[_AtLeastTwo, Meta(description="Speak after this many calls without anything new.")] = 5
+    poll_tools: Annotated[
+        frozenset[str], Meta(description="Tools that are meant to be called again and again.")
+    ] = frozenset()
+    log_tool: Annotated[str, Meta(description="Tool of the agent that shows logs; hints may name it.")] = ""
+    planning_tool: Annotated[str, Meta(description="Tool that makes a plan; hints may name it.")] = ""
+    consultation_tool: Annotated[str, Meta(description="Tool that asks an expert; hints may name it.")] = ""
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.control <= 1.0:
@@ -78,7 +99,7 @@ class GuidancePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     @property
     def ladder(self) -> tuple[Rung, ...]:
         """The rungs in order, the hint first."""
-        return (Rung.HINT, *self.escalate)
+        return (Rung.HINT, *map(Rung, self.escalate))
 
     @property
     def trajectory(self) -> TrajectoryAnalysisConfig:
@@ -86,7 +107,7 @@ class GuidancePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         return TrajectoryAnalysisConfig(
             doom_loop_threshold=self.loop_repetitions,
             stall_threshold=self.stall,
-            poll_tools=frozenset(self.poll_tools),
+            poll_tools=self.poll_tools,
         )
 
 

@@ -169,7 +169,10 @@ def _by_learned_router(
 ) -> _Scored:
     found = decided(
         _prompts(rows),
-        Policy(profile=profile, learned_router=LearnedRouterPolicy(learned_router, (0.0, 0.0, 0.0))),
+        Policy(
+            profile=profile,
+            learned_router=LearnedRouterPolicy(learned_router=learned_router, boundaries=(0.0, 0.0, 0.0)),
+        ),
     )
     return _Scored(
         np.array([each.score for each in found]),

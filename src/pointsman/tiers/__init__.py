@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pointsman.tiers.budget import Spending, VerificationBudget
 from pointsman.tiers.counterfactual import Change
 from pointsman.tiers.decision import TierDecision
 from pointsman.tiers.explanation import Contribution, Explanation, explain
@@ -10,6 +9,7 @@ from pointsman.tiers.learned_router import LearnedRouter, LearnedScore, LearnedS
 from pointsman.tiers.learned_stage import LearnedRouterPolicy, LearnedStage
 from pointsman.tiers.loading import BUILTIN_PROFILES, builtin_profile, load_profile
 from pointsman.tiers.model_ids import asks_to_decide, forced_tier
+from pointsman.tiers.policy import LearnedRouterSettings, Spending, Verification
 from pointsman.tiers.profile import TierProfile
 from pointsman.tiers.scorer import Scored, TierScorer
 from pointsman.tiers.verification import cache_key, parse_tier
@@ -21,6 +21,7 @@ __all__ = [
     "Explanation",
     "LearnedRouter",
     "LearnedRouterPolicy",
+    "LearnedRouterSettings",
     "LearnedScore",
     "LearnedScorer",
     "LearnedStage",
@@ -29,7 +30,7 @@ __all__ = [
     "TierDecision",
     "TierProfile",
     "TierScorer",
-    "VerificationBudget",
+    "Verification",
     "asks_to_decide",
     "builtin_profile",
     "cache_key",

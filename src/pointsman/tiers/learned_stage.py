@@ -9,6 +9,7 @@ import msgspec
 
 from pointsman.tiers.decision import TierDecision
 from pointsman.tiers.learned_router import LearnedRouter, LearnedScore, LearnedScorer, ScoreSource
+from pointsman.tiers.policy import LearnedRouterSettings
 from pointsman.tiers.profile import TierProfile
 from pointsman.vocabulary import Encoder, Evidence, Reason, Stage, Tier
 
@@ -17,15 +18,10 @@ __all__ = ["LearnedRouterPolicy", "LearnedStage"]
 _TIERS: Final = tuple(Tier)
 
 
-class LearnedRouterPolicy(msgspec.Struct, frozen=True):
+class LearnedRouterPolicy(LearnedRouterSettings, frozen=True, kw_only=True):
     """A router, and where its score is cut into tiers. Equal neighbours, or infinity, leave a tier out."""
 
     learned_router: LearnedRouter
-    boundaries: tuple[float, float, float]  # learned router score from which MEDIUM, COMPLEX, REASONING begin
-
-    def __post_init__(self) -> None:
-        if list(self.boundaries) != sorted(self.boundaries):
-            raise ValueError("the boundaries of a learned router must rise")
 
 
 class LearnedStage:

@@ -20,7 +20,7 @@ from pointsman.tiers.profile import (
     Override,
     Step,
     TierProfile,
-    Verification,
+    VerificationPrompt,
 )
 
 __all__ = ["BUILTIN_PROFILES", "builtin_profile", "load_profile"]
@@ -34,7 +34,7 @@ _TABLES: Final[dict[str, tuple[type[msgspec.Struct], ...]]] = {
     "escalation": (Confidence, Margin),
     "overrides": (Override,),
     "steps": (Step,),
-    "verification": (Verification,),
+    "verification": (VerificationPrompt,),
 }
 
 

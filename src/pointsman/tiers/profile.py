@@ -27,7 +27,7 @@ __all__ = [
     "Step",
     "TierProfile",
     "TokenEstimate",
-    "Verification",
+    "VerificationPrompt",
     "signal_of",
 ]
 
@@ -152,13 +152,12 @@ class Margin(_Table, frozen=True, kw_only=True, tag_field="rule", tag="margin"):
         return confidence < 0.5 + self.within
 
 
-class Verification(_Table, frozen=True, kw_only=True):
-    """How a model is asked for the tier, and what holds when it does not answer."""
+class VerificationPrompt(_Table, frozen=True, kw_only=True):
+    """What a model is asked for the tier, and what holds when it does not answer."""
 
     rubric: str
     cut: _Count = 500  # characters; docs/sources/prompt-classifier.md, "How the model-based classifier works"
     max_tokens: _Count = 10  # enough for one label
-    timeout_ms: _Count = 500  # source: docs/decisions/0083
     on_failure: Tier | None = None  # None keeps the rules' tier
 
 
@@ -173,7 +172,7 @@ class TierProfile(_Table, frozen=True, kw_only=True):
     boundaries: tuple[_Finite, _Finite, _Finite]  # score from which MEDIUM, COMPLEX, REASONING begin
     steepness: _Positive  # confidence = 1 / (1 + exp(-steepness * distance to the nearest boundary))
     escalation: Confidence | Margin
-    verification: Verification
+    verification: VerificationPrompt
     dimensions: tuple[Dimension, ...]
     overrides: tuple[Override, ...] = ()
     without_signals: Tier | None = None  # for a lower tier, and unsure, when no keyword is found

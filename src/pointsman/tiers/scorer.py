@@ -11,8 +11,9 @@ import msgspec
 from pointsman.evidence import SignalTable
 from pointsman.tiers.compiled import CompiledDimension, Level, Rule, places
 from pointsman.tiers.decision import TierDecision
+from pointsman.tiers.policy import Verification
 from pointsman.tiers.profile import TierProfile, TokenEstimate
-from pointsman.tiers.verification import ask, settle
+from pointsman.tiers.verification import ask, settle, with_margin
 from pointsman.vocabulary import Evidence, ModelQuery, ModelReply, Reason, Script, Stage, Tier
 
 __all__ = ["Scored", "TierScorer"]
@@ -39,15 +40,23 @@ class Scored(msgspec.Struct, frozen=True, gc=False):
 class TierScorer:
     """A profile made ready for one signal table. Holds no state between prompts; safe to share."""
 
-    def __init__(self, profile: TierProfile, table: SignalTable) -> None:
+    def __init__(
+        self, profile: TierProfile, table: SignalTable, verification: Verification | None = None
+    ) -> None:
         """Compile the profile.
+
+        Args:
+            profile: its margin gives way to that of ``verification``.
+            table: holds all signals of the profile.
+            verification: how close to a boundary a model is asked, and how long it is waited for.
 
         Raises:
             KeyError: the table lacks a signal of the profile.
         """
         for signal in profile.signals():
             table.bit(signal)
-        self.profile = profile
+        self.profile = with_margin(profile, verification)
+        self._asked = {} if verification is None else {"timeout_ms": verification.timeout_ms}
         self.gauges = tuple(CompiledDimension(profile, dimension, table) for dimension in profile.dimensions)
         by_name = {gauge.dimension.name: gauge for gauge in self.gauges}
         self.rules = tuple(Rule(override, by_name) for override in profile.overrides)
@@ -114,7 +123,7 @@ class TierScorer:
         """Ask a model where a decision says that it is unsure."""
         if not decided.needs_verification:
             return decided
-        answer = yield ask(self.profile.verification, evidence.text)
+        answer = yield ask(self.profile.verification, evidence.text, **self._asked)
         return settle(self.profile.verification, decided, answer)
 
     def _overridden(self, rule: Rule, scored: Scored, hits: int, signals: list[str]) -> TierDecision:

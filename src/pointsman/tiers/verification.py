@@ -8,10 +8,11 @@ from typing import Final
 import msgspec
 
 from pointsman.tiers.decision import TierDecision
-from pointsman.tiers.profile import Verification
+from pointsman.tiers.policy import Verification
+from pointsman.tiers.profile import Margin, TierProfile, VerificationPrompt
 from pointsman.vocabulary import ModelQuery, ModelReply, Reason, Stage, Tier
 
-__all__ = ["ask", "cache_key", "parse_tier", "settle"]
+__all__ = ["ask", "cache_key", "parse_tier", "settle", "with_margin"]
 
 _LABELS: Final = tuple(tier.value for tier in Tier)
 
@@ -20,17 +21,29 @@ _LABELS: Final = tuple(tier.value for tier in Tier)
 _SKIPPED: Final = frozenset({"no-key", "budget", "no-model"})
 
 
-def ask(verification: Verification, text: str) -> ModelQuery:
+#: Milliseconds a model is waited for where no policy says how long.
+_TIMEOUT: Final = Verification(model="").timeout_ms
+
+
+def with_margin(profile: TierProfile, verification: Verification | None) -> TierProfile:
+    """The profile with the margin of a policy, where its escalation rule has one."""
+    if verification is None or not isinstance(profile.escalation, Margin):
+        return profile
+    escalation = msgspec.structs.replace(profile.escalation, within=verification.margin)
+    return msgspec.structs.replace(profile, escalation=escalation)
+
+
+def ask(prompt: VerificationPrompt, text: str, *, timeout_ms: int = _TIMEOUT) -> ModelQuery:
     """The question. The text stands alone in the data part, between marker lines it cannot contain."""
-    cut = text[: verification.cut]
+    cut = text[: prompt.cut]
     marker = _marker(cut)
     return ModelQuery(
         kind="verify_tier",
-        system=verification.rubric.strip(),
+        system=prompt.rubric.strip(),
         text=f"{marker}\n{cut}\n{marker}",
         labels=_LABELS,
-        max_tokens=verification.max_tokens,
-        timeout_ms=verification.timeout_ms,
+        max_tokens=prompt.max_tokens,
+        timeout_ms=timeout_ms,
     )
 
 
@@ -43,11 +56,11 @@ def parse_tier(reply: str) -> Tier | None:
     return next((tier for tier in Tier if tier == upper), None) or next((t for t in Tier if t in upper), None)
 
 
-def settle(verification: Verification, ruled: TierDecision, answer: ModelReply) -> TierDecision:
+def settle(prompt: VerificationPrompt, ruled: TierDecision, answer: ModelReply) -> TierDecision:
     """Put the answer, or its failure, in place of the rules' tier."""
     tier = parse_tier(answer.text) if answer.ok else None
     if tier is None:
-        return _failed(verification, ruled, answer)
+        return _failed(prompt, ruled, answer)
     verb = "confirmed" if tier is ruled.tier else "overridden"
     reason = Reason(f"tiers.llm-{verb}", f"the rules said {ruled.tier}, the model {tier}")
     return msgspec.structs.replace(ruled, tier=tier, stage=Stage.VERIFIED, reasons=(*ruled.reasons, reason))
@@ -59,8 +72,8 @@ def cache_key(need: ModelQuery) -> str:
     return blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
-def _failed(verification: Verification, ruled: TierDecision, answer: ModelReply) -> TierDecision:
-    tier = verification.on_failure or ruled.tier
+def _failed(prompt: VerificationPrompt, ruled: TierDecision, answer: ModelReply) -> TierDecision:
+    tier = prompt.on_failure or ruled.tier
     if answer.ok:
         code, why = "llm-invalid", "the reply names no tier"
     else:

@@ -1,0 +1,81 @@
+"""What an operator can set about verifying tiers and about a learned router.
+
+These structs are tables of the configuration: what they say of themselves is printed in its reference.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, TypeAlias
+
+import msgspec
+from msgspec import Meta
+
+__all__ = ["LearnedRouterSettings", "Spending", "Verification"]
+
+#: Seconds after which counting starts anew.
+DAY: Final = 86_400.0
+
+_Share: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
+
+
+class Spending(msgspec.Struct, frozen=True, gc=False):
+    """What was asked and paid since ``opened_at``."""
+
+    opened_at: float = 0.0  # seconds since the epoch
+    requests: int = 0
+    asked: int = 0
+    money: float = 0.0  # in the currency of the prices
+
+
+class Verification(msgspec.Struct, frozen=True, kw_only=True):
+    """When a cheap model is asked to confirm a tier, and what that may cost. Without it none is asked."""
+
+    model: Annotated[str, Meta(description="Name of the model to ask.")]
+    margin: Annotated[
+        _Share, Meta(description="Ask only when the confidence lies this close to .50, as at a boundary.")
+    ] = 0.04  # asks about 14 % of MMLU, 7 % of GSM8K (docs/explanation/tiers.md)
+    # sources: docs/decisions/0023, docs/decisions/0083
+    share: Annotated[_Share, Meta(description="Ask for at most this share of requests.")] = 0.15
+    timeout_ms: Annotated[int, Meta(ge=1, description="Longest wait; then the rules decide.")] = 500
+    money_per_day: Annotated[
+        Annotated[float, Meta(ge=0)] | None,
+        Meta(description="Spend at most this much a day, in the currency of the prices."),
+    ] = None
+    cache: Annotated[
+        int, Meta(ge=0, description="Answers remembered, so that no text is asked about twice.")
+    ] = 4_096  # entries of a hash and a label: under 1 MB
+
+    def request(self, spending: Spending, now: float) -> Spending:
+        """Count a request, whether or not it asks: once each, before ``refuses``."""
+        if now - spending.opened_at >= DAY:
+            spending = Spending(opened_at=now)
+        return msgspec.structs.replace(spending, requests=spending.requests + 1)
+
+    def refuses(self, spending: Spending, price: float) -> str:
+        """Why this request may not ask for ``price``; empty when it may."""
+        if spending.asked >= self.share * spending.requests:
+            return f"{spending.asked} of {spending.requests} requests have asked, the share is {self.share:g}"
+        if self.money_per_day is not None and spending.money + price > self.money_per_day:
+            return f"{spending.money:.4f} of {self.money_per_day:g} is spent"
+        return ""
+
+    def ask(self, spending: Spending, price: float) -> Spending:
+        """Count a question and what it cost."""
+        return msgspec.structs.replace(spending, asked=spending.asked + 1, money=spending.money + price)
+
+
+class LearnedRouterSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """A router learned from your own outcomes; it decides where it knows a prompt, the profile elsewhere."""
+
+    boundaries: Annotated[
+        tuple[float, float, float],
+        Meta(
+            description="Scores of the router at which MEDIUM, COMPLEX and REASONING begin, as "
+            "`pointsman fit policy` writes them; `inf` leaves a tier out."
+        ),
+    ]
+
+    def __post_init__(self) -> None:
+        medium, complex_, reasoning = self.boundaries
+        if not medium <= complex_ <= reasoning:  # nor where one of them is no number
+            raise ValueError("boundaries must not fall from one tier to the next")
