@@ -6,7 +6,9 @@ import pytest
 from hypothesis import settings
 
 # A change is judged by the same examples every time; `make search` looks for new ones, and many more.
-settings.register_profile("steady", derandomize=True)
+# No deadline: how long an example takes says how busy the machine is.
+settings.register_profile("steady", derandomize=True, deadline=None)
+settings.register_profile("quick", derandomize=True, deadline=None, max_examples=10)
 settings.register_profile("search", max_examples=2_000, deadline=None)
 settings.load_profile("steady")
 

@@ -27,7 +27,7 @@ FILE = SHARED / "data" / "capabilities" / "clinc150.jsonl.gz"
 def test_ten_examples_of_each_of_150_intents(encoder: str, floor: float) -> None:
     with gzip.open(FILE, "rt", encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines]
-    examples = defaultdict(list)
+    examples: defaultdict[str, list[ClassifierExample]] = defaultdict(list)
     for row in rows:
         if row["split"] == "train" and len(examples[row["label"]]) < 10:
             examples[row["label"]].append(ClassifierExample(row["text"], result=True))

@@ -148,9 +148,9 @@ def test_a_fit_finds_the_curve_that_made_the_data() -> None:
     true = Calibration("lexical/1", 20.0, -8.0, -4.0)
     observations = []
     for _ in range(4000):
-        scores = [generator.random(), generator.random()]
-        p = true.probabilities(scores, ["a", "b"])[0]
-        observations.append(Observation(0, *scores, needed=generator.random() < p))
+        own, rival = generator.random(), generator.random()
+        p = true.probabilities([own, rival], ["a", "b"])[0]
+        observations.append(Observation(0, own, rival, needed=generator.random() < p))
     fitted = fit(observations, start, names=["a", "b"])
     assert fitted.slope == pytest.approx(20, abs=4)
     assert fitted.rival == pytest.approx(-8, abs=2)

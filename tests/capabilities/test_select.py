@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 import hypothesis.strategies as st
 import pytest
@@ -16,6 +17,7 @@ from pointsman.capabilities import (
     SelectionPolicy,
     SelectionUnavailable,
     Selector,
+    Strategy,
 )
 from pointsman.encoders import load_encoder
 from pointsman.errors import ConfigError
@@ -46,7 +48,7 @@ def test_the_seeds_task_selects_weather_and_what_it_requires() -> None:
 
 
 def test_a_kind_the_context_holds_pulls_nobody_in() -> None:
-    selector = Selector(REGISTRY, JUDGE, SelectionPolicy(strategy="local"))  # type: ignore[arg-type]
+    selector = Selector(REGISTRY, JUDGE, SelectionPolicy(strategy=Strategy.LOCAL))
     selection, _ = drive(selector.select(WEATHER_TASK, held=["COORDINATES"]), lambda need: ModelReply())
     assert selection.selected == ("respond", "current_weather")
 
@@ -60,7 +62,7 @@ def test_several_capabilities_may_be_selected_and_so_may_none() -> None:
 
 
 def test_llm_asks_about_every_capability_that_is_not_always_active_in_one_batch() -> None:
-    selector = Selector(REGISTRY, JUDGE, SelectionPolicy(strategy="llm"))  # type: ignore[arg-type]
+    selector = Selector(REGISTRY, JUDGE, SelectionPolicy(strategy=Strategy.LLM))
     batch = next(selector.select(WEATHER_TASK))
     assert len(batch) == 4
     assert all(
@@ -79,7 +81,7 @@ def test_examples_are_in_the_prompt_in_the_guides_order_every_time() -> None:
 
 
 def test_a_failure_is_carried_into_every_question() -> None:
-    selector = Selector(REGISTRY, JUDGE, SelectionPolicy(strategy="llm"))  # type: ignore[arg-type]
+    selector = Selector(REGISTRY, JUDGE, SelectionPolicy(strategy=Strategy.LLM))
     batch = next(
         selector.select(WEATHER_TASK, failure="Capability mail requested reclassification: no inbox")
     )
@@ -164,7 +166,7 @@ def test_bypass_selects_everything_in_registry_order() -> None:
 
 def test_the_cache_knows_the_task_and_the_failure_and_forgets_outages() -> None:
     cache: LruCache[Selection] = LruCache(2)
-    selector = Selector(REGISTRY, JUDGE, SelectionPolicy(strategy="llm"), cache=cache)  # type: ignore[arg-type]
+    selector = Selector(REGISTRY, JUDGE, SelectionPolicy(strategy=Strategy.LLM), cache=cache)
     drive(selector.select("x"), lambda need: OUTAGE)
     assert len(cache) == 0
     first, asked = drive(selector.select("x"), yes_to("weather"))
@@ -197,9 +199,9 @@ def test_an_empty_registry_selects_nothing(encoder: str) -> None:
         ({"max_questions": 0}, "max_questions"),
     ],
 )
-def test_a_wrong_policy_is_refused(wrong: dict[str, object], message: str) -> None:
+def test_a_wrong_policy_is_refused(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        SelectionPolicy(**wrong)  # type: ignore[arg-type]
+        SelectionPolicy(**wrong)
 
 
 @given(
@@ -229,7 +231,7 @@ def test_a_selection_is_ordered_known_and_holds_what_is_always_active(
 
 def test_ones_own_template_is_what_a_model_is_asked_with() -> None:
     prompts = ClassificationPromptBuilder("Needed? {capability_instructions}{classifier_examples}")
-    selector = Selector(REGISTRY, JUDGE, SelectionPolicy(strategy="llm"), prompts)
+    selector = Selector(REGISTRY, JUDGE, SelectionPolicy(strategy=Strategy.LLM), prompts)
     _, asked = drive(selector.select("x"), yes_to())
     assert asked
     assert all(need.system.startswith("Needed? ") for need in asked)

@@ -23,15 +23,30 @@ def path(tmp_path: Path) -> Path:
     ledger.append(an_attempt("d2"))
     ledger.append(Outcome(decision="d2", score=1.0, label="solved", comment="thanks"))
     ledger.append(PromptText(decision="d2", text="the words"))
-    other = {"verdict": Verdict(tier=Tier.MEDIUM, model="small"), "changed": ("tier", "model")}
     ledger.append(
-        ShadowDecision(decision="d2", at=2.0, policy="p2", why=("score 0.100, then 0.250",), **other)
+        ShadowDecision(
+            decision="d2",
+            at=2.0,
+            policy="p2",
+            why=("score 0.100, then 0.250",),
+            verdict=Verdict(tier=Tier.MEDIUM, model="small"),
+            changed=("tier", "model"),
+        )
     )
     ledger.append(ShadowDecision(decision="d2", at=2.0, policy="p2", error="UnknownModel"))
     said = CompletionSummary("tool_calls", ("edit", "run"))
-    spent = {"total_ms": 31.0, "input_tokens": 10, "output_tokens": 4}
     ledger.append(
-        ShadowAnswer(decision="d2", at=2.0, model="small", upstream="main", status=200, said=said, **spent)
+        ShadowAnswer(
+            decision="d2",
+            at=2.0,
+            model="small",
+            upstream="main",
+            status=200,
+            said=said,
+            total_ms=31.0,
+            input_tokens=10,
+            output_tokens=4,
+        )
     )
     ledger.close()
     return tmp_path / "l.sqlite"

@@ -24,7 +24,7 @@ def evaluate(file: Path, *args: str) -> Result:
 
 @pytest.fixture(params=["turns.jsonl", "turns.jsonl.gz"])
 def file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    path = tmp_path / request.param
+    path: Path = tmp_path / request.param
     data = "\n".join(map(json.dumps, DIALOGUE)).encode()
     path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
     return path
@@ -63,12 +63,13 @@ def test_a_domain_file_of_ones_own(file: Path, tmp_path: Path) -> None:
 def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
     broken = tmp_path / "broken.jsonl"
     broken.write_text('{"dialogue_id": "1"}')
-    for args, message in [
-        ((broken,), f"{broken}:1: Object missing required field `turn`"),
-        ((tmp_path / "none.jsonl",), f"cannot read {tmp_path / 'none.jsonl'}: No such file or directory"),
-        ((broken, "--domains", str(tmp_path / "none.toml")), f"cannot read {tmp_path / 'none.toml'}: "),
-    ]:
-        error = evaluate(*args).exception
+    cases: list[tuple[Path, tuple[str, ...], str]] = [
+        (broken, (), f"{broken}:1: Object missing required field `turn`"),
+        (tmp_path / "none.jsonl", (), f"cannot read {tmp_path / 'none.jsonl'}: No such file or directory"),
+        (broken, ("--domains", str(tmp_path / "none.toml")), f"cannot read {tmp_path / 'none.toml'}: "),
+    ]
+    for file, args, message in cases:
+        error = evaluate(file, *args).exception
         assert isinstance(error, PointsmanError)
         assert str(error).startswith(message)
 

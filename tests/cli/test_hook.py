@@ -19,12 +19,20 @@ def event(name: str, session: str = "s", **fields: Any) -> dict[str, Any]:
 
 
 def failure(number: int = 0, error: str = "Exit code 1\nno such file", **fields: Any) -> dict[str, Any]:
-    call = {"tool_name": "Bash", "tool_input": {"command": f"cat {number}"}, "tool_use_id": f"t{number}"}
+    call: dict[str, Any] = {
+        "tool_name": "Bash",
+        "tool_input": {"command": f"cat {number}"},
+        "tool_use_id": f"t{number}",
+    }
     return event("PostToolUseFailure", **{**call, "error": error, "is_interrupt": False, **fields})
 
 
 def success(number: int = 0, response: object = None) -> dict[str, Any]:
-    call = {"tool_name": "Bash", "tool_input": {"command": f"ls {number}"}, "tool_use_id": f"t{number}"}
+    call: dict[str, Any] = {
+        "tool_name": "Bash",
+        "tool_input": {"command": f"ls {number}"},
+        "tool_use_id": f"t{number}",
+    }
     return event("PostToolUse", **call, tool_response=response or {"stdout": f"{number}", "stderr": ""})
 
 

@@ -127,15 +127,15 @@ def test_how_sessions_ended(tmp_path: Path) -> None:
 
 def test_derived_signs_are_compared_apart(tmp_path: Path) -> None:
     kept: list[Entry] = [due(number, Arm.TREATED if number < 50 else Arm.CONTROL) for number in range(100)]
-    kept += [Outcome(decision=f"d{n}", score=0.0, source="implicit:retry") for n in range(60, 100)]
-    kept += [Outcome(decision=f"d{n}", score=0.0, source="implicit:escalation") for n in range(50)]
+    kept.extend(Outcome(decision=f"d{n}", score=0.0, source="implicit:retry") for n in range(60, 100))
+    kept.extend(Outcome(decision=f"d{n}", score=0.0, source="implicit:escalation") for n in range(50))
     output = report(tmp_path, kept).stdout
     assert "by the scores given" not in output
     assert "guidance given: 1.00 in 50 of 50 sessions\nguidance withheld: 0.20 in 50 of 50 sessions" in output
 
 
 def test_where_nothing_is_known_of_endings_nothing_is_said(tmp_path: Path) -> None:
-    observed = [due(1, Arm.TREATED, mode=Mode.OBSERVE), Outcome(decision="d1", score=1.0)]
+    observed: list[Entry] = [due(1, Arm.TREATED, mode=Mode.OBSERVE), Outcome(decision="d1", score=1.0)]
     assert "ended" not in report(tmp_path, observed).stdout
     assert json.loads(report(tmp_path, [], "--json").stdout)["endings"] == {}
 

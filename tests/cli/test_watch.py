@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ SHARED = Path(os.environ.get("POINTSMAN_SHARED", Path(__file__).parents[3] / "sh
 RUNS = SHARED / "data" / "trajectories" / "step_features.jsonl.gz"
 
 
-def watch(*arguments: str, lines: list[object] | None = None) -> Result:
+def watch(*arguments: str, lines: Sequence[object] | None = None) -> Result:
     text = "".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines or [])
     return CliRunner().invoke(app, ["watch", *arguments], input=text)
 
@@ -72,7 +73,7 @@ def failing(wire: str, number: int) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("wire", ["chat", "responses", "messages"])
 def test_every_format(wire: str) -> None:
-    messages = [{"role": "user", "content": "go"}]
+    messages: list[object] = [{"role": "user", "content": "go"}]
     for number in range(4):
         messages += failing(wire, number)
     result = watch(lines=[{"id": "x", "format": wire, "messages": messages}])

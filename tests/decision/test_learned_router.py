@@ -56,7 +56,9 @@ def test_a_configured_head_decides_and_is_part_of_the_version(tmp_path: Path) ->
         Stage.LEARNED,
         ("large",),
     )
-    assert drive(other.decide(agent_request, Memory(), "d-1"), nobody).decision.tier.tier is Tier.MEDIUM
+    second = drive(other.decide(agent_request, Memory(), "d-1"), nobody).decision.tier
+    assert second is not None
+    assert second.tier is Tier.MEDIUM
     two = build_engine(build_policy(configured(tmp_path, "[-inf, inf, inf]")))
     assert len({engine.version, other.version, two.version}) == 3
     assert engine.version == build_engine(build_policy(configured(tmp_path))).version
@@ -87,7 +89,9 @@ def test_a_turn_without_words_is_decided_again_by_what_the_head_said(tmp_path: P
     live = drive(engine.decide(agent_request, Memory(), "d-1"), nobody).decision
     assert drive(engine.again(live, Memory()), nobody).decision.tier == live.tier
     other = build_engine(build_policy(configured(tmp_path, "[-inf, 9, inf]")))
-    assert drive(other.again(live, Memory()), nobody).decision.tier.tier is Tier.MEDIUM
+    again = drive(other.again(live, Memory()), nobody).decision.tier
+    assert again is not None
+    assert again.tier is Tier.MEDIUM
 
 
 def test_deciding_and_classifying_with_a_head_load_no_numerical_library(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """What the engine remembers about tools between the requests of one session."""
 
+from collections.abc import Sequence
+
 from pointsman.decision.engine import Engine, Memory
 from pointsman.decision.policy import Policy
 from pointsman.evidence import ReMatcher, Scanner, SignalTable
@@ -21,7 +23,7 @@ def called(tool: str) -> list[dict[str, object]]:
     ]
 
 
-def refused(*requests: list[dict[str, object]]) -> list[tuple[str, ...]]:
+def refused(*requests: Sequence[object]) -> list[tuple[str, ...]]:
     """Of each request of one session, the tools called since the last one without being offered."""
     policy = Policy(
         profile=builtin_profile("seed"),

@@ -85,7 +85,7 @@ def test_stores_that_cannot_be_used_are_told(file: Path) -> None:
 
 
 def test_a_store_in_a_place_one_cannot_write(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor_module.os, "access", lambda *_: False)
+    monkeypatch.setattr("os.access", lambda *_: False)
     file.with_name("there").write_text("")
     checks = looked_at(
         file, "[ledger]\npath = 'there'\n[sessions]\nstore = 'sqlite'\npath = 'no/such/dir/s'\n"

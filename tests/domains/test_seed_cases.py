@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -79,7 +80,7 @@ def test_06_analyse_logs_and_fix(decide: Decide) -> None:
 
 def test_07_the_old_key_holds_the_primary_domain(decide: Decide) -> None:
     decision = decide("debug the OpenPlanter API query timeout")
-    state = {DOMAIN_KEY: decision.effective.primary.domain, COMPOUND_KEY: decision.to_dict()}
+    state: dict[str, Any] = {DOMAIN_KEY: decision.effective.primary.domain, COMPOUND_KEY: decision.to_dict()}
     assert state["_bst_domain"] == "bugfix"
     assert state["_bst_compound"]["primary"]["domain"] == "bugfix"
 

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from pointsman import encoders
 from pointsman.encoders import ENCODERS, load_encoder
 from pointsman.errors import ConfigError, MissingExtra
 from pointsman.vocabulary import Encoder
@@ -47,7 +46,7 @@ def test_none_means_no_encoder_and_another_name_is_refused() -> None:
 
 @pytest.mark.parametrize("name", sorted(ENCODERS))
 def test_a_missing_package_names_the_extra(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encoders.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(MissingExtra) as caught:
         load_encoder(name)
     assert caught.value.extra == name

@@ -113,7 +113,7 @@ def test_any_text_is_parsed_or_refused(pattern: str) -> None:
 
 
 CODES = st.integers(32, 90)
-RANGES = st.lists(st.tuples(CODES, CODES).map(sorted).map(tuple)).map(charset)
+RANGES = st.lists(st.tuples(CODES, CODES).map(lambda pair: (min(pair), max(pair)))).map(charset)
 
 
 def members(chars: tuple[tuple[int, int], ...]) -> set[int]:

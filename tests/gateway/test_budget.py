@@ -15,11 +15,12 @@ import httpx
 import pytest
 
 from pointsman.errors import Overloaded
-from pointsman.gateway import inbound, reading
+from pointsman.gateway import inbound
 from pointsman.gateway.budget import Budget
 from pointsman.upstreams.port import Limits, ServerSpec
 from pointsman.vocabulary import LARGE, AgentRequest, WireFormat
 from pointsman.wire import Body
+from pointsman.wire.request import read_request
 from support.raw_http import ASKED, JSON, head, statuses, talk
 from support.requests_by_format import PATHS, post, request
 from support.servers import Running, gateway, setup_for
@@ -133,11 +134,10 @@ def test_large_bodies_are_read_beside_the_event_loop(
 
     def turn(*given: Any, **more: Any) -> AgentRequest:
         seen.append(threading.current_thread().name)
-        return read(*given, **more)
+        return read_request(*given, **more)
 
-    read = reading.read_request
     monkeypatch.setattr(inbound, "Body", body)
-    monkeypatch.setattr(reading, "read_request", turn)
+    monkeypatch.setattr("pointsman.gateway.reading.read_request", turn)
     with gateway(setup_for()) as running:
         asked = request(WireFormat.CHAT, metadata={"x": "x" * size})
         assert post(running.url + PATHS[WireFormat.CHAT], json=asked).status_code == 200

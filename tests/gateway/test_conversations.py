@@ -66,8 +66,8 @@ class Stuck:
         if not json.loads(asked.body).get("stream"):
             await reply(send, 200, json.dumps(whole).encode())
             return
-        first = {"type": "response.created", "response": {**whole, "output": []}}
-        last = {"type": "response.completed", "response": whole}
+        first: dict[str, Any] = {"type": "response.created", "response": {**whole, "output": []}}
+        last: dict[str, Any] = {"type": "response.completed", "response": whole}
         await start_stream(send, *(sse.event(json.dumps(e).encode(), e["type"]) for e in (first, last)))
         await send({"type": "http.response.body", "body": b": thank you\n\n"})
 

@@ -99,7 +99,9 @@ def test_no_open_stream_is_lost(tmp_path: Path) -> None:
 
         limits = httpx.Limits(max_connections=STREAMS)
         async with httpx.AsyncClient(limits=limits, timeout=60, trust_env=False) as client:
-            *texts, _ = await asyncio.gather(*(read(client) for _ in range(STREAMS)), asyncio.to_thread(stop))
+            stopped = asyncio.create_task(asyncio.to_thread(stop))
+            texts = await asyncio.gather(*(read(client) for _ in range(STREAMS)))
+            await stopped
         return texts
 
     upstream = ScriptedUpstream(halfway)
@@ -124,7 +126,7 @@ def test_what_is_open_when_the_time_is_over_is_refused_or_cut(
             await start_stream(send, *events(format_of(asked.path))[:2])
         await asked.disconnected.wait()
 
-    async def ask(process: subprocess.Popen[str], url: str) -> tuple[int, bytes]:
+    async def ask(process: subprocess.Popen[str], url: str) -> tuple[int, str]:
         async with httpx.AsyncClient(timeout=60, trust_env=False) as client:
             unanswered = asyncio.ensure_future(client.post(url + PATHS[wire], json=request(wire)))
             async with client.stream("POST", url + PATHS[wire], json=request(wire, stream=True)) as got:

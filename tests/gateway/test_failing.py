@@ -211,7 +211,7 @@ def test_a_short_wait_is_waited(between: Callable[..., Any]) -> None:
         assert (
             client.post("/v1/messages", content=SPOKEN["messages"].body(), headers=HEADERS).status_code == 200
         )
-    assert times[1] - times[0] >= 0.15
+    assert times[1] - times[0] > 0.14  # timers of the event loop count whole milliseconds
 
 
 @pytest.mark.parametrize("status", [401, 403])

@@ -53,7 +53,7 @@ def ask(url: str, messages: list[object], **more: object) -> str:
 
 
 def said(answer: str) -> str:
-    return json.loads(answer)["choices"][0]["message"]["content"]
+    return str(json.loads(answer)["choices"][0]["message"]["content"])
 
 
 def user(text: str) -> list[object]:

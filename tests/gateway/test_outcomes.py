@@ -34,7 +34,9 @@ class Trial:
         answer = self.client.post("/v1/chat/completions", json=body)
         return answer.raise_for_status().headers["x-pointsman-decision-id"]
 
-    def report(self, decision: str, body: bytes = b'{"score": 1}', **headers: str) -> httpx.Response:
+    def report(
+        self, decision: str, body: bytes = b'{"score": 1}', headers: dict[str, str] | None = None
+    ) -> httpx.Response:
         return self.client.post(f"/v1/decisions/{decision}/outcome", content=body, headers=headers)
 
 
@@ -64,7 +66,7 @@ def test_a_decision_that_is_not_there_takes_none(trial: Trial) -> None:
     answer = trial.report("d-99")
     assert answer.status_code == 404
     assert answer.json()["error"]["message"] == 'there is no decision "d-99"'
-    answer = trial.report("d-99", **{"anthropic-version": "2023-06-01"})
+    answer = trial.report("d-99", headers={"anthropic-version": "2023-06-01"})
     assert answer.status_code == 404
     assert answer.json()["error"]["type"] == "not_found_error"
     assert trial.ledger.outcomes("d-99") == ()

@@ -78,7 +78,7 @@ def names(body: Any) -> list[str]:
 
 WEATHER = {"role": "user", "content": "look up the weather in Oslo"}
 CALL = {"id": "c1", "type": "function", "function": {"name": "weather_tool", "arguments": "{}"}}
-WORKED = [
+WORKED: list[dict[str, Any]] = [
     {"role": "assistant", "content": None, "tool_calls": [CALL]},
     {"role": "tool", "tool_call_id": "c1", "content": "rain"},
 ]

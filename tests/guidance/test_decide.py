@@ -1,6 +1,7 @@
 """Speaking once per stretch, the ladder, the control group, and what ends a stretch."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 import pytest
@@ -329,7 +330,7 @@ def test_a_recommended_tool_that_is_avoided_becomes_a_pattern() -> None:
         ({"escalate": (Rung.HINT,)}, "each at most once"),
     ],
 )
-def test_a_policy_that_could_not_work_is_refused(wrong: dict[str, float], message: str) -> None:
+def test_a_policy_that_could_not_work_is_refused(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         GuidancePolicy(**wrong)
 

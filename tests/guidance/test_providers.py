@@ -1,5 +1,7 @@
 """Providers, their words, and collecting from all of them."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -139,7 +141,7 @@ def test_an_error_cannot_close_its_quotes_or_the_mark() -> None:
         ({"key": "k", "content": "x" * 501}, "1 to 500"),
     ],
 )
-def test_an_injection_has_limits(wrong: dict[str, str], message: str) -> None:
+def test_an_injection_has_limits(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         GuidanceInjection(**wrong)
 
@@ -158,7 +160,7 @@ def test_an_injections_defaults() -> None:
         ({"max_fires_per_session": 0}, "max_fires_per_session"),
     ],
 )
-def test_a_configuration_has_limits(wrong: dict[str, float], message: str) -> None:
+def test_a_configuration_has_limits(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         GuidanceProviderConfig(DoomLoopBreaker(), **wrong)
     if "max_per_turn" not in wrong:
@@ -183,9 +185,7 @@ class Says:
         return GuidanceInjection(self.name, "words", self.priority, self.category)
 
 
-def keys(
-    *providers: Says, tracker: GuidanceTracker | None = None, turn: int = 1, **limits: int | None
-) -> list[str]:
+def keys(*providers: Says, tracker: GuidanceTracker | None = None, turn: int = 1, **limits: Any) -> list[str]:
     configs = [GuidanceProviderConfig(provider, **limits) for provider in providers]
     context = GuidanceContext(None, run(""), turn_count=turn)
     return [injection.key for injection in collect_guidance(configs, context, tracker=tracker)]

@@ -51,6 +51,7 @@ def test_error_streak_classifier() -> None:
     result = classifier.classify(context)
     assert result.relevant
     assert result.confidence >= 0.5
+    assert result.reason is not None
     assert "consecutive errors" in result.reason
 
 
@@ -85,6 +86,18 @@ def test_a_builder_can_listen_to_a_session() -> None:
     session = Session(listeners=[builder.on_event])
     session.dispatch(ToolInvoked(tool_name="test", result=ToolResult.error("fail")))
     assert builder.build().consecutive_errors == 1
+
+
+def test_a_builder_that_listens_to_a_session_hears_of_guidance_unharmed() -> None:
+    builder = TrajectoryBuilder()
+    session = Session(listeners=[builder.on_event])
+    for number in range(3):
+        session.dispatch(ToolInvoked("test", {"i": number}, ToolResult.error("fail")))
+    before = builder.build()
+    provider = GuidanceProviderConfig(DiagnosticSignalProvider(), ErrorStreakClassifier(threshold=3))
+    assert api.collect_guidance([provider], GuidanceContext(session=session, trajectory=before))
+    assert len(session.events) == 4
+    assert builder.build() == before
 
 
 def test_minimal_configuration() -> None:
@@ -131,15 +144,15 @@ def test_composite_configuration() -> None:
     context = GuidanceContext(session=Session(), trajectory=builder.build())
     assert classifier.classify(context).relevant  # two rounds, and 32 calls
 
-    classifier = AnyOfClassifier(
+    either = AnyOfClassifier(
         classifiers=(
             ErrorStreakClassifier(threshold=3),
             ProgressStallClassifier(stall_threshold=5),
             DoomLoopClassifier(min_repetitions=4),
         ),
     )
-    assert classifier.classify(build_context_with_errors(3)).relevant
-    assert not classifier.classify(build_context_with_errors(2)).relevant
+    assert either.classify(build_context_with_errors(3)).relevant
+    assert not either.classify(build_context_with_errors(2)).relevant
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """One named test for each row of the design page's table of traps."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -382,7 +383,7 @@ def test_a_threshold_that_is_just_met_is_met(confidence: float, fires: bool) -> 
 
 
 @pytest.mark.parametrize(("given", "counted"), [({}, 3), ({"turn_count": 0, "tool_call_count": 0}, 0)])
-def test_counts_that_are_given_are_taken_even_when_they_are_zero(given: dict[str, int], counted: int) -> None:
+def test_counts_that_are_given_are_taken_even_when_they_are_zero(given: dict[str, Any], counted: int) -> None:
     context = GuidanceContext(None, run(". . ."), **given)
     assert (context.turn_count, context.tool_call_count) == (counted, counted)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
@@ -200,7 +201,7 @@ def test_what_is_selected_but_cannot_run_is_planned_around() -> None:
 def test_approval_is_asked_once_and_a_refusal_is_planned_around() -> None:
     async def talk() -> tuple[dict[str, Any], list[str]]:
         graph = build_graph(load_application(EXAMPLE), checkpointer=InMemorySaver())
-        config = {"configurable": {"thread_id": "1"}}
+        config: RunnableConfig = {"configurable": {"thread_id": "1"}}
         stopped = await graph.ainvoke(new_turn("Email Ida that I am late"), config)
         assert stopped["__interrupt__"][0].value["capability"] == "send_mail"
         visited, state = await follow(graph, Command(resume=False), config)
@@ -217,7 +218,7 @@ def test_approval_is_asked_once_and_a_refusal_is_planned_around() -> None:
 def test_a_second_turn_of_a_conversation_starts_afresh() -> None:
     async def talk() -> dict[str, Any]:
         graph = build_graph(load_application(EXAMPLE), checkpointer=InMemorySaver(), sleep=no_wait)
-        config = {"configurable": {"thread_id": "1"}}
+        config: RunnableConfig = {"configurable": {"thread_id": "1"}}
         failed = await graph.ainvoke(new_turn("What is 100 EUR in USD?"), config)
         assert failed["control_outcome"] == "error"
         return dict(await graph.ainvoke(new_turn("What is the weather like in Lima?", failed), config))

@@ -231,6 +231,6 @@ def test_the_error_node_needs_no_model_and_shows_no_details() -> None:
 
 
 def test_prompts_can_be_replaced_and_are_tried_at_once() -> None:
-    assert NodePrompts(clarify="Ask about {task}")
+    assert NodePrompts(clarify="Ask about {task}").clarify == "Ask about {task}"
     with pytest.raises(ConfigError, match="the prompt respond cannot be filled"):
         NodePrompts(respond="{weather}")

@@ -180,7 +180,8 @@ def test_a_situation_without_a_rule_is_refused() -> None:
 def test_retries_wait_longer_each_time_and_stop(node: str, delays: list[float]) -> None:
     for count, delay in enumerate(delays):
         move = decide(failing(ErrorSeverity.RETRIABLE, node, control_retry_count=count))
-        assert (move.next, move.delay) == (node, pytest.approx(delay))
+        assert move.next == node
+        assert move.delay == pytest.approx(delay)
         assert move.update["control_retry_count"] == count + 1
     assert decide(failing(ErrorSeverity.RETRIABLE, node, control_retry_count=len(delays))).next == "error"
 

@@ -13,7 +13,7 @@ from pointsman.decision.decision import Decision
 from pointsman.reports.drift import drift
 from pointsman.stores.ledger import Record, SqliteLedger
 from pointsman.tiers import LearnedScore, TierDecision
-from pointsman.tiers.learned_router import ScoreSource
+from pointsman.tiers.learned_router import LearnedRouter, ScoreSource
 from pointsman.vocabulary import Stage, Tier, WireFormat
 from support.learned_routers import blank
 
@@ -26,7 +26,12 @@ HEAD = blank(
 
 
 def record(
-    number: int, length: float, similarity: float, *, learned_router: object = HEAD, message: int = 1
+    number: int,
+    length: float,
+    similarity: float,
+    *,
+    learned_router: LearnedRouter | None = HEAD,
+    message: int = 1,
 ) -> Record:
     said = LearnedScore(0.0, 0.5, 0.5, similarity, ScoreSource.NGRAMS)
     digest = learned_router.digest() if learned_router else ""

@@ -107,7 +107,7 @@ def test_short_go_aheads_are_no_retries() -> None:
 
 
 def test_without_words_equal_facts_are_a_retry() -> None:
-    facts = {"characters": 40, "tokens": 10, "signals": ("a", "b")}
+    facts: dict[str, Any] = {"characters": 40, "tokens": 10, "signals": ("a", "b")}
     assert signs(a_request(1, 1, **facts), a_request(2, 2, **facts)) == [("d1", "retry")]
     assert signs(a_request(1, 1, **facts), a_request(2, 2, **{**facts, "tokens": 11})) == []
 
@@ -144,6 +144,7 @@ def test_a_prompt_is_exported_with_the_domain_it_was_decided_in() -> None:
     found = drive(
         engine.decide(request_from_text(ASKED), Memory(), "d"), lambda need: ModelReply()
     ).decision.domains
+    assert found is not None
     judged = (Outcome(decision="d", score=1.0),)
     lines = list(
         fittable(

@@ -338,7 +338,7 @@ def test_a_short_search_is_not_remembered() -> None:
     assert searched(agent_request, extract(agent_request)) == Searched()
 
 
-MESSAGES = st.one_of(
+ANY_MESSAGE = st.one_of(
     st.builds(
         lambda text: Message(Role.USER, (text,)), st.sampled_from(["go on", "stop", "<env>x</env>", ""])
     ),
@@ -347,7 +347,7 @@ MESSAGES = st.one_of(
 )
 
 
-@given(st.lists(st.lists(MESSAGES, max_size=25), max_size=6))
+@given(st.lists(st.lists(ANY_MESSAGE, max_size=25), max_size=6))
 def test_a_search_that_goes_on_finds_what_a_new_one_does(pieces: list[list[Message]]) -> None:
     known, messages = Searched(), list[Message]()
     for piece in pieces:

@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from pointsman.tiers import LearnedRouterPolicy, LearnedStage, builtin_profile
-from pointsman.tiers.learned_router import ScoreSource
+from pointsman.tiers import LearnedRouterPolicy, LearnedStage, TierDecision, builtin_profile
+from pointsman.tiers.learned_router import LearnedRouter, ScoreSource
 from pointsman.vocabulary import Stage, Tier
 from support.learned_routers import blank
 from support.tier_profiles import bench
@@ -14,8 +14,8 @@ TEXT = "please summarise the attached minutes of the meeting"
 
 
 def decided(
-    text: str = TEXT, *, boundaries: tuple[float, float, float], learned_router: object = KNOWN
-) -> object:
+    text: str = TEXT, *, boundaries: tuple[float, float, float], learned_router: LearnedRouter = KNOWN
+) -> TierDecision:
     by = bench("default")
     evidence = by.scan(text)
     stage = LearnedStage(

@@ -1,6 +1,7 @@
 """From histories of any wire format to trajectories, and only what is new."""
 
 from collections.abc import Iterator, Sequence
+from typing import overload
 
 import msgspec
 import pytest
@@ -30,7 +31,11 @@ class Counted(Sequence[Message]):
     def __len__(self) -> int:
         return len(self.messages)
 
-    def __getitem__(self, index: int) -> Message:
+    @overload
+    def __getitem__(self, index: int) -> Message: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Message]: ...
+    def __getitem__(self, index: int | slice) -> Message | list[Message]:
         self.decoded += 1
         return self.messages[index]
 

@@ -1,6 +1,7 @@
 """The members of a trajectory, its window, and what ends a streak."""
 
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 import pytest
@@ -133,7 +134,7 @@ def test_counts_agree_with_the_events(tokens: list[str]) -> None:
         ({"stall_threshold": 0}, "stall_threshold"),
     ],
 )
-def test_a_threshold_that_could_not_work_is_refused(wrong: dict[str, float], message: str) -> None:
+def test_a_threshold_that_could_not_work_is_refused(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         TrajectoryAnalysisConfig(**wrong)
 

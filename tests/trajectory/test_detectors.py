@@ -8,7 +8,10 @@ from pointsman.trajectory import (
     DoomLoop,
     DoomLoopDetector,
     ProgressMade,
+    ProgressStall,
+    RepeatedError,
     RepeatedErrorDetector,
+    ToolAvoidance,
     ToolInvoked,
     ToolRecommended,
     ToolResult,
@@ -118,6 +121,7 @@ def test_a_repeated_error_is_recognised_through_what_differs_each_time() -> None
         builder.on_event(ToolInvoked("build", {"n": line}, ToolResult.error(message)))
     found = builder.build().patterns()["repeated_error"]
     assert RepeatedErrorDetector().name == found.pattern_type
+    assert isinstance(found, RepeatedError)
     assert (found.count, found.error_signature) == (3, "main.py: error: expected ';' (run )")
 
 
@@ -148,6 +152,7 @@ def test_a_stall_knows_how_long_it_lasts() -> None:
     for second in range(5):
         builder.on_event(ToolInvoked("a", "{}", ToolResult.error("no"), at=1_010.0 + second))
     stall = builder.build().patterns()["progress_stall"]
+    assert isinstance(stall, ProgressStall)
     assert stall.stall_duration == timedelta(seconds=14)
 
 
@@ -175,7 +180,7 @@ def test_tool_avoidance(then: str, attempts: int | None) -> None:
         builder.on_event(event)
     found = builder.build().patterns().get("tool_avoidance")
     assert getattr(found, "alternative_attempts", None) == attempts
-    if found:
+    if isinstance(found, ToolAvoidance):
         assert found.avoided_tool == "logs"
 
 

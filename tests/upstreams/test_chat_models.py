@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
 import pytest
@@ -18,7 +18,7 @@ from support.servers import Asked, ScriptedUpstream, reply
 
 Result = TypeVar("Result")
 KEY = "sk-canary"
-BODIES = {
+BODIES: dict[WireFormat, Callable[[str], object]] = {
     WireFormat.CHAT: lambda text: {"choices": [{"message": {"role": "assistant", "content": text}}]},
     WireFormat.MESSAGES: lambda text: {
         "content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": text}]
@@ -103,7 +103,7 @@ def _fresh(request: pytest.FixtureRequest) -> None:
 CHECKS = pytest.mark.parametrize(
     "check", list(chat_model_checks()), ids=lambda check: check.__name__.strip("_")
 )
-Check = Callable[[Callable[[Scene], ChatModel]], Awaitable[None]]
+Check = Callable[[Callable[[Scene], ChatModel]], Coroutine[Any, Any, None]]
 
 
 @CHECKS

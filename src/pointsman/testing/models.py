@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from enum import Enum
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from pointsman.errors import UpstreamError, UpstreamTimeout
 from pointsman.upstreams.chat_model_port import ChatModel
@@ -64,7 +64,7 @@ class ScriptedModel:
 Make = Callable[[Scene], ChatModel]
 
 
-def chat_model_checks() -> Iterator[Callable[[Make], Awaitable[None]]]:
+def chat_model_checks() -> Iterator[Callable[[Make], Coroutine[Any, Any, None]]]:
     """Yield checks; each makes models whose upstream behaves as a scene says."""
     yield _a_reply_comes_back
     yield _no_text_is_a_failure

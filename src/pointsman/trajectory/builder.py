@@ -96,9 +96,10 @@ class TrajectoryBuilder:
             poll_tools=config.poll_tools,
         )
 
-    def on_event(self, event: Event) -> None:
-        """Take one event."""
-        self._analysis = self._analysis.with_event(event)
+    def on_event(self, event: object) -> None:
+        """Take one event; those of another kind (a session has its own) change nothing."""
+        if isinstance(event, Event):
+            self._analysis = self._analysis.with_event(event)
 
     def build(self) -> TrajectoryAnalysis:
         """The run so far, immutable."""

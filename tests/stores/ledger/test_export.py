@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from typing import Any
 
 import msgspec
 import pytest
@@ -24,7 +25,7 @@ def ledger() -> MemoryLedger:
     return made
 
 
-def text(ledger: MemoryLedger, form: Format, **kwargs: object) -> str:
+def text(ledger: MemoryLedger, form: Format, **kwargs: Any) -> str:
     return "".join(export(ledger.records(**kwargs), form))
 
 

@@ -14,7 +14,7 @@ __all__ = ["MemorySessions"]
 class MemorySessions:
     """Forgets at restart. For the threads of one process; several processes share a store outside."""
 
-    waits: Final = False
+    waits: bool = False
 
     @property
     def fault(self) -> str:
