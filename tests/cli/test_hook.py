@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from pointsman.cli import app
-from pointsman.guidance import Arm, GuidancePolicy, Guide, Mode, Rung
+from pointsman.guidance import Arm, GuidancePolicy, Guide, Mode
 from pointsman.integrations.claude_code import HookEvent, HookState, answer_event, read_event, settings
 
 
@@ -86,7 +86,7 @@ def test_a_success_can_be_answered_too(tmp_path: Path) -> None:
 
 
 def test_a_configured_stop_ends_the_agents_run(tmp_path: Path) -> None:
-    policy = GuidancePolicy(mode=Mode.ON, escalate=(Rung.STOP,))
+    policy = GuidancePolicy(mode=Mode.ON, escalate=("stop",))
     *_, last = answers(tmp_path, *(failure(number) for number in range(6)), policy=policy)
     assert last == {"continue": False, "stopReason": "Pointsman: still stuck (6 consecutive errors)"}
 

@@ -10,7 +10,7 @@ import pytest
 from pointsman.decision.policy import Policy
 from pointsman.factory import build_engine
 from pointsman.gateway.live_state import Setup
-from pointsman.guidance import GuidancePolicy, Rung
+from pointsman.guidance import GuidancePolicy
 from pointsman.runtime import Runtime
 from pointsman.stores.ledger import MemoryLedger
 from pointsman.stores.sessions import MemorySessions
@@ -127,7 +127,7 @@ def test_a_control_session_is_decided_and_withheld() -> None:
 
 
 def test_an_agent_that_stays_stuck_gets_a_higher_tier_when_configured() -> None:
-    guidance = GuidancePolicy(mode=Mode.ON, escalate=(Rung.RAISE_TIER,), escalate_after=1)
+    guidance = GuidancePolicy(mode=Mode.ON, escalate=("raise_tier",), escalate_after=1)
     exchanged = run(*FORMATS[0], guidance, calls=6)
     models = [json.loads(arrived)["model"] for _, arrived in exchanged]
     assert models[:4] == ["small"] * 4

@@ -37,7 +37,7 @@ from support.agent_runs import events, run
 
 ON = GuidancePolicy(mode=Mode.ON)
 ALL = (Rung.CONSULT, Rung.RAISE_TIER, Rung.STOP)
-RAISING = GuidancePolicy(mode=Mode.ON, escalate=ALL[:2])
+RAISING = GuidancePolicy(mode=Mode.ON, escalate=("consult", "raise_tier"))
 
 
 def decisions(notation: str, policy: GuidancePolicy = ON, session: str = "s") -> Iterator[GuidanceDecision]:

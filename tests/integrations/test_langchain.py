@@ -15,7 +15,7 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
 from pointsman.errors import MissingExtra
-from pointsman.guidance import GuidancePolicy, Mode, Rung
+from pointsman.guidance import GuidancePolicy, Mode
 from pointsman.integrations.langchain import guidance_middleware
 from pointsman.integrations.langchain.middleware import read_message
 from pointsman.vocabulary import Message, Role, ToolCall, ToolResult
@@ -108,7 +108,7 @@ def test_the_control_group_is_drawn_by_thread() -> None:
 
 def test_a_stronger_model_takes_over() -> None:
     weak, strong = Scripted(calls=99, shown=[]), Scripted(calls=0, shown=[])
-    policy = GuidancePolicy(mode=Mode.ON, escalate=(Rung.RAISE_TIER,))
+    policy = GuidancePolicy(mode=Mode.ON, escalate=("raise_tier",))
     end = agent(weak, policy, stronger_model=strong).invoke(go())
     assert (len(weak.shown), len(strong.shown)) == (6, 1)
     assert end["messages"][-1].content == "done"
@@ -116,7 +116,7 @@ def test_a_stronger_model_takes_over() -> None:
 
 def test_a_configured_stop_ends_the_run() -> None:
     model = Scripted(calls=99, shown=[])
-    end = agent(model, GuidancePolicy(mode=Mode.ON, escalate=(Rung.STOP,))).invoke(go())
+    end = agent(model, GuidancePolicy(mode=Mode.ON, escalate=("stop",))).invoke(go())
     assert len(model.shown) == 6
     assert end["messages"][-1].content == "Stopped by Pointsman: still stuck (6 consecutive errors)."
 
