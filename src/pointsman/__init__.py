@@ -8,8 +8,8 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Final
 
+TYPE_CHECKING = False  # as ``typing`` has it, whose import costs more than all of this module
 if TYPE_CHECKING:
     from pointsman.api import Pointsman
     from pointsman.decision.decision import Decision, Injection
@@ -68,7 +68,7 @@ __version__ = "0.1.0"
 
 #: Where each name lives. They are imported when first used (PEP 562), so that a command which needs a part
 #: of the package, such as the hook that runs after every tool call of an agent, does not pay for all of it.
-_NAMES: Final = {
+_NAMES = {
     "pointsman.api": ("Pointsman",),
     "pointsman.decision.decision": ("Injection", "Decision"),
     "pointsman.decision.engine": ("Decided", "Engine", "Memory"),
@@ -94,7 +94,7 @@ _NAMES: Final = {
         "WireFormat",
     ),
 }
-_HOMES: Final = {name: module for module, names in _NAMES.items() for name in names}
+_HOMES = {name: module for module, names in _NAMES.items() for name in names}
 
 
 def __getattr__(name: str) -> object:

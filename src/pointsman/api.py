@@ -1,20 +1,23 @@
-"""Pointsman inside your own process: two thin drivers over one engine."""
+"""Pointsman inside your own process: two thin drivers over one engine.
+
+The name costs what its signatures need; the engine is imported by the first ``Pointsman()``. A program that
+only refers to the class, or imports it on a path it may not take, does not pay for it (docs/decisions/0092).
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pointsman.decision.decision import Decision
-from pointsman.decision.policy import Policy
-from pointsman.factory import build_engine, build_questions, default_policy
-from pointsman.model_calls import Ask, ask_nobody
-from pointsman.runtime import Runtime, drive, no_model
-from pointsman.stores.ledger import Ledger, MemoryLedger
-from pointsman.stores.sessions import MemorySessions, SessionStore
 from pointsman.vocabulary import AgentRequest, ModelQuery, ModelReply, WireFormat
-from pointsman.wire.request import read_request, request_from_text
+
+if TYPE_CHECKING:
+    from pointsman.decision.decision import Decision
+    from pointsman.decision.policy import Policy
+    from pointsman.model_calls import Ask
+    from pointsman.stores.ledger import Ledger
+    from pointsman.stores.sessions import SessionStore
 
 __all__ = ["Pointsman"]
 
@@ -31,7 +34,7 @@ class Pointsman:
         policy: Policy | None = None,
         *,
         ask: Callable[[ModelQuery], ModelReply] | None = None,
-        ask_async: Ask = ask_nobody,
+        ask_async: Ask | None = None,
         sessions: SessionStore | None = None,
         ledger: Ledger | None = None,
     ) -> None:
@@ -44,12 +47,18 @@ class Pointsman:
             sessions: Where memory is kept; by default in this process.
             ledger: Where decisions are appended; by default the last 10,000 in memory.
         """
+        from pointsman.factory import build_engine, build_questions, default_policy
+        from pointsman.model_calls import ask_nobody
+        from pointsman.runtime import Runtime, no_model
+        from pointsman.stores.ledger import MemoryLedger
+        from pointsman.stores.sessions import MemorySessions
+
         policy = policy or default_policy()
         self.runtime = Runtime(
             build_engine(policy),
             sessions=MemorySessions() if sessions is None else sessions,
             ledger=MemoryLedger() if ledger is None else ledger,
-            ask=ask_async,
+            ask=ask_async or ask_nobody,
             questions=build_questions(policy),
         )
         self._ask = ask or no_model
@@ -72,6 +81,8 @@ class Pointsman:
             MalformedRequest: the body is not of the format's shape.
             UnknownModel: the body asks for a model that is neither a tier nor configured.
         """
+        from pointsman.runtime import drive
+
         return drive(self.runtime.steps(_request(request, WireFormat(format), session)), self._ask)
 
     async def decide_async(
@@ -86,6 +97,8 @@ class Pointsman:
 
 
 def _request(request: str | Mapping[str, Any], wire: WireFormat, session: str) -> AgentRequest:
+    from pointsman.wire.request import read_request, request_from_text
+
     if isinstance(request, str):
         return request_from_text(request, session=session, arrived_at=time.time())
     return read_request(wire, request, session=session, arrived_at=time.time())

@@ -6,29 +6,94 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
-from pointsman.cli import COMMANDS, app
+from pointsman.cli import app
+from pointsman.cli.output import first_paragraph
+from pointsman.cli.summaries import COMMANDS, HEADINGS
 
-#: Each costs tens to hundreds of milliseconds, and no command below has a use for it.
-HEAVY = ("asyncio", "httptools", "numpy", "prometheus_client", "pydantic", "rich", "starlette", "uvicorn")
+#: Each costs tens to hundreds of milliseconds; loaded only by what uses it.
+HEAVY = frozenset(
+    {
+        *("asyncio", "email", "hyperscan", "httptools", "http.client", "importlib.metadata", "matplotlib"),
+        *("numpy", "prometheus_client", "pydantic", "redis", "rich", "scipy", "sklearn", "ssl", "starlette"),
+        *("tempfile", "unittest", "urllib.request", "uvicorn", "uvloop"),
+    }
+)
+
+
+def modules(code: str, said: str = "") -> set[str]:
+    """What a program has loaded at its end."""
+    program = f"{code}\nimport sys; print(*sys.modules, file=sys.stderr)"
+    ran = subprocess.run(
+        [sys.executable, "-c", program], input=said, capture_output=True, text=True, check=True
+    )
+    return set(ran.stderr.split())
+
+
+def ours(loaded: set[str]) -> set[str]:
+    return {name for name in loaded if name.partition(".")[0] == "pointsman"}
 
 
 def loaded_by(*arguments: str, said: str = "") -> set[str]:
-    code = (
-        "import sys; from pointsman.cli import app; "
-        f"app({list(arguments)!r}, standalone_mode=False); "
-        "print(*sys.modules, file=sys.stderr)"
+    return modules(f"from pointsman.cli import app; app({list(arguments)!r}, standalone_mode=False)", said)
+
+
+def test_the_package_alone_loads_nothing() -> None:
+    loaded = modules("import pointsman")
+    assert ours(loaded) == {"pointsman"}
+    assert loaded.isdisjoint({*HEAVY, "typing", "re", "msgspec"})
+
+
+def test_the_librarys_class_loads_what_its_signatures_need() -> None:
+    loaded = modules("from pointsman import Pointsman")
+    assert ours(loaded) == {"pointsman", "pointsman.api", "pointsman.vocabulary"}
+    assert loaded.isdisjoint({*HEAVY, "hashlib", "json", "logging", "pathlib", "sqlite3", "tomllib"})
+
+
+def test_deciding_in_a_program_loads_no_server(tmp_path: Path) -> None:
+    loaded = modules(
+        f"import os; os.environ['POINTSMAN_CACHE_DIR'] = {str(tmp_path)!r}\n"
+        "from pointsman import Pointsman; Pointsman().decide('Hello!')"
     )
-    ran = subprocess.run([sys.executable, "-c", code], input=said, capture_output=True, text=True, check=True)
-    return set(ran.stderr.split())
+    engine = {"hyperscan", "importlib.metadata", "email", "tempfile"}  # and its version, for the cache
+    assert not {name for name in loaded if name.startswith(("pointsman.gateway", "pointsman.cli"))}
+    assert loaded.isdisjoint(HEAVY - engine)
+
+
+def test_the_help_of_all_commands_loads_none() -> None:
+    loaded = loaded_by("--help")
+    assert loaded.isdisjoint(HEAVY)
+    assert ours(loaded) == {
+        "pointsman",
+        "pointsman.cli",
+        "pointsman.cli.output",
+        "pointsman.cli.summaries",
+        "pointsman.errors",
+        "pointsman.jsonl",
+    }
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_a_command_loads_nothing_heavy(name: str) -> None:
+    loaded = loaded_by(name, "--help")
+    assert loaded.isdisjoint(HEAVY)
+    assert not {module for module in loaded if module.startswith("pointsman.gateway")}
 
 
 @pytest.mark.parametrize(
     "arguments", [("--version",), ("hook", "claude-code", "install"), ("watch",), ("classify",)]
 )
 def test_nothing_heavy_is_imported(arguments: tuple[str, ...]) -> None:
-    assert loaded_by(*arguments).isdisjoint(HEAVY)
+    engine = {"hyperscan", "importlib.metadata", "email", "tempfile"} if arguments == ("classify",) else set()
+    assert loaded_by(*arguments).isdisjoint(HEAVY - engine)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_summary_of_a_command_is_the_first_paragraph_of_its_help(name: str) -> None:
+    summaries = {each: summary for table in HEADINGS.values() for each, summary in table.items()}
+    assert summaries[name] == first_paragraph(get_command(app).commands[name].help)  # type: ignore[attr-defined]
 
 
 EVENT = """{"hook_event_name": "PostToolUse", "session_id": "s", "tool_name": "Bash",
@@ -38,7 +103,7 @@ EVENT = """{"hook_event_name": "PostToolUse", "session_id": "s", "tool_name": "B
 def test_the_hook_loads_nothing_that_routes(tmp_path: Path) -> None:
     loaded = loaded_by("hook", "claude-code", "--state", str(tmp_path / "state.sqlite"), said=EVENT)
     assert loaded.isdisjoint(HEAVY)
-    parts = ("assembly", "capabilities", "config", "domains", "engine", "evidence", "gateway", "tiers")
+    parts = ("capabilities", "config", "decision", "domains", "evidence", "factory", "gateway", "tiers")
     assert loaded.isdisjoint(f"pointsman.{part}" for part in parts)
     assert "pointsman.guidance" in loaded
 

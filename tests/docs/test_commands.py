@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import typer
 
-from pointsman.cli import COMMANDS, app
+from pointsman.cli import app
+from pointsman.cli.summaries import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [

@@ -10,27 +10,18 @@ import sys
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from io import TextIOWrapper
-from itertools import chain
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from pointsman.cli.output import FAILED, USAGE, Group, HelpWriter, report_error
+from pointsman.cli.output import FAILED, USAGE, Group, HelpWriter, report_error, write_commands
+from pointsman.cli.summaries import COMMANDS, HEADINGS
 from pointsman.errors import PointsmanError
 
 __all__ = ["app", "main"]
 
 Command: TypeAlias = TyperCommand | TyperGroup
-
-#: Modules that register the command of their name, by the headings of ``pointsman --help``.
-HEADINGS: Final = {
-    "Serve agents": ("serve", "config", "router", "decisions", "sessions", "hook"),
-    "Decide": ("explain", "classify", "select", "watch", "run"),
-    "Learn and measure": ("outcomes", "fit", "eval", "replay", "report"),
-    "Patterns and descriptions": ("lexicon", "domains", "capabilities"),
-}
-COMMANDS: Final = tuple(chain.from_iterable(HEADINGS.values()))
 
 
 class _Commands(Mapping[str, Command]):
@@ -63,8 +54,8 @@ class _Root(Group):
         self.commands = _Commands()  # type: ignore[assignment]  # nobody adds to it
 
     def format_commands(self, ctx: object, formatter: HelpWriter) -> None:  # noqa: ARG002 - typer's own
-        for heading, names in HEADINGS.items():
-            self.write_commands(heading, names, formatter)
+        for heading, summaries in HEADINGS.items():
+            write_commands(heading, summaries, formatter)
 
 
 def _version(value: bool) -> None:

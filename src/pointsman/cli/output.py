@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Protocol
@@ -21,6 +21,7 @@ __all__ = [
     "Group",
     "HelpWriter",
     "config_file",
+    "first_paragraph",
     "json_line",
     "needs_extra",
     "print_json",
@@ -30,6 +31,7 @@ __all__ = [
     "save",
     "standard_input",
     "writable",
+    "write_commands",
 ]
 
 FAILED: Final = 1  # done, but some lines or checks failed
@@ -62,15 +64,18 @@ class Group(TyperGroup):
 
     def format_commands(self, ctx: object, formatter: HelpWriter) -> None:  # noqa: ARG002 - typer's own
         """Write the commands."""
-        self.write_commands("Commands", self.commands, formatter)
-
-    def write_commands(self, heading: str, names: Iterable[str], formatter: HelpWriter) -> None:
-        """Write some of the commands under a heading."""
-        with formatter.section(heading):
-            formatter.write_dl([(name, _first_paragraph(self.commands[name].help)) for name in names])
+        summaries = {name: first_paragraph(command.help) for name, command in self.commands.items()}
+        write_commands("Commands", summaries, formatter)
 
 
-def _first_paragraph(text: str | None) -> str:
+def write_commands(heading: str, summaries: Mapping[str, str], formatter: HelpWriter) -> None:
+    """Write commands and what each does under a heading."""
+    with formatter.section(heading):
+        formatter.write_dl(list(summaries.items()))
+
+
+def first_paragraph(text: str | None) -> str:
+    """The first paragraph of a command's help, as one line."""
     return " ".join((text or "").partition("\n\n")[0].split())
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pointsman.cli.output import FAILED, json_line, print_json
-from pointsman.orchestrator import Agent, load_application
+
+if TYPE_CHECKING:
+    from pointsman.orchestrator import Agent
 
 __all__ = ["register"]
 
@@ -35,6 +36,10 @@ def run(
 
     The exit code is 0 when the task was answered and 1 when it ended in an error.
     """
+    import asyncio
+
+    from pointsman.orchestrator import Agent, load_application
+
     agent = Agent(load_application(app), approve=_agree if yes else _ask)
     state = asyncio.run(_follow(agent, task))
     if as_json:
@@ -56,6 +61,8 @@ async def _follow(agent: Agent, task: str) -> Mapping[str, Any]:
 
 
 async def _ask(name: str, step: Mapping[str, Any]) -> bool:
+    import asyncio
+
     return await asyncio.to_thread(typer.confirm, f"Run {name} for {json_line(step)}?", err=True)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -26,7 +25,6 @@ from pointsman.encoders import load_encoder
 from pointsman.errors import ConfigError
 from pointsman.model_calls import Ask, ask_models, ask_nobody
 from pointsman.orchestrator import answer_batches, load_capabilities
-from pointsman.upstreams.chat_model import chat_models
 
 __all__ = ["answer_lines", "register"]
 
@@ -71,6 +69,8 @@ def select(
 
     A malformed line gives an error object in its place, and the run goes on; the exit code is then 1.
     """
+    import asyncio
+
     registry = load_capabilities(capabilities)
     scorer = LocalScorer(registry, load_encoder(encoder), read_calibration(calibration))
     limit = SelectionPolicy().threshold if threshold is None else threshold
@@ -100,6 +100,7 @@ def _ask(model: str, config: Path | None) -> Ask:
     """What asks the configured model."""
     with needs_extra("gateway", needed_for="asking a model"):
         from pointsman.gateway.upstream import Connections
+        from pointsman.upstreams.chat_model import chat_models
     loaded = load(config_file(config))
     if model not in loaded.models:
         raise ConfigError(f'no model "{model}"', hint=f"configured: {', '.join(loaded.models) or 'none'}")
@@ -108,6 +109,8 @@ def _ask(model: str, config: Path | None) -> Ask:
 
 async def answer_lines(file: Path | None, selector: Selector, ask: Ask) -> bool:
     """Answer every line; whether all could be read."""
+    from asyncio import sleep
+
     good = True
     for number, raw in read_lines(file):
         try:
@@ -116,7 +119,7 @@ async def answer_lines(file: Path | None, selector: Selector, ask: Ask) -> bool:
             good = False
             typer.echo(json_line({"error": {"line": number, "message": why_unreadable(error)}}))
             continue
-        await asyncio.sleep(0)  # where Ctrl-C is heard: without a model nothing else waits
+        await sleep(0)  # where Ctrl-C is heard: without a model nothing else waits
         selection = await answer_batches(selector.select(task.task), ask)
         typer.echo(json_line({"id": task.id, **_as_json(selection)}))
     return good

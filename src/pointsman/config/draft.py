@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import urllib.request
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -122,6 +121,8 @@ def draft(found: Sequence[Found]) -> str:
 
 def _served(base_url: str) -> list[str]:
     """Return the ids of the models a server offers; none when there is no such server."""
+    import urllib.request
+
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # this machine, whatever the proxy
     try:
         with opener.open(f"{base_url}/models", timeout=PATIENCE) as answer:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -40,9 +39,11 @@ def write_file(file: Path, text: str) -> None:
     Raises:
         ConfigError: it cannot be written.
     """
+    from tempfile import mkstemp  # most commands that import this write nothing
+
     target = file.resolve()  # through a link to the file it leads to
     try:
-        descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        descriptor, name = mkstemp(dir=target.parent, prefix=f".{target.name}.")
         with open(descriptor, "w", encoding="utf-8") as temporary:  # noqa: PTH123 - a descriptor, not a path
             temporary.write(text)
         if target.exists():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import closing
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -121,6 +120,8 @@ def _upstream(spec: UpstreamSpec) -> Check:
     name = f"upstream {spec.name}"
     if spec.base_url == DEMO_URL:
         return Check(name, ok=True, detail="built in")
+    from http.client import HTTPException
+
     try:
         status = _status(spec)
     except (OSError, HTTPException) as error:
@@ -134,6 +135,8 @@ def _upstream(spec: UpstreamSpec) -> Check:
 
 def _status(spec: UpstreamSpec) -> int:
     """Ask for the list of models. Follows no redirect: the key goes where the configuration says."""
+    from http.client import HTTPConnection, HTTPSConnection
+
     url = urlsplit(spec.base_url)
     connect = HTTPSConnection if url.scheme == "https" else HTTPConnection
     wire = WireFormat.CHAT if WireFormat.CHAT in spec.formats else WireFormat.MESSAGES

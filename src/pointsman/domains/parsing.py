@@ -7,7 +7,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from functools import cache
-from importlib import resources
+from pkgutil import get_data  # importlib.resources brings tempfile and half of os.path with it
 from typing import Annotated, Final, Literal, TypeVar
 
 import msgspec
@@ -66,7 +66,7 @@ _KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
 @cache
 def default_domains() -> DomainSet:
     """The eleven built-in domains."""
-    text = resources.files("pointsman.domains").joinpath("default.toml").read_text("utf-8")
+    text = (get_data("pointsman.domains", "default.toml") or b"").decode()
     return parse_domains(text, place="pointsman/domains/default.toml")
 
 

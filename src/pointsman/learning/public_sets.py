@@ -10,12 +10,9 @@ import csv
 import io
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from http.client import HTTPException
 from pathlib import Path
 from typing import Final
-from urllib.error import HTTPError
 from urllib.parse import quote, urlsplit
-from urllib.request import Request, urlopen
 
 import msgspec
 
@@ -73,7 +70,14 @@ def _bytes(where: str, name: str, public: PublicSet) -> bytes:
                 f"cannot read {file}: {error.strerror or error}",
                 hint=f"--from names a checkout of {public.repository}",
             ) from error
-    address = f"{where.rstrip('/')}/{quote(name)}"
+    return _fetched(f"{where.rstrip('/')}/{quote(name)}", public)
+
+
+def _fetched(address: str, public: PublicSet) -> bytes:
+    from http.client import HTTPException
+    from urllib.error import HTTPError
+    from urllib.request import Request, urlopen
+
     request = Request(address, headers={"User-Agent": "pointsman"})  # noqa: S310 - http or https, see above
     try:
         with urlopen(request, timeout=TIMEOUT) as answer:  # noqa: S310 - the same

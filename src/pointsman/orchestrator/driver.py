@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -42,15 +41,23 @@ async def run_node(node: Node, state: Mapping[str, Any], limits: Limits) -> dict
 
     A node is cut off when the run's time is up, except those that tell the person.
     """
+    from asyncio import timeout
+
     left = limits.max_execution_time_seconds - float(state.get("control_elapsed_seconds") or 0.0)
     began = time.monotonic()
     try:
-        async with asyncio.timeout(None if node.name in TERMINAL else left):
+        async with timeout(None if node.name in TERMINAL else left):
             update = await node.execute(state)
     except Exception as error:  # noqa: BLE001 - any failure of a node becomes a move of the router
         classification = node.classify_error(error, {"node": node.name})
         return dict(failed(state, node.name, classification, time.monotonic() - began))
     return succeeded(state, node.name, update, time.monotonic() - began)
+
+
+async def _sleep(seconds: float) -> None:
+    from asyncio import sleep  # imported by those who run an agent, not by those who describe one
+
+    await sleep(seconds)
 
 
 class Agent:
@@ -62,7 +69,7 @@ class Agent:
         *,
         approve: Approve | None = None,
         stop: Callable[[], str] = lambda: "",
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        sleep: Callable[[float], Awaitable[None]] = _sleep,
     ) -> None:
         """Build the nodes.
 

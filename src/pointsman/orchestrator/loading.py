@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Final
 
@@ -75,6 +74,8 @@ def installed_capabilities() -> list[Capability]:
     Raises:
         ConfigError: an entry cannot be loaded, or is no capability; the message names it.
     """
+    from importlib.metadata import entry_points
+
     found: list[Capability] = []
     for entry in sorted(entry_points(group=ENTRY_POINTS), key=lambda entry: entry.name):
         try:

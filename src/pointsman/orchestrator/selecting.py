@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Generator, Sequence
 from typing import Final, TypeVar
 
@@ -24,6 +23,8 @@ async def answer_batches(
     at_once: int = MAX_PARALLEL,
 ) -> Result:
     """Run a decision that asks in batches to its end; answers keep the order of their questions."""
+    import asyncio
+
     gate = asyncio.Semaphore(at_once)
 
     async def one(need: ModelQuery) -> ModelReply:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
@@ -77,7 +76,9 @@ class CompiledPatterns:
 
     def _replace(self, path: Path, content: bytes) -> None:
         """Write a file whole or not at all, whoever else writes it."""
-        handle, name = tempfile.mkstemp(dir=self._directory)
+        from tempfile import mkstemp  # once in the life of a lexicon
+
+        handle, name = mkstemp(dir=self._directory)
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(content)

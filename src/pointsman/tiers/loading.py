@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from difflib import get_close_matches
-from importlib import resources
+from pkgutil import get_data  # importlib.resources brings tempfile and half of os.path with it
 from typing import Final
 
 import msgspec
@@ -49,8 +49,9 @@ def builtin_profile(name: str) -> TierProfile:
             f'unknown tier profile "{name}"',
             hint=f"built in: {', '.join(BUILTIN_PROFILES)}; anything else is the path of a TOML file",
         )
-    resource = resources.files(__package__) / "profiles" / f"{name}.toml"
-    return load_profile(resource.read_text(encoding="utf-8"), resource.name)
+    file = f"{name}.toml"
+    text = (get_data("pointsman.tiers", f"profiles/{file}") or b"").decode()
+    return load_profile(text, file)
 
 
 def load_profile(text: str, source: str) -> TierProfile:
