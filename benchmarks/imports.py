@@ -3,8 +3,8 @@
     python benchmarks/imports.py [--before COMMIT] [--runs 11]
 
 Each line is the median CPU time (user and system, milliseconds) of fresh interpreters, with and without
-bytecode of the package on disk. The commit to compare with is checked out into a temporary folder and measured
-in turns with the working tree; ``ratio`` is after / before.
+bytecode of the package on disk. The commit to compare with is checked out into a temporary folder and
+measured in turns with the working tree; ``ratio`` is after / before.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ TWO = Capability("two", TaskClassifierGuide("x"))
 def test_packages_offer_capabilities_through_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
     def offer(**entries: str) -> None:
         made = [importlib.metadata.EntryPoint(n, v, "pointsman.capabilities") for n, v in entries.items()]
-        monkeypatch.setattr("pointsman.orchestrator.loading.entry_points", lambda group: made)
+        monkeypatch.setattr("importlib.metadata.entry_points", lambda group: made)
 
     monkeypatch.setattr("os.linesep", [TWO, ONE], raising=True)
     monkeypatch.setattr("os.sep", ONE, raising=True)
