@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pygments.lexers.special import TextLexer
+from sphinx.application import Sphinx
 from sphinx.highlighting import lexers
 
 import pointsman
@@ -32,3 +35,20 @@ templates_path: list[str] = []
 
 # Diagrams are shown as their source: the usual renderer is a script that is fetched from another site.
 lexers["mermaid"] = TextLexer()
+
+_documented: set[tuple[str, str]] = set()
+
+
+def _once(_app: Sphinx, what: str, _name: str, member: Any, skip: bool, _options: Any) -> bool:
+    """Describe a name that several packages offer only where it comes first."""
+    key = (getattr(member, "__module__", "") or "", getattr(member, "__qualname__", "") or "")
+    if what != "module" or skip or not all(key):
+        return skip
+    is_known = key in _documented
+    _documented.add(key)
+    return is_known
+
+
+def setup(app: Sphinx) -> None:
+    """Called by Sphinx."""
+    app.connect("autodoc-skip-member", _once)

@@ -34,7 +34,7 @@ def pointsman(registry: CapabilityRegistry, encoder: Encoder | None) -> System:
 
 
 def tf_idf(registry: CapabilityRegistry, encoder: Encoder | None) -> System | None:  # noqa: ARG001
-    """Words and pairs, cosine with the nearest row; the floor of the design page. Needs scikit-learn."""
+    """TF-IDF over words and pairs, cosine with the nearest row: the baseline. Needs scikit-learn."""
     try:
         from sklearn.feature_extraction.text import TfidfVectorizer
     except ImportError:

@@ -1,4 +1,4 @@
-"""JSON and TOML from elsewhere: what decoding can raise, in words and with a line; half surrogate pairs."""
+"""Decoding untrusted JSON and TOML: error messages with a line, and lone surrogates."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ class Runtime:
     async def decide(self, request: AgentRequest) -> Decision:
         """Decide one turn, asking models as configured. Raises what ``steps`` raises.
 
-        A session store that answers from elsewhere is asked in a thread: the loop goes on meanwhile.
+        A remote session store is accessed in a thread, so that the event loop is not blocked.
         """
         if request.size > LARGE:
             return await self._decide_large(request)

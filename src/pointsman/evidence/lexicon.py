@@ -37,7 +37,7 @@ class Lexicon:
 
     @classmethod
     def of(cls, name: str, signals: Iterable[Signal], *, place: str = "") -> Lexicon:
-        """A lexicon whose terms come from elsewhere, such as a tier profile or a set of domains."""
+        """A lexicon whose terms come from another file, such as a tier profile or a set of domains."""
         return cls(name, tuple(Term(signal, place) for signal in signals))
 
     def signals(self) -> Iterator[Signal]:

@@ -248,7 +248,5 @@ def _refused(attempt: Try, exchange: Exchange, body: bytes) -> Failure:
 
 def _held_back(upstream: Upstream, wait: float) -> Failure:
     name = upstream.spec.name
-    fault = Fault(
-        503, f'upstream "{name}" keeps failing and is left alone for a while', "upstream_unavailable"
-    )
+    fault = Fault(503, f'the circuit breaker of upstream "{name}" is open', "upstream_unavailable")
     return Failure(fault, "breaker", upstream, wait=wait)

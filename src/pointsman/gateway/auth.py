@@ -26,7 +26,7 @@ def authorise(headers: Mapping[bytes, bytes], digests: Sequence[bytes]) -> None:
     if not digests:
         if b"origin" in headers and not _is_local(headers[b"origin"]):
             raise Unauthorized(
-                "a web page from elsewhere may not call a gateway that asks for no key",
+                "a gateway without keys rejects requests of other web origins",
                 hint='set keys = ["${POINTSMAN_KEY}"] under [server]',
             )
         return
@@ -54,7 +54,7 @@ def _is_local(origin: bytes) -> bool:
 
 
 def check_bind(server: ServerSpec) -> None:
-    """Refuse to be reachable from elsewhere without a key.
+    """Refuse to bind to a public address without a key.
 
     Raises:
         ConfigError: the address is public and no key is configured.

@@ -1,4 +1,4 @@
-"""A circuit breaker: an upstream that keeps failing is left alone, then tried with one request."""
+"""A circuit breaker: opens after repeated failures of an upstream, then probes it with one request."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def measure(
 ) -> list[Row]:
     """One row per ranking, in the order given; with a row per bench inside where rows name several.
 
-    Copies of a prompt count each, and are drawn together for the intervals.
+    Duplicate prompts count each, and are resampled as one cluster for the intervals.
     """
     benches = sorted({row.bench for row in outcomes})
     whole = np.arange(len(outcomes))

@@ -28,11 +28,10 @@ LEFT: Final = 0.25
 #: "Statistical Properties of Population Stability Index" (2018).
 CHANCE: Final = 16.92
 
-#: How much more a learned router's familiarities vary than a sample of as many prompts does: they come from
-#: learned routers of
-#: four fifths of the data, whose centres are noise of their own. With 1, prompts like the training data were
-#: called shifted in 14 to 31 of 100 cases by learned routers of 100 labels; with 2 in at most 3
-#: (docs/decisions/0097).
+#: How much more the similarities of a learned router vary than a sample of as many prompts does: they come
+#: from routers trained on four fifths of the data, whose centroids add noise of their own. With 1, prompts
+#: like the training data were reported as shifted in 14 to 31 of 100 cases by routers of 100 labels; with 2
+#: in at most 3 (docs/decisions/0097).
 REFITTED: Final = 2
 
 #: Prompts below which nothing is said: chance alone then reaches an index of 0.17.
@@ -101,7 +100,7 @@ class Drift:
             yield f"too few to tell: {LEAST} are needed"
             return
         told = (f"{spoke} in {self.spoke[spoke] / self.prompts:.0%}" for spoke in ScoreSource)
-        yield "who spoke: " + ", ".join(told)
+        yield "score source: " + ", ".join(told)
         yield f"{'feature':12}{'index':>8}{'chance':>8}{'median':>9}{'trained':>9}{'outside':>9}  verdict"
         for shift in self.shifts:
             yield (

@@ -102,7 +102,7 @@ class Body:
         stands twice, the decoder returns the last, and another reader might take the first.
 
         Raises:
-            MalformedRequest: this name, or one before it, stands there twice.
+            MalformedRequest: this name, or one before it, is a duplicate key.
         """
         if name not in self.members:
             return None
@@ -119,7 +119,7 @@ class Body:
             at = start + view.nbytes
             if member == name:
                 return start, at
-        raise MalformedRequest("a member of the request body stands there twice")
+        raise MalformedRequest("duplicate key in the request body")
 
     def edited(self, edits: Iterable[Edit]) -> bytes:
         """Return the body with spans replaced, every other byte as it came. Spans must not overlap."""

@@ -17,7 +17,7 @@ PREFIX: Final = "pointsman:session:"
 #: Seconds a request waits at most; a server in the same network answers in under one millisecond.
 TIMEOUT: Final = 0.05
 
-#: Seconds for which a server that failed is left alone: requests then go on without memory, at once.
+#: Seconds for which a failed server is not called: requests proceed at once without session memory.
 PAUSE: Final = 1.0
 
 
@@ -90,7 +90,9 @@ class ValkeySessions:
     @contextmanager
     def _available(self) -> Iterator[None]:
         if 0 <= self._clock() - self._failed_at < PAUSE:  # below zero when the clock was set back
-            raise StoreUnavailable("the session store failed a moment ago and is left alone")
+            raise StoreUnavailable(
+                "the session store failed within the last second; it is not called until the second is over"
+            )
         try:
             yield
         except self._error as error:
