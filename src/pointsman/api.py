@@ -81,9 +81,7 @@ class Pointsman:
             MalformedRequest: the body is not of the format's shape.
             UnknownModel: the body asks for a model that is neither a tier nor configured.
         """
-        from pointsman.runtime import drive
-
-        return drive(self.runtime.steps(_request(request, WireFormat(format), session)), self._ask)
+        return self.runtime.decide_sync(_request(request, WireFormat(format), session), self._ask)
 
     async def decide_async(
         self,

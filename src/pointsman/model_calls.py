@@ -25,6 +25,13 @@ async def ask_nobody(need: ModelQuery) -> ModelReply:  # noqa: ARG001 - the shap
     return ModelReply(error="no-model")
 
 
+class _Account:
+    """Today's spending, which the policies before and after a reload share."""
+
+    def __init__(self) -> None:
+        self.spending = Spending()
+
+
 class Questions:
     """What has been asked: the answers remembered, and what the questions cost so far."""
 
@@ -39,12 +46,21 @@ class Questions:
         self._price = price
         self._capacity = CACHE if budget is None else budget.cache
         self._answers: OrderedDict[str, str] = OrderedDict()
-        self.spending = Spending()
+        self._account = _Account()
+
+    @property
+    def spending(self) -> Spending:
+        """What was asked and paid today."""
+        return self._account.spending
+
+    def share_spending(self, other: Questions) -> None:
+        """Count on one account with ``other``: what either has spent today is spent for both."""
+        self._account = other._account
 
     def count_request(self, now: float) -> None:
         """Count a request, whether or not it asks. ``now`` is in seconds since the epoch."""
         if self._budget is not None:
-            self.spending = self._budget.request(self.spending, now)
+            self._account.spending = self._budget.request(self.spending, now)
 
     def settled(self, need: ModelQuery) -> ModelReply | None:
         """The answer given before, or a refusal for want of budget; None when a model is to be asked."""
@@ -56,7 +72,7 @@ class Questions:
             return None
         if self._budget is None or self._budget.refuses(self.spending, self._price):
             return ModelReply(error="budget")
-        self.spending = self._budget.ask(self.spending, self._price)
+        self._account.spending = self._budget.ask(self.spending, self._price)
         return None
 
     def keep(self, need: ModelQuery, answer: ModelReply) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import logging
 import secrets
@@ -20,7 +21,7 @@ from pointsman.stores.ledger.port import Ledger, PromptText
 from pointsman.stores.sessions.port import SessionStore
 from pointsman.vocabulary import LARGE, AgentRequest, ModelQuery, ModelReply
 
-__all__ = ["Runtime", "drive", "drive_async", "new_ids", "no_model"]
+__all__ = ["Runtime", "SessionMemory", "drive", "drive_async", "new_ids", "no_model"]
 
 log = logging.getLogger(__name__)
 
@@ -38,22 +39,45 @@ def drive(
     steps: Generator[ModelQuery, ModelReply, Result], ask: Callable[[ModelQuery], ModelReply] = no_model
 ) -> Result:
     """Run a decision to its end in this thread; by default nobody is asked."""
-    try:
-        need = next(steps)
-        while True:
-            need = steps.send(ask(need))
-    except StopIteration as end:
-        return end.value  # type: ignore[no-any-return]  # typeshed has no type for it
+    reached = _advance(steps, None)
+    while isinstance(reached, ModelQuery):
+        reached = _advance(steps, ask(reached))
+    return reached
 
 
-async def drive_async(steps: Generator[ModelQuery, ModelReply, Result], ask: Ask) -> Result:
-    """Run a decision to its end, waiting for answers without blocking the loop."""
+async def drive_async(steps: Generator[ModelQuery, ModelReply, Result], ask: Ask, *, size: int = 0) -> Result:
+    """Run a decision to its end, waiting for model replies without blocking the event loop.
+
+    Args:
+        steps: The decision.
+        ask: Answers its queries, on the event loop.
+        size: Bytes of the request. The steps of one above ``LARGE`` run in a thread.
+    """
+    reached = await _advance_async(steps, None, size)
+    while isinstance(reached, ModelQuery):
+        reached = await _advance_async(steps, await ask(reached), size)
+    return reached
+
+
+async def _advance_async(
+    steps: Generator[ModelQuery, ModelReply, Result], reply: ModelReply | None, size: int
+) -> ModelQuery | Result:
+    if size <= LARGE:
+        return _advance(steps, reply)
+    from pointsman.offload import offload
+
+    return await offload(size, partial(_advance, steps, reply))
+
+
+def _advance(
+    steps: Generator[ModelQuery, ModelReply, Result], reply: ModelReply | None
+) -> ModelQuery | Result:
+    """Run a decision to its next query, or to its result. ``reply`` is None at the start."""
     try:
-        need = next(steps)
-        while True:
-            need = steps.send(await ask(need))
+        return next(steps) if reply is None else steps.send(reply)
     except StopIteration as end:
-        return end.value  # type: ignore[no-any-return]  # typeshed has no type for it
+        result: Result = end.value
+        return result
 
 
 def new_ids() -> Callable[[], str]:
@@ -63,10 +87,80 @@ def new_ids() -> Callable[[], str]:
     return lambda: f"d-{process}-{next(counter):x}"
 
 
+class SessionMemory:
+    """Reads and writes the memory of sessions. A failing store costs memory, never the request."""
+
+    def __init__(self, store: SessionStore) -> None:
+        self.store = store
+        self.failures = 0  # times a memory could not be read or written
+        self.outage = ""  # why the store failed since it last kept something
+
+    def load(self, session: str) -> Memory:
+        """Return what a session remembers; an empty memory when nothing is known, or the store fails."""
+        if not session:
+            return Memory()
+        try:
+            kept = self.store.get(session)
+            return _decode_memory(kept) if kept else Memory()
+        except Exception as error:  # noqa: BLE001 - fail open: any store; decided without memory; ``failures`` counts
+            self._failed("read", error)
+            return Memory()
+
+    def save(self, session: str, memory: Memory) -> None:
+        """Keep what a session remembers."""
+        if not session:
+            return
+        try:
+            self.store.put(session, _encode_memory(memory))
+            self.outage = ""
+        except Exception as error:  # noqa: BLE001 - fail open: the next turn is decided without it; ``failures`` counts
+            self._failed("kept", error)
+
+    def _failed(self, what: str, error: Exception) -> None:
+        """Count a failure of the store. The log gets one line for an outage, not two for each request."""
+        self.failures += 1
+        if not self.outage:
+            known = isinstance(error, StoreUnavailable)
+            log.warning("the memory of a session could not be %s: %s", what, error, exc_info=not known)
+        self.outage = str(error) or type(error).__name__
+
+
+class _Replies:
+    """Answers the model queries of one decision: from memory, by the budget's refusal, or by a model."""
+
+    __slots__ = ("_questions", "waited")
+
+    def __init__(self, questions: Questions) -> None:
+        self._questions = questions
+        self.waited = 0.0  # seconds spent on models
+
+    def ask(self, ask: Callable[[ModelQuery], ModelReply], query: ModelQuery) -> ModelReply:
+        """Answer a query in this thread."""
+        known = self._questions.settled(query)
+        if known is not None:
+            return known
+        started = time.perf_counter()
+        return self._keep(query, ask(query), started)
+
+    async def ask_async(self, ask: Ask, query: ModelQuery) -> ModelReply:
+        """Answer a query on the event loop."""
+        known = self._questions.settled(query)
+        if known is not None:
+            return known
+        started = time.perf_counter()
+        return self._keep(query, await ask(query), started)
+
+    def _keep(self, query: ModelQuery, reply: ModelReply, started: float) -> ModelReply:
+        self.waited += time.perf_counter() - started
+        self._questions.keep(query, reply)
+        return reply
+
+
 class Runtime:
     """Decides turns: loads a session's memory, runs the engine, keeps memory and decision.
 
-    The engine may be replaced while running; a turn under way keeps the one it began with.
+    It does not change: another policy is another runtime (``with_policy``), and a turn under way keeps the
+    one it began with.
     """
 
     def __init__(
@@ -91,49 +185,91 @@ class Runtime:
         """
         self.engine = engine
         self.ledger = ledger
-        self.sessions = sessions
+        self.memories = SessionMemory(sessions)
         self.ask = ask
         self.questions = questions or Questions()
         self.observe = observe
-        self._failures = 0
-        self._outage = ""  # why the session store failed since it last kept something
         self._new_id = new_ids()
+
+    def with_policy(
+        self,
+        engine: Engine,
+        *,
+        ask: Ask = ask_nobody,
+        questions: Questions | None = None,
+        observe: Callable[[AgentRequest, Decision], None] | None = None,
+    ) -> Runtime:
+        """Return a runtime that decides by another policy; this one goes on as it is.
+
+        Both share the ledger, the session store with its failure counts, the source of ids, and what
+        verification has spent today. Replies remembered under this policy are not carried over.
+        """
+        other = copy.copy(self)
+        other.engine, other.ask, other.observe = engine, ask, observe
+        other.questions = questions or Questions()
+        other.questions.share_spending(self.questions)
+        return other
+
+    @property
+    def sessions(self) -> SessionStore:
+        """Where memory is kept."""
+        return self.memories.store
 
     @property
     def failures(self) -> int:
         """Times the memory of a session could not be read, kept or written down."""
-        return self._failures + self.sessions.lost
+        return self.memories.failures + self.sessions.lost
 
     @property
     def faults(self) -> dict[str, str]:
-        """Why a store fails just now, by the name of each that does: ``ledger``, ``sessions``."""
-        found = {"ledger": self.ledger.fault, "sessions": self._outage or self.sessions.fault}
+        """Current error per failing store: ``ledger``, ``sessions``."""
+        found = {"ledger": self.ledger.fault, "sessions": self.memories.outage or self.sessions.fault}
         return {name: fault for name, fault in found.items() if fault}
 
-    def steps(self, request: AgentRequest) -> Generator[ModelQuery, ModelReply, Decision]:
-        """Decide one turn and write it down, leaving to the driver how questions are answered.
-
-        A failing store costs memory, never the request.
+    def decide_sync(
+        self, request: AgentRequest, ask: Callable[[ModelQuery], ModelReply] = no_model
+    ) -> Decision:
+        """Decide one turn in this thread and write it down.
 
         Raises:
             UnknownModel: the caller asked for a model that is neither a tier nor configured.
         """
-        by = self.engine, self.questions
-        memory = self._remember(request.session)
-        decision, memory = yield from self._decide(request, memory, *by)
-        self._keep(request.session, memory)
+        memory = self.memories.load(request.session)
+        started, replies = time.perf_counter(), self._begin(request)
+        decided = drive(self.engine.decide(request, memory, self._new_id()), partial(replies.ask, ask))
+        decision = self._record(request, decided, time.perf_counter() - started - replies.waited)
+        self.memories.save(request.session, decided.memory)
         return decision
 
-    def _decide(
-        self, request: AgentRequest, memory: Memory, engine: Engine, questions: Questions
-    ) -> Generator[ModelQuery, ModelReply, tuple[Decision, Memory]]:
-        """Decide one turn with what its session remembers, and write it down."""
-        started = time.perf_counter()
-        questions.count_request(request.arrived_at)
-        decided, waited = yield from _asking(engine.decide(request, memory, self._new_id()), questions)
-        return self._written(request, decided, time.perf_counter() - started - waited), decided.memory
+    async def decide(self, request: AgentRequest) -> Decision:
+        """Decide one turn and write it down, without blocking the event loop; raises as ``decide_sync``.
 
-    def _written(self, request: AgentRequest, decided: Decided, seconds: float) -> Decision:
+        A session store that is reached over the network is called in a thread; so is the policy's work on a
+        large request.
+        """
+        session = request.session
+        in_thread = request.size > LARGE or self.sessions.waits
+        memory = await _in_thread(self.memories.load, session) if in_thread else self.memories.load(session)
+        started, replies = time.perf_counter(), self._begin(request)
+        steps = self.engine.decide(request, memory, self._new_id())
+        decided = await drive_async(steps, partial(replies.ask_async, self.ask), size=request.size)
+        decision = self._record(request, decided, time.perf_counter() - started - replies.waited)
+        if in_thread:
+            await _in_thread(self.memories.save, session, decided.memory)
+        else:
+            self.memories.save(session, decided.memory)
+        return decision
+
+    def close(self) -> None:
+        """Write what waits and close the stores."""
+        self.sessions.close()
+        self.ledger.close()
+
+    def _begin(self, request: AgentRequest) -> _Replies:
+        self.questions.count_request(request.arrived_at)
+        return _Replies(self.questions)
+
+    def _record(self, request: AgentRequest, decided: Decided, seconds: float) -> Decision:
         """Write a decision down, and return it with the time it took."""
         decision = msgspec.structs.replace(decided.decision, elapsed_us=seconds * 1e6)
         self.ledger.append(without_content(decision))
@@ -143,110 +279,8 @@ class Runtime:
             self.observe(request, decision)
         return decision
 
-    async def decide(self, request: AgentRequest) -> Decision:
-        """Decide one turn, asking models as configured. Raises what ``steps`` raises.
 
-        A remote session store is accessed in a thread, so that the event loop is not blocked.
-        """
-        if request.size > LARGE:
-            return await self._decide_large(request)
-        if not self.sessions.waits:
-            return await drive_async(self.steps(request), self.ask)
-        from asyncio import to_thread  # costs a library that brings its own driver 50 ms at the start
+async def _in_thread(call: Callable[..., Result], *arguments: object) -> Result:
+    from asyncio import to_thread  # costs a library that brings its own driver 50 ms at the start
 
-        ask, by = self.ask, (self.engine, self.questions)
-        memory = await to_thread(self._remember, request.session)
-        decision, memory = await drive_async(self._decide(request, memory, *by), ask)
-        await to_thread(self._keep, request.session, memory)
-        return decision
-
-    async def _decide_large(self, request: AgentRequest) -> Decision:
-        """Decide a turn that may take a while: the policy's work is done in a thread, the loop goes on."""
-        from asyncio import to_thread
-
-        from pointsman.offload import offload
-
-        ask, engine, questions = self.ask, self.engine, self.questions
-        memory = await to_thread(self._remember, request.session)
-        started, waited = time.perf_counter(), 0.0
-        questions.count_request(request.arrived_at)
-        steps = engine.decide(request, memory, self._new_id())
-        moved = await offload(request.size, partial(_step, steps, None))
-        while isinstance(moved, ModelQuery):
-            answer = questions.settled(moved)
-            if answer is None:
-                asked = time.perf_counter()
-                answer = await ask(moved)
-                waited += time.perf_counter() - asked
-                questions.keep(moved, answer)
-            moved = await offload(request.size, partial(_step, steps, answer))
-        decision = self._written(request, moved, time.perf_counter() - started - waited)
-        await to_thread(self._keep, request.session, moved.memory)
-        return decision
-
-    def replace(self, engine: Engine, questions: Questions, ask: Ask) -> None:
-        """Decide by another policy from the next turn on; what was spent today stays spent."""
-        questions.spending = self.questions.spending
-        self.engine, self.questions, self.ask = engine, questions, ask
-
-    def close(self) -> None:
-        """Write what waits and close the stores."""
-        self.sessions.close()
-        self.ledger.close()
-
-    def _remember(self, session: str) -> Memory:
-        if not session:
-            return Memory()
-        try:
-            kept = self.sessions.get(session)
-            return _decode_memory(kept) if kept else Memory()
-        except Exception as error:  # noqa: BLE001 - a store of any make; the turn is decided without memory
-            self._failed("read", error)
-            return Memory()
-
-    def _keep(self, session: str, memory: Memory) -> None:
-        if not session:
-            return
-        try:
-            self.sessions.put(session, _encode_memory(memory))
-            self._outage = ""
-        except Exception as error:  # noqa: BLE001 - as above; the next turn is decided without it
-            self._failed("kept", error)
-
-    def _failed(self, what: str, error: Exception) -> None:
-        """Count a failure of the store. The log gets one line for an outage, not two for each request."""
-        self._failures += 1
-        if not self._outage:
-            known = isinstance(error, StoreUnavailable)
-            log.warning("the memory of a session could not be %s: %s", what, error, exc_info=not known)
-        self._outage = str(error) or type(error).__name__
-
-
-def _step(
-    steps: Generator[ModelQuery, ModelReply, Decided], answer: ModelReply | None
-) -> ModelQuery | Decided:
-    """Go on with a decision to its next question, or its end."""
-    try:
-        return next(steps) if answer is None else steps.send(answer)
-    except StopIteration as end:
-        decided: Decided = end.value
-        return decided
-
-
-def _asking(
-    steps: Generator[ModelQuery, ModelReply, Decided], questions: Questions
-) -> Generator[ModelQuery, ModelReply, tuple[Decided, float]]:
-    """Run a decision, passing on only questions that must be asked. Returns also the seconds waited."""
-    waited = 0.0
-    try:
-        need = next(steps)
-        while True:
-            answer = questions.settled(need)
-            if answer is None:
-                asked = time.perf_counter()
-                answer = yield need
-                waited += time.perf_counter() - asked
-                questions.keep(need, answer)
-            need = steps.send(answer)
-    except StopIteration as end:
-        return end.value, waited
+    return await to_thread(call, *arguments)

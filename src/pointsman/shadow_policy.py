@@ -6,6 +6,7 @@ turn that it cannot decide is counted and written down as such.
 
 from __future__ import annotations
 
+import copy
 import logging
 import time
 from collections import Counter
@@ -39,6 +40,7 @@ _decode: Final = msgspec.json.Decoder(Memory).decode
 
 
 class _Decided(NamedTuple):
+    engine: Engine  # of the policy on trial when the turn was decided
     request: AgentRequest
     then: Decision
 
@@ -46,8 +48,8 @@ class _Decided(NamedTuple):
 class ShadowPolicy:
     """Decides turns again. Call it with each, in order; it remembers sessions by itself, in memory.
 
-    ``engine`` may be replaced while running. Questions to a model are answered as they were answered for the
-    decision that served, or not at all: nothing is asked.
+    Questions to a model are answered as they were answered for the decision that served, or not at all:
+    nothing is asked.
     """
 
     def __init__(self, engine: Engine, ledger: Ledger) -> None:
@@ -59,6 +61,15 @@ class ShadowPolicy:
             self._decide_all, size=WAITING, name="shadow", linger=LINGER
         )
 
+    def with_engine(self, engine: Engine) -> ShadowPolicy:
+        """Return a shadow policy that decides with another engine; turns already taken keep theirs.
+
+        Both share the sessions' memory, the counts, the ledger and the thread.
+        """
+        other = copy.copy(self)
+        other.engine = engine
+        return other
+
     @property
     def counts(self) -> Mapping[str, int]:
         """Turns by what came of them: ``same``, ``differs``, ``refused``, ``failed``, ``lost``."""
@@ -66,7 +77,7 @@ class ShadowPolicy:
 
     def __call__(self, request: AgentRequest, then: Decision) -> None:
         """Take a turn that was decided. Never blocks and never raises."""
-        self._writer.put(_Decided(request, then))
+        self._writer.put(_Decided(self.engine, request, then))
 
     def flush(self) -> None:
         """Decide everything taken."""
@@ -77,22 +88,22 @@ class ShadowPolicy:
         self._writer.close()
 
     def _decide_all(self, batch: Sequence[_Decided]) -> int:
-        for request, then in batch:
+        for engine, request, then in batch:
             try:
-                found = self._decide(request, then)
+                found = self._decide(engine, request, then)
                 result = "differs" if found.changed else "same"
             except UnknownModel as error:
-                result, found = "refused", self._undecided(then, error)
+                result, found = "refused", self._undecided(engine, then, error)
             except Exception as error:
                 # Whatever is wrong with a policy on trial, the turns that follow are still decided.
                 log.warning("the shadow policy cannot decide %s", then.id, exc_info=True)
-                result, found = "failed", self._undecided(then, error)
+                result, found = "failed", self._undecided(engine, then, error)
             self._counts[result] += 1
             self._ledger.append(found)
         return 0
 
-    def _decide(self, request: AgentRequest, then: Decision) -> ShadowDecision:
-        began, engine, ask = time.perf_counter(), self.engine, AsDecided(then)
+    def _decide(self, engine: Engine, request: AgentRequest, then: Decision) -> ShadowDecision:
+        began, ask = time.perf_counter(), AsDecided(then)
         kept = self._sessions.get(request.session) if request.session else None
         now, memory, _ = drive(engine.decide(request, _decode(kept) if kept else Memory(), then.id), ask)
         if request.session:
@@ -110,7 +121,7 @@ class ShadowPolicy:
             elapsed_us=(time.perf_counter() - began) * 1e6,
         )
 
-    def _undecided(self, then: Decision, error: Exception) -> ShadowDecision:
+    def _undecided(self, engine: Engine, then: Decision, error: Exception) -> ShadowDecision:
         return ShadowDecision(
-            decision=then.id, at=then.arrived_at, policy=self.engine.version, error=type(error).__name__
+            decision=then.id, at=then.arrived_at, policy=engine.version, error=type(error).__name__
         )

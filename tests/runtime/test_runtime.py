@@ -15,7 +15,7 @@ from pointsman.decision.policy import Policy
 from pointsman.errors import UnknownModel, UpstreamTimeout
 from pointsman.factory import build_engine
 from pointsman.model_calls import Questions, ask_models
-from pointsman.runtime import Runtime, drive, new_ids
+from pointsman.runtime import Runtime, new_ids
 from pointsman.stores.ledger import MemoryLedger, SqliteLedger
 from pointsman.stores.sessions import MemorySessions, SqliteSessions
 from pointsman.tiers import Verification, builtin_profile
@@ -106,7 +106,7 @@ def test_the_budget_is_a_share_of_all_requests() -> None:
 def test_both_drivers_give_the_same_decision() -> None:
     answers: list[Callable[[ModelQuery], ModelReply]] = [lambda _: ModelReply("COMPLEX")]
     running = runtime(Model("COMPLEX"))
-    by_thread = drive(running.steps(request_from_text(UNSURE)), answers[0])
+    by_thread = running.decide_sync(request_from_text(UNSURE), answers[0])
     [by_loop] = decide(running, [UNSURE])
     assert by_thread.tier
     assert (by_thread.tier.tier, by_thread.tier.stage) == by_loop
@@ -168,7 +168,7 @@ def test_a_failing_store_costs_memory_and_never_the_request(caplog: pytest.LogCa
     assert decide(running, [SURE, SURE]) == [(Tier.SIMPLE, Stage.RULES)] * 2
     assert running.failures == 4
     assert running.faults == {"sessions": "disk gone"}
-    running.sessions = MemorySessions()
+    running.memories.store = MemorySessions()
     decide(running, [SURE])
     assert running.faults == {}
     assert [record.getMessage() for record in caplog.records] == [
@@ -207,13 +207,27 @@ def test_a_turn_under_way_keeps_the_policy_it_began_with() -> None:
         waits = True  # another policy comes while the store is waited for
 
         def get(self, session: str, /) -> bytes | None:
-            running.replace(other, Questions(), ask_models({}))
+            live.append(live[-1].with_policy(other, ask=ask_models({})))
             return super().get(session)
 
     first, other = build_engine(POLICY), build_engine(replace(POLICY, tier_models={}))
-    running = runtime(sessions=Replacing())
-    kept = [asyncio.run(running.decide(request_from_text(SURE, session="s"))).policy for _ in range(2)]
+    live = [runtime(sessions=Replacing())]
+    kept = [asyncio.run(live[-1].decide(request_from_text(SURE, session="s"))).policy for _ in range(2)]
     assert kept == [first.version, other.version]
+
+
+def test_another_policy_shares_stores_ids_failures_and_todays_spending() -> None:
+    model = Model("COMPLEX", "COMPLEX")
+    running = runtime(model, share=0.5, sessions=BrokenSessions())
+    assert decide(running, [UNSURE]) == [(Tier.COMPLEX, Stage.VERIFIED)]
+    questions = Questions(VerificationBudget(share=0.5))
+    other = running.with_policy(build_engine(POLICY), ask=running.ask, questions=questions)
+    assert decide(other, ["let us see about 2"]) == [(Tier.MEDIUM, Stage.FALLBACK)]  # 1 of 2 has asked
+    assert (running.questions.spending, running.failures) == (other.questions.spending, other.failures)
+    assert (other.questions.spending.requests, other.failures) == (2, 4)
+    decide(running, [SURE])
+    assert other.questions.spending.requests == 3
+    assert len({kept.id for kept in other.ledger.decisions()}) == 3
 
 
 class FarAway(MemorySessions):

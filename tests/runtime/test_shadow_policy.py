@@ -37,8 +37,10 @@ class Trial:
 
     def __init__(self, engine: Engine, live: Engine = LIVE, **given: Any) -> None:
         self.ledger = MemoryLedger()
-        self.runtime = Runtime(live, sessions=MemorySessions(), ledger=self.ledger, **given)
-        self.shadow = self.runtime.observe = ShadowPolicy(engine, self.ledger)
+        self.shadow = ShadowPolicy(engine, self.ledger)
+        self.runtime = Runtime(
+            live, sessions=MemorySessions(), ledger=self.ledger, observe=self.shadow, **given
+        )
 
     def decide(self, *turns: AgentRequest) -> list[Decision]:
         async def run() -> list[Decision]:
