@@ -15,7 +15,7 @@ import pytest
 from pointsman.cli.serve import _introduce
 from pointsman.upstreams.demo import LABEL
 from pointsman.upstreams.port import ServerSpec, hash_key
-from support.servers import gateway, setup_for
+from support.servers import gateway, state_for
 
 pytestmark = pytest.mark.integration
 
@@ -26,7 +26,7 @@ KEY = "YOUR-POINTSMAN-KEY"
 def lines(request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]) -> Iterator[dict[str, str]]:
     """The lines by their name, printed for a gateway that runs."""
     keys = (hash_key(KEY),) if request.param else ()
-    with gateway(setup_for(server=ServerSpec(port=0, keys=keys))) as running:
+    with gateway(state_for(server=ServerSpec(port=0, keys=keys))) as running:
         listening = SimpleNamespace(getsockname=lambda: ("127.0.0.1", running.port))
         _introduce(cast("socket.socket", listening), demo=True, protected=request.param)
         said = capsys.readouterr().out.splitlines()

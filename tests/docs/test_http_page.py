@@ -6,9 +6,10 @@ from pathlib import Path
 from starlette.routing import Route
 
 from pointsman.errors import CallerError, Overloaded
-from pointsman.gateway.app import Gateway, _code
-from pointsman.gateway.headers import _HOP, _NOT_UP
-from pointsman.gateway.live_state import Setup
+from pointsman.gateway.app import Gateway
+from pointsman.gateway.live_state import build_live_state
+from pointsman.gateway.local_replies import error_code
+from pointsman.gateway.request import _NOT_UP, HOP_BY_HOP
 from pointsman.gateway.routes import OPEN_PATHS
 from pointsman.gateway.tokens import TOKEN_PATHS
 from pointsman.testing import ScriptedDecider
@@ -20,9 +21,9 @@ GATEWAY = ROOT / "src" / "pointsman" / "gateway"
 
 
 def test_every_route() -> None:
-    served = Gateway(Setup(ScriptedDecider(), {}, {}))
-    routes = [route for route in served._pages.router.routes if isinstance(route, Route)]
-    assert len(routes) == len(served._pages.router.routes)
+    served = Gateway(build_live_state(ScriptedDecider(), {}, {}))
+    routes = [route for route in served.routes.router.routes if isinstance(route, Route)]
+    assert len(routes) == len(served.routes.router.routes)
     paths = {route.path.replace(":path", "") for route in routes}
     paths |= {f"/v1{wire.path.decode()}" for wire in WIRES.values()} | {p.decode() for p in TOKEN_PATHS}
     written = set(re.findall(r"(?:GET|HEAD|POST) (/[^`,]*)`", PAGE))
@@ -33,7 +34,7 @@ def test_every_route() -> None:
 
 def test_every_error_code() -> None:
     """Codes stand in the source as arguments of a fault or refusal, or are made of an error's class."""
-    codes = {_code(kind("")) for kind in (*CallerError.__subclasses__(), Overloaded)}
+    codes = {error_code(kind("")) for kind in (*CallerError.__subclasses__(), Overloaded)}
     codes |= {f"upstream_{kind}" for kind in ("cut", "timeout", "connect")}
     for file in GATEWAY.glob("*.py"):
         faults = re.findall(r"(?:Fault|Refused)\((?:[^()]|\([^()]*\))*\)", file.read_text(encoding="utf-8"))
@@ -43,7 +44,7 @@ def test_every_error_code() -> None:
 
 
 def test_every_metric() -> None:
-    shown = Gateway(Setup(ScriptedDecider(), {}, {})).metrics.page().decode()
+    shown = Gateway(build_live_state(ScriptedDecider(), {}, {})).metrics.page().decode()
     names = set(re.findall(r"^# TYPE (\w+)", shown, re.MULTILINE))
     section = PAGE.partition("## Metrics\n")[2]
     assert set(re.findall(r"^\| `(pointsman_\w+)`", section, re.MULTILINE)) == names
@@ -51,6 +52,6 @@ def test_every_metric() -> None:
 
 def test_every_header_that_goes_no_further() -> None:
     section = PAGE.partition("## Headers of a request\n")[2].partition("##")[0]
-    for name in _NOT_UP - _HOP - {b"host", b"content-length", b"content-type"}:
+    for name in _NOT_UP - HOP_BY_HOP - {b"host", b"content-length", b"content-type"}:
         named = name.decode()
         assert f"`{named}`" in section or f"`{named.rpartition('-')[0]}-…`" in section, named

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pointsman.decision.policy import DomainPolicy, Policy
 from pointsman.factory import build_engine, default_policy
-from pointsman.gateway.live_state import Setup
+from pointsman.gateway.live_state import build_live_state
 from pointsman.guidance import GuidancePolicy
 from pointsman.runtime import Runtime
 from pointsman.stores.ledger import MemoryLedger
@@ -80,7 +80,7 @@ def client() -> Iterator[httpx.Client]:
     runtime = Runtime(build_engine(policy), sessions=MemorySessions(), ledger=MemoryLedger())
     upstreams = {"demo": UpstreamSpec("demo", DEMO_URL)}
     with (
-        gateway(Setup(runtime, models, upstreams, ServerSpec(port=0))) as running,
+        gateway(build_live_state(runtime, models, upstreams, ServerSpec(port=0))) as running,
         httpx.Client(base_url=running.url, trust_env=False) as client,
     ):
         yield client

@@ -16,14 +16,14 @@ import pytest
 
 from pointsman.errors import Overloaded
 from pointsman.gateway import inbound
-from pointsman.gateway.budget import Budget
+from pointsman.gateway.inbound import BodyBudget
 from pointsman.upstreams.port import Limits, ServerSpec
 from pointsman.vocabulary import LARGE, AgentRequest, WireFormat
 from pointsman.wire import Body
 from pointsman.wire.request import read_request
 from support.raw_http import ASKED, JSON, head, statuses, talk
 from support.requests_by_format import PATHS, post, request
-from support.servers import Running, gateway, setup_for
+from support.servers import Running, gateway, state_for
 from support.waiting import until
 
 TOTAL = 2_000_000
@@ -40,7 +40,7 @@ def held(running: Running) -> int:
 @pytest.fixture
 def running() -> Iterator[Running]:
     limits = Limits(body_bytes=1_000_000, total_body_bytes=TOTAL)
-    with gateway(setup_for(server=ServerSpec(port=0, limits=limits))) as running:
+    with gateway(state_for(server=ServerSpec(port=0, limits=limits))) as running:
         yield running
 
 
@@ -90,14 +90,14 @@ def test_a_length_that_is_only_announced_takes_nothing(running: Running) -> None
 
 def test_the_largest_body_fits_whatever_the_total() -> None:
     limits = Limits(body_bytes=10 * LARGE, total_body_bytes=LARGE)
-    Budget().share(limits.total).take(limits.body_bytes)
+    BodyBudget().reserve(limits.total).take(limits.body_bytes)
 
 
 def test_small_bodies_may_fill_the_whole_budget_and_no_more() -> None:
-    budget = Budget()
+    budget = BodyBudget()
     for _ in range(10):
-        budget.share(1_000).take(100)
-    late = budget.share(1_000)
+        budget.reserve(1_000).take(100)
+    late = budget.reserve(1_000)
     with pytest.raises(Overloaded):
         late.take(1)
     late.release()
@@ -105,8 +105,8 @@ def test_small_bodies_may_fill_the_whole_budget_and_no_more() -> None:
 
 
 def test_what_is_counted_is_given_back_once() -> None:
-    budget = Budget()
-    share = budget.share(10 * LARGE)
+    budget = BodyBudget()
+    share = budget.reserve(10 * LARGE)
     share.take(5)
     share.take(LARGE)
     assert budget.held == LARGE + 5
@@ -138,7 +138,7 @@ def test_large_bodies_are_read_beside_the_event_loop(
 
     monkeypatch.setattr(inbound, "Body", body)
     monkeypatch.setattr("pointsman.gateway.reading.read_request", turn)
-    with gateway(setup_for()) as running:
+    with gateway(state_for()) as running:
         asked = request(WireFormat.CHAT, metadata={"x": "x" * size})
         assert post(running.url + PATHS[WireFormat.CHAT], json=asked).status_code == 200
     assert len(seen) == 2

@@ -10,8 +10,8 @@ import pytest
 
 from pointsman.decision.policy import Policy
 from pointsman.factory import build_engine, default_policy
-from pointsman.gateway.conversations import Chains
-from pointsman.gateway.live_state import Setup
+from pointsman.gateway.conversations import Conversations
+from pointsman.gateway.live_state import build_live_state
 from pointsman.gateway.upstream import Connections, Target, Upstream
 from pointsman.guidance import GuidancePolicy
 from pointsman.runtime import Runtime
@@ -88,7 +88,7 @@ def served(
     )
     ledger = MemoryLedger()
     runtime = Runtime(build_engine(policy), sessions=MemorySessions(), ledger=ledger)
-    with gateway(Setup(runtime, placed, upstreams, ServerSpec(port=0))) as running:
+    with gateway(build_live_state(runtime, placed, upstreams, ServerSpec(port=0))) as running:
         yield running, ledger
 
 
@@ -209,52 +209,56 @@ def test_a_chain_stays_where_it_is_kept(asked: str) -> None:
     assert got.headers["x-pointsman-model"] == ("large" if asked == "large" else "small")
 
 
-def kept(chains: Chains, name: str, words: str, **body: Any) -> None:
+def kept(conversations: Conversations, name: str, words: str, **body: Any) -> None:
     """Remember a response as the gateway does."""
     raw = json.dumps({"model": "auto", "input": words, **body}).encode()
     agent_request = read_request(WireFormat.RESPONSES, raw, session=f"s-{name}", arrived_at=1_000.0)
     spec = UpstreamSpec("up", DEMO_URL)
     target = Target(ModelSpec("m", "up", "m"), Upstream(spec, Connections()(spec)), b'"m"', b"m")
-    chains.keep(agent_request, Body(raw), target, [json.dumps({"id": name, "output": []}).encode()])
+    conversations.keep(agent_request, Body(raw), target, [json.dumps({"id": name, "output": []}).encode()])
 
 
-def session_of(chains: Chains, name: str, now: float = 1_000.0) -> str:
+def session_of(conversations: Conversations, name: str, now: float = 1_000.0) -> str:
     raw = json.dumps({"input": "x", "previous_response_id": name}).encode()
-    link = chains.continued(Body(raw), now)
+    link = conversations.continued(Body(raw), now)
     assert link is not None
     return link.session
 
 
 def test_what_is_not_stored_upstream_is_not_kept_here() -> None:
-    chains = Chains()
-    kept(chains, "one", "x", store=False)
-    kept(chains, "two", "x", store=True, conversation=None)
-    assert len(chains) == 1
+    conversations = Conversations()
+    kept(conversations, "one", "x", store=False)
+    kept(conversations, "two", "x", store=True, conversation=None)
+    assert len(conversations) == 1
 
 
 def test_the_one_unused_longest_makes_room() -> None:
-    chains = Chains(size=10_000)
+    conversations = Conversations(size=10_000)
     for name in ("one", "two", "three"):
-        kept(chains, name, "x" * 2_000)
-    assert session_of(chains, "one") == "s-one"
-    kept(chains, "four", "x" * 2_000)
-    assert session_of(chains, "two").startswith("r-")
-    assert {session_of(chains, name) for name in ("one", "three", "four")} == {"s-one", "s-three", "s-four"}
-    kept(chains, "five", "x" * 20_000)
-    assert len(chains) == 0, "one that is larger than all the room is not kept either"
+        kept(conversations, name, "x" * 2_000)
+    assert session_of(conversations, "one") == "s-one"
+    kept(conversations, "four", "x" * 2_000)
+    assert session_of(conversations, "two").startswith("r-")
+    assert {session_of(conversations, name) for name in ("one", "three", "four")} == {
+        "s-one",
+        "s-three",
+        "s-four",
+    }
+    kept(conversations, "five", "x" * 20_000)
+    assert len(conversations) == 0, "one that is larger than all the room is not kept either"
 
 
 def test_a_response_is_forgotten_after_a_day() -> None:
-    chains = Chains()
-    kept(chains, "one", "x")
-    assert session_of(chains, "one", now=1_000.0 + 86_000) == "s-one"
-    assert session_of(chains, "one", now=1_000.0 + 87_000).startswith("r-")
+    conversations = Conversations()
+    kept(conversations, "one", "x")
+    assert session_of(conversations, "one", now=1_000.0 + 86_000) == "s-one"
+    assert session_of(conversations, "one", now=1_000.0 + 87_000).startswith("r-")
 
 
 @pytest.mark.parametrize("named", ["null", '""', "7", '["resp_1"]', '{"id": 7}'])
 def test_a_name_that_is_none_continues_nothing(named: str) -> None:
     raw = f'{{"input": "x", "previous_response_id": {named}}}'.encode()
-    assert Chains().continued(Body(raw), 0.0) is None
+    assert Conversations().continued(Body(raw), 0.0) is None
 
 
 @pytest.mark.parametrize("answer", [b"", b"{}", b'{"id": 7, "output": []}', b"[]", b"data: {}\n\n", b"\xff"])
@@ -262,6 +266,6 @@ def test_an_answer_of_another_shape_is_passed_over(answer: bytes) -> None:
     raw = b'{"model": "auto", "input": "x"}'
     spec = UpstreamSpec("up", DEMO_URL)
     target = Target(ModelSpec("m", "up", "m"), Upstream(spec, Connections()(spec)), b'"m"', b"m")
-    chains = Chains()
-    chains.keep(read_request(WireFormat.RESPONSES, raw), Body(raw), target, [answer])
-    assert len(chains) == 0
+    conversations = Conversations()
+    conversations.keep(read_request(WireFormat.RESPONSES, raw), Body(raw), target, [answer])
+    assert len(conversations) == 0

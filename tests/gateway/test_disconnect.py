@@ -11,7 +11,7 @@ import pytest
 from pointsman.testing import MemoryLedger, ScriptedDecider
 from pointsman.vocabulary import WireFormat
 from support.requests_by_format import PATHS, events, format_of, request, start_stream
-from support.servers import Asked, ScriptedUpstream, gateway, setup_for
+from support.servers import Asked, ScriptedUpstream, gateway, state_for
 from support.waiting import until
 
 pytestmark = pytest.mark.integration
@@ -45,7 +45,7 @@ async def leave(url: str, wire: WireFormat, upstream: ScriptedUpstream, *, strea
 def test_the_upstream_learns_that_the_caller_left(wire: WireFormat, stream: bool) -> None:
     upstream, ledger = ScriptedUpstream(endless), MemoryLedger()
     decider = ScriptedDecider("m0", ledger=ledger)
-    with upstream.running() as url, gateway(setup_for(f"{url}/v1", decider=decider)) as running:
+    with upstream.running() as url, gateway(state_for(f"{url}/v1", decider=decider)) as running:
         left = asyncio.run(leave(running.url, wire, upstream, stream=stream))
         assert upstream.closed.wait(WITHIN - (time.monotonic() - left))
         until(lambda: ledger.attempts("d-1"))

@@ -18,7 +18,7 @@ from pointsman.gateway.serve import Server
 from pointsman.testing import ScriptedDecider
 from pointsman.upstreams.port import Timeouts
 from support.scripted_formats import SPOKEN, Spoken
-from support.servers import Asked, Running, ScriptedUpstream, gateway, reply, setup_for
+from support.servers import Asked, Running, ScriptedUpstream, gateway, reply, state_for
 
 pytestmark = pytest.mark.integration
 
@@ -97,7 +97,7 @@ class Stage:
     def __init__(self, stack: contextlib.ExitStack) -> None:
         self.upstreams = [ScriptedUpstream(well) for _ in range(3)]
         self.urls = [stack.enter_context(upstream.running()) + "/v1" for upstream in self.upstreams]
-        self.gateway = Gateway(setup_for(*self.urls))
+        self.gateway = Gateway(state_for(*self.urls))
         self.url = stack.enter_context(Running(Server(self.gateway))).url
         self.client = stack.enter_context(httpx.Client(base_url=self.url, timeout=20))
         self.setups = 0
@@ -110,7 +110,7 @@ class Stage:
         for upstream, each in zip(used, answering, strict=True):
             upstream.answering = each
             upstream.asked.clear()
-        self.gateway.replace(setup_for(*self.urls[: len(answering)], timeouts=times, **given))
+        self.gateway.replace(state_for(*self.urls[: len(answering)], timeouts=times, **given))
         return used
 
 
@@ -146,7 +146,7 @@ def test_the_next_model_answers(between: Callable[..., Any], broken: Any, stream
 
 def test_an_upstream_that_is_not_there(spoken: Spoken) -> None:
     upstream = ScriptedUpstream(well)
-    with upstream.running() as url, gateway(setup_for("http://127.0.0.1:9/v1", f"{url}/v1")) as running:
+    with upstream.running() as url, gateway(state_for("http://127.0.0.1:9/v1", f"{url}/v1")) as running:
         answer = httpx.post(running.url + spoken.path, content=spoken.body(), headers=HEADERS)
     assert answer.headers["x-pointsman-model"] == "m1"
 
@@ -279,7 +279,7 @@ def test_stores_that_fail_are_named_without_a_reason_and_requests_are_served() -
     decider = ScriptedDecider("m0")
     decider.faults = {"ledger": "cannot write the ledger /srv/secret/place: disk full"}
     with (
-        gateway(setup_for(decider=decider)) as running,
+        gateway(state_for(decider=decider)) as running,
         httpx.Client(base_url=running.url, trust_env=False) as client,
     ):
         ready = client.get("/health/ready")
@@ -303,7 +303,7 @@ def test_sdk_errors_are_of_the_right_kind(between: Callable[..., Any]) -> None:
 
 
 def test_a_decision_without_a_model_here() -> None:
-    with gateway(setup_for(decider=ScriptedDecider("elsewhere"))) as running:
+    with gateway(state_for(decider=ScriptedDecider("elsewhere"))) as running:
         answer = httpx.post(f"{running.url}/v1/messages", content=SPOKEN["messages"].body(), headers=HEADERS)
     assert answer.status_code == 400
     assert attempts._MOST_TRIES == 6

@@ -7,7 +7,7 @@ import pytest
 
 from support.faulty_upstream import FAULTS, healthy, run
 from support.requests_by_format import PATHS, request
-from support.servers import ScriptedUpstream, gateway, setup_for
+from support.servers import ScriptedUpstream, gateway, state_for
 
 pytestmark = pytest.mark.integration
 
@@ -29,7 +29,7 @@ def test_a_closed_port_is_tried_a_few_times_and_then_left_alone() -> None:
         closed = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
     with (
         ScriptedUpstream(healthy).running() as url,
-        gateway(setup_for(closed, f"{url}/v1")) as running,
+        gateway(state_for(closed, f"{url}/v1")) as running,
         httpx.Client(base_url=running.url, trust_env=False) as client,
     ):
         answers = [client.post(PATHS[wire], json=request(wire)) for wire in list(PATHS) * 3]

@@ -9,7 +9,7 @@ import pytest
 
 from pointsman.decision.policy import Policy
 from pointsman.factory import build_engine
-from pointsman.gateway.live_state import Setup
+from pointsman.gateway.live_state import LiveState, build_live_state
 from pointsman.guidance import GuidancePolicy
 from pointsman.runtime import Runtime
 from pointsman.stores.ledger import MemoryLedger
@@ -63,7 +63,7 @@ FORMATS: list[tuple[str, str, Callable[[int], list[Any]]]] = [
 ]
 
 
-def setup(url: str, guidance: GuidancePolicy) -> Setup:
+def state(url: str, guidance: GuidancePolicy) -> LiveState:
     upstream = UpstreamSpec(name="up", base_url=url, formats=frozenset(WireFormat), retries=0)
     models = {name: ModelSpec(name, "up", name) for name in ("small", "large")}
     tier_models = {Tier.SIMPLE: "small", Tier.MEDIUM: "small", Tier.COMPLEX: "large", Tier.REASONING: "large"}
@@ -71,7 +71,7 @@ def setup(url: str, guidance: GuidancePolicy) -> Setup:
         profile=builtin_profile("seed"), models=models, tier_models=tier_models, guidance=guidance
     )
     runtime = Runtime(build_engine(policy), sessions=MemorySessions(), ledger=MemoryLedger())
-    return Setup(runtime, models, {"up": upstream}, ServerSpec(port=0))
+    return build_live_state(runtime, models, {"up": upstream}, ServerSpec(port=0))
 
 
 async def answer(asked: Asked, send: Any) -> None:
@@ -84,7 +84,7 @@ def run(
     """Resend a growing history after every failing call; return what was sent and what arrived."""
     upstream = ScriptedUpstream(answer)
     sent = []
-    with upstream.running() as url, gateway(setup(f"{url}/v1", guidance)) as served, httpx.Client() as client:
+    with upstream.running() as url, gateway(state(f"{url}/v1", guidance)) as served, httpx.Client() as client:
         for n in range(calls + 1):
             body = json.dumps({"model": "auto", field: history(n), "max_tokens": 10}).encode()
             headers = {"content-type": "application/json", "x-session-id": "one"}

@@ -14,7 +14,7 @@ import pytest
 from pointsman.gateway.refused import SampledLog
 from pointsman.upstreams.port import Limits, ServerSpec
 from support.raw_http import ASKED, JSON, head, statuses, talk
-from support.servers import Running, gateway, setup_for
+from support.servers import Running, gateway, state_for
 
 pytestmark = pytest.mark.integration
 
@@ -26,7 +26,7 @@ LARGE = 300_000  # bytes, more than the server reads at once
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[Running]:
-    with gateway(setup_for(server=ServerSpec(port=0, limits=Limits(header_bytes=20_000)))) as running:
+    with gateway(state_for(server=ServerSpec(port=0, limits=Limits(header_bytes=20_000)))) as running:
         yield running
 
 
@@ -70,7 +70,7 @@ def test_what_is_refused(
 
 
 def test_a_caller_who_repeats_does_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    with gateway(setup_for()) as running, caplog.at_level(logging.INFO):
+    with gateway(state_for()) as running, caplog.at_level(logging.INFO):
         for _ in range(20):
             everything(running.port, CONNECT + b"\r\n")
     assert len([r for r in caplog.records if "refused a connection" in r.getMessage()]) == 1

@@ -8,7 +8,7 @@ import pytest
 from pointsman.vocabulary import WireFormat
 from pointsman.wire import WIRES, Ending, sse
 from support.requests_by_format import PATHS, answer, events, request, start_stream
-from support.servers import Asked, ScriptedUpstream, gateway, reply, setup_for
+from support.servers import Asked, ScriptedUpstream, gateway, reply, state_for
 
 DEEP = b"[" * 5_000 + b"]" * 5_000
 ODD = {
@@ -43,7 +43,7 @@ def test_such_an_event_passes_and_the_stream_goes_on(wire: WireFormat, odd: byte
         await send({"type": "http.response.body", "body": b""})
 
     upstream = ScriptedUpstream(answering)
-    with upstream.running() as url, gateway(setup_for(f"{url}/v1")) as running:
+    with upstream.running() as url, gateway(state_for(f"{url}/v1")) as running:
         got = httpx.post(running.url + PATHS[wire], json=request(wire, stream=True), trust_env=False)
     assert got.content == b"".join(sent)
 
@@ -56,7 +56,7 @@ def test_a_stream_that_ends_in_such_an_event_is_cut(wire: WireFormat) -> None:
         await send({"type": "http.response.body", "body": b""})
 
     upstream = ScriptedUpstream(answering)
-    with upstream.running() as url, gateway(setup_for(f"{url}/v1")) as running:
+    with upstream.running() as url, gateway(state_for(f"{url}/v1")) as running:
         got = httpx.post(running.url + PATHS[wire], json=request(wire, stream=True), trust_env=False)
     last = list(sse.events(got.content))[-1]
     assert b"before the answer was whole" in last
@@ -72,7 +72,7 @@ def test_a_whole_answer_nested_too_deep_is_none(wire: WireFormat) -> None:
         await reply(send, 200, answer(wire)[:-1] + b',"x":' + DEEP + b"}")
 
     upstream = ScriptedUpstream(answering)
-    with upstream.running() as url, gateway(setup_for(f"{url}/v1")) as running:
+    with upstream.running() as url, gateway(state_for(f"{url}/v1")) as running:
         got = httpx.post(running.url + PATHS[wire], json=request(wire), trust_env=False)
     assert got.status_code == 502
     assert "not JSON" in got.json()["error"]["message"]

@@ -11,7 +11,7 @@ from pointsman.stores.ledger import Ledger, MemoryLedger, SqliteLedger
 from pointsman.stores.ledger.outcome_reports import LENGTHS
 from pointsman.stores.ledger.port import MAX_OUTCOMES
 from pointsman.testing import ScriptedDecider
-from support.servers import gateway, setup_for
+from support.servers import gateway, state_for
 
 pytestmark = pytest.mark.integration
 
@@ -42,8 +42,8 @@ class Trial:
 
 @contextmanager
 def serving(ledger: Ledger) -> Iterator[Trial]:
-    setup = setup_for(decider=ScriptedDecider("m0", ledger=ledger))
-    with closing(ledger), gateway(setup) as running, httpx.Client(base_url=running.url) as client:
+    state = state_for(decider=ScriptedDecider("m0", ledger=ledger))
+    with closing(ledger), gateway(state) as running, httpx.Client(base_url=running.url) as client:
         yield Trial(client, ledger)
 
 

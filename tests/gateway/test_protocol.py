@@ -8,7 +8,7 @@ import pytest
 
 from pointsman.gateway.protocol import _Joining
 from support.raw_http import ASKED, JSON, head
-from support.servers import gateway, setup_for
+from support.servers import gateway, state_for
 
 
 class Written:
@@ -72,7 +72,7 @@ def test_nothing_else_waits(method: str, started: bool) -> None:
 
 @pytest.mark.integration
 def test_an_answer_arrives_in_one_piece() -> None:
-    with gateway(setup_for()) as running, socket.create_connection(("127.0.0.1", running.port)) as caller:
+    with gateway(state_for()) as running, socket.create_connection(("127.0.0.1", running.port)) as caller:
         for _ in range(3):
             caller.sendall(head(JSON) + ASKED)
             assert caller.recv(1 << 16).endswith(b"}")

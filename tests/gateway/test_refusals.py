@@ -12,6 +12,7 @@ import re
 import socket
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ from pointsman.upstreams.port import Limits, ServerSpec, hash_key
 from pointsman.vocabulary import AgentRequest, Tier, WireFormat
 from support.raw_http import ASKED, JSON, head, is_closed, statuses, talk
 from support.requests_by_format import PATHS, request
-from support.servers import Asked, Running, ScriptedUpstream, gateway, reply, setup_for
+from support.servers import Asked, Running, ScriptedUpstream, gateway, reply, state_for
 from support.waiting import until
 
 pytestmark = pytest.mark.integration
@@ -46,12 +47,11 @@ KEY = b"authorization: Bearer right"
 @pytest.fixture(scope="module")
 def running() -> Iterator[Running]:
     """A gateway that decides for itself, before the demo upstream."""
-    setup = setup_for(server=ServerSpec(port=0, limits=Limits(body_bytes=100_000, header_bytes=20_000)))
-    policy = Policy(
-        profile=builtin_profile("default"), models=setup.models, tier_models=dict.fromkeys(Tier, "m0")
-    )
+    state = state_for(server=ServerSpec(port=0, limits=Limits(body_bytes=100_000, header_bytes=20_000)))
+    models = {name: target.model for name, target in state.targets.items()}
+    policy = Policy(profile=builtin_profile("default"), models=models, tier_models=dict.fromkeys(Tier, "m0"))
     runtime = Runtime(build_engine(policy), sessions=MemorySessions(), ledger=MemoryLedger())
-    with gateway(setup.__class__(runtime, setup.models, setup.upstreams, setup.server)) as running:
+    with gateway(replace(state, runtime=runtime)) as running:
         yield running
 
 
@@ -63,7 +63,7 @@ def client(running: Running) -> Iterator[httpx.Client]:
 
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[Running]:
-    with gateway(setup_for(server=ServerSpec(port=0, keys=(hash_key("right"),)))) as running:
+    with gateway(state_for(server=ServerSpec(port=0, keys=(hash_key("right"),)))) as running:
         yield running
 
 
@@ -133,7 +133,7 @@ def test_what_is_not_ours_to_judge_goes_to_the_upstream(odd: bytes) -> None:
         await reply(send, 200, b"{}")
 
     upstream, sent = ScriptedUpstream(answer), ASKED[:-1] + b"," + odd + b"}"
-    with upstream.running() as url, gateway(setup_for(f"{url}/v1")) as running:
+    with upstream.running() as url, gateway(state_for(f"{url}/v1")) as running:
         got = httpx.post(f"{running.url}/v1/chat/completions", content=sent, headers=OPEN, trust_env=False)
     assert got.status_code == 200
     assert upstream.asked[0].body == sent.replace(b'"auto"', b'"model-0"')
@@ -260,7 +260,7 @@ def test_the_callers_request_id_stands_beside_the_upstreams() -> None:
 
     upstream = ScriptedUpstream(answer)
     trace = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
-    with upstream.running() as url, gateway(setup_for(f"{url}/v1")) as running:
+    with upstream.running() as url, gateway(state_for(f"{url}/v1")) as running:
         path = f"{running.url}/v1/chat/completions"
         mine, none = (
             httpx.post(path, content=ASKED, headers=OPEN | trace | named, trust_env=False)
@@ -392,7 +392,7 @@ def test_headers_without_an_end_elsewhere(running: Running, beginning: bytes, re
 def test_who_sends_too_slowly_is_sent_away(monkeypatch: pytest.MonkeyPatch, beginning: bytes) -> None:
     monkeypatch.setattr(protocol, "_SWEEP_EVERY", 0.005)
     with (
-        gateway(setup_for()) as running,
+        gateway(state_for()) as running,
         socket.create_connection(("127.0.0.1", running.port), timeout=10) as connection,
     ):
         connection.sendall(beginning)
@@ -407,13 +407,13 @@ def test_who_waits_for_an_answer_is_not(monkeypatch: pytest.MonkeyPatch) -> None
         await reply(send, 200, b"{}")
 
     upstream = ScriptedUpstream(slow)
-    with upstream.running() as url, gateway(setup_for(f"{url}/v1")) as running:
+    with upstream.running() as url, gateway(state_for(f"{url}/v1")) as running:
         assert statuses(talk(running.port, head(JSON) + ASKED)) == [b"200"]
 
 
 @pytest.mark.parametrize("sent", [b"", b'{"model":'], ids=["before the body", "inside the body"])
 def test_who_leaves_while_sending_is_no_error(caplog: pytest.LogCaptureFixture, sent: bytes) -> None:
-    with gateway(setup_for()) as running, caplog.at_level(logging.ERROR):
+    with gateway(state_for()) as running, caplog.at_level(logging.ERROR):
         with socket.create_connection(("127.0.0.1", running.port)) as connection:
             connection.sendall(head(JSON) + sent)
             until(lambda: "in_progress 1" in httpx.get(f"{running.url}/metrics", trust_env=False).text)
@@ -438,7 +438,7 @@ class Failing(ScriptedDecider):
 def test_a_fault_of_our_own_is_said_in_the_callers_format(
     caplog: pytest.LogCaptureFixture, wire: WireFormat
 ) -> None:
-    with gateway(setup_for(decider=Failing("m0"))) as running:
+    with gateway(state_for(decider=Failing("m0"))) as running:
         got = httpx.post(running.url + PATHS[wire], json=request(wire), trust_env=False)
         metrics = httpx.get(f"{running.url}/metrics", trust_env=False).text
     assert (got.status_code, got.json()["error"]["message"]) == (500, "the gateway failed")
@@ -453,7 +453,7 @@ def test_a_fault_after_the_first_byte_cuts_the_answer(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(relay, "_end", fails)
     path, body = PATHS[WireFormat.CHAT], request(WireFormat.CHAT, stream=True)
-    with gateway(setup_for()) as running, pytest.raises(httpx.RemoteProtocolError):
+    with gateway(state_for()) as running, pytest.raises(httpx.RemoteProtocolError):
         httpx.post(running.url + path, json=body, trust_env=False)
 
 
@@ -462,7 +462,7 @@ def test_a_ledger_that_cannot_be_read(tmp_path: Path) -> None:
     file = tmp_path / "ledger.sqlite"
     file.write_text("not a database", encoding="utf-8")
     ledger = SqliteLedger(file)
-    with gateway(setup_for(decider=ScriptedDecider("m0", ledger=ledger))) as running:
+    with gateway(state_for(decider=ScriptedDecider("m0", ledger=ledger))) as running:
         got = httpx.get(f"{running.url}/v1/decisions/d-1", trust_env=False)
         path = running.url + PATHS[WireFormat.CHAT]
         served = httpx.post(path, json=request(WireFormat.CHAT), trust_env=False)
@@ -485,7 +485,7 @@ def test_an_outcome_is_read_no_further_than_it_may_be_long(running: Running) -> 
 
 
 def test_who_leaves_while_sending_an_outcome_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
-    with gateway(setup_for()) as running, caplog.at_level(logging.ERROR):
+    with gateway(state_for()) as running, caplog.at_level(logging.ERROR):
         for sent in (b"", b'{"score"'):
             with socket.create_connection(("127.0.0.1", running.port)) as connection:
                 connection.sendall(head(path=b"/v1/decisions/d-1/outcome") + sent)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from pointsman.testing import ScriptedDecider
 from pointsman.vocabulary import WireFormat
 from support.scripted_formats import REPLY, SPOKEN, Spoken
-from support.servers import Answering, Asked, ScriptedUpstream, gateway, reply, setup_for
+from support.servers import Answering, Asked, ScriptedUpstream, gateway, reply, state_for
 
 pytestmark = pytest.mark.integration
 
@@ -32,7 +32,7 @@ def upstream() -> ScriptedUpstream:
 def client(upstream: ScriptedUpstream) -> Iterator[httpx.Client]:
     with (
         upstream.running() as url,
-        gateway(setup_for(f"{url}/v1")) as running,
+        gateway(state_for(f"{url}/v1")) as running,
         httpx.Client(base_url=running.url) as made,
     ):
         yield made
@@ -208,8 +208,8 @@ def test_what_the_caller_did_wrong_is_returned_and_not_retried(
 
 def test_a_format_that_no_chosen_model_speaks() -> None:
     spoken = SPOKEN["messages"]
-    setup = setup_for(formats=frozenset({WireFormat.CHAT}), decider=ScriptedDecider("m0"))
-    with gateway(setup) as running, httpx.Client(base_url=running.url) as client:
+    state = state_for(formats=frozenset({WireFormat.CHAT}), decider=ScriptedDecider("m0"))
+    with gateway(state) as running, httpx.Client(base_url=running.url) as client:
         answer = post(client, spoken)
     assert answer.status_code == 400
     assert "speaks the format messages" in spoken.message(answer.json())

@@ -1,5 +1,6 @@
 """A changed configuration takes effect while serving; what cannot is named; a wrong one changes nothing."""
 
+import dataclasses
 import logging
 import threading
 from collections.abc import Iterator
@@ -18,9 +19,9 @@ from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder
 from pointsman.gateway.serve import Server
 from pointsman.testing import ScriptedDecider
-from pointsman.vocabulary import AgentRequest, ModelSpec
+from pointsman.vocabulary import AgentRequest
 from support.requests_by_format import PATHS, request
-from support.servers import Running, setup_for
+from support.servers import Running, state_for
 from support.waiting import until
 
 pytestmark = pytest.mark.integration
@@ -108,7 +109,7 @@ def test_a_wrong_file_changes_nothing(serving: Serving, caplog: pytest.LogCaptur
 
 
 @pytest.mark.parametrize(
-    "part", ["build.build_policy", "build.build_engine", "build.build_ask", "app.targets"]
+    "part", ["build.build_policy", "build.build_engine", "build.build_ask", "live_state.targets"]
 )
 def test_a_fault_of_ours_in_reading_changes_nothing(
     serving: Serving, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, part: str
@@ -142,21 +143,21 @@ def test_callers_are_served_while_it_is_read(serving: Serving, monkeypatch: pyte
     assert serving.model() == "two"
 
 
-def test_a_request_keeps_the_setup_it_began_with() -> None:
+def test_a_request_keeps_the_state_it_began_with() -> None:
     class Replacing(ScriptedDecider):
         async def decide(self, agent_request: AgentRequest) -> Decision:
             decision = await super().decide(agent_request)
             app.replace(another)
             return decision
 
-    setup = setup_for(decider=Replacing("m0"))
-    another = msgspec.structs.replace(setup, models={"other": ModelSpec("other", "up0", "other-1")})
-    app = Gateway(setup)
+    state = state_for(decider=Replacing("m0"))
+    another = dataclasses.replace(state, targets={"other": state.targets["m0"]})
+    app = Gateway(state)
     [wire, *_] = PATHS
     with Running(Server(app)) as running:
         got = httpx.post(running.url + PATHS[wire], json=request(wire), timeout=30)
     assert (got.status_code, got.headers["x-pointsman-model"]) == (200, "m0")
-    assert set(app.targets) == {"other"}
+    assert set(app.state.targets) == {"other"}
 
 
 def test_what_waits_for_a_restart_is_named(serving: Serving, caplog: pytest.LogCaptureFixture) -> None:
@@ -197,4 +198,4 @@ def test_a_shadow_comes_and_goes(serving: Serving) -> None:
     serving.change(FILE)
     assert not counted()
     assert serving.model() == "one"
-    assert serving.gateway.second is None
+    assert serving.gateway.state.shadow_model is None

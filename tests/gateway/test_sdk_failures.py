@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import anthropic
@@ -15,7 +16,7 @@ import pytest
 
 from pointsman.decision.policy import Policy
 from pointsman.factory import build_engine
-from pointsman.gateway import breaker, retry
+from pointsman.gateway import circuit_breaker, retry
 from pointsman.runtime import Runtime
 from pointsman.stores.ledger import MemoryLedger
 from pointsman.stores.sessions import MemorySessions
@@ -24,7 +25,7 @@ from pointsman.upstreams.port import ServerSpec, hash_key
 from pointsman.vocabulary import Tier
 from support.requests_by_format import start_stream
 from support.scripted_formats import SPOKEN, Spoken
-from support.servers import Answering, Asked, ScriptedUpstream, gateway, reply, setup_for
+from support.servers import Answering, Asked, ScriptedUpstream, gateway, reply, state_for
 from support.waiting import until
 
 pytestmark = pytest.mark.integration
@@ -97,12 +98,11 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[str]:
     """A gateway that decides for itself and asks for a key, before the demo upstream."""
-    setup = setup_for(server=ServerSpec(port=0, keys=(hash_key("right"),)))
-    policy = Policy(
-        profile=builtin_profile("default"), models=setup.models, tier_models=dict.fromkeys(Tier, "m0")
-    )
+    state = state_for(server=ServerSpec(port=0, keys=(hash_key("right"),)))
+    models = {name: target.model for name, target in state.targets.items()}
+    policy = Policy(profile=builtin_profile("default"), models=models, tier_models=dict.fromkeys(Tier, "m0"))
     runtime = Runtime(build_engine(policy), sessions=MemorySessions(), ledger=MemoryLedger())
-    with gateway(setup.__class__(runtime, setup.models, setup.upstreams, setup.server)) as running:
+    with gateway(replace(state, runtime=runtime)) as running:
         yield running.url
 
 
@@ -138,7 +138,7 @@ def through(sdk: Sdk, answering: Answering, **client: Any) -> Iterator[tuple[Any
     upstream = ScriptedUpstream(answering)
     with (
         upstream.running() as url,
-        gateway(setup_for(f"{url}/v1", retries=2)) as running,
+        gateway(state_for(f"{url}/v1", retries=2)) as running,
         sdk.at(running.url, **client) as made,
     ):
         yield made, upstream
@@ -187,7 +187,7 @@ def pieces(spoken: Spoken) -> Iterator[bytes]:
 
 def test_a_cut_stream_never_looks_complete(sdk: Sdk, spoken: Spoken, monkeypatch: pytest.MonkeyPatch) -> None:
     """After whatever event the upstream dies, reading the stream to its end raises."""
-    monkeypatch.setattr(breaker, "_THRESHOLD", 1_000)
+    monkeypatch.setattr(circuit_breaker, "_THRESHOLD", 1_000)
     cuts = list(pieces(spoken))
     left = iter(cuts)
 
@@ -292,7 +292,7 @@ def test_leaving_ends_the_upstreams_work(
     sdk: Sdk, spoken: Spoken, leave: Callable[[Sdk, str, ScriptedUpstream], float]
 ) -> None:
     upstream = endless(spoken)
-    with upstream.running() as url, gateway(setup_for(f"{url}/v1", retries=2)) as running:
+    with upstream.running() as url, gateway(state_for(f"{url}/v1", retries=2)) as running:
         left = leave(sdk, running.url, upstream)
         assert time.monotonic() - left <= WITHIN
     assert len(upstream.asked) == 1

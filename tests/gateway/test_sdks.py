@@ -24,7 +24,7 @@ from openai.types.responses import (
 from openai.types.shared_params import FunctionDefinition
 
 from pointsman.upstreams.demo import LABEL
-from support.servers import gateway, setup_for
+from support.servers import gateway, state_for
 
 pytestmark = pytest.mark.integration
 
@@ -36,7 +36,7 @@ PARAMETERS: dict[str, object] = {"type": "object", "properties": {"city": {"type
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with gateway(setup_for()) as running:
+    with gateway(state_for()) as running:
         yield running.url
 
 

@@ -1,5 +1,6 @@
 """What is on trial, a policy or a second model, is seen by nobody who calls."""
 
+import dataclasses
 import json
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -15,6 +16,7 @@ from pointsman.decision.decision import Decision, Injection
 from pointsman.gateway import shadow_model
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder
+from pointsman.gateway.live_state import build_live_state
 from pointsman.gateway.serve import Server
 from pointsman.stores.ledger import MemoryLedger, ShadowAnswer, ShadowDecision, SqliteLedger
 from pointsman.testing import ScriptedDecider
@@ -22,7 +24,7 @@ from pointsman.vocabulary import WireFormat
 from pointsman.wire import WIRES, Reply
 from pointsman.wire.completion import CompletionSummary, read_completion
 from support.requests_by_format import PATHS, answer, events, format_of, request
-from support.servers import Answering, Asked, Running, ScriptedUpstream, reply, setup_for
+from support.servers import Answering, Asked, Running, ScriptedUpstream, reply, state_for
 from support.stuck_agents import requests
 from support.waiting import until
 
@@ -107,8 +109,7 @@ def start() -> Iterator[Start]:
             ledger = MemoryLedger()
             decider = decider or ScriptedDecider("m0", ledger=ledger)
             wanted = ShadowSpec(**{"model": "m1", "share": 1.0, **spec})
-            setup = msgspec.structs.replace(setup_for(*urls, decider=decider), second=wanted)
-            made = Gateway(setup)
+            made = Gateway(state_for(*urls, decider=decider, shadow_model=wanted))
             running = stack.enter_context(Running(Server(made)))
             return Trial(running, made, ledger), first, other
 
@@ -229,9 +230,15 @@ def test_the_rate_is_bounded(start: Start) -> None:
 
 def test_the_money_is_bounded(start: Start) -> None:
     trial, _, _ = start(money_per_day=0.01)
-    priced = msgspec.structs.replace(trial.gateway.setup.models["m1"], output_per_million=2_000.0)
-    models = {**trial.gateway.setup.models, "m1": priced}
-    trial.gateway.replace(msgspec.structs.replace(trial.gateway.setup, models=models))
+    state = trial.gateway.state
+    models = {name: target.model for name, target in state.targets.items()}
+    models["m1"] = msgspec.structs.replace(models["m1"], output_per_million=2_000.0)
+    upstreams = {target.upstream.spec.name: target.upstream.spec for target in state.targets.values()}
+    spec = ShadowSpec(model="m1", share=1.0, money_per_day=0.01)
+    priced = build_live_state(
+        state.runtime, models, upstreams, state.server, shadow_model=spec, previous=state
+    )
+    trial.gateway.replace(priced)
     for number in (1, 2, 3):  # 4 tokens each: 0.008
         trial.post()
         if number < 3:
@@ -388,10 +395,10 @@ def serving(folder: Path, name: str, url: str, other: str, shadow: str) -> Itera
     file = folder / f"{name}.toml"
     file.write_text(CONFIG.format(url=url, other=other, folder=folder, name=name, shadow=shadow), "utf-8")
     builder = Builder(lambda: load(file), file)
-    setup = builder()
-    server = msgspec.structs.replace(setup.server, port=0)
+    state = builder()
+    server = msgspec.structs.replace(state.server, port=0)
     try:
-        with Running(Server(Gateway(msgspec.structs.replace(setup, server=server)))) as running:
+        with Running(Server(Gateway(dataclasses.replace(state, server=server)))) as running:
             yield running.url
     finally:
         builder.close()

@@ -14,7 +14,7 @@ from pointsman.upstreams.port import Timeouts
 from pointsman.vocabulary import WireFormat
 from pointsman.wire import sse
 from support.requests_by_format import PATHS, events, format_of, post, request, start_stream
-from support.servers import Asked, ScriptedUpstream, gateway, setup_for
+from support.servers import Asked, ScriptedUpstream, gateway, state_for
 
 pytestmark = pytest.mark.integration
 
@@ -61,7 +61,7 @@ def test_a_stream_that_breaks_ends_with_one_error_event(wire: WireFormat, breaks
 
     upstream = ScriptedUpstream(answering)
     times = Timeouts(connect=2.0, first_byte=0.4, total=20.0)
-    with upstream.running() as url, gateway(setup_for(f"{url}/v1", url, timeouts=times)) as running:
+    with upstream.running() as url, gateway(state_for(f"{url}/v1", url, timeouts=times)) as running:
         got = post(running.url + PATHS[wire], json=request(wire, stream=True))
     *before, last = said(got.content)
     assert got.status_code == 200
@@ -89,7 +89,7 @@ def test_an_upstreams_own_error_event_is_passed_on_alone(wire: WireFormat) -> No
         await start_stream(send, *events(format_of(asked.path))[:2], own)
         await send({"type": "http.response.body"})
 
-    with ScriptedUpstream(answering).running() as url, gateway(setup_for(f"{url}/v1")) as running:
+    with ScriptedUpstream(answering).running() as url, gateway(state_for(f"{url}/v1")) as running:
         got = post(running.url + PATHS[wire], json=request(wire, stream=True))
     assert got.content == b"".join(events(wire)[:2]) + own
 

@@ -7,7 +7,7 @@ import httpx
 
 from pointsman.decision.policy import Policy
 from pointsman.factory import build_engine
-from pointsman.gateway.live_state import Setup
+from pointsman.gateway.live_state import build_live_state
 from pointsman.runtime import Runtime
 from pointsman.stores.ledger import MemoryLedger
 from pointsman.stores.sessions import MemorySessions
@@ -60,7 +60,7 @@ def run(*bodies: dict[str, Any]) -> list[Any]:
     with upstream.running() as url:
         spec = UpstreamSpec(name="up", base_url=f"{url}/v1", formats=frozenset(WireFormat), retries=0)
         runtime = Runtime(build_engine(policy), sessions=MemorySessions(), ledger=MemoryLedger())
-        with gateway(Setup(runtime, policy.models, {"up": spec}, ServerSpec(port=0))) as served:
+        with gateway(build_live_state(runtime, policy.models, {"up": spec}, ServerSpec(port=0))) as served:
             for body in bodies:
                 httpx.post(
                     f"{served.url}/v1/chat/completions", json=body, headers={"x-session-id": "one"}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pointsman.vocabulary import WireFormat
 from pointsman.wire import WIRES
 from support.requests_by_format import PATHS, WORDS, answer, format_of, request
-from support.servers import Asked, ScriptedUpstream, gateway, reply, setup_for
+from support.servers import Asked, ScriptedUpstream, gateway, reply, state_for
 
 pytestmark = pytest.mark.integration
 
@@ -78,7 +78,7 @@ def served() -> Iterator[tuple[ScriptedUpstream, httpx.Client]]:
     upstream = ScriptedUpstream(answering)
     with (
         upstream.running() as url,
-        gateway(setup_for(f"{url}/v1")) as running,
+        gateway(state_for(f"{url}/v1")) as running,
         httpx.Client(base_url=running.url, trust_env=False, verify=False) as client,
     ):
         yield upstream, client

@@ -14,7 +14,7 @@ from pointsman.testing import MemoryLedger, ScriptedDecider
 from pointsman.upstreams.port import Limits, ServerSpec
 from support.raw_http import ASKED, JSON, head
 from support.requests_by_format import events, format_of, start_stream
-from support.servers import Asked, Running, ScriptedUpstream, gateway, reply, setup_for
+from support.servers import Asked, Running, ScriptedUpstream, gateway, reply, state_for
 from support.waiting import until
 
 pytestmark = pytest.mark.integration
@@ -64,7 +64,7 @@ def test_who_takes_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch, answering
     decider = ScriptedDecider("m0", ledger=ledger)
     with (
         upstream.running() as url,
-        gateway(setup_for(f"{url}/v1", decider=decider, server=IMPATIENT)) as running,
+        gateway(state_for(f"{url}/v1", decider=decider, server=IMPATIENT)) as running,
         silent(running, head(JSON, length=len(sent)) + sent),
     ):
         until(lambda: "requests_in_progress 1" in page(running))
@@ -81,7 +81,7 @@ def test_what_waits_has_a_bound_over_all(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(protocol, "_UNREAD_EVERY", 0.1)
     monkeypatch.setattr(protocol, "_MOST_UNREAD", LARGE * 3 // 2)
     upstream = ScriptedUpstream(whole)
-    with upstream.running() as url, gateway(setup_for(f"{url}/v1", server=PATIENT)) as running:
+    with upstream.running() as url, gateway(state_for(f"{url}/v1", server=PATIENT)) as running:
         asking = [silent(running, head(JSON) + ASKED) for _ in range(3)]
         until(lambda: len(upstream.asked) == 3)
         until(lambda: "requests_in_progress 1" in page(running), seconds=30)
@@ -91,7 +91,7 @@ def test_what_waits_has_a_bound_over_all(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_page_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protocol, "_UNREAD_EVERY", 0.1)
-    with gateway(setup_for(server=IMPATIENT)) as running:
+    with gateway(state_for(server=IMPATIENT)) as running:
         monkeypatch.setattr(
             running.server.config.loaded_app.metrics, "page", lambda: "x" * LARGE, raising=True
         )
@@ -105,7 +105,7 @@ def test_who_reads_slowly_gets_all_of_it(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(protocol, "_UNREAD_EVERY", 0.05)
     monkeypatch.setattr(protocol, "_MOST_UNREAD", 1 << 40)
     upstream = ScriptedUpstream(whole)
-    with upstream.running() as url, gateway(setup_for(f"{url}/v1", server=PATIENT)) as running:
+    with upstream.running() as url, gateway(state_for(f"{url}/v1", server=PATIENT)) as running:
         got = bytearray()
         with silent(running, head(JSON, b"connection: close") + ASKED) as connection:
             until(lambda: "requests_in_progress 1" in page(running))

@@ -23,7 +23,7 @@ from pointsman.testing import MemoryLedger, ScriptedDecider
 from pointsman.upstreams.port import Timeouts
 from pointsman.vocabulary import WireFormat
 from support.requests_by_format import PATHS, answer, events, format_of, request
-from support.servers import ScriptedUpstream, gateway, reply, setup_for
+from support.servers import ScriptedUpstream, gateway, reply, state_for
 
 FIRST_BYTE = 1.0  # seconds an upstream may be silent; a machine busy with other tests stalls for less
 BLOCK = 20  # answers in which each of the six faults comes once: 30 %
@@ -177,8 +177,8 @@ def run(requests: int, *, seed: int, retries: int) -> Result:
     times = Timeouts(connect=2.0, first_byte=FIRST_BYTE, total=20.0)
     with faulty.running() as first, other.running() as second:
         decider = ScriptedDecider("m0", "m1", ledger=ledger)
-        setup = setup_for(first, f"{second}/v1", decider=decider, retries=retries, timeouts=times)
-        with gateway(setup) as running:
+        state = state_for(first, f"{second}/v1", decider=decider, retries=retries, timeouts=times)
+        with gateway(state) as running:
             result = asyncio.run(_send_all(running.url, requests))
     result.broken, result.answers = faulty.broken, faulty.answers
     for number in range(1, requests + 1):

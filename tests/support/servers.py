@@ -12,8 +12,9 @@ from typing import Any, Self
 import uvicorn
 import uvloop
 
+from pointsman.config import ShadowSpec
 from pointsman.gateway.app import Gateway
-from pointsman.gateway.live_state import Setup
+from pointsman.gateway.live_state import LiveState, build_live_state
 from pointsman.gateway.serve import Server
 from pointsman.testing import ScriptedDecider
 from pointsman.upstreams.port import DEMO_URL, Secret, ServerSpec, Timeouts, UpstreamSpec
@@ -103,10 +104,14 @@ async def reply(send: Any, status: int, body: bytes, *headers: tuple[str, str]) 
     await send({"type": "http.response.body", "body": body})
 
 
-def setup_for(
-    *urls: str, decider: ScriptedDecider | None = None, server: ServerSpec | None = None, **upstream: Any
-) -> Setup:
-    """Return a setup with one upstream and one model per address: up0/m0, up1/m1, …"""
+def state_for(
+    *urls: str,
+    decider: ScriptedDecider | None = None,
+    server: ServerSpec | None = None,
+    shadow_model: ShadowSpec | None = None,
+    **upstream: Any,
+) -> LiveState:
+    """Return a state with one upstream and one model per address: up0/m0, up1/m1, …"""
     times = Timeouts(connect=2.0, first_byte=5.0, total=20.0)
     given = {"api_key": Secret("sk-upstream"), "timeouts": times, "retries": 0, **upstream}
     urls = urls or (DEMO_URL,)
@@ -117,16 +122,17 @@ def setup_for(
         )
         for i in range(len(urls))
     }
-    return Setup(
-        runtime=decider or ScriptedDecider(*models),
-        models=models,
-        upstreams=upstreams,
-        server=server or ServerSpec(port=0),
+    return build_live_state(
+        decider or ScriptedDecider(*models),
+        models,
+        upstreams,
+        server or ServerSpec(port=0),
+        shadow_model=shadow_model,
     )
 
 
 @contextmanager
-def gateway(setup: Setup) -> Iterator[Running]:
-    """Serve a setup."""
-    with Running(Server(Gateway(setup))) as running:
+def gateway(state: LiveState) -> Iterator[Running]:
+    """Serve a state."""
+    with Running(Server(Gateway(state))) as running:
         yield running

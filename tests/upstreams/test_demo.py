@@ -9,7 +9,7 @@ import pytest
 
 from pointsman.vocabulary import WireFormat
 from support.requests_by_format import PATHS, request
-from support.servers import gateway, setup_for
+from support.servers import gateway, state_for
 
 pytestmark = pytest.mark.integration
 
@@ -18,7 +18,7 @@ CHAT, RESPONSES, MESSAGES = WireFormat.CHAT, WireFormat.RESPONSES, WireFormat.ME
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[httpx.Client]:
-    with gateway(setup_for()) as running, httpx.Client(base_url=running.url, trust_env=False) as client:
+    with gateway(state_for()) as running, httpx.Client(base_url=running.url, trust_env=False) as client:
         yield client
 
 

@@ -48,10 +48,10 @@ def serve(
     file = None if demo else config_file(config)
     builder = Builder(lambda: _on_port(load(file) if file else demo_config(), port), file)
     with closing(builder):
-        setup = builder()
-        server = Server(Gateway(setup), builder if file else None, file)
-        with _bound(setup.server.host, setup.server.port) as listening:
-            _introduce(listening, demo=demo, protected=bool(setup.server.keys))
+        state = builder()
+        server = Server(Gateway(state), builder if file else None, file)
+        with _bound(state.server.host, state.server.port) as listening:
+            _introduce(listening, demo=demo, protected=bool(state.server.keys))
             server.run(sockets=[listening])
 
 

@@ -1,35 +1,35 @@
-"""The gateway as an ASGI application: what agents call is handled here, everything else by ``pages``."""
+"""The gateway as an ASGI application: finds who serves a request, and sees it to its end."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from functools import partial
 from typing import Final
 
-from pointsman.decision.decision import Decision
-from pointsman.errors import CallerError, MalformedRequest, Overloaded, TooLarge, Unauthorized
-from pointsman.gateway.auth import authorise
-from pointsman.gateway.budget import Budget
-from pointsman.gateway.conversations import Chains, where_it_is
-from pointsman.gateway.inbound import CallerLeft, Receive, Scope, Watch, Watches, read_body
-from pointsman.gateway.live_state import Setup
-from pointsman.gateway.local_replies import answer_command, last_word, send_words
+from pointsman.errors import CallerError, Overloaded
+from pointsman.gateway.agent_endpoint import AgentEndpoint
+from pointsman.gateway.inbound import (
+    BodyBudget,
+    CallerLeft,
+    DisconnectWatch,
+    DisconnectWatches,
+    InboundRequest,
+    Receive,
+    Scope,
+    authorise,
+    read_body,
+)
+from pointsman.gateway.live_state import LiveState
+from pointsman.gateway.local_replies import send_fault, send_refusal, send_shutting_down
 from pointsman.gateway.metrics import Metrics
-from pointsman.gateway.reading import read_turn
-from pointsman.gateway.relay import Headers, Send, relay, send_body
-from pointsman.gateway.request import Request
-from pointsman.gateway.response_headers import asked_id, own_headers
-from pointsman.gateway.routes import OPEN_PATHS, Pages
-from pointsman.gateway.shadow_model import SecondModel
+from pointsman.gateway.relay import Send
+from pointsman.gateway.routes import OPEN_PATHS, build_routes
 from pointsman.gateway.tokens import TOKEN_PATHS, count_tokens
-from pointsman.gateway.upstream import Target, targets
-from pointsman.stores.ledger.port import Attempt, ShadowAnswer
 from pointsman.vocabulary import WireFormat
-from pointsman.wire import WIRES, Body, Fault, Wire
+from pointsman.wire import WIRES, Fault, Wire
 
 __all__ = ["Gateway"]
 
@@ -39,248 +39,115 @@ log = logging.getLogger(__name__)
 _ENDPOINTS: Final[Mapping[bytes, Wire]] = {
     prefix + wire.path: wire for wire in WIRES.values() for prefix in (b"", b"/v1")
 }
-#: Seconds that a caller who takes nothing may hold up the end: on any network, time for one packet.
-_LAST_WORD: Final = 1.0
 _STATUS_CLASS: Final = ("0xx", "1xx", "2xx", "3xx", "4xx", "5xx")
+
+#: Answers a request with the state it began with, and returns the status sent.
+_Handler = Callable[[LiveState, InboundRequest, Send], Awaitable[int]]
 
 
 class Gateway:
-    """Serves one ``Setup`` at a time; after ``replace``, requests under way finish with the one they had."""
+    """Serves one ``LiveState`` at a time. What outlives a reload is held here."""
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, state: LiveState) -> None:
+        self.state = state
         self.metrics = Metrics()
-        self.setup = setup
-        self.targets: Mapping[str, Target] = targets(setup.models, setup.upstreams, setup.connections, {})
-        setup.begin()
-        self.chains = Chains()
         self.active = 0  # requests under way
-        self.budget = Budget()
-        self._watches = Watches()
-        self._speakers: dict[tuple[WireFormat, tuple[str, ...]], list[Target]] = {}
-        self.metrics.gauge("requests_in_progress", "Requests under way.", lambda: self.active)
-        self.metrics.gauge(
-            "body_bytes_held", "Bytes of the bodies of requests under way.", lambda: self.budget.held
-        )
-        self.metrics.gauge(
-            "ledger_lost", "Rows the ledger could not keep.", lambda: self.setup.runtime.ledger.lost
-        )
-        self.metrics.gauge(
-            "session_failures",
-            "Times the memory of a session could not be read, kept or written down.",
-            lambda: self.setup.runtime.failures,
-        )
-        self.metrics.gauge(
-            "stores_failing", "Stores that fail just now.", lambda: len(self.setup.runtime.faults)
-        )
-        self.metrics.results("shadow_decisions", "Turns decided under the shadow policy too.", self._shadowed)
-        self.second = self._second()
-        self._pages = Pages(self).app
+        self.bodies = BodyBudget()
+        self.routes = build_routes(self.metrics)
+        self._watches = DisconnectWatches()
+        self._agents = AgentEndpoint(self.metrics)
+        _add_gauges(self)
 
-    def replace(self, setup: Setup) -> None:
-        """Serve another setup from the next request on."""
-        known = {target.upstream.spec.name: target.upstream for target in self.targets.values()}
-        found = targets(setup.models, setup.upstreams, setup.connections, known)
-        setup.begin()
-        self.targets, self._speakers = found, {}
-        before, self.setup = self.setup, setup
-        if before.connections is not setup.connections:
-            before.connections.close()
-        setup.connections.keep_only(setup.upstreams.values())
-        self.second = self._second(self.second)
+    def replace(self, state: LiveState) -> None:
+        """Put another state in force for the requests that arrive from now on."""
+        previous, self.state = self.state, state
+        previous.retire(state)
 
-    def end(self) -> None:
-        """Break off whatever no caller waits for."""
-        if self.second is not None:
-            self.second.end()
+    def stop(self) -> None:
+        """Cancel what no caller waits for."""
+        if self.state.shadow_model is not None:
+            self.state.shadow_model.stop()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         if scope["type"] != "http":
             return
+        state, path = self.state, scope["raw_path"]
         if scope["method"] == "POST":
-            path = scope["raw_path"]
             if (wire := _ENDPOINTS.get(path)) is not None:
-                await self._agent(wire, scope, receive, send)
+                await self._serve(self._agents.answer, wire, state, scope, receive, send)
                 return
             if path in TOKEN_PATHS:
-                await self._count(scope, receive, send)
+                await self._serve(count_tokens, WIRES[WireFormat.MESSAGES], state, scope, receive, send)
                 return
-        named = dict(scope["headers"])
+        headers = dict(scope["headers"])
         try:
-            if scope["raw_path"] not in OPEN_PATHS:
-                authorise(named, self.setup.server.keys)
+            if path not in OPEN_PATHS:
+                authorise(headers, state.server.keys)
         except CallerError as error:
-            guess = WIRES[WireFormat.MESSAGES if b"anthropic-version" in named else WireFormat.CHAT]
-            await self._refuse(guess, error, named, send)
+            wire = WIRES[WireFormat.MESSAGES if b"anthropic-version" in headers else WireFormat.CHAT]
+            self._count(wire, await send_refusal(wire, error, headers, send))
             return
-        scope["path"] = scope["raw_path"].decode("ascii")  # what was authorised is what is looked up
-        await self._pages(scope, receive, send)
+        scope["path"] = path.decode("ascii")  # what was authorised is what is looked up
+        scope["state"] = {"live": state}
+        await self.routes(scope, receive, send)
 
-    def record(self, attempt: Attempt) -> None:
-        """Write an attempt down (``request.Context``)."""
-        self.setup.runtime.ledger.append(attempt)
-        self.metrics.seen(attempt)
-
-    async def _agent(self, wire: Wire, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one of the three endpoints, for as long as the caller is there."""
+    async def _serve(
+        self, handler: _Handler, wire: Wire, state: LiveState, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Read a request and answer it, for as long as the caller is there. Every failure ends here."""
+        arrived, headers = time.perf_counter(), dict(scope["headers"])
+        reservation = self.bodies.reserve(state.server.limits.total)
+        watch: DisconnectWatch | None = None
         self.active += 1
-        watch: Watch | None = None
-        share = self.budget.share(self.setup.server.limits.total)
         try:
-            arrived = time.perf_counter()
-            named = dict(scope["headers"])
-            body = await read_body(named, receive, self.setup.server, share)
+            body = await read_body(headers, receive, state.server, reservation)
             watch = self._watches.begin(receive)
-            await self._decide_and_relay(wire, scope, named, body, arrived, send)
+            request = InboundRequest(wire, headers, scope["headers"], scope["query_string"], body, arrived)
+            self._count(wire, await handler(state, request, send))
         except (CallerError, Overloaded) as error:
-            await self._refuse(wire, error, dict(scope["headers"]), send)
+            self._count(wire, await send_refusal(wire, error, headers, send))
         except CallerLeft:
             self.metrics.count("disconnects")
         except asyncio.CancelledError:
             if watch is not None and watch.caller_left:
                 self.metrics.count("disconnects")
-            else:
-                await self._break_off(wire, send)
+            elif status := await send_shutting_down(wire, send):
+                self._count(wire, status)
         except Exception:
             # Ours alone. Once an answer has begun, the server cuts the connection: it must not look whole.
             log.exception("a request failed inside the gateway")
+            self.metrics.count("internal_errors")
             with suppress(RuntimeError):
-                await self._say(wire, Fault(500, "the gateway failed", "internal_error"), [], send)
+                fault = Fault(500, "the gateway failed", "internal_error")
+                self._count(wire, await send_fault(wire, fault, [], send))
         finally:
             self.active -= 1
-            share.release()
+            reservation.release()
             if watch is not None:
                 self._watches.end(watch)
 
-    async def _break_off(self, wire: Wire, send: Send) -> None:
-        """Say that the server ends where no answer has begun; one that has is cut: it must not look whole."""
-        log.warning("a request was broken off: the gateway ends")
-        fault = Fault(503, "the gateway is going down", "shutting_down")
-        sent: Headers = [(b"connection", b"close"), (b"retry-after", b"1")]
-        with suppress(RuntimeError, TimeoutError):
-            async with asyncio.timeout(_LAST_WORD):
-                await self._say(wire, fault, sent, send)
-
-    async def _count(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Count the tokens of a request: no model writes anything, so nothing is decided."""
-        wire = WIRES[WireFormat.MESSAGES]
-        share = self.budget.share(self.setup.server.limits.total)
-        try:
-            body = await read_body(dict(scope["headers"]), receive, self.setup.server, share)
-            status = await count_tokens(self.targets, body, scope, send)
-            self.metrics.count("requests", wire.format, _STATUS_CLASS[status // 100])
-        except (CallerError, Overloaded) as error:
-            await self._refuse(wire, error, dict(scope["headers"]), send)
-        except CallerLeft:
-            self.metrics.count("disconnects")
-        finally:
-            share.release()
-
-    async def _decide_and_relay(
-        self,
-        wire: Wire,
-        scope: Scope,
-        named: Mapping[bytes, bytes],
-        body: Body,
-        arrived: float,
-        send: Send,
-    ) -> None:
-        agent_request, link = await read_turn(wire.format, named, body, self.chains)
-        if answered := answer_command(agent_request, self.setup.command):
-            status = await send_words(wire, body, agent_request, answered, [], send)
-            self.metrics.count("requests", wire.format, _STATUS_CLASS[status // 100])
-            return
-        if link is not None:
-            self.metrics.count("continued", "known" if link.earlier else "unknown")
-        models, speakers = self.targets, self._speakers  # another setup may serve when it is decided
-        decision = await self.setup.runtime.decide(agent_request)
-        self.metrics.seen(decision)
-        speaking = speakers.get((wire.format, decision.chain))
-        if speaking is None:
-            speaking = speakers[wire.format, decision.chain] = _speaking(wire.format, decision, models)
-        request = Request(wire, body, decision, scope["headers"], named, scope["query_string"], self)
-        if wire.format is WireFormat.RESPONSES:
-            request.on_answer = partial(self.chains.keep, agent_request, body)
-            if link is not None and decision.tier is not None:  # else the caller named the model
-                speaking = where_it_is(speaking, models.get(link.model))
-        spent = time.perf_counter() - arrived
-        self.metrics.overhead.observe(spent)
-        debug = named.get(b"x-pointsman-debug") == b"1"
-
-        def own(target: Target | None) -> Headers:
-            return own_headers(
-                decision, target, request.attempts, spent, named, agent_request if debug else None
-            )
-
-        if stopped := last_word(decision):
-            status = await send_words(wire, body, agent_request, stopped, own(None), send)
-        else:
-            to = send if self.second is None else self.second.listening(request, send)
-            status = await relay(request, speaking, own, to)
+    def _count(self, wire: Wire, status: int) -> None:
         self.metrics.count("requests", wire.format, _STATUS_CLASS[status // 100])
 
-    def _second(self, before: SecondModel | None = None) -> SecondModel | None:
-        """Return what sends a share of the requests to another model too, where one is configured."""
-        spec = self.setup.second
-        if spec.model is None:
-            if before is not None:
-                before.end()
-            return None
-        target = self.targets[spec.model]
-        if before is not None:
-            before.change(spec, target)
-            return before
-        return SecondModel(spec, target, self._keep, self.metrics)
 
-    def _keep(self, answer: ShadowAnswer) -> None:
-        self.setup.runtime.ledger.append(answer)
+def _add_gauges(gateway: Gateway) -> None:
+    """Add what is read off the gateway and its state in force when somebody looks."""
+    gauge = gateway.metrics.gauge
+    gauge("requests_in_progress", "Requests under way.", lambda: gateway.active)
+    gauge("body_bytes_held", "Bytes of the bodies of requests under way.", lambda: gateway.bodies.held)
+    gauge("ledger_lost", "Rows the ledger could not keep.", lambda: gateway.state.runtime.ledger.lost)
+    gauge(
+        "session_failures",
+        "Times the memory of a session could not be read, kept or written down.",
+        lambda: gateway.state.runtime.failures,
+    )
+    gauge("stores_failing", "Stores that fail just now.", lambda: len(gateway.state.runtime.faults))
 
-    def _shadowed(self) -> Mapping[str, float]:
-        return self.setup.shadow.counts if self.setup.shadow else {}
+    def shadow_decisions() -> Mapping[str, float]:
+        shadow = gateway.state.shadow_policy
+        return shadow.counts if shadow else {}
 
-    async def _refuse(
-        self, wire: Wire, error: CallerError | Overloaded, named: Mapping[bytes, bytes], send: Send
-    ) -> None:
-        message = f"{error.message}; {error.hint}" if error.hint else error.message
-        param = error.param if isinstance(error, CallerError) else None
-        fault = Fault(error.status, message, _code(error), param)
-        sent: Headers = []
-        if asked := asked_id(named):
-            sent.append((b"x-request-id", asked))
-        if error.status == Unauthorized.status:
-            sent.append((b"www-authenticate", b"Bearer"))
-        if isinstance(error, Overloaded):
-            sent.append((b"retry-after", b"1"))
-        if isinstance(error, TooLarge | Overloaded) or b"expect" in named:
-            sent.append((b"connection", b"close"))  # the rest of the body is not read
-        await self._say(wire, fault, sent, send)
-
-    async def _say(self, wire: Wire, fault: Fault, sent: Headers, send: Send) -> None:
-        sent.append((b"content-type", b"application/json"))
-        await send_body(send, fault.status, sent, wire.error(fault))
-        self.metrics.count("requests", wire.format, _STATUS_CLASS[fault.status // 100])
-
-
-def _code(error: CallerError | Overloaded) -> str:
-    """Return a stable code: the class name in snake case, and OpenAI's own where it has one."""
-    name = type(error).__name__
-    known = {"UnknownModel": "model_not_found", "Unauthorized": "invalid_api_key"}
-    return known.get(name) or "".join(f"_{c.lower()}" if c.isupper() else c for c in name).strip("_")
-
-
-def _speaking(wire: WireFormat, decision: Decision, models: Mapping[str, Target]) -> list[Target]:
-    """Return the models of a decision's chain that understand the caller's format.
-
-    Raises:
-        MalformedRequest: none does.
-    """
-    chain = [models[name] for name in decision.chain if name in models]
-    speaking = [target for target in chain if wire in target.model.formats]
-    if not speaking:
-        names = ", ".join(decision.chain) or "no tier has one"
-        raise MalformedRequest(
-            f"no model chosen for this request ({names}) speaks the format {wire}",
-            hint=f'name a model whose upstream lists "{wire}" under formats',
-            param="model",
-        )
-    return speaking
+    gateway.metrics.results(
+        "shadow_decisions", "Turns decided under the shadow policy too.", shadow_decisions
+    )

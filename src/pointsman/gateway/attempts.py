@@ -15,27 +15,27 @@ import msgspec
 
 from pointsman.decoding import UNREADABLE
 from pointsman.errors import UpstreamError, UpstreamTimeout, UpstreamUnavailable
-from pointsman.gateway.request import Request
-from pointsman.gateway.retry import backoff, is_ours, is_worth_retrying, retry_after
+from pointsman.gateway.request import DecidedRequest
+from pointsman.gateway.retry import backoff, is_credentials_error, is_retryable, retry_after
 from pointsman.gateway.upstream import Target, Upstream
 from pointsman.stores.ledger.port import Attempt
 from pointsman.upstreams.port import Exchange, Headers
 from pointsman.wire import Fault, Usage, sse
 
-__all__ = ["Failure", "Try", "UpstreamResponse", "failure_kind", "first_answer", "is_stream"]
+__all__ = ["Failure", "RunningAttempt", "UpstreamResponse", "failure_kind", "first_answer", "is_stream"]
 
-#: Tries of one request over all its models: three tiers with the default retries would make nine.
-_MOST_TRIES: Final = 6
+#: Attempts of one request over all its models: three tiers with the default retries would make nine.
+_MAX_ATTEMPTS: Final = 6
 #: Longest pause in seconds for which a request is held before the next model, or the caller, takes over.
-_PATIENCE: Final = 8.0
+_LONGEST_PAUSE: Final = 8.0
 
 
-class Try:
+class RunningAttempt:
     """One attempt while it is under way; becomes a row of the ledger when it is over."""
 
     __slots__ = ("_started", "_wall", "first_byte", "number", "request", "target")
 
-    def __init__(self, request: Request, target: Target) -> None:
+    def __init__(self, request: DecidedRequest, target: Target) -> None:
         request.attempts += 1
         self.request = request
         self.target = target
@@ -48,11 +48,11 @@ class Try:
         """The upstream has begun to answer."""
         self.first_byte = time.perf_counter() - self._started
 
-    def over(self, status: int, error: str = "", usage: Usage | None = None) -> None:
+    def finish(self, status: int, error: str = "", usage: Usage | None = None) -> None:
         """Write the attempt down."""
         model, upstream = self.target.model, self.target.upstream
         spent = usage or Usage()
-        self.request.context.record(
+        self.request.record(
             Attempt(
                 decision=self.request.decision.id,
                 number=self.number,
@@ -71,9 +71,9 @@ class Try:
 
 
 class UpstreamResponse(msgspec.Struct, frozen=True):
-    """An upstream has answered well so far."""
+    """A successful upstream response: its whole body, or the first events of a stream."""
 
-    attempt: Try
+    attempt: RunningAttempt
     exchange: Exchange
     is_stream: bool
     first: bytes  # the whole body, or a stream's first events
@@ -95,59 +95,61 @@ class Failure(msgspec.Struct, frozen=True):
     wait: float | None = None  # seconds the upstream asked for
 
 
-async def first_answer(request: Request, targets: Sequence[Target]) -> UpstreamResponse | Failure:
-    """Try each model in order, each several times, until one answers or the tries are used up."""
+async def first_answer(request: DecidedRequest, targets: Sequence[Target]) -> UpstreamResponse | Failure:
+    """Try each model in order, each several times, until one answers or the attempts are used up."""
     failure: Failure | None = None
     for target in targets:
-        result = await _one_model(request, target)
+        result = await _try_model(request, target)
         if isinstance(result, UpstreamResponse):
             return result
         # What an upstream said explains more than that the next one was not asked.
         failure = result if failure is None or result.kind != "breaker" else failure
-        if not result.fall_back or request.attempts >= _MOST_TRIES:
+        if not result.fall_back or request.attempts >= _MAX_ATTEMPTS:
             break
-    assert failure is not None, "a request has at least one target"  # noqa: S101 - ``Gateway._speaking`` refuses
+    assert failure is not None, "a request has at least one target"  # noqa: S101 - ``LiveState.candidates`` refuses
     return failure
 
 
-async def _one_model(request: Request, target: Target) -> UpstreamResponse | Failure:
+async def _try_model(request: DecidedRequest, target: Target) -> UpstreamResponse | Failure:
     spec, breaker = target.upstream.spec, target.upstream.breaker
     most = 1 if request.client_is_retrying else 1 + spec.retries
-    for tries in range(1, most + 1):
-        if wait := breaker.wait(time.monotonic()):
-            return _held_back(target.upstream, wait)
+    for number in range(1, most + 1):
+        if wait := breaker.seconds_to_wait(time.monotonic()):
+            return _circuit_open(target.upstream, wait)
         result = await _try(request, target)
         if isinstance(result, UpstreamResponse):
-            breaker.succeeded()
+            breaker.record_success()
             return result
         if result.kind == "status" and result.status < 500:
-            breaker.succeeded()  # it works; it did not like this request
+            breaker.record_success()  # it works; it did not like this request
         else:
-            breaker.failed(time.monotonic())
-        pause = backoff(tries) if result.wait is None else result.wait
-        if not result.retry or tries == most or pause > _PATIENCE or request.attempts >= _MOST_TRIES:
+            breaker.record_failure(time.monotonic())
+        pause = backoff(number) if result.wait is None else result.wait
+        if number == most or request.attempts >= _MAX_ATTEMPTS:
+            return result
+        if not result.retry or pause > _LONGEST_PAUSE:
             return result
         await asyncio.sleep(pause)
     raise AssertionError("the last try returns")
 
 
-async def _try(request: Request, target: Target) -> UpstreamResponse | Failure:
-    attempt = Try(request, target)
+async def _try(request: DecidedRequest, target: Target) -> UpstreamResponse | Failure:
+    attempt = RunningAttempt(request, target)
     upstream = target.upstream
     try:
         exchange = await upstream.client.send(request.call(target))
     except UpstreamError as error:
-        return _broken(attempt, error)
+        return _connection_failure(attempt, error)
     except asyncio.CancelledError:
-        attempt.over(0, "disconnect")
+        attempt.finish(0, "disconnect")
         raise
     try:
         attempt.got_first_byte()
         result = await _read(attempt, exchange)
     except UpstreamError as error:
-        result = _broken(attempt, error, exchange.status)
+        result = _connection_failure(attempt, error, exchange.status)
     except BaseException:
-        attempt.over(exchange.status, "disconnect")
+        attempt.finish(exchange.status, "disconnect")
         exchange.close()
         raise
     if isinstance(result, Failure) or not result.is_stream:
@@ -155,17 +157,17 @@ async def _try(request: Request, target: Target) -> UpstreamResponse | Failure:
     return result
 
 
-async def _read(attempt: Try, exchange: Exchange) -> UpstreamResponse | Failure:
+async def _read(attempt: RunningAttempt, exchange: Exchange) -> UpstreamResponse | Failure:
     status = exchange.status
     if not 200 <= status < 300:
-        return _refused(attempt, exchange, await exchange.read())
+        return _status_failure(attempt, exchange, await exchange.read())
     if is_stream(exchange):
         return await _first_event(attempt, exchange)
     body = await exchange.read()
     try:
         usage = attempt.request.wire.usage(body)
     except UNREADABLE:
-        attempt.over(status, "malformed")
+        attempt.finish(status, "malformed")
         return Failure(
             Fault(502, "the upstream answered with something that is not JSON", "upstream_malformed"),
             "malformed",
@@ -182,7 +184,7 @@ def is_stream(exchange: Exchange) -> bool:
     return False
 
 
-async def _first_event(attempt: Try, exchange: Exchange) -> UpstreamResponse | Failure:
+async def _first_event(attempt: RunningAttempt, exchange: Exchange) -> UpstreamResponse | Failure:
     """Wait for the first event. Comments that only keep the connection alive wait with it."""
     block, pending = b"", b""
     while True:
@@ -193,16 +195,16 @@ async def _first_event(attempt: Try, exchange: Exchange) -> UpstreamResponse | F
         block += more
         if any(sse.data(event) for event in sse.events(block)):
             break
-    refused = attempt.request.wire.refusal(block)
-    if refused is None:
+    status = attempt.request.wire.refusal(block)
+    if status is None:
         return UpstreamResponse(attempt, exchange, is_stream=True, first=block, pending=pending)
-    if refused < 500 and not is_worth_retrying(refused) and not is_ours(refused):
+    if status < 500 and not is_retryable(status) and not is_credentials_error(status):
         return UpstreamResponse(
             attempt, exchange, is_stream=True, first=block, pending=pending
         )  # the caller's own doing
-    attempt.over(exchange.status, "status")
+    attempt.finish(exchange.status, "status")
     fault = Fault(502, "the upstream began its answer with an error", "upstream_error")
-    return Failure(fault, "status", attempt.target.upstream, refused, retry=not is_ours(refused))
+    return Failure(fault, "status", attempt.target.upstream, status, retry=not is_credentials_error(status))
 
 
 def failure_kind(error: UpstreamError) -> str:
@@ -212,22 +214,22 @@ def failure_kind(error: UpstreamError) -> str:
     return "connect" if isinstance(error, UpstreamUnavailable) else "cut"
 
 
-def _broken(attempt: Try, error: UpstreamError, status: int = 0) -> Failure:
+def _connection_failure(attempt: RunningAttempt, error: UpstreamError, status: int = 0) -> Failure:
     kind = failure_kind(error)
-    attempt.over(status, kind)
+    attempt.finish(status, kind)
     name = attempt.target.upstream.spec.name
     fault = Fault(error.status, f'{error.message} (upstream "{name}")', f"upstream_{kind}")
     # A request that timed out may have cost its whole answer already: another model, not the same again.
     return Failure(fault, kind, attempt.target.upstream, retry=kind != "timeout")
 
 
-def _refused(attempt: Try, exchange: Exchange, body: bytes) -> Failure:
+def _status_failure(attempt: RunningAttempt, exchange: Exchange, body: bytes) -> Failure:
     upstream, status = attempt.target.upstream, exchange.status
-    attempt.over(status, "status")
+    attempt.finish(status, "status")
     name = upstream.spec.name
-    ours = is_ours(status)
-    passing = is_worth_retrying(status)
-    if ours:
+    credentials = is_credentials_error(status)
+    retryable = is_retryable(status)
+    if credentials:
         fault = Fault(502, f'upstream "{name}" refuses the key it is configured with', "upstream_refused_key")
     elif 300 <= status < 400:
         fault = Fault(502, f'upstream "{name}" redirects; name its final address', "upstream_redirect")
@@ -240,13 +242,13 @@ def _refused(attempt: Try, exchange: Exchange, body: bytes) -> Failure:
         status,
         exchange.headers,
         body,
-        retry=passing and dict(exchange.headers).get(b"x-should-retry") != b"false",
-        fall_back=passing or ours or status < 400,
+        retry=retryable and dict(exchange.headers).get(b"x-should-retry") != b"false",
+        fall_back=retryable or credentials or status < 400,
         wait=retry_after(exchange.headers),
     )
 
 
-def _held_back(upstream: Upstream, wait: float) -> Failure:
+def _circuit_open(upstream: Upstream, wait: float) -> Failure:
     name = upstream.spec.name
     fault = Fault(503, f'the circuit breaker of upstream "{name}" is open', "upstream_unavailable")
     return Failure(fault, "breaker", upstream, wait=wait)

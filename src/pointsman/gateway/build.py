@@ -1,9 +1,9 @@
-"""From a configuration to what the gateway serves, at the start and again after a change."""
+"""From a configuration to a live state, at the start and again after a change."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -13,11 +13,12 @@ from pointsman.decision.engine import Engine
 from pointsman.diagnostics.router import answer_in_band
 from pointsman.errors import ConfigError
 from pointsman.factory import build_engine, build_policy, build_questions, build_runtime, build_shadow
-from pointsman.gateway.live_state import Setup
+from pointsman.gateway.live_state import LiveState, build_live_state
 from pointsman.gateway.upstream import Connections
-from pointsman.model_calls import Ask, ask_models, ask_nobody
+from pointsman.model_calls import Ask, Questions, ask_models, ask_nobody
 from pointsman.runtime import Runtime
 from pointsman.shadow_policy import ShadowPolicy
+from pointsman.stores.ledger.port import Ledger
 from pointsman.upstreams.chat_model import chat_models
 from pointsman.upstreams.port import DEMO_URL, UpstreamSpec
 from pointsman.vocabulary import Mode, ModelSpec
@@ -28,19 +29,17 @@ log = logging.getLogger(__name__)
 
 
 class Builder:
-    """Builds setups around one runtime: sessions and ledger stay open while policies come and go."""
+    """Builds live states around one ledger and one session store, which stay open over reloads."""
 
     def __init__(self, load: Callable[[], Config], file: Path | None = None) -> None:
         """Take the way to read the configuration, and the file it is in, which commands may change."""
         self._load = load
         self._file = file
-        self._runtime: Runtime | None = None
-        self._shadow: ShadowPolicy | None = None
-        self._opened: dict[str, object] = {}  # see _opened_once
-        self._connections = Connections()
+        self._runtime: Runtime | None = None  # the first one, whose stores all others share
+        self._at_start: Mapping[str, object] = {}  # see _opened_once
 
-    def __call__(self) -> Setup:
-        """Read the configuration and return what to serve; what is served already is untouched.
+    def __call__(self, previous: LiveState | None = None) -> LiveState:
+        """Read the configuration and build what serves it; ``previous``, in force until then, is not touched.
 
         Raises:
             ConfigError: the configuration is wrong.
@@ -51,57 +50,54 @@ class Builder:
                 "no model is configured, so there is nothing to serve",
                 hint="[models] and [tiers] name them; pointsman config init writes both",
             )
+        specs = config.upstreams.values()
+        connections = previous.connections.carried_over(specs) if previous else Connections()
         on_trial = build_shadow(config)
-        ask = build_ask(config, self._connections)
-        runtime = self._runtime
-        if runtime is None:
-            runtime = self._runtime = build_runtime(config)
-            self._opened = _opened_once(config)
-            engine, questions = runtime.engine, runtime.questions
-        else:
-            policy = build_policy(config)
-            engine, questions = build_engine(policy), build_questions(policy)
-        shadow = (self._shadow or ShadowPolicy(on_trial, runtime.ledger)) if on_trial else None
-
-        def begin() -> None:
-            self._tell_what_waits(config)
-            runtime.replace(engine, questions, ask)
-            self._try_beside(runtime, shadow, on_trial)
-
+        ask = build_ask(config, connections)
+        runtime, engine, questions = self._compile(config)
+        before = previous.shadow_policy if previous else None
+        shadow_policy = _shadow_policy(on_trial, runtime.ledger, before)
         command = partial(_answer_command, config, self._file) if config.server.router_command else None
-        return Setup(
-            runtime,
+        state = build_live_state(
+            runtime.with_policy(engine, ask=ask, questions=questions, observe=shadow_policy),
             config.models,
             config.upstreams,
             config.server,
-            self._connections,
-            shadow,
-            config.shadow,
-            command,
-            begin,
+            connections=connections,
+            shadow_policy=shadow_policy,
+            shadow_model=config.shadow,
+            command=command,
+            previous=previous,
         )
+        self._warn_of_restart(config)
+        return state
 
     def close(self) -> None:
         """Write what waits and close the stores."""
-        if self._shadow is not None:
-            self._shadow.close()
         if self._runtime is not None:
             self._runtime.close()
 
-    def _tell_what_waits(self, config: Config) -> None:
-        """Say which changes of the configuration have no effect yet."""
-        changed = [key for key, value in _opened_once(config).items() if value != self._opened[key]]
+    def _compile(self, config: Config) -> tuple[Runtime, Engine, Questions]:
+        """Return the runtime whose stores are open, and the policy of a configuration."""
+        if self._runtime is None:
+            runtime = build_runtime(config)
+            self._runtime, self._at_start = runtime, _opened_once(config)
+            return runtime, runtime.engine, runtime.questions
+        policy = build_policy(config)
+        return self._runtime, build_engine(policy), build_questions(policy)
+
+    def _warn_of_restart(self, config: Config) -> None:
+        """Name the changes of the configuration that take effect at the next start only."""
+        changed = [key for key, value in _opened_once(config).items() if value != self._at_start[key]]
         if changed:
             log.warning("changed, and in effect from the next start on: %s", ", ".join(changed))
 
-    def _try_beside(self, runtime: Runtime, shadow: ShadowPolicy | None, engine: Engine | None) -> None:
-        """Decide turns under another policy too, in place of the one tried before."""
-        before, self._shadow = self._shadow, shadow
-        runtime.observe = shadow
-        if shadow is not None and engine is not None:
-            shadow.engine = engine
-        elif before is not None:
-            before.close()
+
+def _shadow_policy(engine: Engine | None, ledger: Ledger, before: ShadowPolicy | None) -> ShadowPolicy | None:
+    """Return the policy on trial; it goes on with the sessions and counts of the one before."""
+    if engine is None:
+        return None
+    return before.with_engine(engine) if before else ShadowPolicy(engine, ledger)
 
 
 def _opened_once(config: Config) -> dict[str, object]:
@@ -121,7 +117,7 @@ def _opened_once(config: Config) -> dict[str, object]:
 
 
 def build_ask(config: Config, connections: Connections) -> Ask:
-    """Return what answers the needs of decisions: the model named for verification, or nobody."""
+    """Return what answers the model queries of decisions: the model named for verification, or nobody."""
     verify = config.tiers.verify
     if verify is None:
         return ask_nobody

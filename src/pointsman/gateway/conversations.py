@@ -1,4 +1,4 @@
-"""Conversations that an upstream keeps: to which session ``previous_response_id`` belongs, and what it holds.
+"""Conversations stored by an upstream: to which session ``previous_response_id`` belongs, and what it holds.
 
 Kept in this process alone: it holds a person's words, and those reach no disk unasked (docs/decisions/0071).
 """
@@ -20,7 +20,7 @@ from pointsman.wire import Body
 from pointsman.wire.responses.answer import answered
 from pointsman.wire.stored_conversation import StoredConversation, stored_conversation
 
-__all__ = ["Chains", "Link", "where_it_is"]
+__all__ = ["Continuation", "Conversations", "with_conversation"]
 
 #: Bytes kept over all conversations. One takes the words of a few messages, 2 to 10 kB: some thousands fit.
 _SIZE: Final = 16 << 20
@@ -30,7 +30,7 @@ _OVERHEAD: Final = 1_000
 _TTL: Final = 86_400.0
 
 
-class Link(msgspec.Struct, frozen=True):
+class Continuation(msgspec.Struct, frozen=True):
     """What is known where a request goes on from a response or a conversation."""
 
     session: str
@@ -46,18 +46,18 @@ class _Conversation(msgspec.Struct, gc=False):
 _decode_id: Final = msgspec.json.Decoder(_Conversation | str | None).decode
 
 
-class Chains:
+class Conversations:
     """The latest responses that could be continued; the one unused longest makes room."""
 
     def __init__(self, size: int = _SIZE) -> None:
         """Keep up to ``size`` bytes."""
-        self._links: OrderedDict[str, Link] = OrderedDict()
+        self._entries: OrderedDict[str, Continuation] = OrderedDict()
         self._left = size
 
     def __len__(self) -> int:
-        return len(self._links)
+        return len(self._entries)
 
-    def continued(self, body: Body, now: float) -> Link | None:
+    def continued(self, body: Body, now: float) -> Continuation | None:
         """Return what is known of what a request goes on from; None when the request holds all there is.
 
         Args:
@@ -67,13 +67,13 @@ class Chains:
         name = _named(body, "previous_response_id") or _named(body, "conversation")
         if not name:
             return None
-        link = self._links.get(name)
-        if link is None or now - link.at > _TTL:
+        entry = self._entries.get(name)
+        if entry is None or now - entry.at > _TTL:
             # Its tools and instructions are those of everybody with the same agent: they name no session.
             digest = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=12)
-            return Link("r-" + digest.hexdigest())
-        self._links.move_to_end(name)
-        return link
+            return Continuation("r-" + digest.hexdigest())
+        self._entries.move_to_end(name)
+        return entry
 
     def keep(self, request: AgentRequest, body: Body, target: Target, answer: Sequence[bytes]) -> None:
         """Remember a turn and its answer, unless the caller asked the upstream not to store it.
@@ -90,30 +90,30 @@ class Chains:
         if found is None:
             return
         response, items = found
-        link = Link(
+        entry = Continuation(
             request.session,
             target.model.name,
             request.arrived_at,
             stored_conversation(request, items, extract(request).index),
         )
-        self._put(response, link)
+        self._put(response, entry)
         if conversation := _named(body, "conversation"):
-            self._put(conversation, link)
+            self._put(conversation, entry)
 
-    def _put(self, name: str, link: Link) -> None:
+    def _put(self, name: str, entry: Continuation) -> None:
         self._forget(name)
-        self._links[name] = link
-        self._left -= _weight(link)
+        self._entries[name] = entry
+        self._left -= _weight(entry)
         while self._left < 0:
-            self._forget(next(iter(self._links)))
+            self._forget(next(iter(self._entries)))
 
     def _forget(self, name: str) -> None:
-        link = self._links.pop(name, None)
-        if link is not None:
-            self._left += _weight(link)
+        entry = self._entries.pop(name, None)
+        if entry is not None:
+            self._left += _weight(entry)
 
 
-def where_it_is(chosen: list[Target], kept: Target | None) -> list[Target]:
+def with_conversation(chosen: list[Target], kept: Target | None) -> list[Target]:
     """Return those of the chosen models whose upstream keeps the conversation; else the one that had it last.
 
     No other upstream has ever seen it, and would refuse the request.
@@ -135,5 +135,5 @@ def _named(body: Body, member: str) -> str:
     return named if isinstance(named, str) else named.id
 
 
-def _weight(link: Link) -> int:
-    return _OVERHEAD + (link.earlier.weight if link.earlier else 0)
+def _weight(entry: Continuation) -> int:
+    return _OVERHEAD + (entry.earlier.weight if entry.earlier else 0)

@@ -1,31 +1,89 @@
-"""The caller's side of a request: what is let in, the body as it arrives, and whether anybody still waits."""
+"""The caller's side of a request: authentication, limits, the body as it arrives, and the disconnect."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, MutableMapping
+import hmac
+from collections.abc import Mapping, MutableMapping, Sequence
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
+from urllib.parse import urlsplit
 
-from pointsman.errors import TooLarge, WrongContentType
-from pointsman.gateway.auth import authorise
-from pointsman.gateway.budget import Share
+from pointsman.config import is_loopback
+from pointsman.errors import Overloaded, TooLarge, Unauthorized, WrongContentType
 from pointsman.offload import offload
-from pointsman.upstreams.port import ServerSpec
+from pointsman.upstreams.port import Headers, ServerSpec, hash_key
 from pointsman.vocabulary import LARGE
-from pointsman.wire import Body
+from pointsman.wire import Body, Wire
 
-__all__ = ["CallerLeft", "Receive", "Scope", "Watch", "Watches", "read_body", "read_bytes"]
+__all__ = ["BodyBudget", "BodyReservation", "CallerLeft", "DisconnectWatch", "DisconnectWatches",
+           "InboundRequest", "Receive", "Scope", "authorise", "read_body", "read_bytes"]  # fmt: skip
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Any
+
+#: Of the budget, what bodies above ``LARGE`` may fill: the rest is left to the others, whoever sends what.
+_OF_LARGE: Final = 3 / 4
 
 
 class CallerLeft(Exception):
     """The caller went away while sending."""
 
 
-async def read_body(named: Mapping[bytes, bytes], receive: Receive, server: ServerSpec, share: Share) -> Body:
+class InboundRequest(NamedTuple):
+    """One caller's request, read to its end."""
+
+    wire: Wire
+    headers: Mapping[bytes, bytes]  # by name, in lower case
+    all_headers: Headers  # as they were sent, repeated ones too
+    query: bytes
+    body: Body
+    arrived: float  # seconds of ``time.perf_counter``
+
+
+def authorise(headers: Mapping[bytes, bytes], digests: Sequence[bytes]) -> None:
+    """Let a request pass that presents one of the keys, if any is asked for.
+
+    Both ways in which the clients of the three formats present a key are accepted. Where no key is asked for,
+    web pages are kept out: a browser lets a page reach this machine once the page's own name resolves to it,
+    and says in ``Origin`` whose page it is (docs/decisions/0072).
+
+    Raises:
+        Unauthorized: no key, or not one of ours; a web page's request where there are none.
+    """
+    if not digests:
+        if b"origin" in headers and not _is_local(headers[b"origin"]):
+            raise Unauthorized(
+                "a gateway without keys rejects requests of other web origins",
+                hint='set keys = ["${POINTSMAN_KEY}"] under [server]',
+            )
+        return
+    bearer = headers.get(b"authorization", b"")
+    presented = (bearer[7:].strip() if bearer[:7].lower() == b"bearer " else b"") or headers.get(
+        b"x-api-key", b""
+    )
+    if not presented:
+        raise Unauthorized(
+            "a key is needed", hint="send it as 'Authorization: Bearer KEY' or in the header 'x-api-key'"
+        )
+    digest = hash_key(presented.strip().decode("utf-8", "replace"))
+    matches = [hmac.compare_digest(digest, known) for known in digests]  # every one, to tell nothing by time
+    if not any(matches):
+        raise Unauthorized("the key is not one of this gateway's", hint="its keys are listed under [server]")
+
+
+def _is_local(origin: bytes) -> bool:
+    """Whether a page comes from this machine."""
+    try:
+        host = urlsplit(origin.decode("ascii")).hostname
+    except ValueError:
+        return False
+    return host is not None and is_loopback(host)
+
+
+async def read_body(
+    headers: Mapping[bytes, bytes], receive: Receive, server: ServerSpec, reservation: BodyReservation
+) -> Body:
     """Check everything that can be checked before the body is read, then read it.
 
     Raises:
@@ -33,16 +91,94 @@ async def read_body(named: Mapping[bytes, bytes], receive: Receive, server: Serv
         CallerError: no key, too large, or not JSON.
         CallerLeft: the connection ended before the body did.
     """
-    authorise(named, server.keys)
-    if named.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
+    authorise(headers, server.keys)
+    if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
         raise WrongContentType("the body must be JSON", hint="send 'Content-Type: application/json'")
-    if named.get(b"content-encoding", b"identity") != b"identity":
+    if headers.get(b"content-encoding", b"identity") != b"identity":
         raise WrongContentType("the body must not be compressed", hint="send no 'Content-Encoding'")
-    raw = await read_bytes(receive, named, server.limits.body_bytes, share)
+    raw = await read_bytes(receive, headers, server.limits.body_bytes, reservation)
     return Body(raw) if len(raw) <= LARGE else await offload(len(raw), partial(Body, raw))
 
 
-class Watch:
+async def read_bytes(
+    receive: Receive, headers: Mapping[bytes, bytes], limit: int, reservation: BodyReservation | None = None
+) -> bytes:
+    """Read a body of at most ``limit`` bytes, and count it as it arrives.
+
+    Raises:
+        Overloaded: the bodies of all requests together are too large.
+        TooLarge: it is larger, or says that it will be.
+        CallerLeft: the connection ended before the body did.
+    """
+    declared = headers.get(b"content-length", b"0")
+    if declared.isdigit() and int(declared) > limit:
+        raise TooLarge(f"the request body is larger than {limit} bytes")
+    message = await receive()
+    if message["type"] == "http.disconnect":
+        raise CallerLeft
+    body: bytes = message.get("body", b"")
+    if reservation is not None:
+        reservation.take(len(body))
+    if not message.get("more_body", False):
+        return body
+    parts, size = [body], len(body)
+    while message.get("more_body", False):
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise CallerLeft
+        parts.append(message["body"])
+        if reservation is not None:
+            reservation.take(len(message["body"]))
+        size += len(message["body"])
+        if size > limit:
+            raise TooLarge(f"the request body is larger than {limit} bytes")
+    return b"".join(parts)
+
+
+class BodyBudget:
+    """Counts the bytes that have arrived of all request bodies, until their requests are answered."""
+
+    def __init__(self) -> None:
+        self.held = 0  # bytes
+
+    def reserve(self, total: int) -> BodyReservation:
+        """Return what counts the body of one request; all bodies together hold at most ``total`` bytes."""
+        return BodyReservation(self, total)
+
+
+class BodyReservation:
+    """The bytes of one request's body. What a caller only announces is not counted."""
+
+    __slots__ = ("_budget", "_held", "_total")
+
+    def __init__(self, budget: BodyBudget, total: int) -> None:
+        self._budget = budget
+        self._total = total
+        self._held = 0
+
+    def take(self, count: int) -> None:
+        """Count some bytes more.
+
+        Raises:
+            Overloaded: the bodies of all requests together are too large.
+        """
+        budget = self._budget
+        self._held += count
+        budget.held += count
+        if budget.held <= self._total * _OF_LARGE:
+            return
+        if self._held > LARGE or budget.held > self._total:
+            raise Overloaded(
+                "the gateway holds too many bytes of requests under way", hint="send the request again later"
+            )
+
+    def release(self) -> None:
+        """The request is over."""
+        self._budget.held -= self._held
+        self._held = 0
+
+
+class DisconnectWatch:
     """Cancels the task it was made in when the caller goes away."""
 
     __slots__ = ("_receive", "_task", "_watching", "caller_left", "is_due")
@@ -72,7 +208,7 @@ class Watch:
             self._task.cancel()
 
 
-class Watches:
+class DisconnectWatches:
     """Watches over all callers who have waited for a while.
 
     Most of what is answered sooner is answered before anybody could leave, and a task or a timer for each
@@ -82,19 +218,19 @@ class Watches:
     _EVERY: Final = 0.25  # seconds; a caller is watched after one to two of them, and must be missed within 1
 
     def __init__(self) -> None:
-        self._active: set[Watch] = set()
+        self._active: set[DisconnectWatch] = set()
         self._loop: asyncio.AbstractEventLoop | None = None  # where a look is planned
 
-    def begin(self, receive: Receive) -> Watch:
+    def begin(self, receive: Receive) -> DisconnectWatch:
         """Watch over the caller of the current task."""
-        watch = Watch(receive)
+        watch = DisconnectWatch(receive)
         self._active.add(watch)
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
             self._plan(loop)
         return watch
 
-    def end(self, watch: Watch) -> None:
+    def end(self, watch: DisconnectWatch) -> None:
         """The caller has been answered."""
         self._active.discard(watch)
         watch.stop()
@@ -111,38 +247,3 @@ class Watches:
             watch.is_due = True
         if self._active:
             self._plan(loop)
-
-
-async def read_bytes(
-    receive: Receive, named: Mapping[bytes, bytes], limit: int, share: Share | None = None
-) -> bytes:
-    """Read a body of at most ``limit`` bytes, and count it as it arrives.
-
-    Raises:
-        Overloaded: the bodies of all requests together are too large.
-        TooLarge: it is larger, or says that it will be.
-        CallerLeft: the connection ended before the body did.
-    """
-    declared = named.get(b"content-length", b"0")
-    if declared.isdigit() and int(declared) > limit:
-        raise TooLarge(f"the request body is larger than {limit} bytes")
-    message = await receive()
-    if message["type"] == "http.disconnect":
-        raise CallerLeft
-    body: bytes = message.get("body", b"")
-    if share is not None:
-        share.take(len(body))
-    if not message.get("more_body", False):
-        return body
-    parts, size = [body], len(body)
-    while message.get("more_body", False):
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise CallerLeft
-        parts.append(message["body"])
-        if share is not None:
-            share.take(len(message["body"]))
-        size += len(message["body"])
-        if size > limit:
-            raise TooLarge(f"the request body is larger than {limit} bytes")
-    return b"".join(parts)

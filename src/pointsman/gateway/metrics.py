@@ -36,6 +36,7 @@ _COUNTERS: Final = {
     "continued": _Counter("Requests that go on from a response the upstream keeps.", ("before",)),
     "shadow_answers": _Counter("Requests sampled for the shadow model.", ("model", "result")),
     "disconnects": _Counter("Requests whose caller went away.", ()),
+    "internal_errors": _Counter("Requests that failed inside the gateway.", ()),
     "reloads": _Counter("Configurations read again.", ("result",)),
 }
 
@@ -72,7 +73,9 @@ class Metrics(Collector):
     def __init__(self) -> None:
         self.overhead = _Histogram(_OVERHEAD)
         self._first_byte: dict[str, _Histogram] = {}
-        self._counts = defaultdict[tuple[str, ...], float](float, {("disconnects",): 0})
+        self._counts = defaultdict[tuple[str, ...], float](
+            float, {("disconnects",): 0, ("internal_errors",): 0}
+        )
         self._waiting: list[Decision | Attempt] = []
         self._gauges: dict[str, tuple[str, Callable[[], float]]] = {}
         self._results: dict[str, tuple[str, Callable[[], Mapping[str, float]]]] = {}

@@ -9,7 +9,7 @@ from functools import partial
 import msgspec
 
 from pointsman.errors import MalformedRequest
-from pointsman.gateway.conversations import Chains, Link
+from pointsman.gateway.conversations import Continuation, Conversations
 from pointsman.gateway.session_id import fingerprint, named_session
 from pointsman.offload import offload
 from pointsman.vocabulary import LARGE, AgentRequest, WireFormat
@@ -21,8 +21,8 @@ __all__ = ["read_turn"]
 
 
 async def read_turn(
-    wire: WireFormat, named: Mapping[bytes, bytes], body: Body, chains: Chains
-) -> tuple[AgentRequest, Link | None]:
+    wire: WireFormat, headers: Mapping[bytes, bytes], body: Body, conversations: Conversations
+) -> tuple[AgentRequest, Continuation | None]:
     """Read a request, and the conversation that it continues where the provider keeps that.
 
     Raises:
@@ -33,12 +33,12 @@ async def read_turn(
             "the request names no model", hint='"auto" lets the gateway choose', param="model"
         )
     now, size = time.time(), len(body.raw)
-    link = chains.continued(body, now) if wire is WireFormat.RESPONSES else None
-    session = named_session(named, body) or (link.session if link else "")
-    earlier = link.earlier if link else None
+    continuation = conversations.continued(body, now) if wire is WireFormat.RESPONSES else None
+    session = named_session(headers, body) or (continuation.session if continuation else "")
+    earlier = continuation.earlier if continuation else None
     if size <= LARGE:
-        return _request(wire, body, session, now, earlier), link
-    return await offload(size, partial(_request, wire, body, session, now, earlier)), link
+        return _request(wire, body, session, now, earlier), continuation
+    return await offload(size, partial(_request, wire, body, session, now, earlier)), continuation
 
 
 def _request(

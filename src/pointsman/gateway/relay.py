@@ -10,22 +10,21 @@ from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from pointsman.errors import UpstreamError, UpstreamTimeout
-from pointsman.gateway import headers
 from pointsman.gateway.attempts import Failure, UpstreamResponse, first_answer
-from pointsman.gateway.request import Request
+from pointsman.gateway.request import DecidedRequest
+from pointsman.gateway.response_headers import Headers, downstream
 from pointsman.gateway.upstream import Target
 from pointsman.wire import Ending, Fault, sse
 from pointsman.wire.base import Wire
 
-__all__ = ["Headers", "Send", "relay", "send_body"]
+__all__ = ["Send", "relay", "send_body"]
 
 log = logging.getLogger(__name__)
 
 Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-Headers: TypeAlias = list[tuple[bytes, bytes]]
 
 _JSON: Final = (b"content-type", b"application/json")
-#: Blocks kept from the end of a stream: its closing mark, its usage, its last word, and one to spare.
+#: Blocks kept from the end of a stream: its closing mark, its usage, its last content, and one to spare.
 _KEPT: Final = 4
 #: Longest event in bytes that is waited for; an image in base64 is the largest there is.
 _LONGEST_EVENT: Final = 64 << 20
@@ -34,18 +33,21 @@ _PIECE: Final = 64 << 10
 
 
 async def relay(
-    request: Request, targets: Sequence[Target], own: Callable[[Target | None], Headers], send: Send
+    request: DecidedRequest,
+    targets: Sequence[Target],
+    build_headers: Callable[[Target | None], Headers],
+    send: Send,
 ) -> int:
     """Answer a request from the first target that answers, and return the status sent.
 
-    ``own`` gives the headers that are the gateway's, once it is known which model answered.
+    ``build_headers`` returns the gateway's own headers, once it is known which model answered.
     """
     result = await first_answer(request, targets)
     if isinstance(result, Failure):
-        return await _fail(request, result, own(None), send)
+        return await _fail(request, result, build_headers(None), send)
     attempt = result.attempt
-    sent = headers.downstream(result.exchange.headers, attempt.target.upstream.secret)
-    sent += own(attempt.target)
+    sent = downstream(result.exchange.headers, attempt.target.upstream.secret)
+    sent += build_headers(attempt.target)
     status = result.exchange.status
     if result.is_stream:
         await send({"type": "http.response.start", "status": status, "headers": sent})
@@ -58,9 +60,9 @@ async def relay(
             error = "disconnect"
             raise
         finally:
-            attempt.over(status, error, result.usage)
-        if request.on_answer is not None:
-            request.on_answer(attempt.target, (result.first,))
+            attempt.finish(status, error, result.usage)
+        if request.on_complete is not None:
+            request.on_complete(attempt.target, (result.first,))
     return status
 
 
@@ -82,7 +84,7 @@ async def _send_all_but_last(send: Send, body: bytes) -> bytes:
     return body[last:]
 
 
-async def _stream(request: Request, answer: UpstreamResponse, send: Send) -> None:
+async def _stream(request: DecidedRequest, answer: UpstreamResponse, send: Send) -> None:
     attempt, exchange = answer.attempt, answer.exchange
     last: deque[bytes] = deque(maxlen=_KEPT)
     block, pending = answer.first, answer.pending
@@ -105,7 +107,7 @@ async def _stream(request: Request, answer: UpstreamResponse, send: Send) -> Non
     except UpstreamError as broken:
         error = broken
     except asyncio.CancelledError:
-        attempt.over(exchange.status, "disconnect")
+        attempt.finish(exchange.status, "disconnect")
         raise
     finally:
         exchange.close()
@@ -113,7 +115,7 @@ async def _stream(request: Request, answer: UpstreamResponse, send: Send) -> Non
 
 
 async def _end(
-    request: Request,
+    request: DecidedRequest,
     answer: UpstreamResponse,
     blocks: list[bytes],
     pending: bytes,
@@ -125,26 +127,26 @@ async def _end(
     end = wire.end([*blocks, pending])
     whole = end.ending is Ending.COMPLETE or (end.ending is Ending.SAID and error is None)
     if whole or end.ending is Ending.REFUSED:
-        attempt.over(answer.exchange.status, "" if whole else "status", end.usage)
+        attempt.finish(answer.exchange.status, "" if whole else "status", end.usage)
         closing = pending  # a last event without the blank line after it
     else:
         kind = "timeout" if isinstance(error, UpstreamTimeout) else "cut"
-        attempt.over(answer.exchange.status, kind, end.usage)
+        attempt.finish(answer.exchange.status, kind, end.usage)
         message = error.message if error else "the upstream ended the stream before the answer was whole"
         closing = wire.error_event(Fault(502, message, f"upstream_{kind}"), blocks)
-        attempt.target.upstream.breaker.failed(time.monotonic())
+        attempt.target.upstream.breaker.record_failure(time.monotonic())
     if len(closing) > _PIECE:
         closing = await _send_all_but_last(send, closing)
     await send({"type": "http.response.body", "body": closing})
-    if whole and request.on_answer is not None:
-        request.on_answer(attempt.target, (*blocks, pending))
+    if whole and request.on_complete is not None:
+        request.on_complete(attempt.target, (*blocks, pending))
 
 
-async def _fail(request: Request, failure: Failure, sent: Headers, send: Send) -> int:
+async def _fail(request: DecidedRequest, failure: Failure, sent: Headers, send: Send) -> int:
     status, fault = failure.fault.status, failure.fault
     body = b""
     if failure.upstream and failure.status == status:
-        body = _their_words(request.wire, failure, failure.upstream.secret)
+        body = _upstream_error(request.wire, failure, failure.upstream.secret)
     sent.append(_JSON)
     if failure.wait is not None:
         sent.append((b"retry-after", b"%d" % max(round(failure.wait), 1)))
@@ -155,7 +157,7 @@ async def _fail(request: Request, failure: Failure, sent: Headers, send: Send) -
     return status
 
 
-def _their_words(wire: Wire, failure: Failure, secret: bytes) -> bytes:
-    """Return the upstream's own error when it has the format's shape; it explains better than we can."""
+def _upstream_error(wire: Wire, failure: Failure, secret: bytes) -> bytes:
+    """Return the upstream's own error when it has the format's shape; it explains more than the gateway's."""
     body = failure.body.replace(secret, b"***") if secret else failure.body
     return body if wire.is_error(body) else b""

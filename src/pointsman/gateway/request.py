@@ -1,31 +1,55 @@
-"""One caller's request, read and decided, on its way to an upstream."""
+"""The request to an upstream: the caller's, with the model's name, injections and the upstream's key."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Final
 
 from pointsman.decision.decision import Decision
-from pointsman.gateway import headers
+from pointsman.gateway.inbound import InboundRequest
 from pointsman.gateway.injections import injections, kept_tools
+from pointsman.gateway.metrics import Metrics
 from pointsman.gateway.upstream import Target
-from pointsman.stores.ledger.port import Attempt
+from pointsman.stores.ledger.port import Attempt, Ledger, ShadowAnswer
 from pointsman.upstreams.port import Call, Headers
-from pointsman.wire import Body, Wire
+from pointsman.wire import Body
 from pointsman.wire.spans import Edit, Span
 
-__all__ = ["Context", "Request", "naming"]
+__all__ = ["HOP_BY_HOP", "KEPT_NAMES", "OWN_PREFIX", "DecidedRequest", "model_edit", "upstream_headers"]
+
+#: Ours alone: nobody else can set one, in either direction.
+OWN_PREFIX: Final = b"x-pointsman-"
+
+#: About one connection, never passed on (RFC 9110, section 7.6.1).
+HOP_BY_HOP: Final = frozenset({
+    b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"proxy-connection", b"te",
+    b"trailer", b"transfer-encoding", b"upgrade",
+})  # fmt: skip
+
+#: Not for an upstream: the caller's key and cookies, where it came from, and what we set ourselves.
+#: Compression is not asked for, because the gateway reads what passes.
+_NOT_UP: Final = HOP_BY_HOP | {
+    b"host", b"content-length", b"content-type", b"expect", b"accept-encoding",
+    b"authorization", b"x-api-key", b"api-key", b"x-goog-api-key", b"cookie",
+    b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip",
+}  # fmt: skip
+
+#: Names of headers whose way is remembered; a client sends the same dozen with every request.
+KEPT_NAMES: Final = 512
 
 
-class Context(Protocol):
-    """What a request needs of the gateway around it."""
-
-    def record(self, attempt: Attempt) -> None:
-        """Write an attempt down."""
-        ...
+def upstream_headers(sent: Headers) -> list[tuple[bytes, bytes]]:
+    """Return what of a caller's headers goes to the upstream."""
+    return [pair for pair in sent if _goes_up(pair[0])]
 
 
-def naming(body: Body, place: Span | None, model: bytes) -> Edit:
+@lru_cache(KEPT_NAMES)
+def _goes_up(name: bytes) -> bool:
+    return name not in _NOT_UP and not name.startswith(OWN_PREFIX)
+
+
+def model_edit(body: Body, place: Span | None, model: bytes) -> Edit:
     """Return the edit that puts a model's name, as JSON, where one stands, or first where none does."""
     if place is not None:
         return place, model
@@ -33,35 +57,31 @@ def naming(body: Body, place: Span | None, model: bytes) -> Edit:
     return (start, start), b'"model":' + model + (b"," if body.members else b"")
 
 
-class Request:
-    """Builds the call for whichever model is tried. Only the model's name and our additions differ."""
+class DecidedRequest:
+    """A request and its decision: builds the call for whichever model is tried, and writes attempts down.
 
-    __slots__ = ("_edits", "_headers", "_model", "_path", "attempts", "body", "client_is_retrying", "context",
-                 "decision", "on_answer", "wire")  # fmt: skip
+    Only the model's name and the decision's injections and tools differ from what the caller sent.
+    """
+
+    __slots__ = ("_edits", "_headers", "_ledger", "_model", "_path", "attempts", "body", "client_is_retrying",
+                 "decision", "metrics", "on_complete", "wire")  # fmt: skip
 
     #: Called when all has been sent: with who answered, and the whole body or the last events of a stream.
-    on_answer: Callable[[Target, Sequence[bytes]], None] | None
+    on_complete: Callable[[Target, Sequence[bytes]], None] | None
 
-    def __init__(
-        self,
-        wire: Wire,
-        body: Body,
-        decision: Decision,
-        sent: Headers,
-        named: Mapping[bytes, bytes],
-        query: bytes,
-        context: Context,
-    ) -> None:
+    def __init__(self, inbound: InboundRequest, decision: Decision, ledger: Ledger, metrics: Metrics) -> None:
+        wire, body, query = inbound.wire, inbound.body, inbound.query
         self.wire = wire
         self.body = body
         self.decision = decision
-        self.context = context
+        self.metrics = metrics
         self.attempts = 0
-        self.on_answer = None
+        self.on_complete = None
         # The SDKs count their own retries here. One owner of retries: if the client is at it, we are not.
-        self.client_is_retrying = named.get(b"x-stainless-retry-count", b"0") != b"0"
+        self.client_is_retrying = inbound.headers.get(b"x-stainless-retry-count", b"0") != b"0"
+        self._ledger = ledger
         self._path = wire.path + b"?" + query if query else wire.path
-        self._headers = headers.upstream(sent)
+        self._headers = upstream_headers(inbound.all_headers)
         self._model = body.span("model")
         self._edits = injections(wire, body, decision) if decision.injections else []
         if decision.tools:
@@ -70,6 +90,14 @@ class Request:
     def call(self, target: Target) -> Call:
         """Return the request as this model's upstream gets it."""
         sent = self._headers + target.upstream.headers[self.wire.format]
-        return Call(
-            self._path, sent, self.body.edited([naming(self.body, self._model, target.id), *self._edits])
-        )
+        edits = [model_edit(self.body, self._model, target.id), *self._edits]
+        return Call(self._path, sent, self.body.edited(edits))
+
+    def record(self, attempt: Attempt) -> None:
+        """Write an attempt down, and count it."""
+        self._ledger.append(attempt)
+        self.metrics.seen(attempt)
+
+    def record_shadow(self, answer: ShadowAnswer) -> None:
+        """Write down what the shadow model answered."""
+        self._ledger.append(answer)

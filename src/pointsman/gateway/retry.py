@@ -11,26 +11,26 @@ from typing import Final
 
 from pointsman.upstreams.port import Headers
 
-__all__ = ["backoff", "is_ours", "is_worth_retrying", "retry_after"]
+__all__ = ["backoff", "is_credentials_error", "is_retryable", "retry_after"]
 
 #: First pause and longest pause in seconds: those of the OpenAI and Anthropic SDKs.
 _FIRST: Final = 0.5
 _LONGEST: Final = 8.0
 
 #: Below 500, what may pass by itself: request timeout, conflict (a lock), too early, too many requests.
-_PASSING: Final = frozenset({408, 409, 425, 429})
+_TRANSIENT: Final = frozenset({408, 409, 425, 429})
 #: The upstream refused the gateway's own key or account; nothing the caller sends can change that.
-_OURS: Final = frozenset({401, 402, 403})
+_CREDENTIALS: Final = frozenset({401, 402, 403})
 
 
-def is_worth_retrying(status: int) -> bool:
+def is_retryable(status: int) -> bool:
     """Whether the same request may succeed a little later."""
-    return status >= 500 or status in _PASSING
+    return status >= 500 or status in _TRANSIENT
 
 
-def is_ours(status: int) -> bool:
+def is_credentials_error(status: int) -> bool:
     """Whether the operator's key, not the caller's request, was refused."""
-    return status in _OURS
+    return status in _CREDENTIALS
 
 
 def backoff(tries: int) -> float:

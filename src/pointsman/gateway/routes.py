@@ -1,11 +1,11 @@
-"""Everything that is not a request of an agent: health, metrics, the list of models, decisions."""
+"""The routes beside those of agents: health, metrics, the list of models, decisions and their outcomes."""
 
 from __future__ import annotations
 
 import logging
 import time
 from collections.abc import Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from urllib.parse import unquote
 
 import msgspec
@@ -18,14 +18,14 @@ from starlette.routing import Route
 from pointsman.decoding import UNREADABLE
 from pointsman.errors import CallerError, StoreUnavailable, TooLarge, TooManyOutcomes, UnknownDecision
 from pointsman.gateway.inbound import CallerLeft, read_bytes
-from pointsman.gateway.live_state import Setup
+from pointsman.gateway.live_state import LiveState
 from pointsman.gateway.metrics import Metrics
 from pointsman.gateway.upstream import Target
 from pointsman.stores.ledger.outcome_reports import read_report
 from pointsman.vocabulary import Tier, WireFormat
 from pointsman.wire import WIRES, Fault
 
-__all__ = ["OPEN_PATHS", "Pages", "Served"]
+__all__ = ["OPEN_PATHS", "build_routes"]
 
 log = logging.getLogger(__name__)
 
@@ -41,116 +41,124 @@ _CODES: Final[Mapping[type[CallerError], str]] = {
 }
 
 
-class Served(Protocol):
-    """What the pages show."""
+def build_routes(metrics: Metrics) -> Starlette:
+    """Return the application of these routes; the ``LiveState`` to serve with comes with each request."""
 
-    setup: Setup
-    targets: Mapping[str, Target]
-    metrics: Metrics
+    async def show_metrics(_: Request) -> Response:
+        return Response(metrics.page(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
-
-class Pages:
-    """The handlers, and the application that finds them."""
-
-    def __init__(self, served: Served) -> None:
-        self._served = served
-        routes = [
-            Route("/", self._root, methods=["GET"]),  # Starlette answers HEAD wherever it answers GET
-            Route("/health/live", self._live),
-            Route("/health/ready", self._ready),
-            Route("/metrics", self._metrics),
+    routes = [
+        Route("/", _root, methods=["GET"]),  # Starlette answers HEAD wherever it answers GET
+        Route("/health/live", _alive),
+        Route("/health/ready", _ready),
+        Route("/metrics", show_metrics),
+    ]
+    for prefix in ("", "/v1"):
+        routes += [
+            Route(prefix + "/models", _models),
+            Route(prefix + "/models/{name:path}", _model),
+            Route(prefix + "/decisions/{id}", _decision),
+            Route(prefix + "/decisions/{id}/outcome", _outcome, methods=["POST"]),
         ]
-        for prefix in ("", "/v1"):
-            routes += [
-                Route(prefix + "/models", self._models),
-                Route(prefix + "/models/{name:path}", self._model),
-                Route(prefix + "/decisions/{id}", self._decision),
-                Route(prefix + "/decisions/{id}/outcome", self._outcome, methods=["POST"]),
-            ]
-        self.app = Starlette(
-            routes=routes,
-            exception_handlers={404: self._missing, 405: self._missing, StoreUnavailable: self._unavailable},
-        )
+    return Starlette(
+        routes=routes,
+        exception_handlers={404: _missing, 405: _missing, StoreUnavailable: _unavailable},
+    )
 
-    async def _root(self, _: Request) -> Response:
-        return _json(
-            {"name": "pointsman", "endpoints": sorted(f"/v1{wire.path.decode()}" for wire in WIRES.values())}
-        )
 
-    async def _live(self, _: Request) -> Response:
-        return _json({"status": "ok"})
+def _state(request: Request) -> LiveState:
+    state: LiveState = request.state.live  # put there by ``app.Gateway``
+    return state
 
-    async def _ready(self, _: Request) -> Response:
-        held = {t.upstream.spec.name for t in self._served.targets.values() if t.upstream.breaker.is_open}
-        return _json(
-            {
-                "status": "ok",
-                "models": len(self._served.targets),
-                "open_circuits": sorted(held),
-                "failing": sorted(self._served.setup.runtime.faults),  # why is in the log: nobody asked a key
-            }
-        )
 
-    async def _metrics(self, _: Request) -> Response:
-        return Response(self._served.metrics.page(), media_type="text/plain; version=0.0.4; charset=utf-8")
+async def _root(_: Request) -> Response:
+    return _json(
+        {"name": "pointsman", "endpoints": sorted(f"/v1{wire.path.decode()}" for wire in WIRES.values())}
+    )
 
-    async def _models(self, _: Request) -> Response:
-        return _json(self._model_list())
 
-    async def _model(self, request: Request) -> Response:
-        wanted = unquote(request.path_params["name"]).removeprefix("pointsman/")
-        found = next((entry for entry in self._model_list()["data"] if entry["id"] == wanted), None)
-        return _json(found) if found else _not_found(request, "there is no such model; see /v1/models")
+async def _alive(_: Request) -> Response:
+    return _json({"status": "ok"})
 
-    def _decision(self, request: Request) -> Response:  # not async: the ledger reads a file, so in a thread
-        ledger = self._served.setup.runtime.ledger
-        ledger.flush()
-        wanted = request.path_params["id"]
-        found = ledger.get(wanted)
-        if found is None:
-            return _not_found(request, "there is no decision with this id")
-        belonging = {name: getattr(ledger, name)(wanted) for name in ("attempts", "outcomes", "shadows")}
-        return _json({"decision": found, **belonging})
 
-    async def _outcome(self, request: Request) -> Response:
-        decision = request.path_params["id"]
-        try:
-            body = await read_bytes(request.receive, dict(request.scope["headers"]), _OUTCOME_BYTES)
-            said = read_report(body, decision=decision, at=time.time())
-            await run_in_threadpool(self._served.setup.runtime.ledger.add_outcome, said)  # it reads a file
-        except CallerError as error:
-            return _error(request, Fault(error.status, error.message, _CODES[type(error)]))
-        except CallerLeft:
-            return Response(status_code=400)  # which nobody reads
-        except (ValueError, *UNREADABLE) as error:
-            return _error(request, Fault(400, f"not an outcome: {error}", "malformed_request"))
-        return Response(status_code=202)
+async def _ready(request: Request) -> Response:
+    state = _state(request)
+    open_circuits = {t.upstream.spec.name for t in state.targets.values() if t.upstream.breaker.is_open}
+    return _json(
+        {
+            "status": "ok",
+            "models": len(state.targets),
+            "open_circuits": sorted(open_circuits),
+            "failing": sorted(state.runtime.faults),  # the log says why: this path asks for no key
+        }
+    )
 
-    async def _missing(self, request: Request, _: Exception) -> Response:
-        return _not_found(request, "there is nothing here; agents POST to /v1/chat/completions, "
-                                   "/v1/responses or /v1/messages")  # fmt: skip
 
-    async def _unavailable(self, request: Request, error: Exception) -> Response:
-        log.warning("%s", error)  # with the file's name, which is not the caller's business
-        return _error(request, Fault(503, "the ledger cannot be read or written", "store_unavailable"))
+async def _models(request: Request) -> Response:
+    return _json(_model_list(_state(request).targets))
 
-    def _model_list(self) -> dict[str, Any]:
-        """Return the models as OpenAI's and Anthropic's clients expect them: each reads its own fields."""
-        names = dict.fromkeys(["auto", *(tier.lower() for tier in Tier), *self._served.targets])
-        data = [
-            {
-                "id": name,
-                "object": "model",
-                "type": "model",
-                "created": 0,
-                "created_at": "1970-01-01T00:00:00Z",
-                "display_name": name,
-                "owned_by": "pointsman",
-            }
-            for name in names
-        ]
-        ends = {"first_id": data[0]["id"], "last_id": data[-1]["id"]}
-        return {"object": "list", "data": data, "has_more": False, **ends}
+
+async def _model(request: Request) -> Response:
+    wanted = unquote(request.path_params["name"]).removeprefix("pointsman/")
+    found = next(
+        (entry for entry in _model_list(_state(request).targets)["data"] if entry["id"] == wanted), None
+    )
+    return _json(found) if found else _not_found(request, "there is no such model; see /v1/models")
+
+
+def _decision(request: Request) -> Response:  # not async: the ledger reads a file, so in a thread
+    ledger = _state(request).runtime.ledger
+    ledger.flush()
+    wanted = request.path_params["id"]
+    found = ledger.get(wanted)
+    if found is None:
+        return _not_found(request, "there is no decision with this id")
+    belonging = {name: getattr(ledger, name)(wanted) for name in ("attempts", "outcomes", "shadows")}
+    return _json({"decision": found, **belonging})
+
+
+async def _outcome(request: Request) -> Response:
+    decision = request.path_params["id"]
+    try:
+        body = await read_bytes(request.receive, dict(request.scope["headers"]), _OUTCOME_BYTES)
+        outcome = read_report(body, decision=decision, at=time.time())
+        await run_in_threadpool(_state(request).runtime.ledger.add_outcome, outcome)  # it reads a file
+    except CallerError as error:
+        return _error(request, Fault(error.status, error.message, _CODES[type(error)]))
+    except CallerLeft:
+        return Response(status_code=400)  # which nobody reads
+    except (ValueError, *UNREADABLE) as error:
+        return _error(request, Fault(400, f"not an outcome: {error}", "malformed_request"))
+    return Response(status_code=202)
+
+
+async def _missing(request: Request, _: Exception) -> Response:
+    return _not_found(request, "there is nothing here; agents POST to /v1/chat/completions, "
+                               "/v1/responses or /v1/messages")  # fmt: skip
+
+
+async def _unavailable(request: Request, error: Exception) -> Response:
+    log.warning("%s", error)  # with the file's name, which is not the caller's business
+    return _error(request, Fault(503, "the ledger cannot be read or written", "store_unavailable"))
+
+
+def _model_list(targets: Mapping[str, Target]) -> dict[str, Any]:
+    """Return the models as OpenAI's and Anthropic's clients expect them: each reads its own fields."""
+    names = dict.fromkeys(["auto", *(tier.lower() for tier in Tier), *targets])
+    data = [
+        {
+            "id": name,
+            "object": "model",
+            "type": "model",
+            "created": 0,
+            "created_at": "1970-01-01T00:00:00Z",
+            "display_name": name,
+            "owned_by": "pointsman",
+        }
+        for name in names
+    ]
+    ends = {"first_id": data[0]["id"], "last_id": data[-1]["id"]}
+    return {"object": "list", "data": data, "has_more": False, **ends}
 
 
 def _json(value: object) -> Response:

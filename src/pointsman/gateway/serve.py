@@ -17,13 +17,14 @@ from typing import Final
 
 import uvicorn
 
-from pointsman.errors import PointsmanError
+from pointsman.config import is_loopback
+from pointsman.errors import ConfigError, PointsmanError
 from pointsman.gateway.app import Gateway
-from pointsman.gateway.auth import check_bind
-from pointsman.gateway.live_state import Setup
+from pointsman.gateway.live_state import LiveState
 from pointsman.gateway.protocol import bounded_protocol, close_slow, close_unread
+from pointsman.upstreams.port import ServerSpec
 
-__all__ = ["Server", "serve"]
+__all__ = ["Server", "check_bind"]
 
 log = logging.getLogger(__name__)
 
@@ -46,19 +47,23 @@ class Server(uvicorn.Server):
     """One gateway listening."""
 
     def __init__(
-        self, gateway: Gateway, load: Callable[[], Setup] | None = None, watch: Path | None = None
+        self,
+        gateway: Gateway,
+        load: Callable[[LiveState], LiveState] | None = None,
+        watch: Path | None = None,
     ) -> None:
         """Prepare to serve.
 
         Args:
             gateway: What to serve.
-            load: Reads the configuration again; called on SIGHUP and when ``watch`` changes.
+            load: Reads the configuration again and builds what follows the state in force, which it is given;
+                called on SIGHUP and when ``watch`` changes.
             watch: The configuration file.
 
         Raises:
             ConfigError: the address is public and no key is configured.
         """
-        server = gateway.setup.server
+        server = gateway.state.server
         check_bind(server)
         super().__init__(
             uvicorn.Config(
@@ -102,7 +107,7 @@ class Server(uvicorn.Server):
         beside = [
             asyncio.create_task(close_slow(connections)),
             asyncio.create_task(
-                close_unread(connections, lambda: gateway.setup.server.limits.unread_seconds)
+                close_unread(connections, lambda: gateway.state.server.limits.unread_seconds)
             ),
         ]
         if self._load:
@@ -123,10 +128,10 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Let open answers finish, then close what is kept open towards upstreams."""
-        self._gateway.end()
+        """Let open answers finish, then close connections to upstreams and the shadow policy."""
+        self._gateway.stop()
         await super().shutdown(sockets)
-        self._gateway.setup.connections.close()
+        self._gateway.state.close()
 
     async def _keep_current(self) -> None:
         hung_up = asyncio.Event()
@@ -150,18 +155,18 @@ class Server(uvicorn.Server):
         """
         assert self._load is not None  # noqa: S101 - nothing reloads a server without a way to
         try:
-            setup = await asyncio.to_thread(self._load)
-            check_bind(setup.server)
-            self._gateway.replace(setup)
+            state = await asyncio.to_thread(self._load, self._gateway.state)
+            check_bind(state.server)
         except PointsmanError as error:
             log.error("the configuration is wrong, the old one stays: %s", error.message)  # noqa: TRY400 - no traceback
             self._gateway.metrics.count("reloads", "failed")
             return False
         except Exception:
-            # Whatever is wrong with a new configuration, those who are served by the old one go on.
+            # Fail open: whatever is wrong with a new configuration, the old one goes on; counted as "failed".
             log.exception("the configuration cannot be read, the old one stays")
             self._gateway.metrics.count("reloads", "failed")
             return False
+        self._gateway.replace(state)
         self._gateway.metrics.count("reloads", "done")
         log.info("configuration read again")
         return True
@@ -184,12 +189,14 @@ def _give_back_large_blocks() -> None:
         ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _LARGE_BLOCK)
 
 
-def serve(setup: Setup, load: Callable[[], Setup] | None = None, watch: Path | None = None) -> None:
-    """Serve until SIGTERM or SIGINT; open answers get ``setup.server.drain`` seconds to finish.
+def check_bind(server: ServerSpec) -> None:
+    """Refuse to bind to a public address without a key.
 
     Raises:
         ConfigError: the address is public and no key is configured.
-        SystemExit: the port is in use, or SIGTERM came.
-        KeyboardInterrupt: SIGINT came.
     """
-    Server(Gateway(setup), load, watch).run()
+    if not server.keys and not is_loopback(server.host):
+        raise ConfigError(
+            f"refusing to listen on {server.host} without a key: anyone could spend yours",
+            hint='set keys = ["${POINTSMAN_KEY}"] under [server], or host = "127.0.0.1"',
+        )

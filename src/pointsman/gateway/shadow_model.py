@@ -1,7 +1,7 @@
-"""A second model, on a share of the requests: after the caller's answer, in the background, for the figures.
+"""The shadow model: it gets a share of the requests after the caller's answer, in the background.
 
-It has no part in the answer and none in what is decided later: it is tried once, moves no breaker, and keeps
-within bounds of number, rate and money. Its answer is thrown away; what is kept is a ``ShadowAnswer``.
+It has no part in the answer and none in later decisions: it is tried once, counts for no circuit breaker, and
+keeps within bounds of number, rate and money. Its answer is thrown away; what is kept is a ``ShadowAnswer``.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ from pointsman.decision.engine import BYTES_PER_TOKEN
 from pointsman.decoding import UNREADABLE
 from pointsman.errors import UpstreamError
 from pointsman.gateway.attempts import failure_kind, is_stream
-from pointsman.gateway.metrics import Metrics
 from pointsman.gateway.relay import Send
-from pointsman.gateway.request import Request
+from pointsman.gateway.request import DecidedRequest
 from pointsman.gateway.upstream import Target
 from pointsman.model_choice.fallback import Requirements, lacks
 from pointsman.stores.ledger.port import ShadowAnswer
@@ -34,7 +33,7 @@ from pointsman.upstreams.port import Call, read_at_most
 from pointsman.wire import Body, Ending, Usage, Wire
 from pointsman.wire.completion import CompletionSummary, read_completion
 
-__all__ = ["SecondModel"]
+__all__ = ["ShadowModel", "ShadowUsage"]
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +43,7 @@ _MINUTE: Final = 60.0
 _DAY: Final = 86_400.0
 #: Members with which a request does more than ask: it adds to a conversation that the provider keeps, goes on
 #: from an answer that only one provider has, works on after its answer, or reaches out from there.
-_NOT_TWICE: Final = ("conversation", "previous_response_id", "background", "container", "mcp_servers")
+_EFFECTS: Final = ("conversation", "previous_response_id", "background", "container", "mcp_servers")
 
 #: How a stream that did not end well is named.
 _FAILED: Final = {Ending.CUT: "cut", Ending.REFUSED: "status"}
@@ -59,22 +58,24 @@ _NOTHING: Final = CompletionSummary()
 _decode_tools: Final = msgspec.json.Decoder(list[_Tool] | None).decode
 
 
-class _Sample:
-    """A request of the share while it is answered: passes the answer on, and remembers it."""
+class _CapturedResponse:
+    """Passes a sampled request's response on to the caller, and keeps a copy of it."""
 
-    def __init__(self, request: Request, send: Send, then: Callable[[_Sample], None]) -> None:
+    def __init__(
+        self, request: DecidedRequest, send: Send, then: Callable[[_CapturedResponse], None]
+    ) -> None:
         self.request = request
         self._send = send
         self._then = then
         self._parts: list[bytes] = []
         self._size = 0
-        self._answered = False
+        self._succeeded = False
 
     async def send(self, message: MutableMapping[str, Any]) -> None:
         """Send to the caller (ASGI)."""
         await self._send(message)
         if message["type"] == "http.response.start":
-            self._answered = 200 <= message["status"] < 300
+            self._succeeded = 200 <= message["status"] < 300
             return
         part = message["body"]
         self._size += len(part)
@@ -82,18 +83,18 @@ class _Sample:
             self._parts.append(part)
         else:
             self._parts.clear()
-        if self._answered and not message.get("more_body"):
+        if self._succeeded and not message.get("more_body"):
             self._then(self)
 
     @property
-    def heard(self) -> bytes | None:
-        """What the caller was answered; None when that was too long to remember."""
+    def body(self) -> bytes | None:
+        """The body that the caller got; None when it was too long to keep."""
         return b"".join(self._parts) if self._size <= _LONGEST else None
 
 
 @dataclass(slots=True)
-class _Trial:
-    """One request to the second model while it is under way."""
+class _ShadowAttempt:
+    """One request to the shadow model while it is under way."""
 
     began: float  # seconds on a steady clock
     status: int = 0
@@ -107,128 +108,127 @@ class _Trial:
     beside_text: str | None = None
 
 
-class SecondModel:
+class ShadowUsage:
+    """What the shadow model has under way and has spent; carried over on reload. For one event loop."""
+
+    def __init__(self) -> None:
+        self.under_way: set[asyncio.Task[None]] = set()
+        self.started: deque[float] = deque()  # within the last minute
+        self.day_began = time.monotonic()
+        self.spent = 0.0  # since then
+        self.stopped = False
+
+    def refuses(self, spec: ShadowSpec, now: float) -> str:
+        """Return why no request may be sent now, within the bounds of ``spec``; empty when one may."""
+        started = self.started
+        while started and now - started[0] >= _MINUTE:
+            started.popleft()
+        if now - self.day_began >= _DAY:
+            self.day_began, self.spent = now, 0.0
+        if self.stopped or len(self.under_way) >= spec.concurrent:
+            return "busy"
+        if len(started) >= spec.per_minute:
+            return "rate"
+        return "money" if spec.money_per_day is not None and self.spent >= spec.money_per_day else ""
+
+
+class ShadowModel:
     """Takes samples of requests and sends them to one model. For one event loop."""
 
-    def __init__(
-        self, spec: ShadowSpec, target: Target, keep: Callable[[ShadowAnswer], None], metrics: Metrics
-    ) -> None:
-        """Begin with nothing sent.
+    def __init__(self, spec: ShadowSpec, target: Target, usage: ShadowUsage) -> None:
+        """Prepare to sample.
 
         Args:
             spec: The share, and its bounds.
             target: The model.
-            keep: Writes down what came of a request.
-            metrics: Counts answers, and samples that were not sent.
+            usage: What counts against the bounds.
         """
-        self._spec = spec
-        self._target = target
-        self._keep = keep
-        self._metrics = metrics
-        self._under_way: set[asyncio.Task[None]] = set()
-        self._begun: deque[float] = deque()  # within the last minute
-        self._day_began = time.monotonic()
-        self._spent = 0.0  # since then
-        self._ended = False
+        self.usage: Final = usage
+        self._spec: Final = spec
+        self._target: Final = target
 
-    def change(self, spec: ShadowSpec, target: Target) -> None:
-        """Go on otherwise, from the next sample on; what was spent today stays spent."""
-        self._spec, self._target = spec, target
-
-    def end(self) -> None:
-        """Take no more samples, and break off what is under way."""
-        self._ended = True
-        for task in self._under_way:
+    def stop(self) -> None:
+        """Take no more samples, and cancel what is under way."""
+        self.usage.stopped = True
+        for task in self.usage.under_way:
             task.cancel()
 
-    def listening(self, request: Request, send: Send) -> Send:
-        """Return what to answer a request with: ``send``, or for one of the share the same with an ear.
+    def capture(self, request: DecidedRequest, send: Send) -> Send:
+        """Wrap ``send`` so that the response is captured for the shadow model, if the request is sampled.
 
-        Once such a request has been answered well, the model gets it too.
+        The model gets the request once the caller has a successful response.
         """
         try:
-            if not _drawn(request.decision, self._spec):
+            if not _sampled(request.decision, self._spec):
                 return send
             why = _unfit(request, self._target)
         except Exception:
-            # The caller waits: whatever is wrong with a trial, the answer goes out as without one.
+            # The caller waits: whatever is wrong with the sampling, the answer goes out as without one.
             log.warning("%s cannot be sampled", request.decision.id, exc_info=True)
             why = "failed"
         if why:
-            self._count(f"skipped: {why}")
+            self._count(request, f"skipped: {why}")
             return send
-        return _Sample(request, send, self._begin).send
+        return _CapturedResponse(request, send, self._start).send
 
-    def _begin(self, sample: _Sample) -> None:
-        now = time.monotonic()
-        if why := self._refuses(now):
-            self._count(f"skipped: {why}")
+    def _start(self, sample: _CapturedResponse) -> None:
+        now, usage = time.monotonic(), self.usage
+        if why := usage.refuses(self._spec, now):
+            self._count(sample.request, f"skipped: {why}")
             return
-        self._begun.append(now)
-        task = asyncio.get_running_loop().create_task(self._try(sample, self._target, now))
-        self._under_way.add(task)
-        task.add_done_callback(self._under_way.discard)
+        usage.started.append(now)
+        task = asyncio.get_running_loop().create_task(self._try(sample, now))
+        usage.under_way.add(task)
+        task.add_done_callback(usage.under_way.discard)
 
-    def _refuses(self, now: float) -> str:
-        spec, begun = self._spec, self._begun
-        while begun and now - begun[0] >= _MINUTE:
-            begun.popleft()
-        if now - self._day_began >= _DAY:
-            self._day_began, self._spent = now, 0.0
-        if self._ended or len(self._under_way) >= spec.concurrent:
-            return "busy"
-        if len(begun) >= spec.per_minute:
-            return "rate"
-        return "money" if spec.money_per_day is not None and self._spent >= spec.money_per_day else ""
-
-    async def _try(self, sample: _Sample, target: Target, now: float) -> None:
-        request, trial, at = sample.request, _Trial(now), time.time()
+    async def _try(self, sample: _CapturedResponse, now: float) -> None:
+        request, attempt, at = sample.request, _ShadowAttempt(now), time.time()
         try:
-            await _ask(trial, request, target, self._spec.text)
-            await asyncio.to_thread(_compare, trial, sample, self._spec.text)
+            await _ask(attempt, request, self._target, self._spec.text)
+            await asyncio.to_thread(_compare, attempt, sample, self._spec.text)
         except UpstreamError as error:
-            trial.error = failure_kind(error)
+            attempt.error = failure_kind(error)
         except asyncio.CancelledError:
-            trial.error = "cancelled"
+            attempt.error = "cancelled"
             raise
         except Exception:
-            # A request on trial is nobody's: whatever happens to it ends here, and is counted.
-            log.warning("the shadow model could not be tried for %s", request.decision.id, exc_info=True)
-            trial.error = "failed"
+            # No caller waits for it: whatever happens ends here, and is counted as "failed".
+            log.warning("the shadow model cannot be asked for %s", request.decision.id, exc_info=True)
+            attempt.error = "failed"
         finally:
-            self._keep_answer(trial, sample, target, at)
+            self._record(attempt, request, at)
 
-    def _keep_answer(self, trial: _Trial, sample: _Sample, target: Target, at: float) -> None:
-        model, used = target.model, trial.usage
-        total = time.monotonic() - trial.began if trial.total is None else trial.total
-        self._spent += model.cost(used.input or 0, used.cached or 0, used.output or 0)
-        self._count(trial.error or "ok")
-        self._keep(
+    def _record(self, attempt: _ShadowAttempt, request: DecidedRequest, at: float) -> None:
+        model, used = self._target.model, attempt.usage
+        total = time.monotonic() - attempt.began if attempt.total is None else attempt.total
+        self.usage.spent += model.cost(used.input or 0, used.cached or 0, used.output or 0)
+        self._count(request, attempt.error or "ok")
+        request.record_shadow(
             ShadowAnswer(
-                decision=sample.request.decision.id,
+                decision=request.decision.id,
                 at=at,
                 model=model.name,
-                upstream=target.upstream.spec.name,
-                status=trial.status,
-                error=trial.error,
-                first_byte_ms=None if trial.first_byte is None else trial.first_byte * 1e3,
+                upstream=self._target.upstream.spec.name,
+                status=attempt.status,
+                error=attempt.error,
+                first_byte_ms=None if attempt.first_byte is None else attempt.first_byte * 1e3,
                 total_ms=total * 1e3,
                 input_tokens=used.input,
                 cached_tokens=used.cached,
                 output_tokens=used.output,
-                said=trial.said,
-                text=trial.text,
-                beside=trial.beside,
-                beside_text=trial.beside_text,
+                said=attempt.said,
+                text=attempt.text,
+                beside=attempt.beside,
+                beside_text=attempt.beside_text,
             )
         )
 
-    def _count(self, result: str) -> None:
-        self._metrics.count("shadow_answers", self._target.model.name, result)
+    def _count(self, request: DecidedRequest, result: str) -> None:
+        request.metrics.count("shadow_answers", self._target.model.name, result)
 
 
-def _drawn(decision: Decision, spec: ShadowSpec) -> bool:
-    """Draw whole sessions, the same for the same seed: a model that sees all of one has its cache warm.
+def _sampled(decision: Decision, spec: ShadowSpec) -> bool:
+    """Sample whole sessions, the same for the same seed: a model that sees all of one has its cache warm.
 
     The key is not that of the control share of guidance, so that the two draws have nothing to do with each
     other.
@@ -237,7 +237,7 @@ def _drawn(decision: Decision, spec: ShadowSpec) -> bool:
     return int.from_bytes(blake2b(key, digest_size=8).digest()) < spec.share * 2**64
 
 
-def _unfit(request: Request, target: Target) -> str:
+def _unfit(request: DecidedRequest, target: Target) -> str:
     """Why a request is not for this model; empty when it is."""
     decision = request.decision
     if decision.chain[:1] == (target.model.name,):
@@ -252,7 +252,7 @@ def _unfit(request: Request, target: Target) -> str:
 
 def _has_effects(body: Body) -> bool:
     """Whether sending a request again could do more than ask again."""
-    if any(bytes(body.members.get(name, b"null")) not in {b"null", b"false"} for name in _NOT_TWICE):
+    if any(bytes(body.members.get(name, b"null")) not in {b"null", b"false"} for name in _EFFECTS):
         return True
     try:
         tools = _decode_tools(body.members.get("tools", b"null"))
@@ -261,45 +261,45 @@ def _has_effects(body: Body) -> bool:
     return any(tool.type == "mcp" for tool in tools or ())
 
 
-async def _ask(trial: _Trial, request: Request, target: Target, text: TextMode) -> None:
+async def _ask(attempt: _ShadowAttempt, request: DecidedRequest, target: Target, text: TextMode) -> None:
     exchange = await target.upstream.client.send(_call(request, target))
     try:
-        trial.status = exchange.status
-        trial.first_byte = time.monotonic() - trial.began
+        attempt.status = exchange.status
+        attempt.first_byte = time.monotonic() - attempt.began
         if not 200 <= exchange.status < 300:
-            trial.error = "status"
+            attempt.error = "status"
             return
         body = await read_at_most(exchange, _LONGEST, "the answer is too long to look at")
-        trial.total = time.monotonic() - trial.began
+        attempt.total = time.monotonic() - attempt.began
         # A long answer takes milliseconds to read, during which no caller should wait.
-        await asyncio.to_thread(_look, trial, request.wire, body, text, stream=is_stream(exchange))
+        await asyncio.to_thread(_look, attempt, request.wire, body, text, stream=is_stream(exchange))
     finally:
         exchange.close()
 
 
-def _call(request: Request, target: Target) -> Call:
+def _call(request: DecidedRequest, target: Target) -> Call:
     """The request as the model that served got it, but for what would make a provider take them for one."""
     call = request.call(target)
     return call._replace(headers=[pair for pair in call.headers if pair[0] != b"idempotency-key"])
 
 
-def _look(trial: _Trial, wire: Wire, body: bytes, text: TextMode, *, stream: bool) -> None:
+def _look(attempt: _ShadowAttempt, wire: Wire, body: bytes, text: TextMode, *, stream: bool) -> None:
     """Find what an answer used, how it failed if it did, and what it amounts to."""
-    trial.said, words = read_completion(wire.format, body)
-    trial.text = kept_text(words, text)
+    attempt.said, words = read_completion(wire.format, body)
+    attempt.text = kept_text(words, text)
     if stream:
         end = wire.end([body])
-        trial.usage, trial.error = end.usage, _FAILED.get(end.ending, "")
+        attempt.usage, attempt.error = end.usage, _FAILED.get(end.ending, "")
         return
     try:
-        trial.usage = wire.usage(body)
+        attempt.usage = wire.usage(body)
     except UNREADABLE:
-        trial.error = "malformed"
+        attempt.error = "malformed"
 
 
-def _compare(trial: _Trial, sample: _Sample, text: TextMode) -> None:
+def _compare(attempt: _ShadowAttempt, sample: _CapturedResponse, text: TextMode) -> None:
     """Find what the caller's answer amounts to."""
-    heard = sample.heard
-    if heard is not None:
-        trial.beside, words = read_completion(sample.request.wire.format, heard)
-        trial.beside_text = kept_text(words, text)
+    body = sample.body
+    if body is not None:
+        attempt.beside, words = read_completion(sample.request.wire.format, body)
+        attempt.beside_text = kept_text(words, text)

@@ -1,22 +1,20 @@
-"""Counting the tokens of a Messages request: asked of the upstream, estimated where it cannot say."""
+"""Token counts of a Messages request: asked of the upstream, estimated where it cannot say."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 
 from pointsman.errors import UpstreamError
-from pointsman.gateway import headers
-from pointsman.gateway.inbound import Scope
+from pointsman.gateway.inbound import InboundRequest
+from pointsman.gateway.live_state import LiveState
 from pointsman.gateway.relay import Send, send_body
-from pointsman.gateway.request import naming
+from pointsman.gateway.request import model_edit, upstream_headers
 from pointsman.gateway.upstream import Target
 from pointsman.upstreams.port import Call
 from pointsman.vocabulary import WireFormat
-from pointsman.wire import Body
 
 __all__ = ["TOKEN_PATHS", "count_tokens"]
 
@@ -26,17 +24,18 @@ TOKEN_PATHS: Final = frozenset({_PATH, b"/v1" + _PATH})
 log = logging.getLogger(__name__)
 
 
-async def count_tokens(targets: Mapping[str, Target], body: Body, scope: Scope, send: Send) -> int:
+async def count_tokens(state: LiveState, inbound: InboundRequest, send: Send) -> int:
     """Answer with a number of input tokens, and return the status sent.
 
     Asks the upstream of the model named, or of the first that speaks Messages: which model will serve is
     decided when there is something to serve, and all models of a provider count much alike.
     """
+    body, targets = inbound.body, state.targets
     named = targets.get((body.text("model") or "").removeprefix("pointsman/"))
     target = named or next(iter(targets.values()), None)
     if target is not None and WireFormat.MESSAGES not in target.model.formats:
         target = next((t for t in targets.values() if WireFormat.MESSAGES in t.model.formats), None)
-    counted = await _ask(target, body, scope) if target else b""
+    counted = await _ask(target, inbound) if target else b""
     if counted:
         await send_body(send, 200, [(b"content-type", b"application/json")], counted)
     else:
@@ -47,12 +46,12 @@ async def count_tokens(targets: Mapping[str, Target], body: Body, scope: Scope, 
     return 200
 
 
-async def _ask(target: Target, body: Body, scope: Scope) -> bytes:
+async def _ask(target: Target, inbound: InboundRequest) -> bytes:
     """Return the upstream's count as it stands; empty when there is none."""
-    query = scope["query_string"]
+    query, body = inbound.query, inbound.body
     path = _PATH + b"?" + query if query else _PATH
-    sent = headers.upstream(scope["headers"]) + target.upstream.headers[WireFormat.MESSAGES]
-    edit = naming(body, body.span("model"), target.id)
+    sent = upstream_headers(inbound.all_headers) + target.upstream.headers[WireFormat.MESSAGES]
+    edit = model_edit(body, body.span("model"), target.id)
     try:
         exchange = await target.upstream.client.send(Call(path, sent, body.edited([edit])))
         try:

@@ -1,27 +1,26 @@
-"""An upstream while serving: its client, its breaker, and the headers that prove who we are."""
+"""An upstream while serving: its client, its circuit breaker, and the headers that prove who we are."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import msgspec
 
-from pointsman.gateway import headers
-from pointsman.gateway.breaker import Breaker
+from pointsman.gateway.circuit_breaker import CircuitBreaker
 from pointsman.upstreams.demo import DemoClient
 from pointsman.upstreams.http import HttpClient
 from pointsman.upstreams.port import DEMO_URL, UpstreamClient, UpstreamSpec, credentials
 from pointsman.vocabulary import ModelSpec, WireFormat
 
-__all__ = ["Connections", "Target", "Upstream", "targets"]
+__all__ = ["Connections", "Target", "Upstream", "printable", "targets"]
 
 
 class Connections:
     """One client for each upstream, shared by callers' requests and questions of our own."""
 
-    def __init__(self) -> None:
-        self._clients: dict[UpstreamSpec, UpstreamClient] = {}
+    def __init__(self, clients: Mapping[UpstreamSpec, UpstreamClient] | None = None) -> None:
+        self._clients = dict(clients or {})
 
     def __call__(self, spec: UpstreamSpec) -> UpstreamClient:
         """Return the client of an upstream."""
@@ -30,14 +29,15 @@ class Connections:
             client = self._clients[spec] = DemoClient() if spec.base_url == DEMO_URL else HttpClient(spec)
         return client
 
-    def keep_only(self, specs: Collection[UpstreamSpec]) -> None:
-        """Close the clients of upstreams that are configured no more, or otherwise."""
-        for spec in self._clients.keys() - set(specs):
-            self._clients.pop(spec).close()
+    def carried_over(self, specs: Iterable[UpstreamSpec]) -> Connections:
+        """Return the connections of another configuration: unchanged upstreams keep their client."""
+        return Connections({spec: self._clients[spec] for spec in specs if spec in self._clients})
 
-    def close(self) -> None:
-        """Close all clients."""
-        self.keep_only(())
+    def close(self, *, but: Connections | None = None) -> None:
+        """Close the clients, but those that ``but`` has taken over."""
+        kept = set(but._clients.values()) if but else set()
+        for spec in [spec for spec, client in self._clients.items() if client not in kept]:
+            self._clients.pop(spec).close()
 
 
 class Upstream:
@@ -46,7 +46,7 @@ class Upstream:
     def __init__(self, spec: UpstreamSpec, client: UpstreamClient) -> None:
         self.spec = spec
         self.client = client
-        self.breaker = Breaker()
+        self.breaker = CircuitBreaker()
         self.secret = spec.api_key.reveal().encode() if spec.api_key else b""
         #: The headers that every request of a format carries.
         self.headers = {
@@ -69,14 +69,19 @@ def targets(
     connect: Callable[[UpstreamSpec], UpstreamClient],
     known: Mapping[str, Upstream],
 ) -> dict[str, Target]:
-    """Return every model with its upstream; an upstream that did not change keeps connections and breaker."""
+    """Return every model with its upstream; an unchanged one keeps its connections and circuit breaker."""
     upstreams = {name: Upstream(spec, connect(spec)) for name, spec in specs.items()}
     for name, upstream in upstreams.items():
         if name in known and known[name].client is upstream.client:
             upstreams[name] = known[name]
     return {
-        name: Target(
-            model, upstreams[model.upstream], msgspec.json.encode(model.id), headers.printable(model.name)
-        )
+        name: Target(model, upstreams[model.upstream], msgspec.json.encode(model.id), printable(model.name))
         for name, model in models.items()
     }
+
+
+def printable(text: str, limit: int = 200) -> bytes:
+    """Return text as a header value: printable ASCII, other characters replaced, cut at ``limit``."""
+    if text.isascii() and text.isprintable():
+        return text[:limit].encode("ascii")
+    return "".join(c if " " <= c <= "~" else "?" for c in text[:limit]).encode("ascii")

@@ -13,7 +13,7 @@ __all__ = ["ScriptedDecider"]
 
 
 class ScriptedDecider:
-    """Decides every turn for the same chain of models, and remembers what it was asked.
+    """Decides every request for the same chain of models, and remembers what it was asked.
 
     Has the part of ``Runtime`` that the gateway uses: ``decide``, ``ledger``, ``failures`` and ``faults``.
     """

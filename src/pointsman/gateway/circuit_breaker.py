@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["Breaker"]
+__all__ = ["CircuitBreaker"]
 
 #: Failures in a row that open it. One in three answers failing by chance gives five in a row once in 240.
 _THRESHOLD: Final = 5
@@ -14,7 +14,7 @@ _PAUSE: Final = 5.0
 _LONGEST: Final = 60.0
 
 
-class Breaker:
+class CircuitBreaker:
     """Counts failures of one upstream. Time is given in seconds of any steady clock."""
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Breaker:
         """True while requests are held back."""
         return self._failures >= _THRESHOLD
 
-    def wait(self, now: float) -> float:
+    def seconds_to_wait(self, now: float) -> float:
         """Return seconds until a request may be sent; 0 lets this one through.
 
         While open, the request let through is the probe: others wait until it has come back.
@@ -40,13 +40,13 @@ class Breaker:
             return 0.0
         return left
 
-    def succeeded(self) -> None:
+    def record_success(self) -> None:
         """The upstream answered."""
         if self._failures:
             self._failures = 0
             self._pause = _PAUSE
 
-    def failed(self, now: float) -> None:
+    def record_failure(self, now: float) -> None:
         """The upstream did not answer, or with an error of its own."""
         self._failures += 1
         if self._failures == _THRESHOLD:

@@ -1,0 +1,70 @@
+"""One request of an agent: read it, decide and write down, relay it to an upstream, answer the caller."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+
+from pointsman.gateway.conversations import Continuation, Conversations, with_conversation
+from pointsman.gateway.inbound import InboundRequest
+from pointsman.gateway.live_state import LiveState
+from pointsman.gateway.local_replies import answer_command, send_text, stop_message
+from pointsman.gateway.metrics import Metrics
+from pointsman.gateway.reading import read_turn
+from pointsman.gateway.relay import Send, relay
+from pointsman.gateway.request import DecidedRequest
+from pointsman.gateway.response_headers import Headers, response_headers
+from pointsman.gateway.upstream import Target
+from pointsman.vocabulary import AgentRequest, WireFormat
+
+__all__ = ["AgentEndpoint"]
+
+
+class AgentEndpoint:
+    """The endpoint of each of the three formats."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._conversations = Conversations()
+
+    async def answer(self, state: LiveState, inbound: InboundRequest, send: Send) -> int:
+        """Answer one request, and return the status sent."""
+        wire, body, headers = inbound.wire, inbound.body, inbound.headers
+        agent_request, continuation = await read_turn(wire.format, headers, body, self._conversations)
+        if state.command is not None and (text := answer_command(agent_request, state.command)):
+            return await send_text(wire, body, agent_request, text, [], send)
+        decision = await state.runtime.decide(agent_request)
+        self._metrics.seen(decision)
+        targets = state.candidates(wire.format, decision.chain)
+        request = DecidedRequest(inbound, decision, state.runtime.ledger, self._metrics)
+        if wire.format is WireFormat.RESPONSES:
+            targets = self._continue(state, request, agent_request, continuation, targets)
+        overhead = time.perf_counter() - inbound.arrived
+        self._metrics.overhead.observe(overhead)
+        debug = agent_request if headers.get(b"x-pointsman-debug") == b"1" else None
+
+        def build_headers(target: Target | None) -> Headers:
+            return response_headers(decision, target, request.attempts, overhead, headers, debug)
+
+        if decision.guidance is not None and (text := stop_message(decision.guidance)):
+            return await send_text(wire, body, agent_request, text, build_headers(None), send)
+        if state.shadow_model is not None:
+            send = state.shadow_model.capture(request, send)
+        return await relay(request, targets, build_headers, send)
+
+    def _continue(
+        self,
+        state: LiveState,
+        request: DecidedRequest,
+        agent_request: AgentRequest,
+        continuation: Continuation | None,
+        targets: list[Target],
+    ) -> list[Target]:
+        """Keep the answer for requests that continue it; return the targets that hold what this one does."""
+        request.on_complete = partial(self._conversations.keep, agent_request, request.body)
+        if continuation is None:
+            return targets
+        self._metrics.count("continued", "known" if continuation.earlier else "unknown")
+        if request.decision.tier is None:
+            return targets  # the caller named the model
+        return with_conversation(targets, state.targets.get(continuation.model))
