@@ -152,7 +152,7 @@ def test_what_is_open_when_the_time_is_over_is_refused_or_cut(
         said = process.stdout.read()
     assert status == (0 if signals == [signal.SIGTERM] else 130)
     assert "Traceback" not in said
-    assert said.count("a request was broken off") == 2
+    assert said.count("a request was cancelled") == 2
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])

@@ -306,4 +306,4 @@ def test_a_decision_without_a_model_here() -> None:
     with gateway(state_for(decider=ScriptedDecider("elsewhere"))) as running:
         answer = httpx.post(f"{running.url}/v1/messages", content=SPOKEN["messages"].body(), headers=HEADERS)
     assert answer.status_code == 400
-    assert attempts._MOST_TRIES == 6
+    assert attempts._MAX_ATTEMPTS == 6

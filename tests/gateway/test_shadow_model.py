@@ -203,7 +203,7 @@ def test_one_that_fails_is_tried_once_and_written_down(
         assert (kept.status, kept.error) == (status, error)
         assert [attempt.error for attempt in trial.ledger.attempts(f"d-{number}")] == [""]
     assert len(other.asked) == 7
-    assert not trial.gateway.targets["m1"].upstream.breaker.is_open
+    assert not trial.gateway.state.targets["m1"].upstream.breaker.is_open
     assert trial.counts() == {error: 7}
 
 
@@ -340,7 +340,7 @@ def test_the_share_is_drawn_by_session_and_seed(share: float) -> None:
     decisions = [a_decision(f"s{number}") for number in range(2_000)]
 
     def drawn(seed: int) -> list[bool]:
-        return [shadow_model._drawn(decision, ShadowSpec(share=share, seed=seed)) for decision in decisions]
+        return [shadow_model._sampled(decision, ShadowSpec(share=share, seed=seed)) for decision in decisions]
 
     assert drawn(1) == drawn(1)
     assert sum(drawn(1)) / 2_000 == pytest.approx(share, abs=0.03)

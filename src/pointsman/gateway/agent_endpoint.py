@@ -46,7 +46,8 @@ class AgentEndpoint:
         def build_headers(target: Target | None) -> Headers:
             return response_headers(decision, target, request.attempts, overhead, headers, debug)
 
-        if decision.guidance is not None and (text := stop_message(decision.guidance)):
+        guidance = decision.guidance
+        if guidance is not None and guidance.stop and (text := stop_message(guidance)):
             return await send_text(wire, body, agent_request, text, build_headers(None), send)
         if state.shadow_model is not None:
             send = state.shadow_model.capture(request, send)
