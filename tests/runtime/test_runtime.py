@@ -220,7 +220,7 @@ def test_another_policy_shares_stores_ids_failures_and_todays_spending() -> None
     model = Model("COMPLEX", "COMPLEX")
     running = runtime(model, share=0.5, sessions=BrokenSessions())
     assert decide(running, [UNSURE]) == [(Tier.COMPLEX, Stage.VERIFIED)]
-    questions = Questions(VerificationBudget(share=0.5))
+    questions = Questions(Verification(model="small", share=0.5))
     other = running.with_policy(build_engine(POLICY), ask=running.ask, questions=questions)
     assert decide(other, ["let us see about 2"]) == [(Tier.MEDIUM, Stage.FALLBACK)]  # 1 of 2 has asked
     assert (running.questions.spending, running.failures) == (other.questions.spending, other.failures)

@@ -168,3 +168,13 @@ def test_what_waits_is_bounded_and_counted(trial: Any) -> None:
     [decision] = running.decide(request_from_text(HARD))
     assert decision.chain == ("large",)
     assert running.counts == {"lost": 1}
+
+
+def test_another_policy_on_trial_goes_on_with_counts_and_sessions(trial: Any) -> None:
+    running = trial(OTHER)
+    [first] = running.decide(request_from_text(HARD, session="s", arrived_at=1.0))
+    after = running.shadow.with_engine(LIVE)
+    running.runtime = running.runtime.with_policy(LIVE, observe=after)
+    [second] = running.decide(request_from_text(HARD, session="s", arrived_at=2.0))
+    assert (running.said(first).policy, running.said(second).policy) == (OTHER.version, LIVE.version)
+    assert sum(after.counts.values()) == sum(running.shadow.counts.values()) == 2
