@@ -1,12 +1,17 @@
 """The head of an answer travels with the first of its body, and is never lost."""
 
+import inspect
+import re
 import socket
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from pointsman.gateway.protocol import _Joining
+from pointsman.gateway.protocol import _Bounded, _Joining
+from pointsman.gateway.serve import Server
 from support.raw_http import ASKED, JSON, head
 from support.servers import gateway, state_for
 
@@ -68,6 +73,51 @@ def test_nothing_else_waits(method: str, started: bool) -> None:
     below, transport, _ = joining(method, started=started)
     transport.write(b"all")
     assert below.writes == [b"all"]
+
+
+#: What ``_Bounded`` and ``Server`` override, with the names of the parameters.
+OVERRIDDEN = {
+    HttpToolsProtocol: {
+        "connection_made": ["transport"],
+        "data_received": ["data"],
+        "on_header": ["name", "value"],
+        "on_headers_complete": [],
+        "on_body": ["body"],
+        "on_response_complete": [],
+        "_should_upgrade": [],
+        "pause_writing": [],
+    },
+    uvicorn.Server: {"run": ["sockets"], "startup": ["sockets"], "main_loop": [], "shutdown": ["sockets"]},
+}
+#: What they read and set beside that, which exists on instances alone.
+STATE = {
+    HttpToolsProtocol: "cycle expect_100_continue flow headers loop parser pipeline scope server_state "
+    "transport url",
+    RequestResponseCycle: "disconnected expected_content_length keep_alive message_event more_body "
+    "response_complete response_started scope",
+}
+BROKEN = "uvicorn changed what the gateway relies on: read its change, mend protocol.py, move the bound"
+
+
+@pytest.mark.parametrize("kind", OVERRIDDEN)
+def test_uvicorn_has_the_methods_that_are_overridden(kind: type[Any]) -> None:
+    for name, wanted in OVERRIDDEN[kind].items():
+        method = kind.__dict__.get(name)
+        assert method is not None, f"{kind.__name__}.{name} is gone. {BROKEN}"
+        assert list(inspect.signature(method).parameters) == ["self", *wanted], f"{name}. {BROKEN}"
+
+
+def test_every_method_that_overrides_one_of_uvicorn_is_listed() -> None:
+    for kind, ours in ((HttpToolsProtocol, _Bounded), (uvicorn.Server, Server)):
+        inherited = {name for name in vars(ours) if not name.startswith("__") and hasattr(kind, name)}
+        assert inherited == set(OVERRIDDEN[kind])
+
+
+@pytest.mark.parametrize("kind", STATE)
+def test_uvicorn_sets_the_attributes_that_are_used(kind: type[Any]) -> None:
+    source = inspect.getsource(kind)
+    for name in STATE[kind].split():
+        assert re.search(rf"self\.{name}\b[^=\n]*=[^=]", source), f"{kind.__name__}.{name} is gone. {BROKEN}"
 
 
 @pytest.mark.integration
