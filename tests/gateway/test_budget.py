@@ -50,7 +50,7 @@ def unfinished(running: Running, count: int, part: bytes) -> Iterator[None]:
     with contextlib.ExitStack() as open_ones:
         for _ in range(count):
             address = ("127.0.0.1", running.port)
-            connection = open_ones.enter_context(socket.create_connection(address, timeout=10))
+            connection = open_ones.enter_context(socket.create_connection(address, timeout=60))
             connection.sendall(head(JSON, length=900_000) + part)
         yield
 

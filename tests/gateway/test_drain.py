@@ -108,7 +108,7 @@ def test_no_open_stream_is_lost(tmp_path: Path) -> None:
     with upstream.running() as url, serving(f"{url}/v1", tmp_path) as (process, gateway_url):
         until(lambda: listens(gateway_url))
         texts = asyncio.run(read_all(process, gateway_url))
-        ended = process.wait(20)
+        ended = process.wait(60)
     assert texts == [b"".join(events(WIRES[number % 3])) for number in range(STREAMS)]
     assert ended == 0
 
@@ -147,7 +147,7 @@ def test_what_is_open_when_the_time_is_over_is_refused_or_cut(
     with upstream.running() as base, serving(f"{base}/v1", tmp_path, drain) as (process, url):
         until(lambda: listens(url))
         assert asyncio.run(ask(process, url)) == (503, "shutting_down")
-        status = process.wait(30)
+        status = process.wait(60)
         assert process.stdout is not None
         said = process.stdout.read()
     assert status == (0 if signals == [signal.SIGTERM] else 130)
@@ -162,7 +162,7 @@ def test_what_was_decided_last_is_written_down(tmp_path: Path, number: signal.Si
         with httpx.Client(trust_env=False) as client:
             answers = [client.post(url + PATHS[wire], json=request(wire)) for wire in WIRES for _ in range(5)]
         process.send_signal(number)
-        assert process.wait(20) == status
+        assert process.wait(60) == status
     with closing(SqliteLedger(tmp_path / "ledger.sqlite")) as ledger:
         kept = {decision.id: ledger.attempts(decision.id) for decision in ledger.decisions(limit=None)}
     assert set(kept) == {answer.headers["x-pointsman-decision-id"] for answer in answers}

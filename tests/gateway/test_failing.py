@@ -99,13 +99,16 @@ class Stage:
         self.urls = [stack.enter_context(upstream.running()) + "/v1" for upstream in self.upstreams]
         self.gateway = Gateway(state_for(*self.urls))
         self.url = stack.enter_context(Running(Server(self.gateway))).url
-        self.client = stack.enter_context(httpx.Client(base_url=self.url, timeout=20))
+        self.client = stack.enter_context(httpx.Client(base_url=self.url, timeout=120))
         self.setups = 0
 
     def set(self, *answering: Any, **given: Any) -> list[ScriptedUpstream]:
         """Put an upstream for each way of answering behind the gateway, in this order."""
         self.setups += 1  # upstreams that differ in anything are new ones, with nothing held against them
-        times = Timeouts(connect=1.0, first_byte=0.3, total=5.0 + self.setups / 1e6)
+        times = [
+            Timeouts(connect=30.0, first_byte=0.5 if one is silent else 60.0, total=60.0 + self.setups / 1e6)
+            for one in answering
+        ]
         used = self.upstreams[: len(answering)]
         for upstream, each in zip(used, answering, strict=True):
             upstream.answering = each

@@ -117,7 +117,7 @@ def test_the_end_of_a_head_may_come_in_two_parts(running: Running, cut: int) -> 
 
 
 def test_a_head_byte_by_byte(running: Running) -> None:
-    with socket.create_connection(("127.0.0.1", running.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", running.port), timeout=60) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         with contextlib.suppress(ConnectionError):
             connection.sendall(LIVE + b"x: " + b"v" * 19_900)
@@ -128,7 +128,7 @@ def test_a_head_byte_by_byte(running: Running) -> None:
 
 
 def test_who_goes_on_sending_is_cut_off(running: Running) -> None:
-    with socket.create_connection(("127.0.0.1", running.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", running.port), timeout=60) as connection:
         connection.sendall(CONNECT + b"\r\n")
         assert statuses(connection.recv(1 << 16)) == [b"405"]
         with pytest.raises(ConnectionError):

@@ -347,7 +347,7 @@ def test_a_body_is_asked_for_when_it_is_wanted(running: Running, guarded: Runnin
     ids=["many", "long", "many in few bytes"],
 )
 def test_too_many_headers(running: Running, headers: list[bytes], says: bytes) -> None:
-    with socket.create_connection(("127.0.0.1", running.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", running.port), timeout=60) as connection:
         connection.sendall(head(JSON, *headers) + ASKED)
         got = connection.recv(1 << 16)
     assert statuses(got) == [b"431"]
@@ -358,7 +358,7 @@ WITHOUT_END = b"POST / HTTP/1.1\r\n" + b"x-h: v\r\n" * 4_000
 
 
 def test_headers_without_an_end(running: Running) -> None:
-    with socket.create_connection(("127.0.0.1", running.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", running.port), timeout=60) as connection:
         connection.sendall(WITHOUT_END)
         assert is_closed(connection)
 
@@ -374,7 +374,7 @@ def test_headers_without_an_end(running: Running) -> None:
     ids=["behind a refused request", "behind a refused body", "behind a body", "one"],
 )
 def test_headers_without_an_end_elsewhere(running: Running, beginning: bytes, rest: bytes) -> None:
-    with socket.create_connection(("127.0.0.1", running.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", running.port), timeout=60) as connection:
         connection.sendall(beginning)
         time.sleep(0.02)  # so that the rest arrives apart
         with contextlib.suppress(ConnectionError):  # closed while it is being sent
@@ -393,7 +393,7 @@ def test_who_sends_too_slowly_is_sent_away(monkeypatch: pytest.MonkeyPatch, begi
     monkeypatch.setattr(protocol, "_SWEEP_EVERY", 0.005)
     with (
         gateway(state_for()) as running,
-        socket.create_connection(("127.0.0.1", running.port), timeout=10) as connection,
+        socket.create_connection(("127.0.0.1", running.port), timeout=60) as connection,
     ):
         connection.sendall(beginning)
         assert is_closed(connection)

@@ -17,7 +17,7 @@ from pointsman.decision.policy import Policy
 from pointsman.factory import build_policy
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder
-from pointsman.gateway.serve import Server
+from pointsman.gateway.serve import Server, WatchedFile
 from pointsman.testing import ScriptedDecider
 from pointsman.vocabulary import AgentRequest
 from support.requests_by_format import PATHS, request
@@ -76,20 +76,21 @@ def serving(tmp_path: Path) -> Iterator[Serving]:
         yield found
 
 
+def at_any_port(config: Config) -> Config:
+    port = config.server.port if config.server.port != 4747 else 0
+    return msgspec.structs.replace(config, server=msgspec.structs.replace(config.server, port=port))
+
+
 @contextmanager
 def started(folder: Path) -> Iterator[Serving]:
     file = folder / "pointsman.toml"
     file.write_text(FILE, encoding="utf-8")
 
-    def anywhere() -> Config:
-        config = load(file)
-        port = config.server.port if config.server.port != 4747 else 0
-        return msgspec.structs.replace(config, server=msgspec.structs.replace(config.server, port=port))
-
-    builder = Builder(anywhere, file)
+    builder = Builder(lambda: at_any_port(load(file)), file)
     try:
+        watch = WatchedFile(file)
         gateway = Gateway(builder())
-        with Running(Server(gateway, builder, file)) as running:
+        with Running(Server(gateway, builder, watch)) as running:
             yield Serving(file, running.url, gateway)
     finally:
         builder.close()
@@ -99,6 +100,22 @@ def test_another_model_serves_from_the_next_request_on(serving: Serving) -> None
     assert serving.model() == "one"
     serving.change(FILE.replace('simple = "one"', 'simple = "two"'))
     assert serving.model() == "two"
+
+
+def test_a_change_before_the_first_look_is_not_missed(tmp_path: Path) -> None:
+    (file := tmp_path / "pointsman.toml").write_text(FILE, encoding="utf-8")
+    watch = WatchedFile(file)
+    builder = Builder(lambda: at_any_port(load(file)), file)
+    gateway = Gateway(builder())
+    server = Server(gateway, builder, watch)
+    file.write_text(CANDIDATE, encoding="utf-8")  # the server has not begun to look
+    try:
+        with Running(server) as running:
+            serving = Serving(file, running.url, gateway)
+            until(serving.reloads)
+            assert serving.model() == "two"
+    finally:
+        builder.close()
 
 
 def test_a_wrong_file_changes_nothing(serving: Serving, caplog: pytest.LogCaptureFixture) -> None:

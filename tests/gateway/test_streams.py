@@ -60,7 +60,7 @@ def test_a_stream_that_breaks_ends_with_one_error_event(wire: WireFormat, breaks
         await breaks(send, parts)
 
     upstream = ScriptedUpstream(answering)
-    times = Timeouts(connect=2.0, first_byte=0.4, total=20.0)
+    times = Timeouts(connect=30.0, first_byte=3.0, total=60.0)
     with upstream.running() as url, gateway(state_for(f"{url}/v1", url, timeouts=times)) as running:
         got = post(running.url + PATHS[wire], json=request(wire, stream=True))
     *before, last = said(got.content)

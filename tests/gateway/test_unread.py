@@ -68,11 +68,11 @@ def test_who_takes_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch, answering
         silent(running, head(JSON, length=len(sent)) + sent),
     ):
         until(lambda: "requests_in_progress 1" in page(running))
-        until(lambda: ledger.attempts("d-1"), seconds=30)
+        until(lambda: ledger.attempts("d-1"), seconds=60)
         until(lambda: "pointsman_disconnects_total 1" in page(running))
         assert "requests_in_progress 0" in page(running)
         if answering is endless:
-            assert upstream.closed.wait(10)
+            assert upstream.closed.wait(60)
     assert [attempt.error for attempt in ledger.attempts("d-1")] == ["disconnect"]
 
 
@@ -84,7 +84,7 @@ def test_what_waits_has_a_bound_over_all(monkeypatch: pytest.MonkeyPatch) -> Non
     with upstream.running() as url, gateway(state_for(f"{url}/v1", server=PATIENT)) as running:
         asking = [silent(running, head(JSON) + ASKED) for _ in range(3)]
         until(lambda: len(upstream.asked) == 3)
-        until(lambda: "requests_in_progress 1" in page(running), seconds=30)
+        until(lambda: "requests_in_progress 1" in page(running), seconds=60)
         for connection in asking:
             connection.close()
 
@@ -98,7 +98,7 @@ def test_a_page_too(monkeypatch: pytest.MonkeyPatch) -> None:
         with silent(running, b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n"):
             connections = running.server.server_state.connections
             until(lambda: connections)
-            until(lambda: not connections, seconds=30)
+            until(lambda: not connections, seconds=60)
 
 
 def test_who_reads_slowly_gets_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ def head(*headers: bytes, path: bytes = b"/v1/chat/completions", length: int | N
 
 def talk(port: int, *parts: bytes, until: bytes = b"}") -> bytes:
     """Send the parts one after the other; return what comes until something was seen or the server closes."""
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
         for number, part in enumerate(parts):
             if number:
                 time.sleep(0.02)  # so that it arrives apart

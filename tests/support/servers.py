@@ -111,11 +111,20 @@ def state_for(
     shadow_model: ShadowSpec | None = None,
     **upstream: Any,
 ) -> LiveState:
-    """Return a state with one upstream and one model per address: up0/m0, up1/m1, …"""
-    times = Timeouts(connect=2.0, first_byte=5.0, total=20.0)
+    """Return a state with one upstream and one model per address: up0/m0, up1/m1, …
+
+    ``timeouts`` may be a list, with one entry per address.
+    """
+    times = Timeouts(connect=30.0, first_byte=60.0, total=60.0)
     given = {"api_key": Secret("sk-upstream"), "timeouts": times, "retries": 0, **upstream}
     urls = urls or (DEMO_URL,)
-    upstreams = {f"up{i}": UpstreamSpec(name=f"up{i}", base_url=url, **given) for i, url in enumerate(urls)}
+    patience = given.pop("timeouts")
+    if isinstance(patience, Timeouts):
+        patience = [patience] * len(urls)
+    upstreams = {
+        f"up{i}": UpstreamSpec(name=f"up{i}", base_url=url, timeouts=patience[i], **given)
+        for i, url in enumerate(urls)
+    }
     models = {
         f"m{i}": ModelSpec(
             f"m{i}", f"up{i}", f"model-{i}", formats=given.get("formats", frozenset(WireFormat))

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 
-def until(happened: Callable[[], object], *, seconds: float = 30.0) -> None:
+def until(happened: Callable[[], object], *, seconds: float = 60.0) -> None:
     """Return when something has happened; fail when it has not, long after it should."""
     deadline = time.monotonic() + seconds
     while not happened():

@@ -43,13 +43,14 @@ def serve(
     with needs_extra("gateway", "pointsman serve"):
         from pointsman.gateway.app import Gateway
         from pointsman.gateway.build import Builder, demo_config
-        from pointsman.gateway.serve import Server
+        from pointsman.gateway.serve import Server, WatchedFile
     _log_to_stderr(log_level)
     file = None if demo else config_file(config)
     builder = Builder(lambda: _on_port(load(file) if file else demo_config(), port), file)
     with closing(builder):
+        watch = WatchedFile(file) if file else None  # before it is read, so that no change is missed
         state = builder()
-        server = Server(Gateway(state), builder if file else None, file)
+        server = Server(Gateway(state), builder if file else None, watch)
         with _bound(state.server.host, state.server.port) as listening:
             _introduce(listening, demo=demo, protected=bool(state.server.keys))
             server.run(sockets=[listening])

@@ -24,7 +24,7 @@ from pointsman.gateway.live_state import LiveState
 from pointsman.gateway.protocol import bounded_protocol, close_slow, close_unread
 from pointsman.upstreams.port import ServerSpec
 
-__all__ = ["Server", "check_bind"]
+__all__ = ["Server", "WatchedFile", "check_bind"]
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +43,26 @@ _M_MMAP_THRESHOLD: Final = -3
 _LARGE_BLOCK: Final = 128 << 10
 
 
+class WatchedFile:
+    """A file, and whether it has changed since the last look; the first look is now."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen = self._stamp()
+
+    def has_changed(self) -> bool:
+        """Look again."""
+        before, self._seen = self._seen, self._stamp()
+        return self._seen != before
+
+    def _stamp(self) -> tuple[int, int, int] | None:
+        try:
+            stat = self._path.stat()
+        except OSError:
+            return None  # being replaced just now, or gone: the old configuration stays
+        return stat.st_mtime_ns, stat.st_size, stat.st_ino
+
+
 class Server(uvicorn.Server):
     """One gateway listening."""
 
@@ -50,7 +70,7 @@ class Server(uvicorn.Server):
         self,
         gateway: Gateway,
         load: Callable[[LiveState], LiveState] | None = None,
-        watch: Path | None = None,
+        watch: WatchedFile | None = None,
     ) -> None:
         """Prepare to serve.
 
@@ -58,7 +78,7 @@ class Server(uvicorn.Server):
             gateway: What to serve.
             load: Reads the configuration again and builds what follows the state in force, which it is given;
                 called on SIGHUP and when ``watch`` changes.
-            watch: The configuration file.
+            watch: The configuration file, watched since before it was read for ``gateway``.
 
         Raises:
             ConfigError: the address is public and no key is configured.
@@ -137,16 +157,13 @@ class Server(uvicorn.Server):
         hung_up = asyncio.Event()
         if hasattr(signal, "SIGHUP") and threading.current_thread() is threading.main_thread():
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, hung_up.set)
-        seen = self._stamp()
         while True:
-            try:
+            with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(hung_up.wait(), _LOOK_EVERY)
+            has_changed = self._watch is not None and self._watch.has_changed()
+            if has_changed or hung_up.is_set():
                 hung_up.clear()
-            except TimeoutError:
-                if self._stamp() == seen:
-                    continue
-            seen = self._stamp()
-            await self.reload()
+                await self.reload()
 
     async def reload(self) -> bool:
         """Read the configuration again; a bad one is reported and the old one stays.
@@ -170,13 +187,6 @@ class Server(uvicorn.Server):
         self._gateway.metrics.count("reloads", "done")
         log.info("configuration read again")
         return True
-
-    def _stamp(self) -> tuple[int, int] | None:
-        try:
-            stat = self._watch.stat() if self._watch else None
-        except OSError:
-            return None  # being replaced just now, or gone: the old configuration stays
-        return (stat.st_mtime_ns, stat.st_size) if stat else None
 
 
 def _give_back_large_blocks() -> None:
