@@ -42,6 +42,7 @@ class Questions:
             budget: What verifying tiers may cost; None allows none.
             price: Of one verification at most, in the currency of the prices.
         """
+        self.is_limited = budget is not None  # else requests need not be counted
         self._budget = budget
         self._price = price
         self._capacity = CACHE if budget is None else budget.cache

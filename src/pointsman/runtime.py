@@ -30,7 +30,7 @@ _encode_memory: Final = msgspec.json.Encoder().encode
 _decode_memory: Final = msgspec.json.Decoder(Memory).decode
 
 
-def no_model(need: ModelQuery) -> ModelReply:  # noqa: ARG001 - the shape of an ask
+def no_model(query: ModelQuery) -> ModelReply:  # noqa: ARG001 - the shape of an ask
     """Answer for a program in which no model can be asked."""
     return ModelReply(error="no-model")
 
@@ -266,7 +266,8 @@ class Runtime:
         self.ledger.close()
 
     def _begin(self, request: AgentRequest) -> _Replies:
-        self.questions.count_request(request.arrived_at)
+        if self.questions.is_limited:
+            self.questions.count_request(request.arrived_at)
         return _Replies(self.questions)
 
     def _record(self, request: AgentRequest, decided: Decided, seconds: float) -> Decision:

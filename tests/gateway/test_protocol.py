@@ -10,7 +10,7 @@ import pytest
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from pointsman.gateway.protocol import _Bounded, _Joining
+from pointsman.gateway.protocol import _Bounded, _CoalescingTransport
 from pointsman.gateway.serve import Server
 from support.raw_http import ASKED, JSON, head
 from support.servers import gateway, state_for
@@ -33,11 +33,17 @@ class Written:
         return self.closed
 
 
-def joining(method: str = "POST", *, started: bool = True) -> tuple[Written, _Joining, SimpleNamespace]:
+def joining(
+    method: str = "POST", *, started: bool = True
+) -> tuple[Written, _CoalescingTransport, SimpleNamespace]:
     """A transport, what joins writes to it, and the request that is answered."""
     below = Written()
     request = SimpleNamespace(scope={"method": method}, response_started=started)
-    return below, _Joining(cast("Any", below), cast("Any", SimpleNamespace(cycle=request))), request
+    return (
+        below,
+        _CoalescingTransport(cast("Any", below), cast("Any", SimpleNamespace(cycle=request))),
+        request,
+    )
 
 
 def test_the_head_waits_for_the_first_of_the_body() -> None:

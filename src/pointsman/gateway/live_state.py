@@ -1,6 +1,7 @@
 """Everything the gateway serves with, as one value: a reload builds another and puts it in force whole.
 
-What a reload carries over is listed in ``build_live_state``. A request keeps the state it began with.
+What a reload carries over is listed in ``build_live_state``. A request keeps the state it began with
+(docs/decisions/0104).
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ _LINGER_BYTES: Final = 4 << 20
 _UPGRADE: Final = frozenset({b"connection", b"upgrade", b"http2-settings"})
 
 
-class _Joining:
+class _CoalescingTransport:
     """A transport that sends the head of an answer with the first of its body.
 
     uvicorn writes them apart: two system calls, and the caller is woken twice, the first time for nothing.
@@ -85,7 +85,7 @@ class _Bounded(HttpToolsProtocol):
     idle_looks = 0  # since the caller took any of them
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn's own
-        super().connection_made(cast("asyncio.Transport", _Joining(transport, self)))
+        super().connection_made(cast("asyncio.Transport", _CoalescingTransport(transport, self)))
 
     def data_received(self, data: bytes) -> None:
         if self._is_refused:
@@ -120,7 +120,7 @@ class _Bounded(HttpToolsProtocol):
             try:
                 self.parser.feed_data(part)
             except httptools.HttpParserUpgrade as offer:
-                parts += (memoryview(part)[offer.args[0] :], self._without_offer())
+                parts += (memoryview(part)[offer.args[0] :], self._without_upgrade())
             except httptools.HttpParserError as error:
                 why = error.__context__
                 self._refuse(why if isinstance(why, Refused) else unreadable(part, str(error)))
@@ -147,7 +147,7 @@ class _Bounded(HttpToolsProtocol):
         super().on_body(body)
 
     def on_response_complete(self) -> None:
-        """Without the timer that uvicorn sets after every answer: ``look`` closes idle connections."""
+        """Without the timer that uvicorn sets after every answer: ``close_if_slow`` closes idle connections."""
         if self.pipeline or self.transport.is_closing():
             super().on_response_complete()
             return
@@ -155,7 +155,7 @@ class _Bounded(HttpToolsProtocol):
         self.flow.resume_reading()
 
     def _should_upgrade(self) -> bool:
-        """Asked when a request wants another protocol. True: only its head is read, then ``_without_offer``.
+        """Asked when a request wants another protocol. True: only its head is read, then ``_without_upgrade``.
 
         Raises:
             Refused: it wants a tunnel, which is no offer: a server cannot pass it over.
@@ -165,7 +165,7 @@ class _Bounded(HttpToolsProtocol):
             raise Refused(405, "method_not_allowed", message, b"allow: GET, HEAD, POST")
         return True
 
-    def _without_offer(self) -> bytes:
+    def _without_upgrade(self) -> bytes:
         """Return the head just read without the offer of another protocol, which a server is free to ignore.
 
         Every Java program with the JDK's own client offers HTTP/2 like this, and the parser drops the body of
@@ -205,7 +205,7 @@ class _Bounded(HttpToolsProtocol):
         if self._to_discard < 0:
             self.transport.abort()
 
-    def look(self) -> None:
+    def close_if_slow(self) -> None:
         """Close the connection when a head or a body has been arriving for too long."""
         request: Any = self.cycle
         if request is not self._seen:
@@ -252,7 +252,7 @@ async def close_slow(connections: Iterable[Any]) -> None:
     while True:
         await asyncio.sleep(_SWEEP_EVERY)
         for connection in list(connections):
-            connection.look()
+            connection.close_if_slow()
 
 
 async def close_unread(connections: Iterable[Any], seconds: Callable[[], float]) -> None:
