@@ -147,7 +147,7 @@ class _Bounded(HttpToolsProtocol):
         super().on_body(body)
 
     def on_response_complete(self) -> None:
-        """Without the timer that uvicorn sets after every answer: ``close_if_slow`` closes idle connections."""
+        """Omit the timer that uvicorn sets after every answer: ``close_if_slow`` closes idle connections."""
         if self.pipeline or self.transport.is_closing():
             super().on_response_complete()
             return
@@ -155,7 +155,7 @@ class _Bounded(HttpToolsProtocol):
         self.flow.resume_reading()
 
     def _should_upgrade(self) -> bool:
-        """Asked when a request wants another protocol. True: only its head is read, then ``_without_upgrade``.
+        """Called when a request wants another protocol. True: its head is read, then ``_without_upgrade``.
 
         Raises:
             Refused: it wants a tunnel, which is no offer: a server cannot pass it over.
