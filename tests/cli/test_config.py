@@ -41,7 +41,7 @@ def run(*args: str) -> Result:
 
 def test_check_of_a_right_file(file: Path) -> None:
     result = run("check")
-    assert (result.exit_code, result.output) == (0, f"{file}: all is well\n")
+    assert (result.exit_code, result.output) == (0, f"{file}: no errors\n")
     assert json.loads(run("check", "--json").stdout) == {"file": str(file), "ok": True, "errors": []}
 
 

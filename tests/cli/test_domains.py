@@ -57,7 +57,7 @@ def test_a_domain_file_of_ones_own(file: Path, tmp_path: Path) -> None:
     own.write_text('extends = "none"\n[domains.planning]\nclass = "task"\nsignals = {s = "sprint"}')
     result = evaluate(file, "--domains", str(own))
     assert result.exit_code == 0
-    assert "no such domain: investigation; their turns count as wrong" in result.stderr
+    assert "no such domain: investigation; their turns count as errors" in result.stderr
 
 
 def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def test_overlaps_are_found_and_costs_measured(tmp_path: Path) -> None:
 def test_a_person_sees_findings_and_the_dearest_patterns(tmp_path: Path) -> None:
     shown = run(written(tmp_path, LEXICON), "--top", 1, "--notes").stdout
     assert "4 patterns" in shown
-    assert "dearest alone:" in shown
+    assert "most expensive patterns:" in shown
     assert shown.count("ns per byte  mine/") == 1
 
 

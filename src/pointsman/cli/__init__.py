@@ -25,7 +25,7 @@ Command: TypeAlias = TyperCommand | TyperGroup
 
 
 class _Commands(Mapping[str, Command]):
-    """Every command by name. Its module is imported when it is asked for, and no other's."""
+    """Every command by name. Only the module of the requested command is imported."""
 
     def __getitem__(self, name: str) -> Command:
         if name not in COMMANDS:
@@ -70,7 +70,7 @@ def _build() -> typer.Typer:
     built = typer.Typer(
         name="pointsman",
         cls=_Root,
-        help="The decision layer for LLM agents: which model, which guidance, and why.",
+        help="The decision layer for LLM agents: model tier, task domains, guidance and capabilities.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
@@ -94,7 +94,7 @@ app = _build()
 
 
 def main() -> None:
-    """Entry point: what goes wrong is one line and a hint, never a traceback."""
+    """Entry point. An error is one line and a hint, never a traceback."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # a terminal that lacks a character gets "?" in its place
             stream.reconfigure(errors="replace")

@@ -1,4 +1,4 @@
-"""``pointsman capabilities``: what is registered, and what is wrong with it."""
+"""``pointsman capabilities``: list and check the registered capabilities."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ def list_them(
 
 @_app.command("check")
 def check(file: CapabilitiesFile = None) -> None:
-    """Look for what makes selection worse: missing examples, unmet requirements, examples that collide.
+    """Report what reduces accuracy: missing examples, unmet requirements, contradictory examples.
 
-    The exit code is 1 when something was found.
+    The exit code is 1 when there are findings.
     """
     registry = _registry(file)
     findings = check_registry(registry)

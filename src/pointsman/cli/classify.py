@@ -56,13 +56,13 @@ def classify(
     profile: ProfileOption = "default",
     learned_router: LearnedRouterOption = None,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Ask the configured model where the rules are unsure.")
+        bool, typer.Option("--verify", help="Verify uncertain tiers with the configured model.")
     ] = False,
-    config: Annotated[Path | None, typer.Option(help="Configuration naming the model to ask.")] = None,
+    config: Annotated[Path | None, typer.Option(help="Configuration with the model that verifies.")] = None,
 ) -> None:
     """Classify prompts: JSON lines {"id", "text"} or {"id", "messages", "format"} in, one line each out.
 
-    A malformed line gives an error object in its place, and the run goes on; the exit code is then 1.
+    A malformed line gives an error object in its place, and processing continues; the exit code is then 1.
     """
     policy = Policy(profile=read_profile(profile), domains=DomainPolicy(domains=default_domains()))
     scorer = load_scorer(learned_router) if learned_router else None
@@ -85,7 +85,7 @@ def classify(
 
 
 def _classify(file: Path | None, classifier: _Classifier) -> bool:
-    """Answer every line in order. Returns whether one was malformed."""
+    """Classify every line in order. Returns whether one was malformed."""
     failed = False
     for number, raw in read_lines(file):
         try:

@@ -30,7 +30,7 @@ def register(app: typer.Typer) -> None:
 
 
 def check(*, config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """Say everything that is wrong with the configuration, in order of lines."""
+    """Report every error in the configuration, by line."""
     file = config_file(config)
     errors = examine(file).errors
     if as_json:
@@ -43,11 +43,11 @@ def check(*, config: ConfigOption = None, as_json: JsonOption = False) -> None:
     if errors:
         raise typer.Exit(FAILED)
     if not as_json:
-        typer.echo(f"{file}: all is well")
+        typer.echo(f"{file}: no errors")
 
 
 def show(*, config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """Print the configuration as it takes effect, defaults included. Keys are shown by reference."""
+    """Print the effective configuration with its defaults. API keys are shown as references."""
     loaded = examine(config_file(config))
     if loaded.file is None:
         raise loaded.errors[0]
@@ -61,14 +61,14 @@ def show(*, config: ConfigOption = None, as_json: JsonOption = False) -> None:
 def init(
     *,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Where to write it; - for standard output.")
+        Path, typer.Option("--output", "-o", help="Output file; - for standard output.")
     ] = Path(FILE_NAME),
     local: Annotated[
-        bool, typer.Option("--local", help="Also look for model servers on this machine's loopback address.")
+        bool, typer.Option("--local", help="Also detect model servers on the loopback interface.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if there is one.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
-    """Write a commented configuration for the keys in the environment."""
+    """Write a commented configuration for the API keys in the environment."""
     found = find_providers(os.environ) + (find_local() if local else [])
     text = draft(found)
     if str(output) == "-":

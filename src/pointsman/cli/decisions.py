@@ -1,4 +1,4 @@
-"""``pointsman decisions``: list, show and export what the ledger holds."""
+"""``pointsman decisions``: list, show and export decisions from the ledger."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def register(app: typer.Typer) -> None:
 
 def list_decisions(
     *,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many, the newest first.")] = 20,
-    session: Annotated[str, typer.Option(help="Only those of one session.")] = "",
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number, newest first.")] = 20,
+    session: Annotated[str, typer.Option(help="Only decisions of one session.")] = "",
     ledger: LedgerOption = None,
     config: ConfigOption = None,
     as_json: JsonLinesOption = False,
 ) -> None:
-    """List decisions, one a line, the newest first."""
+    """List decisions, one per line, newest first."""
     with opened(ledger, config) as store:
         for decision in store.decisions(limit=limit, session=session):
             typer.echo(json_line(decision) if as_json else printable(_line(decision)))
@@ -49,14 +49,14 @@ def list_decisions(
 def show(
     decision_id: Annotated[
         str,
-        typer.Argument(metavar="ID", help="Its id, from the header x-pointsman-decision-id."),
+        typer.Argument(metavar="ID", help="Decision id, from the header x-pointsman-decision-id."),
     ],
     *,
     ledger: LedgerOption = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Explain one decision: what was found, why it went as it did, what was tried, what came of it."""
+    """Explain one decision: signals, reasons, attempts and outcomes."""
     with opened(ledger, config) as store:
         decision = store.get(decision_id)
         if decision is None:
@@ -71,13 +71,13 @@ def show(
 
 def export_decisions(
     *,
-    format: Annotated[Format, typer.Option(help="How to write it.")] = Format.JSONL,  # noqa: A002 - the option's name
+    format: Annotated[Format, typer.Option(help="Output format.")] = Format.JSONL,  # noqa: A002 - the option's name
     session: Annotated[str, typer.Option(help="Only decisions of one session.")] = "",
-    limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="At most this many.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="Maximum number.")] = None,
     ledger: LedgerOption = None,
     config: ConfigOption = None,
 ) -> None:
-    """Write decisions with their attempts and outcomes to standard output, the oldest first."""
+    """Write decisions with their attempts and outcomes to standard output, oldest first."""
     with opened(ledger, config) as store:
         for piece in export(store.records(session=session, limit=limit), format):
             typer.echo(piece, nl=False)

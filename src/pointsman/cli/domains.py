@@ -1,4 +1,4 @@
-"""``pointsman domains``: measure a domain file, and look for mistakes in it."""
+"""``pointsman domains``: evaluate and check a domain file."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ from pointsman.stores.pattern_cache import open_scanner
 
 __all__ = ["register"]
 
-_app: Final = typer.Typer(
-    cls=Group, no_args_is_help=True, help="Task domains: measure and check a domain file."
-)
+_app: Final = typer.Typer(cls=Group, no_args_is_help=True, help="Evaluate and check a file of task domains.")
 
 DomainsFile = Annotated[
     Path | None, typer.Option("--domains", help="Domain file (TOML); default: the eleven built-in domains.")
@@ -36,16 +34,20 @@ def register(app: typer.Typer) -> None:
 
 @_app.command("eval")
 def evaluate_file(
-    file: Annotated[Path, typer.Argument(help="Labelled turns, JSON lines; may be gzipped.")],
+    file: Annotated[Path, typer.Argument(help="Labelled turns as JSON lines, optionally gzipped.")],
     domains: DomainsFile = None,
     encoder: Annotated[
-        str, typer.Option(help="Compares turns without signals with examples: none, static, sentence.")
+        str,
+        typer.Option(
+            help="Encoder that compares turns without signals with examples: none, static, sentence."
+        ),
     ] = "none",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Compare no memory, the seed's momentum as given, carry-on-null and the default on labelled dialogues.
+    """Evaluate domain memory on labelled dialogues, beside three baselines.
 
-    A line has dialogue_id, turn, text and domain, and may have speaker (only "user" is read) and switch.
+    Baselines: no memory, momentum as in the source document, carry-on-null. A line has dialogue_id, turn,
+    text and domain, and may have speaker (only "user" is read) and switch.
     """
     reports = reports_on(file, load_domains(domains), encoder)
     if as_json:
@@ -62,9 +64,9 @@ def check_file(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of lines.")] = False,
 ) -> None:
-    """Look for phrases that cannot match, count twice, or count for two domains.
+    """Find phrases that cannot match, count twice, or count for two domains.
 
-    Exit code 1 when a phrase cannot match; warnings are for you to judge.
+    The exit code is 1 when a phrase cannot match; other findings are warnings.
     """
     known = load_domains(file)
     findings = check_domains(known, open_scanner(known.signals()))
@@ -80,11 +82,11 @@ def check_file(
 
 
 def reports_on(file: Path, known: DomainSet, encoder: str, *, spread: Spread | None = None) -> list[Report]:
-    """Measure every strategy on a file; names of domains that the set does not have are told."""
+    """Evaluate every strategy on a file; unknown domain names are reported."""
     turns = _turns(file)
     unknown = sorted({turn.domain for turn in turns if turn.domain not in known and turn.speaker == "user"})
     if unknown:
-        typer.echo(f"pointsman: no such domain: {', '.join(unknown)}; their turns count as wrong", err=True)
+        typer.echo(f"pointsman: no such domain: {', '.join(unknown)}; their turns count as errors", err=True)
     scanner = open_scanner(known.signals())
     tracker = DomainTracker(known, scanner.table, load_encoder(encoder))
     return evaluate(turns, tracker, scanner, spread=spread)

@@ -1,4 +1,4 @@
-"""``pointsman eval``: measure on labelled data."""
+"""``pointsman eval``: evaluate on labelled data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pointsman.learning.datasets import read_outcomes, read_prompts
 __all__ = ["register"]
 
 evaluate = typer.Typer(
-    cls=Group, no_args_is_help=True, help="Measure rankings and classifiers on labelled data."
+    cls=Group, no_args_is_help=True, help="Evaluate routers and classifiers on labelled data."
 )
 
 
@@ -36,20 +36,23 @@ def tiers(
     strong: StrongOption = "",
     quality: Annotated[
         float,
-        typer.Option(min=0, max=1, help="Share of the strong model's quality at which costs are compared."),
+        typer.Option(
+            min=0, max=1, help="Share of the strong model's quality at which costs are compared, 0 to 1."
+        ),
     ] = 0.95,
     price_weak: Annotated[
         float | None, typer.Option(min=0, help="Price of a call of the weak model.")
     ] = None,
     price_strong: Annotated[
-        float | None, typer.Option(min=0, help="Price of a call of the strong model, in the same money.")
+        float | None, typer.Option(min=0, help="Price of a call of the strong model, in the same currency.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed for resampling.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed of the bootstrap.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure how well each ranking finds the prompts that need the strong model, and what it then costs.
+    """Evaluate how well each router ranks prompts by their need for the strong model, and its cost.
 
-    Beside random, length, both rule profiles and an oracle. Lines with "bench" are also measured by bench.
+    Baselines: random, length, both rule profiles and an oracle. Lines with "bench" are also evaluated by
+    bench.
     """
     with needs_extra("fit", "pointsman eval tiers"):
         from pointsman.learning.rankers import was_fitted_on
@@ -86,13 +89,14 @@ def robustness(
         float | None,
         typer.Option(help="Boundary on the learned router's score; default: its median over the prompts."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed for the changes and for resampling.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed of the changes and the bootstrap.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure how many decisions stay the same when prompts are written a little differently.
+    """Measure robustness: how many decisions stay the same when a prompt is reworded.
 
-    Changed are letters (one word in twenty), case, politeness, and the language of an instruction around the
-    prompt. A rule profile's decision is the tier; a learned router's is the side of a boundary.
+    The changes are typing errors (one word in twenty), case, politeness, and the language of an instruction
+    around the prompt. The decision of a rule profile is the tier; of a learned router, the side of a
+    boundary.
     """
     with needs_extra("fit", "pointsman eval robustness"):
         from pointsman.learning.robustness import evaluate_robustness
@@ -117,7 +121,7 @@ def _ratio(weak: float | None, strong: float | None) -> float | None:
     if weak is None or strong is None:
         raise PointsmanError("a cost needs both prices", hint="--price-weak and --price-strong")
     if strong <= weak:
-        raise PointsmanError("the strong model is not dearer than the weak one: nothing to save")
+        raise PointsmanError("the strong model is not more expensive than the weak one")
     return weak / strong
 
 

@@ -1,4 +1,4 @@
-"""``pointsman eval domains``, ``capabilities``, ``guidance``: the other three answers, on labelled data."""
+"""``pointsman eval domains``, ``capabilities``, ``guidance``: evaluate the other three decisions."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["capabilities", "domains", "guidance"]
 
-JsonLines = Annotated[Path, typer.Argument(help="JSON lines; may be gzipped.")]
-Seed = Annotated[int, typer.Option(help="Seed for resampling.")]
+JsonLines = Annotated[Path, typer.Argument(help="JSON lines, optionally gzipped.")]
+Seed = Annotated[int, typer.Option(help="Random seed of the bootstrap.")]
 
 
 def domains(
@@ -38,10 +38,10 @@ def domains(
     seed: Seed = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure how memory keeps the domain of a conversation, with intervals over dialogues.
+    """Evaluate domain memory on labelled dialogues, with confidence intervals over dialogues.
 
-    Beside no memory, the seed's momentum as given and carry-on-null, which any momentum must beat. A line has
-    dialogue_id, turn, text and domain, and may have speaker (only "user" is read) and switch.
+    Baselines: no memory, momentum as in the source document, carry-on-null. A line has dialogue_id, turn,
+    text and domain, and may have speaker (only "user" is read) and switch.
     """
     with needs_extra("fit", "pointsman eval domains"):
         from pointsman.learning.metrics import ratio_interval
@@ -56,17 +56,20 @@ def domains(
 def capabilities(
     file: JsonLines,
     descriptions: Annotated[
-        Path | None, typer.Option(help='JSON {"name": "what it is for"}; default: the names alone.')
+        Path | None, typer.Option(help='JSON {"name": "description"}; default: the names alone.')
     ] = None,
-    examples: Annotated[int, typer.Option(min=0, help="Examples for each, from tasks not judged.")] = 10,
+    examples: Annotated[
+        int, typer.Option(min=0, help="Examples per capability, from tasks outside the holdout.")
+    ] = 10,
     encoder: EncoderName = "none",
     seed: Seed = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure the selection of capabilities beside TF-IDF, the nearest example, the commonest and chance.
+    """Evaluate the selection of capabilities, beside four baselines.
 
-    A line has task (or text, query) and capabilities (or label, tool), and may have split. Of lines without
-    split one in five is judged, the others serve as examples. Label "oos" means that nothing serves it.
+    Baselines: TF-IDF, the nearest example, the most frequent class, chance. A line has task (or text, query)
+    and capabilities (or label, tool), and may have split. Without split, one line in five is held out and the
+    others are examples. Label "oos" means out of scope.
     """
     with needs_extra("fit", "pointsman eval capabilities"):
         from pointsman.learning.selection import evaluate_selection, read_labelled
@@ -85,10 +88,10 @@ def capabilities(
 
 
 def guidance(file: JsonLines, as_json: JsonOption = False) -> None:
-    """Measure guidance on recorded runs, by source and outcome, beside four simple rules.
+    """Evaluate guidance on recorded runs, by source and outcome, beside four simple rules.
 
     A line has "id" and either "messages" and "format" (chat, responses, messages) or "steps", and may have
-    "source" and "success". A malformed line is told, and the exit code is then 1.
+    "source" and "success". A malformed line is reported, and the exit code is then 1.
     """
     guide, counts, failed = Guide(GuidancePolicy(mode=Mode.ON)), Summary(), False
     for number, raw in read_lines(file):

@@ -1,4 +1,4 @@
-"""``pointsman eval datasets`` and ``export``: public sets in, predictions for RouterArena out."""
+"""``pointsman eval datasets`` and ``export``: fetch public data sets, write predictions for RouterArena."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ __all__ = ["datasets", "export"]
 
 
 class Format(StrEnum):
-    """Whose format predictions are written in."""
+    """Format of the predictions."""
 
     ROUTERARENA = "routerarena"
 
 
 def datasets(
     *,
-    get: Annotated[str, typer.Option(help="Fetch this set and write it as JSON lines.")] = "",
-    out: Annotated[Path | None, typer.Option(help="Where to write it; default: NAME.jsonl.")] = None,
+    get: Annotated[str, typer.Option(help="Fetch this data set and write it as JSON lines.")] = "",
+    out: Annotated[Path | None, typer.Option(help="Output file; default: NAME.jsonl.")] = None,
     source: Annotated[
-        str, typer.Option("--from", help="Folder or address that holds its files; default: its origin.")
+        str, typer.Option("--from", help="Folder or URL of its files; default: its origin.")
     ] = "",
     as_json: JsonOption = False,
 ) -> None:
-    """List public sets with origin and licence, or fetch one. Nothing is fetched unless --get asks for it."""
+    """List public data sets with origin and licence. --get fetches one; nothing else uses the network."""
     if not get:
         _list(as_json=as_json)
         return
@@ -62,19 +62,19 @@ def _list(*, as_json: bool) -> None:
 
 
 def export(
-    data: Annotated[Path, typer.Argument(help="The set: router_data.json of RouterArena.")],
+    data: Annotated[Path, typer.Argument(help="Data set: router_data.json of RouterArena.")],
     *,
-    router: Annotated[str, typer.Option(help="Name of the router in the files.")],
-    out: Annotated[Path, typer.Option(help="Folder; config/ and predictions/ are made in it.")],
-    style: Annotated[Format, typer.Option("--format", help="Whose format.")] = Format.ROUTERARENA,
+    router: Annotated[str, typer.Option(help="Name of the router in the output files.")],
+    out: Annotated[Path, typer.Option(help="Output folder; gets config/ and predictions/.")],
+    style: Annotated[Format, typer.Option("--format", help="Output format.")] = Format.ROUTERARENA,
     robustness: Annotated[
-        bool, typer.Option("--robustness", help="The set is router_robustness.json.")
+        bool, typer.Option("--robustness", help="The data set is router_robustness.json.")
     ] = False,
     config: ConfigOption = None,
 ) -> None:
-    """Write which model the configured policy gives each prompt of a public set, in the set's own format.
+    """Write the model that the configured policy chooses for each prompt of a public data set.
 
-    Predictions are ids of models, so the configuration must use the ids that the set's owner knows.
+    Predictions are model ids, so the configuration must use the ids of the data set.
     """
     policy = build_policy(load(config_file(config), AnyKey()))
     prompts = read_prompts(data)

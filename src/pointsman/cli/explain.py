@@ -1,4 +1,4 @@
-"""``pointsman explain``: what fired, what it weighed, how sure, and what would have changed it."""
+"""``pointsman explain``: signals, weights, confidence, and what would have changed the decision."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def explain_text(
     profile: ProfileOption = "default",
     as_json: JsonOption = False,
 ) -> None:
-    """Explain the decision for a prompt: what fired and why, and what would have changed it."""
+    """Explain the decision for a prompt: signals, weights, and what would have changed it."""
     prompt = _said() if text == "-" else text
     engine = build_engine(
         Policy(profile=read_profile(profile), domains=DomainPolicy(domains=default_domains()))

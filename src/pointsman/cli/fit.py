@@ -1,4 +1,4 @@
-"""``pointsman fit``: learn from outcomes."""
+"""``pointsman fit``: train on outcomes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["register"]
 
-fit = typer.Typer(cls=Group, no_args_is_help=True, help="Learn from your own outcomes.")
+fit = typer.Typer(cls=Group, no_args_is_help=True, help="Train on your own outcomes.")
 
 
 def register(app: typer.Typer) -> None:
@@ -37,16 +37,17 @@ fit.command()(policy)
 def tiers(
     *,
     data: OutcomesOption,
-    out: Annotated[Path, typer.Option(help="Where to write the learned router.")],
+    out: Annotated[Path, typer.Option(help="Output file of the learned router.")],
     weak: WeakOption = "",
     strong: StrongOption = "",
-    features: Annotated[Features, typer.Option(help="What the learned router reads.")] = Features.AUTO,
-    seed: Annotated[int, typer.Option(help="Seed for folds and resampling.")] = 0,
+    features: Annotated[Features, typer.Option(help="Features of the learned router.")] = Features.AUTO,
+    seed: Annotated[int, typer.Option(help="Random seed of the folds and the bootstrap.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Fit a router that ranks prompts by what the strong model adds, and say whether it beats the rules.
+    """Fit a learned router, and test whether it is significantly better than the rules.
 
-    The learned router is written either way; without a shown improvement there is no reason to switch it on.
+    It ranks prompts by the expected gain of the strong model. It is written in any case; use it only if the
+    improvement is significant.
     """
     with needs_extra("fit", "pointsman fit"):
         from pointsman.learning.fit import fit_tiers

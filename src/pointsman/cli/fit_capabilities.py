@@ -1,4 +1,4 @@
-"""``pointsman fit capabilities``: calibrate selection on tasks that people labelled."""
+"""``pointsman fit capabilities``: calibrate the selection on labelled tasks."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def capabilities(
     *,
     data: Annotated[Path, typer.Option(help='JSON lines: {"task", "capabilities": [name, …]}.')],
     capabilities: CapabilitiesFile,
-    out: Annotated[Path, typer.Option(help="Where to write the calibration.")],
+    out: Annotated[Path, typer.Option(help="Output file of the calibration.")],
     encoder: EncoderName = "none",
     as_json: JsonOption = False,
 ) -> None:
-    """Calibrate the selection of capabilities, and report on tasks the fit has not seen.
+    """Calibrate the selection of capabilities, and report results on held-out tasks.
 
     Use the result with pointsman select --calibration and the same --encoder.
     """

@@ -1,4 +1,4 @@
-"""``pointsman fit policy``: boundaries of tiers from outcomes, for a quality to keep or money to spend."""
+"""``pointsman fit policy``: choose tier boundaries from outcomes, for a quality or a cost target."""
 
 from __future__ import annotations
 
@@ -33,19 +33,25 @@ _PROFILE: Final = "default"
 _LearnedCut = Annotated[
     Path | None,
     typer.Option(
-        "--learned-router", help="Cut the score of this learned router; default: that of the profile."
+        "--learned-router",
+        help="Choose boundaries for this learned router's score; default: for the profile's.",
     ),
 ]
 _Base = Annotated[
     Path | None,
-    typer.Option("--config", help="Configuration to change; its [tiers] names models, their prices count."),
+    typer.Option(
+        "--config", help="Configuration to change; its [tiers] names the models, with their prices."
+    ),
 ]
 _Profile = Annotated[str, typer.Option("--profile", help="Without --config: seed, default, or a file.")]
 _Quality = Annotated[
-    float | None, typer.Option("--quality", min=0, max=1, help="Keep this share of the best tier's quality.")
+    float | None,
+    typer.Option(
+        "--quality", min=0, max=1, help="Quality target: keep this share of the best tier's quality."
+    ),
 ]
 _Budget = Annotated[
-    float | None, typer.Option("--budget", min=0, help="Or spend at most this on 1,000 prompts.")
+    float | None, typer.Option("--budget", min=0, help="Cost target: spend at most this on 1,000 prompts.")
 ]
 _WeakPrice = Annotated[
     float | None, typer.Option("--price-weak", min=0, help="Price of a call of the weak model.")
@@ -58,18 +64,18 @@ _Models = Annotated[
     typer.Option("--model", help="NAME=PRICE of a call, once for each of four tiers, SIMPLE first."),
 ]
 _AnswerTokens = Annotated[
-    int, typer.Option("--answer-tokens", min=0, help="With --config: tokens of an answer, for its price.")
+    int, typer.Option("--answer-tokens", min=0, help="With --config: tokens of an answer, for its cost.")
 ]
 
 
 def policy(
     *,
     data: OutcomesOption,
-    out: Annotated[Path, typer.Option(help="Where to write the policy (TOML).")],
+    out: Annotated[Path, typer.Option(help="Output file of the policy (TOML).")],
     learned_router: _LearnedCut = None,
     config: _Base = None,
     profile: _Profile = _PROFILE,
-    tiers: Annotated[int, typer.Option(help="Tiers in use: 2 or 4.")] = 2,
+    tiers: Annotated[int, typer.Option(help="Number of tiers: 2 or 4.")] = 2,
     quality: _Quality = None,
     budget: _Budget = None,
     weak: WeakOption = "",
@@ -80,14 +86,13 @@ def policy(
     answer_tokens: _AnswerTokens = ANSWER,
     curve: Annotated[Path | None, typer.Option(help="Write the cost-quality curve as JSON.")] = None,
     picture: Annotated[Path | None, typer.Option(help="Draw the curve: .svg, or .png (extra plot).")] = None,
-    seed: Annotated[int, typer.Option(help="Seed for folds and resampling.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed of the folds and the bootstrap.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Choose where a score is cut into tiers, on outcomes, for a quality to keep or for money to spend.
+    """Choose tier boundaries from outcomes, for a quality or a cost target.
 
-    What is reported was measured on prompts the boundaries were not chosen on. The file is accepted as a
-    configuration: pointsman replay --policy shows what it would have changed. Exit code 1, and no file, when
-    the target cannot be reached.
+    The report uses held-out prompts. The file is accepted as a configuration: pointsman replay --policy shows
+    what it would have changed. If the target cannot be reached, no file is written and the exit code is 1.
     """
     with needs_extra("fit", "pointsman fit policy"):
         from pointsman.learning.policy import fit_policy
@@ -124,7 +129,7 @@ def _target(quality: float | None, budget: float | None) -> Target:
         return Kept(quality)
     if budget is not None and quality is None:
         return Budget(budget)
-    raise PointsmanError("name one target", hint="--quality 0.95, or --budget MONEY on 1,000 prompts")
+    raise PointsmanError("name one target", hint="--quality 0.95, or --budget COST of 1,000 prompts")
 
 
 def _configured_router(settings: Config | None) -> Path | None:

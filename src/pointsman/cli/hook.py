@@ -18,7 +18,7 @@ from pointsman.integrations.claude_code import HookState, answer_event, read_eve
 
 __all__ = ["default_state", "register"]
 
-_hook: Final = typer.Typer(cls=Group, no_args_is_help=True, help="Guidance through an agent's own hooks.")
+_hook: Final = typer.Typer(cls=Group, no_args_is_help=True, help="Guidance through the hooks of an agent.")
 _claude_code: Final = typer.Typer(cls=Group, invoke_without_command=True)
 _hook.add_typer(_claude_code, name="claude-code")
 
@@ -29,7 +29,7 @@ def register(app: typer.Typer) -> None:
 
 
 def default_state() -> Path:
-    """Where sessions are kept between two runs of the hook."""
+    """Where the hook stores sessions."""
     # As config.shapes.state_file finds it, without loading the configuration: the hook runs after every call.
     home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(home) / "pointsman" / "claude-code.sqlite"
@@ -39,16 +39,19 @@ def default_state() -> Path:
 def claude_code(
     context: typer.Context,
     *,
-    state: Annotated[Path | None, typer.Option(help="File that sessions are kept in.")] = None,
+    state: Annotated[Path | None, typer.Option(help="File of the stored sessions.")] = None,
     control: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Share of sessions in which guidance is withheld.")
+        float,
+        typer.Option(
+            min=0.0, max=1.0, help="Share of sessions in the control group, in which guidance is withheld."
+        ),
     ] = 0.0,
-    seed: Annotated[int, typer.Option(help="Which sessions the control share falls on.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed of the control group.")] = 0,
 ) -> None:
-    """Read a Claude Code hook event on standard input and answer it in that hook's format.
+    """Read a Claude Code hook event from standard input and reply in the hook's format.
 
-    Fails open: where it cannot answer it says so on standard error with exit code 1, which Claude Code shows
-    and goes on.
+    Fails open: on an error it prints one line to standard error with exit code 1. Claude Code shows the line
+    and continues.
     """
     if context.invoked_subcommand is not None:
         return

@@ -1,4 +1,4 @@
-"""``pointsman lexicon check``: what is useless or costly among the patterns, and what a pattern costs."""
+"""``pointsman lexicon check``: find useless patterns, and measure the cost of each pattern."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ __all__ = ["register"]
 def register(app: typer.Typer) -> None:
     """Add the command."""
     lexicon = typer.Typer(
-        cls=Group, no_args_is_help=True, help="Patterns: check a lexicon, a tier profile or domains."
+        cls=Group,
+        no_args_is_help=True,
+        help="Check the patterns of a lexicon, a tier profile or a domain file.",
     )
     lexicon.callback()(lambda: None)  # keeps "check" a command of its own
     lexicon.command("check")(check_files)
@@ -34,15 +36,15 @@ def register(app: typer.Typer) -> None:
 def check_files(
     files: Annotated[
         list[Path] | None,
-        typer.Argument(help="Lexicons, tier profiles, domain files; default: the built-in."),
+        typer.Argument(help="Lexicons, tier profiles, domain files; default: the built-in ones."),
     ] = None,
     *,
-    sample: Annotated[Path | None, typer.Option(help="Text to measure costs on; default: the terms.")] = None,
-    notes: Annotated[bool, typer.Option("--notes", help="Print notes, too.")] = False,
-    top: Annotated[int, typer.Option(min=0, help="Dearest patterns to print.")] = 10,
+    sample: Annotated[Path | None, typer.Option(help="Text for measuring costs; default: the terms.")] = None,
+    notes: Annotated[bool, typer.Option("--notes", help="Print notes too.")] = False,
+    top: Annotated[int, typer.Option(min=0, help="Number of most expensive patterns to print.")] = 10,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
-    """Find duplicates, overlaps and patterns that cannot match; measure what each costs in ns per byte."""
+    """Find duplicates, overlaps and patterns that cannot match; measure the cost of each in ns per byte."""
     lexicons = [_read(file) for file in files] if files else _built_in()
     report = check(lexicons, time.process_time, sample=read(sample) if sample else "")
     if as_json:
@@ -88,7 +90,7 @@ def _show(report: Report, *, notes: bool, top: int) -> None:
         + f"; all together cost {report.ns_per_byte:.2f} ns per byte"
     )
     if top and report.costs:
-        typer.echo("dearest alone:")
+        typer.echo("most expensive patterns:")
     for cost in report.costs[:top]:
         typer.echo(f"  {cost.ns_per_byte:6.2f} ns per byte  {cost.signal.id}")
 

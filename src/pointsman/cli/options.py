@@ -24,12 +24,12 @@ ConfigOption = Annotated[
     typer.Option("--config", help="Configuration; default: pointsman.toml here, then the user's."),
 ]
 LearnedRouterOption = Annotated[
-    Path | None, typer.Option("--learned-router", help="A learned router made by pointsman fit tiers.")
+    Path | None, typer.Option("--learned-router", help="Learned router file, written by pointsman fit tiers.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 JsonLinesOption = Annotated[bool, typer.Option("--json", help="Print JSON lines.")]
 LedgerOption = Annotated[
-    Path | None, typer.Option("--ledger", help="Ledger file; default: the one the configuration names.")
+    Path | None, typer.Option("--ledger", help="Ledger file; default: the configured one.")
 ]
 ProfileOption = Annotated[str, typer.Option("--profile", help="seed, default, or a profile file.")]
 
@@ -37,7 +37,5 @@ ProfileOption = Annotated[str, typer.Option("--profile", help="seed, default, or
 OutcomesOption = Annotated[
     Path, typer.Option("--data", help="JSON lines: prompt, weak, strong; or prompt, scores.")
 ]
-WeakOption = Annotated[str, typer.Option("--weak", help="The weak model, where lines hold scores by model.")]
-StrongOption = Annotated[
-    str, typer.Option("--strong", help="The strong model, where lines hold scores by model.")
-]
+WeakOption = Annotated[str, typer.Option("--weak", help="Weak model, if lines have scores by model.")]
+StrongOption = Annotated[str, typer.Option("--strong", help="Strong model, if lines have scores by model.")]

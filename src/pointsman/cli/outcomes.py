@@ -1,4 +1,4 @@
-"""``pointsman outcomes``: say what became of decisions, derive it, and write it for fitting."""
+"""``pointsman outcomes``: import, derive and export outcomes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ BATCH: Final = 1_000
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    outcomes = typer.Typer(cls=Group, no_args_is_help=True, help="What became of decisions.")
+    outcomes = typer.Typer(
+        cls=Group, no_args_is_help=True, help="Import, derive and export outcomes of decisions."
+    )
     outcomes.command("import")(import_outcomes)
     outcomes.command("derive")(derive_outcomes)
     outcomes.command("export")(export_outcomes)
@@ -40,7 +42,7 @@ def import_outcomes(
     ledger: LedgerOption = None,
     config: ConfigOption = None,
 ) -> None:
-    """Add outcomes to the ledger. What it holds already is not added again."""
+    """Import outcomes into the ledger. Duplicates are not added again."""
     added = wrong = 0
     now = time.time()
     with opened(ledger, config) as store:
@@ -55,15 +57,15 @@ def import_outcomes(
                 typer.echo(f"{file}:{number}: {error}", err=True)
                 continue
         _append(store, ())  # waits for the disk
-    typer.echo(f"added {added:,} outcomes" + (f"; {wrong:,} lines were wrong" if wrong else ""))
+    typer.echo(f"added {added:,} outcomes" + (f"; {wrong:,} lines were invalid" if wrong else ""))
     if wrong:
         raise typer.Exit(FAILED)
 
 
 def derive_outcomes(*, ledger: LedgerOption = None, config: ConfigOption = None) -> None:
-    """Add what turns say about those before them: retry, escalation, error streak, correction.
+    """Derive implicit outcomes from later requests: retry, escalation, error streak, correction.
 
-    Each is labelled as implicit, with score 0. Deriving twice adds nothing.
+    Each has score 0 and an implicit source. A second run adds only new ones.
     """
     with opened(ledger, config) as store:
         added = _append(store, derive(store.records()))
@@ -77,9 +79,9 @@ def export_outcomes(
     ledger: LedgerOption = None,
     config: ConfigOption = None,
 ) -> None:
-    """Write prompts with each model's score, as "pointsman fit tiers --data" takes them.
+    """Write prompts with each model's score, as training data for "pointsman fit tiers".
 
-    Only prompts whose words were kept, and that have an outcome with a score.
+    Only prompts whose words were stored and that have an outcome with a score.
     """
     models = [name for name in (weak, strong) if name]
     written = 0
@@ -90,7 +92,7 @@ def export_outcomes(
 
 
 def _append(store: Ledger, outcomes: Iterable[Outcome]) -> int:
-    """Append outcomes, waiting for the disk now and then. Returns how many.
+    """Append outcomes, with back-pressure from the disk. Returns the number added.
 
     Raises:
         StoreUnavailable: some could not be written.

@@ -1,4 +1,4 @@
-"""What every command shares: errors, JSON, and reading lines."""
+"""Shared by all commands: errors, JSON output, and reading lines."""
 
 from __future__ import annotations
 

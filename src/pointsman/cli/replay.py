@@ -1,4 +1,4 @@
-"""``pointsman replay``: what another policy would have decided on recorded traffic."""
+"""``pointsman replay``: decide recorded traffic again under another policy."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def replay(
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted --out file.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Decide recorded turns again under another policy, the oldest first, and say what changes.
+    """Decide recorded requests again under another policy, oldest first, and report the changes.
 
-    Nothing is asked of a model. Without --out, --json prints one line per decision and the summary last.
+    No model is asked. Without --out, --json prints one line per decision and the summary last.
     """
     if resume and out is None:
         raise PointsmanError("--resume goes on with a file", hint="name it with --out FILE")

@@ -1,4 +1,4 @@
-"""``pointsman report``: what came of what was decided."""
+"""``pointsman report``: savings, drift, shadow, and the effect of guidance."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ from pointsman.reports.savings import savings
 
 __all__ = ["followed_in", "register"]
 
-_report: Final = typer.Typer(cls=Group, no_args_is_help=True, help="What came of what was decided.")
+_report: Final = typer.Typer(
+    cls=Group, no_args_is_help=True, help="Report savings, drift, shadow, and the effect of guidance."
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -41,12 +43,12 @@ def register(app: typer.Typer) -> None:
 def guidance(
     *,
     ledger: Annotated[Path | None, typer.Option(help="Ledger of the gateway (SQLite file).")] = None,
-    hooks: Annotated[Path | None, typer.Option(help="File in which the hook keeps its sessions.")] = None,
+    hooks: Annotated[Path | None, typer.Option(help="File in which the hook stores its sessions.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Compare sessions in which guidance was given with those in which it was withheld.
+    """Report the effect of guidance: treated sessions against the control group.
 
-    By the call after the first hint that was due; and where a ledger holds outcomes, by how sessions ended.
+    By the call after the first hint that was due, and, if the ledger has outcomes, by how sessions ended.
     """
     if (ledger is None) == (hooks is None):
         raise PointsmanError("name one source of records", hint="--ledger FILE or --hooks FILE")
@@ -65,18 +67,20 @@ def guidance(
 @_report.command("savings")
 def saved(
     *,
-    baseline: Annotated[str, typer.Option(help="Name of the model that would have served everything.")],
+    baseline: Annotated[
+        str, typer.Option(help="Baseline: name of the model that would have served every request.")
+    ],
     ledger: LedgerOption = None,
     config: ConfigOption = None,
     prices_as_of: Annotated[
         datetime | None,
         typer.Option(
-            formats=["%Y-%m-%d"], help="Date of the prices; default: when the configuration was last written."
+            formats=["%Y-%m-%d"], help="Date of the prices; default: modification date of the configuration."
         ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say what was saved against one model, net of verification, retries and rebuilt caches."""
+    """Report net savings against a baseline model, after verification, retries and lost prompt caches."""
     file = config_file(config)
     policy = build_policy(load(file, AnyKey()))
     written = prices_as_of or datetime.fromtimestamp(file.stat().st_mtime, UTC)

@@ -1,4 +1,4 @@
-"""``pointsman report drift``: whether live prompts have left what the learned router was trained on."""
+"""``pointsman report drift``: compare live prompts with the learned router's training data."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def report_drift(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say whether live prompts still look like those a learned router was trained on.
+    """Report drift: whether live prompts still resemble the learned router's training data.
 
-    Reads the length and the similarity recorded with every decision; no words are needed.
+    Uses the length and the similarity recorded with every decision; no stored words are needed.
     """
     found = load_learned_router(learned_router or _configured(config))
     with opened(ledger, config) as store:

@@ -1,4 +1,4 @@
-"""``pointsman report shadow``: what the policy and the model on trial did beside those that serve."""
+"""``pointsman report shadow``: compare shadow policy and shadow model with those that serve."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def shadow(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say how the shadow policy differs, which way, and at what cost; and how the shadow model does.
+    """Report how the shadow policy and the shadow model differ from those that serve, with costs.
 
     Costs are at the prices of the configuration.
     """

@@ -18,7 +18,7 @@ __all__ = ["register"]
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     router = typer.Typer(
-        cls=Group, no_args_is_help=True, help="Show the routing, choose the classifier, find faults."
+        cls=Group, no_args_is_help=True, help="Show the routing, choose the classifier model, run the doctor."
     )
     router.command()(show)
     router.command()(classifier)
@@ -45,12 +45,12 @@ def show(*, config: ConfigOption = None, as_json: JsonOption = False) -> None:
 
 
 def classifier(
-    model: Annotated[str, typer.Argument(help="A configured model's name, or its id.")],
+    model: Annotated[str, typer.Argument(help="Name or id of a configured model.")],
     *,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Choose the model that is asked when the rules are unsure. A running gateway picks it up by itself."""
+    """Choose the model that verifies uncertain tiers. A running gateway reloads the change."""
     file = config_file(config)
     name = choose_classifier(file, model)
     if as_json:
@@ -62,10 +62,10 @@ def classifier(
 def doctor(
     *,
     config: ConfigOption = None,
-    offline: Annotated[bool, typer.Option("--offline", help="Do not ask the upstreams.")] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Do not contact the upstreams.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Look at the configuration, the engine, the stores and the upstreams, and say what is wrong."""
+    """Check configuration, engine, stores and upstreams, and report problems."""
     checks = []
     for check in diagnose(config, ask_upstreams=not offline):
         checks.append(check)

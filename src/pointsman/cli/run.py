@@ -1,4 +1,4 @@
-"""``pointsman run``: one task, carried out by an application of your own."""
+"""``pointsman run``: execute one task with an application of your own."""
 
 from __future__ import annotations
 
@@ -22,9 +22,7 @@ def register(app: typer.Typer) -> None:
 
 
 def run(
-    task: Annotated[
-        str, typer.Argument(help="What is to be done; may begin with /caps:off, /task:off or /chat.")
-    ],
+    task: Annotated[str, typer.Argument(help="The task; may begin with /caps:off, /task:off or /chat.")],
     *,
     app: Annotated[Path, typer.Option(help="Python file that defines `application`.")] = Path(
         "examples/assistant.py"
@@ -32,9 +30,9 @@ def run(
     yes: Annotated[bool, typer.Option("--yes", help="Approve every step that needs approval.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the final state as JSON.")] = False,
 ) -> None:
-    """Carry out one task and print the answer; the router's moves go to standard error.
+    """Execute one task and print the answer; the router's moves go to standard error.
 
-    The exit code is 0 when the task was answered and 1 when it ended in an error.
+    The exit code is 0 when the task was answered and 1 when the run ended in an error.
     """
     import asyncio
 

@@ -1,4 +1,4 @@
-"""``pointsman select``: which capabilities each of many tasks needs. JSON lines in, JSON lines out."""
+"""``pointsman select``: select the capabilities of tasks. JSON lines in, JSON lines out."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def select(
     file: Annotated[Path | None, typer.Argument(help="JSON lines; default: standard input.")] = None,
     *,
     capabilities: CapabilitiesFile,
-    strategy: Annotated[Strategy, typer.Option(help="Who judges.")] = Strategy.HYBRID,
+    strategy: Annotated[Strategy, typer.Option(help="Local score, model, or both.")] = Strategy.HYBRID,
     encoder: EncoderName = "none",
     threshold: Annotated[
         float | None, typer.Option(help="Probability from which a capability is selected.", min=0, max=1)
@@ -60,14 +60,14 @@ def select(
         Path | None, typer.Option(help="File written by pointsman fit capabilities.")
     ] = None,
     on_failure: Annotated[
-        OnFailure, typer.Option(help="What stands in when a model cannot be asked.")
+        OnFailure, typer.Option(help="Fallback when no model is available.")
     ] = OnFailure.LOCAL,
-    model: Annotated[str, typer.Option(help="Configured model that judges what is unsure.")] = "",
+    model: Annotated[str, typer.Option(help="Configured model that judges uncertain capabilities.")] = "",
     config: ConfigOption = None,
 ) -> None:
     """Select capabilities: JSON lines {"id", "task"} in, {"id", "selected", "scores", …} out.
 
-    A malformed line gives an error object in its place, and the run goes on; the exit code is then 1.
+    A malformed line gives an error object in its place, and processing continues; the exit code is then 1.
     """
     import asyncio
 
@@ -97,7 +97,7 @@ def read_calibration(file: Path | None) -> Calibration | None:
 
 
 def _ask(model: str, config: Path | None) -> Ask:
-    """What asks the configured model."""
+    """A driver that asks the configured model."""
     with needs_extra("gateway", needed_for="asking a model"):
         from pointsman.gateway.upstream import Connections
         from pointsman.upstreams.chat_model import chat_models
@@ -108,7 +108,7 @@ def _ask(model: str, config: Path | None) -> Ask:
 
 
 async def answer_lines(file: Path | None, selector: Selector, ask: Ask) -> bool:
-    """Answer every line; whether all could be read."""
+    """Answer every line. Returns whether all were valid."""
     from asyncio import sleep
 
     good = True

@@ -1,4 +1,4 @@
-"""``pointsman serve``: the gateway, or its demonstration without any configuration."""
+"""``pointsman serve``: run the gateway, or its demo without a configuration."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def serve(
     ] = None,
     port: Annotated[
         int | None,
-        typer.Option(min=0, max=65_535, help="Use this port, not the configured one; 0 takes a free one."),
+        typer.Option(min=0, max=65_535, help="Port, instead of the configured one; 0 selects a free port."),
     ] = None,
     log_level: Annotated[
-        str, typer.Option(help="Log level of the deciding code; info logs a line for every decision.")
+        str, typer.Option(help="Log level of decisions; info logs one line per decision.")
     ] = "warning",
 ) -> None:
-    """Start the gateway. Point an agent's base URL at it; nothing else in the agent changes."""
+    """Start the gateway. Set an agent's base URL to it; nothing else in the agent changes."""
     with needs_extra("gateway", "pointsman serve"):
         from pointsman.gateway.app import Gateway
         from pointsman.gateway.build import Builder, demo_config
@@ -72,7 +72,7 @@ def _on_port(config: Config, port: int | None) -> Config:
 
 
 def _bound(host: str, port: int) -> socket.socket:
-    """Take the address now, so that a port in use is one clear line and port 0 has a number to print."""
+    """Bind the address now, so that a port in use is one clear error and port 0 has a number to print."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -94,7 +94,7 @@ def _introduce(listening: socket.socket, *, demo: bool, protected: bool) -> None
     header = f"-H 'authorization: Bearer {key}' " if protected else ""
     variable, env_key = (f"POINTSMAN_KEY={key} ", ', env_key="POINTSMAN_KEY"') if protected else ("", "")
     if demo:
-        typer.echo("Pointsman demo: answers come from a built-in upstream; no model is called.\n")
+        typer.echo("Pointsman demo: responses come from a built-in upstream; no model is called.\n")
     typer.echo(LINES.format(url=url, key=key, header=header, variable=variable, env_key=env_key))
 
 

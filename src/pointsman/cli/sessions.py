@@ -1,4 +1,4 @@
-"""``pointsman sessions``: what is remembered of conversations."""
+"""``pointsman sessions``: list, show and delete session memory."""
 
 from __future__ import annotations
 
@@ -25,9 +25,7 @@ SessionArgument = Annotated[str, typer.Argument(metavar="SESSION", help="Id of t
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    sessions = typer.Typer(
-        cls=Group, no_args_is_help=True, help="List, show or forget what sessions remember."
-    )
+    sessions = typer.Typer(cls=Group, no_args_is_help=True, help="List, show or delete session memory.")
     sessions.command("list")(list_sessions)
     sessions.command()(show)
     sessions.command()(forget)
@@ -39,7 +37,7 @@ def list_sessions(
     config: ConfigOption = None,
     as_json: JsonLinesOption = False,
 ) -> None:
-    """List sessions, one a line, the one used last first."""
+    """List sessions, one per line, most recently used first."""
     with _opened(config) as store:
         for session, put_at in sorted(store.sessions(), key=lambda entry: entry[1], reverse=True):
             if as_json:
@@ -49,7 +47,7 @@ def list_sessions(
 
 
 def show(session: SessionArgument, *, config: ConfigOption = None) -> None:
-    """Print what is remembered of a session, as JSON."""
+    """Print a session's memory as JSON."""
     with _opened(config) as store:
         memory = store.get(session)
     if memory is None:
@@ -58,7 +56,7 @@ def show(session: SessionArgument, *, config: ConfigOption = None) -> None:
 
 
 def forget(session: SessionArgument, *, config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """Forget a session. A running gateway keeps its own copy of a session file until it restarts."""
+    """Delete a session's memory. A running gateway keeps its own copy of a session file until it restarts."""
     with _opened(config) as store:
         if not store.forget(session):
             raise _unknown(session)
@@ -83,4 +81,4 @@ def _opened(config: Path | None) -> Iterator[SessionStore]:
 
 
 def _unknown(session: str) -> PointsmanError:
-    return PointsmanError(f'nothing is known of session "{session}"', hint="pointsman sessions list")
+    return PointsmanError(f'unknown session "{session}"', hint="pointsman sessions list")

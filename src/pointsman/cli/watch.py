@@ -1,4 +1,4 @@
-"""``pointsman watch``: guidance replayed over recorded runs."""
+"""``pointsman watch``: replay guidance over recorded runs."""
 
 from __future__ import annotations
 
@@ -27,19 +27,22 @@ def register(app: typer.Typer) -> None:
 
 def watch(
     file: Annotated[
-        Path | None, typer.Argument(help="JSON lines of runs, may be gzipped; default: standard input.")
+        Path | None, typer.Argument(help="Runs as JSON lines, optionally gzipped; default: standard input.")
     ] = None,
     *,
     summary: Annotated[
-        bool, typer.Option("--summary", help="Print shares per source and outcome beside four baselines.")
+        bool, typer.Option("--summary", help="Print shares per source and outcome, beside four baselines.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="With --summary: JSON instead of a table.")] = False,
     control: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Share of runs in which guidance is withheld.")
+        float,
+        typer.Option(
+            min=0.0, max=1.0, help="Share of runs in the control group, in which guidance is withheld."
+        ),
     ] = 0.0,
-    seed: Annotated[int, typer.Option(help="Which runs the control share falls on.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed of the control group.")] = 0,
 ) -> None:
-    """Show where guidance would have spoken in recorded runs: one JSON line for each firing.
+    """Show where guidance would fire in recorded runs: one JSON line per firing.
 
     A line has "id" and either "messages" and "format" (chat, responses, messages) or "steps"; for the
     summary also "source" and "success". A malformed line gives an error object, and the exit code is then 1.
@@ -69,7 +72,7 @@ def read_run(raw: bytes) -> Run:
     """One line of recorded runs.
 
     Raises:
-        MalformedRequest: it is no run.
+        MalformedRequest: it is not a run.
     """
     try:
         return _decode(raw)
