@@ -1,68 +1,30 @@
 """The plainest relay there is over one HTTP client: ``relay.py CLIENT PORT UPSTREAM_URL``."""
 
 import sys
-from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import uvicorn
 
-PATH = "/chat/completions"
-JSON = "application/json"
+from loopback.http_clients import CLIENTS
+from pointsman.upstreams.port import Call, UpstreamClient, UpstreamSpec
+
+PATH = b"/chat/completions"
+HEADERS = [(b"content-type", b"application/json"), (b"authorization", b"Bearer bench")]
 
 
-async def ours(url: str, body: bytes) -> AsyncIterator[bytes]:
-    """``pointsman.upstreams.http``."""
-    from pointsman.upstreams.http import HttpClient
-    from pointsman.upstreams.port import Call, UpstreamSpec
-
-    client = CLIENTS.setdefault("ours", HttpClient(UpstreamSpec("bench", url)))
-    answer = await client.send(Call(PATH.encode(), [(b"content-type", JSON.encode())], body))
-    while chunk := await answer.next():
-        yield chunk
-
-
-async def aiohttp(url: str, body: bytes) -> AsyncIterator[bytes]:
-    """``aiohttp.ClientSession``, no limit on connections."""
-    import aiohttp as library
-
-    if "aiohttp" not in CLIENTS:
-        CLIENTS["aiohttp"] = library.ClientSession(connector=library.TCPConnector(limit=0))
-    async with CLIENTS["aiohttp"].post(url + PATH, data=body, headers={"content-type": JSON}) as answer:
-        async for chunk in answer.content.iter_any():
-            yield chunk
-
-
-async def pyreqwest(url: str, body: bytes) -> AsyncIterator[bytes]:
-    """``pyreqwest.client.Client``, HTTP/1.1 only."""
-    from pyreqwest.client import ClientBuilder
-
-    if "pyreqwest" not in CLIENTS:
-        CLIENTS["pyreqwest"] = ClientBuilder().http1_only().build()
-    request = CLIENTS["pyreqwest"].post(url + PATH).header("content-type", JSON).body_bytes(body)
-    async with request.build_streamed() as answer:
-        while chunk := await answer.body_reader.read_chunk():
-            yield bytes(chunk)
-
-
-CLIENTS: dict[str, Any] = {}
-RELAYS: dict[str, Callable[[str, bytes], AsyncIterator[bytes]]] = {
-    "ours": ours,
-    "aiohttp": aiohttp,
-    "pyreqwest": pyreqwest,
-}
-
-
-def application(relay: Callable[[str, bytes], AsyncIterator[bytes]], url: str) -> Any:
+def application(client: UpstreamClient) -> Any:
     async def app(_scope: Any, receive: Any, send: Any) -> None:
         message = await receive()
         body = message["body"]
         while message["more_body"]:
             message = await receive()
             body += message["body"]
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        async for chunk in relay(url, body):
+        answer = await client.send(Call(PATH, HEADERS, body))
+        await send({"type": "http.response.start", "status": answer.status, "headers": []})
+        while chunk := await answer.next():
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
         await send({"type": "http.response.body", "body": b""})
+        answer.close()
 
     return app
 
@@ -70,7 +32,7 @@ def application(relay: Callable[[str, bytes], AsyncIterator[bytes]], url: str) -
 def main() -> None:
     name, port, url = sys.argv[1:]
     uvicorn.run(
-        application(RELAYS[name], url),
+        application(CLIENTS[name](UpstreamSpec("bench", url))),
         port=int(port),
         loop="uvloop",
         http="httptools",

@@ -17,6 +17,7 @@ PointsmanError
  └─ UpstreamError          the provider failed                       502; never carries a key or a body
      ├─ UpstreamTimeout    no answer in time                         504
      └─ UpstreamUnavailable  unreachable, or its breaker is open     503
+         └─ UpstreamBusy     all connections it may have are in use  503
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ __all__ = [
     "Unauthorized",
     "UnknownDecision",
     "UnknownModel",
+    "UpstreamBusy",
     "UpstreamError",
     "UpstreamTimeout",
     "UpstreamUnavailable",
@@ -153,3 +155,7 @@ class UpstreamUnavailable(UpstreamError):
     """The provider cannot be reached, or its circuit breaker is open."""
 
     status = 503
+
+
+class UpstreamBusy(UpstreamUnavailable):
+    """As many requests as the provider may have connections are under way. It has not failed."""

@@ -35,7 +35,7 @@ def test_every_route() -> None:
 def test_every_error_code() -> None:
     """Codes stand in the source as arguments of a fault or refusal, or are made of an error's class."""
     codes = {error_code(kind("")) for kind in (*CallerError.__subclasses__(), Overloaded)}
-    codes |= {f"upstream_{kind}" for kind in ("cut", "timeout", "connect")}
+    codes |= {f"upstream_{kind}" for kind in ("cut", "timeout", "connect", "busy")}
     for file in GATEWAY.glob("*.py"):
         faults = re.findall(r"(?:Fault|Refused)\((?:[^()]|\([^()]*\))*\)", file.read_text(encoding="utf-8"))
         codes |= {code for fault in faults for code in re.findall(r'[ (]"([a-z]+(?:_[a-z]+)+)"', fault)}

@@ -4,87 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, TypeAlias
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import pytest
 import trustme
 import uvloop
 
 from pointsman.errors import UpstreamError, UpstreamTimeout, UpstreamUnavailable
-from pointsman.upstreams.http import HttpClient
-from pointsman.upstreams.port import Call, Exchange, Timeouts, UpstreamSpec
+from pointsman.upstreams.port import Exchange, Timeouts
+from support.scripted_upstreams import CALL, OK, Serve, Server, ask, client_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from pathlib import Path
 
 pytestmark = pytest.mark.integration
 
-Serve: TypeAlias = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
-
-CALL = Call(b"/chat/completions?a=b", [(b"content-type", b"application/json")], b'{"model":"m"}')
-PATIENT = Timeouts(connect=10, first_byte=30, total=60)
-OK = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello"
 #: More than an answer's buffer and what the kernel holds for two sockets.
 LONG = 16 << 20
-
-
-class Server:
-    """Reads requests; answers each with the next of some byte strings, and counts connections."""
-
-    def __init__(self, *answers: bytes, then_close: bool = False, one_by_one: bool = False) -> None:
-        self.answers = list(answers)
-        self.then_close = then_close
-        self.one_by_one = one_by_one
-        self.connections = 0
-        self.asked: list[bytes] = []
-
-    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.connections += 1
-        while self.answers:
-            head = await reader.readuntil(b"\r\n\r\n")
-            self.asked.append(head + await reader.readexactly(len(CALL.body)))
-            answer = self.answers.pop(0)
-            for part in (answer[n : n + 1] for n in range(len(answer))) if self.one_by_one else [answer]:
-                writer.write(part)
-                await writer.drain()
-                await asyncio.sleep(0)
-            if self.then_close:
-                break
-
-
-@asynccontextmanager
-async def client_of(
-    serve: Serve, timeouts: Timeouts = PATIENT, *, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1"
-) -> AsyncIterator[HttpClient]:
-    served: set[asyncio.Task[None] | None] = set()
-
-    async def serving(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        served.add(asyncio.current_task())
-        with suppress(OSError, asyncio.IncompleteReadError):  # the client has hung up
-            await serve(reader, writer)
-        writer.close()
-
-    server = await asyncio.start_server(serving, "127.0.0.1", 0, ssl=tls)
-    port = server.sockets[0].getsockname()[1]
-    url = f"{'https' if tls else 'http'}://{host}:{port}/v1"
-    client = HttpClient(UpstreamSpec(name="up", base_url=url, timeouts=timeouts))
-    try:
-        yield client
-    finally:
-        client.close()
-        server.close()
-        await asyncio.gather(*filter(None, served))
-
-
-async def ask(client: HttpClient) -> tuple[int, bytes]:
-    exchange = await client.send(CALL)
-    try:
-        return exchange.status, await exchange.read()
-    finally:
-        exchange.close()
 
 
 WHOLE = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
@@ -15,7 +14,9 @@ from pointsman.config.shapes import File, LearnedRouterSpec
 from pointsman.domains import parse_domains
 from pointsman.errors import ConfigError
 from pointsman.tiers import BUILTIN_PROFILES, load_profile, read_learned_router
-from pointsman.upstreams.port import DEMO_URL
+from pointsman.upstreams.port import DEMO_URL, UpstreamSpec
+from pointsman.upstreams.proxies import is_loopback, parse_proxy
+from pointsman.upstreams.trust import trust
 from pointsman.vocabulary import Tier, WireFormat
 
 __all__ = ["RESERVED", "check", "is_loopback"]
@@ -41,16 +42,6 @@ def check(file: File, directory: Path) -> list[Problem]:
     ]
 
 
-def is_loopback(host: str) -> bool:
-    """Tell whether an address to bind is reachable from this machine only."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
-
-
 def _upstreams(file: File) -> Iterator[Problem]:
     for name, upstream in file.upstreams.items():
         path = ("upstreams", name, "base_url")
@@ -67,6 +58,15 @@ def _upstreams(file: File) -> Iterator[Problem]:
             )
         if not upstream.formats:
             yield Problem(("upstreams", name, "formats"), f'upstream "{name}" speaks no format')
+        yield from _way(name, upstream)
+
+
+def _way(name: str, upstream: UpstreamSpec) -> Iterator[Problem]:
+    """Check how an upstream is reached: its proxy, and whom to trust."""
+    if upstream.proxy and (address := upstream.proxy.reveal()):
+        yield from _refused(("upstreams", name, "proxy"), lambda: parse_proxy(address, "proxy"))
+    if upstream.ca_file:
+        yield from _refused(("upstreams", name, "ca_file"), lambda: trust(upstream))
 
 
 def _address(text: str) -> SplitResult | None:

@@ -16,7 +16,7 @@ from pointsman.config.describe import choices, describe
 from pointsman.config.places import KeyPath
 from pointsman.config.shapes import HASHED, File
 from pointsman.errors import ConfigError
-from pointsman.upstreams.port import Secret
+from pointsman.upstreams.port import ProxyUrl, Secret
 
 __all__ = ["Converter", "Problem", "did_you_mean", "given", "keys", "table"]
 
@@ -123,7 +123,7 @@ class Converter:
             raise ValueError  # noqa: TRY004 - msgspec turns it into a ValidationError
         if of is Path:
             return self._directory / Path(raw).expanduser()
-        return self._secret(raw)
+        return self._proxy(raw) if of is ProxyUrl else self._secret(raw)
 
     def _secret(self, raw: str) -> Secret:
         if not _REFERENCE.search(raw) and not raw.startswith(HASHED):
@@ -132,6 +132,15 @@ class Converter:
                 'put the key into the environment and write "${NAME}" here',
             )
         return Secret(self._filled(raw), reference=raw)
+
+    def _proxy(self, raw: str) -> ProxyUrl:
+        user, at, _ = raw.rpartition("@")
+        if at and _REFERENCE.sub("", user.rpartition("//")[2]).strip(":"):
+            raise _Refused(
+                "user and password of a proxy must be references to environment variables",
+                'as in "http://${PROXY_USER}:${PROXY_PASSWORD}@proxy.example.com:3128"',
+            )
+        return ProxyUrl(self._filled(raw), reference=raw)
 
     def _filled(self, raw: Any) -> Any:
         """Replace references to the environment in a string, or in the strings of a list."""
@@ -209,7 +218,9 @@ def _fields(of: Any) -> tuple[str, ...]:
 
 
 def _holds_secret(of: Any) -> bool:
-    return of is Secret or any(_holds_secret(part) for part in get_args(of))
+    return (isinstance(of, type) and issubclass(of, Secret)) or any(
+        _holds_secret(part) for part in get_args(of)
+    )
 
 
 def _wrong_value(raw: object, of: Any, path: KeyPath) -> str:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from msgspec import inspect
 
-from pointsman.upstreams.port import Secret
+from pointsman.upstreams.port import ProxyUrl, Secret
 
 __all__ = ["choices", "describe"]
 
@@ -15,7 +15,11 @@ _PLAIN: Final[dict[type[inspect.Type], str]] = {
     inspect.BoolType: "true or false",
     inspect.StrType: "a string",
 }
-_CUSTOM: Final[dict[type, str]] = {Secret: 'a reference such as "${NAME}"', Path: "a path"}
+_CUSTOM: Final[dict[type, str]] = {
+    Secret: 'a reference such as "${NAME}"',
+    ProxyUrl: 'an address such as "http://proxy:3128"',
+    Path: "a path",
+}
 
 
 def describe(of: object) -> str:

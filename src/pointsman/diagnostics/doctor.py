@@ -11,11 +11,13 @@ from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from pointsman.config import Config, examine, find
-from pointsman.errors import PointsmanError
+from pointsman.errors import ConfigError, PointsmanError
 from pointsman.evidence import engine_names
 from pointsman.factory import build_engine, build_policy, open_sessions
 from pointsman.stores.ledger import SqliteLedger
 from pointsman.upstreams.port import DEMO_URL, UpstreamSpec, credentials
+from pointsman.upstreams.proxies import Proxy, proxy_of
+from pointsman.upstreams.trust import trust
 from pointsman.vocabulary import WireFormat
 
 __all__ = ["Check", "diagnose"]
@@ -123,9 +125,15 @@ def _upstream(spec: UpstreamSpec) -> Check:
     from http.client import HTTPException
 
     try:
+        proxy = proxy_of(spec)
+        if proxy and proxy.tls and spec.base_url.startswith("https:"):  # http.client has no TLS inside TLS
+            return Check(name, ok=True, detail=f"not asked: the proxy {proxy} is reached over TLS")
         status = _status(spec)
+    except ConfigError as error:
+        return Check(name, ok=False, detail=str(error), hint=error.hint)
     except (OSError, HTTPException) as error:
-        detail = f"{spec.base_url} cannot be reached: {str(error) or type(error).__name__}"
+        via = f" through the proxy {proxy}" if proxy else ""
+        detail = f"{spec.base_url} cannot be reached{via}: {str(error) or type(error).__name__}"
         return Check(name, ok=False, detail=detail, hint="is the address right, and reachable from here?")
     if status in _REFUSED:
         return Check(name, ok=False, detail=f"refuses the key (status {status})")
@@ -138,10 +146,34 @@ def _status(spec: UpstreamSpec) -> int:
     from http.client import HTTPConnection, HTTPSConnection
 
     url = urlsplit(spec.base_url)
-    connect = HTTPSConnection if url.scheme == "https" else HTTPConnection
     wire = WireFormat.CHAT if WireFormat.CHAT in spec.formats else WireFormat.MESSAGES
     proof = {name.decode(): value.decode() for name, value in credentials(spec, wire)}
     headers = {"anthropic-version": "2023-06-01", **proof}
-    with closing(connect(url.hostname or "", url.port, timeout=PATIENCE)) as connection:
-        connection.request("GET", f"{url.path.rstrip('/')}/models", headers=headers)
+    target = f"{url.path.rstrip('/')}/models"
+    connection, proxy = _connection(spec), proxy_of(spec)
+    if proxy and url.scheme == "http":
+        target = f"http://{url.netloc}{target}"
+        headers |= _authorization(proxy)
+    with closing(connection):
+        connection.request("GET", target, headers=headers)
         return int(connection.getresponse().status)
+
+
+def _connection(spec: UpstreamSpec) -> HTTPConnection:
+    """Return a connection to an upstream, through its proxy where it has one.
+
+    Raises:
+        ConfigError: the address of the proxy, or the CA file, cannot be used.
+    """
+    url, proxy = urlsplit(spec.base_url), proxy_of(spec)
+    host, port = (proxy.host, proxy.port) if proxy else (url.hostname or "", url.port)
+    if url.scheme == "http":
+        return (HTTPSConnection if proxy and proxy.tls else HTTPConnection)(host, port, timeout=PATIENCE)
+    connection = HTTPSConnection(host, port, timeout=PATIENCE, context=trust(spec))
+    if proxy:
+        connection.set_tunnel(url.hostname or "", url.port or 443, headers=_authorization(proxy))
+    return connection
+
+
+def _authorization(proxy: Proxy) -> dict[str, str]:
+    return {"proxy-authorization": proxy.authorization.reveal()} if proxy.authorization else {}

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from pointsman.decoding import UNREADABLE
-from pointsman.errors import UpstreamError, UpstreamTimeout, UpstreamUnavailable
+from pointsman.errors import UpstreamBusy, UpstreamError, UpstreamTimeout, UpstreamUnavailable
 from pointsman.gateway.request import DecidedRequest
 from pointsman.gateway.retry import backoff, is_credentials_error, is_retryable, retry_after
 from pointsman.gateway.upstream import Target, Upstream
@@ -85,7 +85,7 @@ class Failure(msgspec.Struct, frozen=True):
     """One try failed, or could not be made."""
 
     fault: Fault
-    kind: str  # "timeout", "connect", "cut", "status", "malformed", "breaker"
+    kind: str  # "timeout", "busy", "connect", "cut", "status", "malformed", "breaker"
     upstream: Upstream | None = None
     status: int = 0  # as the upstream answered; 0 when it did not
     headers: Headers = ()
@@ -122,7 +122,7 @@ async def _try_model(request: DecidedRequest, target: Target) -> UpstreamRespons
             return result
         if result.kind == "status" and result.status < 500:
             breaker.record_success()  # it works; it did not like this request
-        else:
+        elif result.kind != "busy":  # it has not failed
             breaker.record_failure(time.monotonic())
         pause = backoff(number) if result.wait is None else result.wait
         if number == most or request.attempts >= _MAX_ATTEMPTS:
@@ -211,6 +211,8 @@ def failure_kind(error: UpstreamError) -> str:
     """Return the class of a failure, as the ledger names it."""
     if isinstance(error, UpstreamTimeout):
         return "timeout"
+    if isinstance(error, UpstreamBusy):
+        return "busy"
     return "connect" if isinstance(error, UpstreamUnavailable) else "cut"
 
 
@@ -219,8 +221,9 @@ def _connection_failure(attempt: RunningAttempt, error: UpstreamError, status: i
     attempt.finish(status, kind)
     name = attempt.target.upstream.spec.name
     fault = Fault(error.status, f'{error.message} (upstream "{name}")', f"upstream_{kind}")
-    # A request that timed out may have cost its whole answer already: another model, not the same again.
-    return Failure(fault, kind, attempt.target.upstream, retry=kind != "timeout")
+    # A request that timed out may have cost its whole answer already, and one that found all connections in
+    # use has waited for one: another model, not the same again.
+    return Failure(fault, kind, attempt.target.upstream, retry=kind not in {"timeout", "busy"})
 
 
 def _status_failure(attempt: RunningAttempt, exchange: Exchange, body: bytes) -> Failure:

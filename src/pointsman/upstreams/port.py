@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Final, Literal, NamedTuple, NoReturn, Protocol, TypeAlias
 
 import msgspec
@@ -18,6 +19,7 @@ __all__ = [
     "Exchange",
     "Headers",
     "Limits",
+    "ProxyUrl",
     "Secret",
     "ServerSpec",
     "Timeouts",
@@ -67,6 +69,12 @@ class Secret:
         raise TypeError("a secret cannot be pickled")
 
 
+class ProxyUrl(Secret):
+    """The address of a proxy, which may hold a password."""
+
+    __slots__ = ()
+
+
 def hash_key(key: str) -> bytes:
     """Return the digest under which a caller's key is kept.
 
@@ -107,6 +115,18 @@ class UpstreamSpec(msgspec.Struct, frozen=True):
         Literal["", "bearer", "x-api-key"],
         Meta(description="Header of the key; default: `x-api-key` for messages, `bearer` for the others."),
     ] = ""
+    proxy: Annotated[
+        ProxyUrl | None,
+        Meta(description='Its proxy; `""`: none; default: as `HTTPS_PROXY` and `NO_PROXY` say.'),
+    ] = None
+    ca_file: Annotated[
+        Path | None,
+        Meta(description="PEM file of the authorities that vouch for it; default: the system's."),
+    ] = None
+    # at one second a turn, 500 requests a second; a process may have 1,024 files open on many systems
+    connections: Annotated[
+        int, Meta(ge=1, description="Most connections at a time; further requests wait.")
+    ] = 512
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -190,6 +210,7 @@ class UpstreamClient(Protocol):
         """Send a request and wait for the head of the answer.
 
         Raises:
+            UpstreamBusy: all connections it may have are in use.
             UpstreamUnavailable: no connection.
             UpstreamTimeout: nothing came in time.
             UpstreamError: the connection broke.

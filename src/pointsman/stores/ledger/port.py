@@ -42,7 +42,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     model: str  # configured name
     upstream: str
     status: int  # HTTP status; 0 when none arrived
-    error: str = ""  # class of failure: "timeout", "connect", "cut", "status", ""; never a body or a key
+    error: str = ""  # "timeout", "busy", "connect", "cut", "status", ""; never a body or a key
     started_at: float  # seconds since the epoch
     first_byte_ms: float | None = None
     total_ms: float

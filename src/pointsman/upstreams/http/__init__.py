@@ -1,0 +1,9 @@
+"""An HTTP/1.1 client for upstreams: httptools parses, asyncio carries, this keeps connections and time.
+
+It does what a gateway needs and nothing else: POST, keep-alive, TLS, proxies, streamed answers, a limit of
+connections. Why not a library: docs/decisions/0074, with the figures of two.
+"""
+
+from pointsman.upstreams.http._client import HttpClient
+
+__all__ = ["HttpClient"]

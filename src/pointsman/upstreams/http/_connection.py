@@ -1,0 +1,231 @@
+"""One connection to an upstream, and the answer that is arriving on it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final, Protocol, cast
+
+import httptools
+
+from pointsman.errors import UpstreamError
+from pointsman.upstreams.port import Headers
+
+__all__ = ["Answer", "Connection", "Stale"]
+
+#: Bytes waiting for a slow caller before the upstream is told to wait too; uvicorn holds as many.
+_HIGH_WATER: Final = 64 << 10
+#: Bytes of an answer's headers, and of all else that is no body: as much as a caller may send.
+_MAX_HEAD: Final = 64 << 10
+#: Seconds in which a kept connection may turn out to have been closed before the request came: more than a
+#: round trip. An upstream that hangs up later has had the request, and may have acted on it.
+_CLOSE_RACE: Final = 2.0
+
+_TOO_LONG_HEAD: Final = f"the upstream answers with more than {_MAX_HEAD >> 10} kB of headers"
+
+
+class Owner(Protocol):
+    """The client that a connection belongs to."""
+
+    def release(self, connection: Connection, *, reusable: bool) -> None:
+        """Take a connection back when its answer is whole."""
+        ...
+
+    def forget(self, answer: Answer) -> None:
+        """Stop timing an answer, and let another request have its place."""
+        ...
+
+
+class Stale(UpstreamError):
+    """A kept connection had been closed before the request was sent on it."""
+
+
+class Answer:
+    """An ``Exchange``: what the parser of a connection has found so far."""
+
+    __slots__ = ("_client", "_connection", "_error", "_paused", "_waiter", "age", "chunks", "done",
+                 "headers", "loop", "received", "silence", "size", "status")  # fmt: skip
+
+    def __init__(self, client: Owner, connection: Connection, loop: asyncio.AbstractEventLoop) -> None:
+        self._client = client
+        self._connection: Connection | None = connection
+        self.loop = loop
+        self.chunks: list[bytes] = []  # of the body, not yet asked for
+        self.size = 0  # bytes in them
+        self.received = 0  # bytes of the body so far
+        self._paused = False
+        self._error: UpstreamError | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self.status = 0
+        self.headers: Headers = ()
+        self.age = 0.0  # seconds, as the sweep counts them
+        self.silence = 0.0  # seconds since something came
+        self.done = False
+
+    def grow_older(self, seconds: float) -> None:
+        """Count time (from the sweep). An upstream that was told to wait is not silent."""
+        self.age += seconds
+        if not self._paused:
+            self.silence += seconds
+
+    async def head(self) -> None:
+        """Wait until status and headers are there."""
+        while not self.status:
+            if self._error is not None:
+                raise self._error
+            self._waiter = self.loop.create_future()
+            await self._waiter
+
+    async def next(self) -> bytes:
+        while not self.chunks:
+            if self.done:
+                return b""
+            if self._error is not None:
+                raise self._error
+            self._waiter = self.loop.create_future()
+            await self._waiter
+        chunks = self.chunks
+        self.chunks, self.size = [], 0
+        if self._paused and self._connection is not None:
+            self._paused = False
+            self._connection.transport.resume_reading()
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+    async def read(self) -> bytes:
+        first = await self.next()
+        if self.done and not self.chunks:
+            return first
+        parts = [first]
+        while part := await self.next():
+            parts.append(part)
+        return b"".join(parts)
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.answer = None
+            self._connection.transport.abort()
+            self._connection = None
+            self._client.forget(self)
+
+    def hold_back(self) -> None:
+        """Let the upstream wait until what has come is asked for."""
+        if not self._paused and self._connection is not None:
+            self._paused = True
+            self._connection.transport.pause_reading()
+
+    def finish(self) -> None:
+        """The answer is whole (from the parser)."""
+        self.done = True
+        if self._paused and self._connection is not None:
+            self._connection.transport.resume_reading()
+        self._connection = None
+        self._client.forget(self)
+        self.wake()
+
+    def fail(self, error: UpstreamError) -> None:
+        """The answer will not become whole."""
+        self._error = error
+        self.close()
+        self.wake()
+
+    def wake(self) -> None:
+        """Let whoever waits look again."""
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and not waiter.done():  # done: whoever waited was cancelled
+            waiter.set_result(None)
+
+
+class Connection(asyncio.Protocol):
+    """One connection. Its methods are called by the transport and by the parser."""
+
+    __slots__ = ("_begun", "_client", "_headers", "_other", "_parser", "_was_used", "answer", "idle_since",
+                 "loop", "transport")  # fmt: skip
+
+    transport: asyncio.Transport
+
+    def __init__(self, client: Owner, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.answer: Answer | None = None
+        self.idle_since = 0.0
+        self._client = client
+        self._parser = httptools.HttpResponseParser(self)
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._was_used = False
+        self._begun = 0.0  # when the request was sent, until the first byte of its answer
+        self._other = 0  # bytes since the last one of a body
+
+    def begin(self, request: bytes) -> Answer:
+        """Send a request; the answer fills as it arrives."""
+        self.answer = Answer(self._client, self, self.loop)
+        self._begun = self.loop.time()
+        self._other = 0
+        self.transport.write(request)
+        return self.answer
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's is one without inheriting from it
+
+    def data_received(self, data: bytes) -> None:
+        answer = self.answer
+        if answer is None:
+            self.transport.close()  # nobody asked
+            return
+        answer.silence = self._begun = 0.0
+        received = answer.received
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError:
+            answer.fail(UpstreamError("the upstream did not answer in HTTP"))
+            return
+        self._other = 0 if answer.received > received else self._other + len(data)
+        if self._other > _MAX_HEAD and not answer.done:
+            answer.fail(UpstreamError(_TOO_LONG_HEAD))
+            return
+        answer.wake()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        answer = self.answer
+        if answer is None:
+            return
+        if exc is None and answer.status and not _says_where_it_ends(answer.headers):
+            answer.finish()  # such an answer ends with its connection
+        elif self._was_used and self._begun and self.loop.time() - self._begun < _CLOSE_RACE:
+            answer.fail(Stale("the connection had been closed"))
+        else:
+            answer.fail(UpstreamError("the connection to the upstream broke off"))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self.answer is not None and not self.answer.status:  # after that, a trailer
+            self._headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        headers, self._headers = self._headers, []
+        status = self._parser.get_status_code()
+        if self.answer is None or status < 200:  # only a word that it is at work
+            return
+        if sum(len(name) + len(value) for name, value in headers) > _MAX_HEAD:
+            self.answer.fail(UpstreamError(_TOO_LONG_HEAD))
+            return
+        self.answer.headers = headers
+        self.answer.status = status
+
+    def on_body(self, data: bytes) -> None:
+        answer = self.answer
+        if answer is not None:
+            answer.chunks.append(data)
+            answer.size += len(data)
+            answer.received += len(data)
+            if answer.size > _HIGH_WATER:
+                answer.hold_back()
+
+    def on_message_complete(self) -> None:
+        answer = self.answer
+        if answer is None or not answer.status:
+            return
+        self.answer = None
+        self._was_used = True
+        self._client.release(self, reusable=self._parser.should_keep_alive())
+        answer.finish()
+
+
+def _says_where_it_ends(headers: Headers) -> bool:
+    return any(name in {b"content-length", b"transfer-encoding"} for name, _ in headers)
