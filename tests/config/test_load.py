@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pointsman.config import Config, examine, find, load
+from pointsman.config.show import as_toml, plain
 from pointsman.errors import ConfigError
 from pointsman.upstreams.port import hash_key
 from pointsman.vocabulary import ModelSpec, Tier, WireFormat
@@ -125,6 +126,14 @@ small = { upstream = "main", id = "s" }
         ("[server]\nport = '80'", '2: "port" in [server] must be a whole number from 0 to 65535, not "80"'),
         ("[server]\nlimits = { body_bytes = 0 }", '2: "body_bytes" in [server.limits] must be a whole number of at least 1, not 0'),
         ("[upstreams.a]\nbase_url = 'http://a'\ntimeouts.connect = 0", '3: "connect" in [upstreams.a.timeouts] must be a number above 0, not 0'),
+        ("[upstreams.a]\nbase_url = 'http://a'\nconnections = 0", '3: "connections" in [upstreams.a] must be a whole number of at least 1, not 0'),
+        ("[upstreams.a]\nbase_url = 'http://a'\nproxy = 3", '3: "proxy" in [upstreams.a] must be an address such as "http://proxy:3128"'),
+        ("[upstreams.a]\nbase_url = 'http://a'\nproxy = 'socks5://p:1'", '3: proxy: proxies of the scheme "socks5" are not supported'),
+        ("[upstreams.a]\nbase_url = 'http://a'\nproxy = 'http://p:99999'", "3: proxy is no address of a proxy"),
+        ("[upstreams.a]\nbase_url = 'http://a'\nproxy = 'http://user:canary@p:1'", "3: user and password of a proxy must be references"),
+        ("[upstreams.a]\nbase_url = 'http://a'\nproxy = 'user:canary${MAIN_API_KEY}@p:1'", "3: user and password of a proxy must be references"),
+        ("[upstreams.a]\nbase_url = 'http://a'\nproxy = 'http://${NOWHERE_PASSWORD}@p:1'", "3: environment variable NOWHERE_PASSWORD is not set"),
+        ("[upstreams.a]\nbase_url = 'http://a'\nca_file = 'none.pem'", '3: upstream "a": ca_file '),
         ("[tiers]\n[guidance]\n[tiers]", "3: Cannot declare [tiers] twice"),
         ("[tiers.learned_router]\n[tiers.learned_router]", "2: Cannot declare [tiers.learned_router] twice"),
         ("[ledger]\npath = '.'", "2: "),
@@ -183,6 +192,19 @@ def test_every_mistake_names_its_line_and_the_nearest_right_thing(
     assert str(refused.value).startswith(f"{file}:")
     assert message in str(refused.value)
     assert "canary" not in str(refused.value) + refused.value.hint
+
+
+def test_a_proxys_credentials_are_read_and_never_shown(tmp_path: Path) -> None:
+    text = "[upstreams.a]\nbase_url = 'https://a/v1'\nproxy = 'http://${MAIN_API_KEY}@proxy:3128'\n"
+    loaded = examine(write(tmp_path, text), ENV)
+    assert loaded.config is not None
+    assert loaded.file is not None
+    proxy = loaded.config.upstreams["a"].proxy
+    assert proxy is not None
+    assert proxy.reveal() == "http://canary-key@proxy:3128"
+    shown = as_toml(plain(loaded.file))
+    assert 'proxy = "http://${MAIN_API_KEY}@proxy:3128"' in shown
+    assert "canary" not in f"{shown} {loaded!r}"
 
 
 @pytest.mark.parametrize(

@@ -131,6 +131,31 @@ def test_an_upstream_that_is_not_there_or_speaks_something_else(file: Path) -> N
     assert [c.name for c in diagnose(file, ask_upstreams=False)][-1] == "sessions"
 
 
+def test_an_upstream_behind_a_proxy(file: Path) -> None:
+    proxy = ScriptedUpstream(lambda _, send: reply(send, 200, b"{}"))
+    with proxy.running() as url:
+        text = f"[upstreams.up]\nbase_url = 'http://llm.pointsman.invalid/v1'\nproxy = '{url}'\n"
+        check = looked_at(file, text)["upstream up"]
+    assert (check.ok, check.detail) == (True, "answers (status 200)")
+    assert proxy.asked[0].headers["host"] == "llm.pointsman.invalid"
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_proxy_that_is_not_there_is_named(file: Path, scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALL_PROXY", f"http://user:{KEY}@127.0.0.1:9")
+    text = f"[upstreams.up]\nbase_url = '{scheme}://llm.pointsman.invalid/v1'\n"
+    check = looked_at(file, text)["upstream up"]
+    assert not check.ok
+    assert "cannot be reached through the proxy 127.0.0.1:9" in check.detail
+    assert KEY not in str(check)
+
+
+def test_a_proxy_that_cannot_be_used(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALL_PROXY", f"socks5://user:{KEY}@127.0.0.1:9")
+    check = looked_at(file, "[upstreams.up]\nbase_url = 'https://llm.pointsman.invalid/v1'\n")["upstream up"]
+    assert (check.ok, "ALL_PROXY" in check.detail, KEY in str(check)) == (False, True, False)
+
+
 def test_what_is_missing_is_named(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor_module, "find_spec", lambda _: None)
     gateway = looked_at(file, "")["gateway"]

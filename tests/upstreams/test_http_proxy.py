@@ -61,7 +61,7 @@ async def proxied(
     async with listening(serve, tls=tls) as port, listening(proxy, tls=proxy_tls) as proxy_port:
         proxy.port = port
         address = f"{'https' if proxy_tls else 'http'}://{user}localhost:{proxy_port}"
-        own = {} if env else {"proxy": ProxyUrl(address)}
+        own: dict[str, Any] = {} if env else {"proxy": ProxyUrl(address)}
         url = f"{'https' if tls else 'http'}://{NAME}/v1"
         upstream = UpstreamSpec("up", url, timeouts=timeouts, **own, **spec)
         client = HttpClient(upstream, {env: address} if env else {})

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from pointsman.config import Config, examine, find
@@ -19,6 +19,9 @@ from pointsman.upstreams.port import DEMO_URL, UpstreamSpec, credentials
 from pointsman.upstreams.proxies import Proxy, proxy_of
 from pointsman.upstreams.trust import trust
 from pointsman.vocabulary import WireFormat
+
+if TYPE_CHECKING:
+    from http.client import HTTPConnection
 
 __all__ = ["Check", "diagnose"]
 
@@ -143,8 +146,6 @@ def _upstream(spec: UpstreamSpec) -> Check:
 
 def _status(spec: UpstreamSpec) -> int:
     """Ask for the list of models. Follows no redirect: the key goes where the configuration says."""
-    from http.client import HTTPConnection, HTTPSConnection
-
     url = urlsplit(spec.base_url)
     wire = WireFormat.CHAT if WireFormat.CHAT in spec.formats else WireFormat.MESSAGES
     proof = {name.decode(): value.decode() for name, value in credentials(spec, wire)}
@@ -165,6 +166,8 @@ def _connection(spec: UpstreamSpec) -> HTTPConnection:
     Raises:
         ConfigError: the address of the proxy, or the CA file, cannot be used.
     """
+    from http.client import HTTPConnection, HTTPSConnection
+
     url, proxy = urlsplit(spec.base_url), proxy_of(spec)
     host, port = (proxy.host, proxy.port) if proxy else (url.hostname or "", url.port)
     if url.scheme == "http":

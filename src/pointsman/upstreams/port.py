@@ -117,11 +117,11 @@ class UpstreamSpec(msgspec.Struct, frozen=True):
     ] = ""
     proxy: Annotated[
         ProxyUrl | None,
-        Meta(description='Its proxy; `""`: none; default: as `HTTPS_PROXY` and `NO_PROXY` say.'),
+        Meta(description='Its HTTP proxy; `""` for none. Default: `HTTPS_PROXY` and `NO_PROXY`.'),
     ] = None
     ca_file: Annotated[
         Path | None,
-        Meta(description="PEM file of the authorities that vouch for it; default: the system's."),
+        Meta(description="Certificate authorities trusted for it, a PEM file; default: the system's."),
     ] = None
     # at one second a turn, 500 requests a second; a process may have 1,024 files open on many systems
     connections: Annotated[
