@@ -123,9 +123,11 @@ def test_a_place_is_given_back_when_nobody_listens_or_waits_any_more() -> None:
             await asyncio.sleep(0)
             others = [asyncio.ensure_future(ask(client)) for _ in range(3)]
             await eventually(lambda: len(client._waiting) == 3)
+            first.cancel()  # gives its place away in the same moment as the next two give up
             others[0].cancel()
-            first.cancel()  # gives its place to the next in the same moment
             others[1].cancel()
+            ended = await asyncio.gather(first, *others[:2], return_exceptions=True)
+            assert [type(each) for each in ended] == [asyncio.CancelledError] * 3
             server.may_answer.set()
             assert await others[2] == (200, b"hello")
             return client._free

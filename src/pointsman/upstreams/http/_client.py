@@ -99,10 +99,10 @@ class HttpClient:
             async with asyncio.timeout(self._times.connect):
                 await place
         except BaseException as error:
-            if place.cancelled():
-                self._waiting.remove(place)
-            else:
+            if not place.cancelled():
                 self._give_place()  # it was given in the same moment
+            elif place in self._waiting:
+                self._waiting.remove(place)
             if isinstance(error, TimeoutError):
                 raise UpstreamBusy("all connections to the upstream are in use") from None
             raise

@@ -91,21 +91,25 @@ class Route:
         connection.transport = cast("asyncio.Transport", inner)  # None only for a transport of another kind
 
     def check(self, status: int) -> None:
-        """Tell a proxy's own answer from the upstream's.
+        """Tell the answer of a proxy, to a request that it was to pass on, from the upstream's.
 
         Raises:
             UpstreamUnavailable: the proxy asks for credentials.
         """
-        if self.proxy and status == 407:
-            raise UpstreamUnavailable(f"the proxy {self.proxy} asks for credentials (status 407)")
+        if status == 407 and self.prefix:
+            raise self._wants_credentials()
 
     def _check_tunnel(self, status: int) -> None:
-        self.check(status)
+        if status == 407:
+            raise self._wants_credentials()
         if not 200 <= status < 300:
             place = f"{self._host}:{self._port}"
             raise UpstreamUnavailable(
                 f"the proxy {self.proxy} refuses a connection to {place} (status {status})"
             )
+
+    def _wants_credentials(self) -> UpstreamUnavailable:
+        return UpstreamUnavailable(f"the proxy {self.proxy} asks for credentials (status 407)")
 
     def _connect_request(self, proxy: Proxy) -> bytes:
         host = f"[{self._host}]" if ":" in self._host else self._host
