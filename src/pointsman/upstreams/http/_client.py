@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from pointsman.errors import UpstreamBusy, UpstreamTimeout
-from pointsman.upstreams.http._connection import Answer, Connection, Stale
+from pointsman.upstreams.http._connection import Response, Connection, Stale
 from pointsman.upstreams.http._route import Route
 from pointsman.upstreams.port import Call, Exchange, UpstreamSpec
 
@@ -49,7 +49,7 @@ class HttpClient:
         self._free = spec.connections  # how many more requests may be under way
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._idle: deque[Connection] = deque()  # the one used last is the last
-        self._active: set[Answer] = set()
+        self._active: set[Response] = set()
         self._sweep = _Timer()
         self._reaper = _Timer()
         self._closed = False
@@ -137,7 +137,7 @@ class HttpClient:
             raise
         return connection
 
-    async def _ask(self, connection: Connection, request: bytes) -> Answer:
+    async def _ask(self, connection: Connection, request: bytes) -> Response:
         answer = connection.begin(request)
         self._active.add(answer)
         self._sweep.start(connection.loop, self._sweep_every, self._sweep_now)
@@ -158,7 +158,7 @@ class HttpClient:
         else:
             connection.transport.close()
 
-    def forget(self, answer: Answer) -> None:
+    def forget(self, answer: Response) -> None:
         """Stop timing an answer, and let another request have its place."""
         if answer in self._active:
             self._active.remove(answer)

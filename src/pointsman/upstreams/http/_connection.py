@@ -10,7 +10,7 @@ import httptools
 from pointsman.errors import UpstreamError
 from pointsman.upstreams.port import Headers
 
-__all__ = ["Answer", "Connection", "Stale"]
+__all__ = ["Response", "Connection", "Stale"]
 
 #: Bytes waiting for a slow caller before the upstream is told to wait too; uvicorn holds as many.
 _HIGH_WATER: Final = 64 << 10
@@ -30,7 +30,7 @@ class Owner(Protocol):
         """Take a connection back when its answer is whole."""
         ...
 
-    def forget(self, answer: Answer) -> None:
+    def forget(self, answer: Response) -> None:
         """Stop timing an answer, and let another request have its place."""
         ...
 
@@ -39,7 +39,7 @@ class Stale(UpstreamError):
     """A kept connection had been closed before the request was sent on it."""
 
 
-class Answer:
+class Response:
     """An ``Exchange``: what the parser of a connection has found so far."""
 
     __slots__ = ("_client", "_connection", "_error", "_paused", "_waiter", "age", "chunks", "done",
@@ -144,7 +144,7 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, client: Owner, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
-        self.answer: Answer | None = None
+        self.answer: Response | None = None
         self.idle_since = 0.0
         self._client = client
         self._parser = httptools.HttpResponseParser(self)
@@ -153,9 +153,9 @@ class Connection(asyncio.Protocol):
         self._begun = 0.0  # when the request was sent, until the first byte of its answer
         self._other = 0  # bytes since the last one of a body
 
-    def begin(self, request: bytes) -> Answer:
+    def begin(self, request: bytes) -> Response:
         """Send a request; the answer fills as it arrives."""
-        self.answer = Answer(self._client, self, self.loop)
+        self.answer = Response(self._client, self, self.loop)
         self._begun = self.loop.time()
         self._other = 0
         self.transport.write(request)
