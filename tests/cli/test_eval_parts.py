@@ -58,6 +58,7 @@ def dialogues(count: int) -> list[dict[str, Any]]:
     return rows
 
 
+@pytest.mark.slow
 def test_domains_have_an_interval_for_every_figure(tmp_path: Path) -> None:
     file = written(tmp_path / "turns.jsonl", dialogues(30))
     rows = json.loads(run("domains", file, "--json").stdout)["rows"]

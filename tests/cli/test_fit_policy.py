@@ -16,6 +16,8 @@ from pointsman.factory import default_policy, read_policy
 from pointsman.learning.fit import fit_tiers
 from support.outcomes import made_up
 
+pytestmark = pytest.mark.slow
+
 ROWS = made_up(300)
 PRICES = ("--price-weak", "0.001", "--price-strong", "0.01")
 

@@ -11,6 +11,7 @@ from pointsman.decision.policy import DomainPolicy, Policy
 from pointsman.domains import default_domains
 from pointsman.errors import UnknownModel
 from pointsman.evidence import ReMatcher, Scanner, SignalTable
+from pointsman.factory import build_engine
 from pointsman.guidance import GuidancePolicy
 from pointsman.runtime import drive
 from pointsman.tiers import Verification, builtin_profile
@@ -32,8 +33,7 @@ LADDER = {Tier.SIMPLE: "small", Tier.MEDIUM: "small", Tier.COMPLEX: "middle", Ti
 
 def engine(verify: Verification | None = None) -> Engine:
     policy = Policy(profile=builtin_profile("seed"), models=MODELS, tier_models=LADDER, verify=verify)
-    table = SignalTable(policy.signals())
-    return Engine(policy, Scanner(table, ReMatcher(table)))
+    return build_engine(policy)
 
 
 def nobody(need: ModelQuery) -> ModelReply:
@@ -245,6 +245,5 @@ def test_a_policys_timeout_and_margin_are_those_of_the_question() -> None:
         Verification(model="small", margin=0.0),
     ):
         policy = Policy(profile=profile, models=MODELS, tier_models=LADDER, verify=verify)
-        table = SignalTable(policy.signals())
-        decide(hard, by=Engine(policy, Scanner(table, ReMatcher(table))), ask=ask)
+        decide(hard, by=build_engine(policy), ask=ask)
     assert [need.timeout_ms for need in asked] == [9_000]

@@ -94,6 +94,7 @@ def test_a_turn_without_words_is_decided_again_by_what_the_head_said(tmp_path: P
     assert again.tier is Tier.MEDIUM
 
 
+@pytest.mark.slow
 def test_deciding_and_classifying_with_a_head_load_no_numerical_library(tmp_path: Path) -> None:
     configured(tmp_path)
     (tmp_path / "lines.jsonl").write_text('{"text": "please summarise the minutes of the meeting"}\n')

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from pointsman.decision.engine import Engine, Memory
+from pointsman.decision.engine import Memory
 from pointsman.decision.policy import Policy
-from pointsman.evidence import ReMatcher, Scanner, SignalTable
+from pointsman.factory import build_engine
 from pointsman.runtime import drive
 from pointsman.tiers import builtin_profile
 from pointsman.vocabulary import ModelSpec, Tier, WireFormat
@@ -31,8 +31,7 @@ def refused(*requests: Sequence[object]) -> list[tuple[str, ...]]:
         tier_models=dict.fromkeys(Tier, "small"),
         tools=1,
     )
-    table = SignalTable(policy.signals())
-    engine, memory, said = Engine(policy, Scanner(table, ReMatcher(table))), Memory(), []
+    engine, memory, said = build_engine(policy), Memory(), []
     for messages in requests:
         agent_request = read_request(
             WireFormat.CHAT, {"model": "auto", "messages": messages, "tools": OFFERED}

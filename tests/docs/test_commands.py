@@ -10,6 +10,8 @@ import typer
 from pointsman.cli import app
 from pointsman.cli.summaries import COMMANDS
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 PAGES = [
     *sorted(ROOT.glob("*.md")),

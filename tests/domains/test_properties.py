@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -140,6 +141,7 @@ for number, text in enumerate([
 """
 
 
+@pytest.mark.slow
 def test_no_output_depends_on_the_hash_seed() -> None:
     outputs = {
         subprocess.run(

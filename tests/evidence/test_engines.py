@@ -277,6 +277,7 @@ def accepted(signals: list[Signal]) -> SignalTable:
     return SignalTable(good)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.lists(SIGNALS, min_size=1, max_size=6), st.lists(TEXTS, min_size=1, max_size=8))
 def test_every_engine_agrees_with_the_oracle(signals: list[Signal], texts: list[str]) -> None:

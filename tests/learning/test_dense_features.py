@@ -15,6 +15,8 @@ from pointsman.learning.rankers import persons_text
 from pointsman.tiers.learned_router import read_learned_router
 from support.outcomes import made_up
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(("features", "size"), [(Features.STATIC, 256), (Features.SENTENCE, 384)])
 def test_the_file_scores_as_the_fit_did(tmp_path: Path, features: Features, size: int) -> None:

@@ -15,6 +15,8 @@ from pointsman.learning.tiers import evaluate_tiers
 from pointsman.tiers.learned_router import LearnedScorer, ScoreSource, read_learned_router
 from support.outcomes import HARD, made_up, shuffled
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def fitted() -> Fit:

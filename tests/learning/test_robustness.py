@@ -17,6 +17,8 @@ from pointsman.vocabulary import Script
 from support.learned_routers import blank
 from support.outcomes import made_up
 
+pytestmark = pytest.mark.slow
+
 PROMPTS = [row.prompt for row in made_up(60)]
 
 

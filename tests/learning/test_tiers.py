@@ -17,6 +17,8 @@ from pointsman.learning.rankers import by_length
 from support.outcomes import made_up
 from support.tier_profiles import DATA, needs_data
 
+pytestmark = pytest.mark.slow
+
 ROWS = [
     replace(row, bench=bench)
     for bench in ("one", "two")

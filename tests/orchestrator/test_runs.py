@@ -225,6 +225,7 @@ EVENTS = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None)
 @given(
     events=st.lists(st.tuples(EVENTS, st.floats(0, 80)), max_size=150),

@@ -26,6 +26,8 @@ from pointsman.tiers import Verification
 from pointsman.vocabulary import ModelQuery, ModelReply, ModelSpec, Tier, WireFormat
 from pointsman.wire.request import read_request
 
+pytestmark = pytest.mark.slow
+
 MODELS = {
     "small": ModelSpec(
         "small", "up", "small", input_per_million=1.0, output_per_million=2.0, cached_input_per_million=0.1

@@ -140,6 +140,7 @@ def test_a_head_is_read_without_numerical_libraries() -> None:
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.slow
 def test_a_score_is_the_same_to_the_last_bit_under_every_hash_seed(tmp_path: Path) -> None:
     weights = struct.pack(f"<{BUCKETS}e", *[math.sin(bucket) for bucket in range(BUCKETS)])
     learned_router = blank(

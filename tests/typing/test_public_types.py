@@ -4,6 +4,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 #: A wrong use is marked with ``type: ignore``; strict mode complains of a mark that nothing needs.
 PROGRAM = """
 from typing import assert_type

@@ -29,6 +29,7 @@ def good(decision: str = "d") -> Outcome:
     return Outcome(decision=decision, score=1.0, at=1.0)
 
 
+@pytest.mark.slow
 def test_both_wait_while_the_file_is_locked(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite_file, "BUSY", 0.01)
     with closing(SqliteLedger(path, retention=FOREVER)) as ledger:

@@ -134,6 +134,7 @@ def test_what_has_no_json_is_lost_and_counted_and_its_neighbours_are_kept(path: 
         nested = nested["x"]  # type: ignore[assignment]
 
 
+@pytest.mark.slow
 def test_a_locked_file_is_waited_for(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite_file, "BUSY", 0.01)
     ledger = SqliteLedger(path)
@@ -153,6 +154,7 @@ def test_a_locked_file_is_waited_for(path: Path, monkeypatch: pytest.MonkeyPatch
     ledger.close()
 
 
+@pytest.mark.slow
 def test_a_full_disk_loses_nothing_once_there_is_room(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     connect = sqlite_file._connect
 
