@@ -1,5 +1,6 @@
 # Two commands matter: `make run` and `make test`. Both set up everything they need in .venv.
 VENV := .venv
+DEV := requirements/dev.txt
 PY := $(VENV)/bin/python
 
 .PHONY: docs run test quick search check lock clean
@@ -30,8 +31,8 @@ $(VENV)/.ready: requirements/run.txt pyproject.toml
 	sh scripts/setup-venv.sh $(VENV) requirements/run.txt
 	@touch $@
 
-$(VENV)/.ready-dev: requirements/dev.txt pyproject.toml
-	sh scripts/setup-venv.sh $(VENV) requirements/dev.txt
+$(VENV)/.ready-dev: $(DEV) pyproject.toml
+	sh scripts/setup-venv.sh $(VENV) $(DEV)
 	@touch $@ $(VENV)/.ready
 
 # The documentation site, in site/. A broken link, also to a heading, is an error. Needs no network once installed.
@@ -43,14 +44,18 @@ $(DOCS_VENV)/.ready: requirements/docs.txt pyproject.toml
 	sh scripts/setup-venv.sh $(DOCS_VENV) requirements/docs.txt
 	@touch $@
 
-# Locked, hashed requirements: `make lock` after a change of dependencies (needs uv).
-lock:
-	uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-header --no-annotate --python-version 3.11 \
-	    pyproject.toml --extra gateway -o requirements/run.txt
-	uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-header --no-annotate --python-version 3.11 \
-	    pyproject.toml --all-extras --group dev -o requirements/dev.txt
-	uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-header --no-annotate --python-version 3.11 \
-	    pyproject.toml --extra gateway --group docs -o requirements/docs.txt
+# Locked, hashed requirements: `make lock` after a change of dependencies. Versions that still fit are kept.
+UV := $(or $(shell command -v uv),.venv-lock/bin/uv)
+COMPILE = $(UV) pip compile -q --universal --generate-hashes --no-emit-index-url --no-header --no-annotate \
+    --python-version 3.11 pyproject.toml
+lock: $(UV)
+	$(COMPILE) --extra gateway -o requirements/run.txt
+	$(COMPILE) --all-extras --group dev -o requirements/dev.txt
+	$(COMPILE) --extra gateway --group docs -o requirements/docs.txt
+
+.venv-lock/bin/uv:
+	python3 -m venv .venv-lock
+	.venv-lock/bin/pip install -q uv
 
 clean:
-	rm -rf $(VENV) $(DOCS_VENV) site .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
+	rm -rf $(VENV) .venv-* site .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build

@@ -15,7 +15,7 @@ build_engine(default_policy())'
 }
 
 if command -v uv >/dev/null 2>&1; then
-    [ -x "$venv/bin/python" ] || uv venv -q "$venv"
+    [ -x "$venv/bin/python" ] || uv venv -q ${PYTHON:+--python "$PYTHON"} "$venv"
     uv pip install -q --python "$venv/bin/python" --require-hashes -r "$lock"
     uv pip install -q --python "$venv/bin/python" --no-deps -e .
     warm

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from pointsman.errors import LexiconError, MissingExtra
 from pointsman.evidence import Kind, Matcher, PatternSet, ReMatcher, Signal, SignalTable, build_matcher
 from pointsman.evidence.chars import is_word
-from pointsman.evidence.hyperscan_matcher import HyperscanMatcher
+from pointsman.evidence.engines import engine_names
 
-ENGINES = ["hyperscan", "re2"]
+ENGINES = engine_names()  # one of them only where CI has taken the other away
+needs_hyperscan = pytest.mark.skipif("hyperscan" not in ENGINES, reason="Hyperscan is not installed")
 
 
 def table_of(kind: Kind, *patterns: str) -> SignalTable:
@@ -30,7 +31,7 @@ def matchers(table: SignalTable) -> list[Matcher]:
 def found(table: SignalTable, text: str) -> set[str]:
     """The patterns found, after making sure that every engine finds the same."""
     masks = [matcher.match(text.lower()) for matcher in matchers(table)]
-    assert masks[0] == masks[1] == masks[2]
+    assert len(set(masks)) == 1
     return {signal.pattern for signal in table.of(masks[0])}
 
 
@@ -220,18 +221,21 @@ def test_odd_texts(text: str) -> None:
     found(table, text)
 
 
+@needs_hyperscan
 def test_an_engine_that_refuses_names_the_pattern() -> None:
     table = SignalTable(
         [Signal("mine", "code", "fine"), Signal("mine", "code", "(?:[^é]x){400}", Kind.REGEX)]
     )
     with pytest.raises(LexiconError, match=r"mine/code/.*: Hyperscan does not take the pattern: .*too large"):
-        HyperscanMatcher.compile(PatternSet(table))
+        build_matcher(PatternSet(table), engine="hyperscan")
 
 
+@needs_hyperscan
 def test_matching_may_be_reentered() -> None:
     """Several scans under way at once, as in several threads, each have a space of their own."""
-    patterns = PatternSet(table_of(Kind.WORD, "python"))
-    matcher = HyperscanMatcher.compile(patterns)
+    from pointsman.evidence.hyperscan_matcher import HyperscanMatcher
+
+    matcher = HyperscanMatcher.compile(PatternSet(table_of(Kind.WORD, "python")))
     taken = matcher._scratches.pop()
     assert matcher.match("python") == 1
     matcher._scratches.append(taken)
@@ -270,7 +274,7 @@ def accepted(signals: list[Signal]) -> SignalTable:
     good = []
     for signal in signals:
         try:
-            HyperscanMatcher.compile(PatternSet(SignalTable([signal])))
+            build_matcher(PatternSet(SignalTable([signal])))
         except LexiconError:
             continue
         good.append(signal)
