@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from pointsman.errors import UpstreamBusy, UpstreamTimeout
-from pointsman.upstreams.http._connection import Response, Connection, Stale
+from pointsman.upstreams.http._connection import Connection, Response, Stale
 from pointsman.upstreams.http._route import Route
 from pointsman.upstreams.port import Call, Exchange, UpstreamSpec
 

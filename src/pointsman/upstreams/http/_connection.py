@@ -10,7 +10,7 @@ import httptools
 from pointsman.errors import UpstreamError
 from pointsman.upstreams.port import Headers
 
-__all__ = ["Response", "Connection", "Stale"]
+__all__ = ["Connection", "Response", "Stale"]
 
 #: Bytes waiting for a slow caller before the upstream is told to wait too; uvicorn holds as many.
 _HIGH_WATER: Final = 64 << 10
