@@ -15,7 +15,8 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from pointsman.decision.engine import Engine, Memory
+from pointsman.decision.engine import Engine
+from pointsman.decision.memory import Memory
 from pointsman.factory import build_engine, default_policy
 from pointsman.runtime import drive
 from pointsman.vocabulary import AgentRequest, ModelReply, WireFormat

@@ -31,7 +31,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from pointsman.decision.engine import Memory
+from pointsman.decision.memory import Memory
 from pointsman.decision.policy import Policy
 from pointsman.encoders.learned_routers import encoder_of
 from pointsman.errors import PointsmanError

@@ -16,7 +16,8 @@ from typing import Any
 import msgspec
 
 from pointsman.decision.decision import without_content
-from pointsman.decision.engine import Engine, Memory
+from pointsman.decision.engine import Engine
+from pointsman.decision.memory import Memory
 from pointsman.decision.policy import Policy
 from pointsman.factory import build_engine, default_policy
 from pointsman.guidance import GuidancePolicy

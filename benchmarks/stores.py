@@ -46,7 +46,7 @@ def one_transaction_a_row(directory: Path) -> float:
     entries = [a_decision(f"d{number}") for number in range(ENTRIES)]
     began = time.process_time()
     for entry in entries:
-        row = (entry.id, entry.session, entry.arrived_at, msgspec.json.encode(entry))
+        row = (entry.id, entry.input.session, entry.input.arrived_at, msgspec.json.encode(entry))
         connection.execute("INSERT INTO decisions VALUES (?, ?, ?, ?)", row)
     spent = time.process_time() - began
     connection.close()

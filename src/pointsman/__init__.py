@@ -13,7 +13,9 @@ TYPE_CHECKING = False  # as ``typing`` has it, whose import costs more than all 
 if TYPE_CHECKING:
     from pointsman.api import Pointsman
     from pointsman.decision.decision import Decision, Injection
-    from pointsman.decision.engine import Decided, Engine, Memory
+    from pointsman.decision.engine import Decided, Engine
+    from pointsman.decision.input import RequestInput
+    from pointsman.decision.memory import Memory
     from pointsman.decision.policy import DomainPolicy, Policy
     from pointsman.errors import (
         CallerError,
@@ -55,6 +57,7 @@ __all__ = [
     "PointsmanError",
     "Policy",
     "Reason",
+    "RequestInput",
     "Stage",
     "Tier",
     "UnknownModel",
@@ -71,7 +74,9 @@ __version__ = "0.1.0"
 _NAMES = {
     "pointsman.api": ("Pointsman",),
     "pointsman.decision.decision": ("Injection", "Decision"),
-    "pointsman.decision.engine": ("Decided", "Engine", "Memory"),
+    "pointsman.decision.engine": ("Decided", "Engine"),
+    "pointsman.decision.input": ("RequestInput",),
+    "pointsman.decision.memory": ("Memory",),
     "pointsman.errors": (
         "CallerError",
         "ConfigError",

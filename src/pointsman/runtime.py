@@ -9,12 +9,13 @@ import secrets
 import time
 from collections.abc import Callable, Generator
 from functools import partial
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from pointsman.decision.decision import Decision, without_content
-from pointsman.decision.engine import Decided, Engine, Memory
+from pointsman.decision.engine import Decided, Engine
+from pointsman.decision.memory import Memory, decode_memory, encode_memory
 from pointsman.errors import StoreUnavailable
 from pointsman.model_calls import Ask, Questions, ask_nobody
 from pointsman.stores.ledger.port import Ledger, PromptText
@@ -26,8 +27,6 @@ __all__ = ["Runtime", "SessionMemory", "drive", "drive_async", "new_ids", "no_mo
 log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
-_encode_memory: Final = msgspec.json.Encoder().encode
-_decode_memory: Final = msgspec.json.Decoder(Memory).decode
 
 
 def no_model(query: ModelQuery) -> ModelReply:  # noqa: ARG001 - the shape of an ask
@@ -100,8 +99,7 @@ class SessionMemory:
         if not session:
             return Memory()
         try:
-            kept = self.store.get(session)
-            return _decode_memory(kept) if kept else Memory()
+            return decode_memory(self.store.get(session))
         except Exception as error:  # noqa: BLE001 - fail open: any store; decided without memory; ``failures`` counts
             self._failed("read", error)
             return Memory()
@@ -111,7 +109,7 @@ class SessionMemory:
         if not session:
             return
         try:
-            self.store.put(session, _encode_memory(memory))
+            self.store.put(session, encode_memory(memory))
             self.outage = ""
         except Exception as error:  # noqa: BLE001 - fail open: the next turn is decided without it; ``failures`` counts
             self._failed("kept", error)

@@ -13,11 +13,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-import msgspec
-
 from pointsman.decision.decision import Decision
 from pointsman.decision.diff import AsDecided, changed, reasons, verdict
-from pointsman.decision.engine import Engine, Memory
+from pointsman.decision.engine import Engine
+from pointsman.decision.memory import decode_memory, encode_memory
 from pointsman.errors import UnknownModel
 from pointsman.runtime import drive
 from pointsman.stores.batch_writer import BatchWriter
@@ -34,9 +33,6 @@ WAITING: Final = 512
 
 #: Seconds for which turns gather: the one that has just been decided gets on its way first.
 LINGER: Final = 0.005
-
-_encode: Final = msgspec.json.Encoder().encode
-_decode: Final = msgspec.json.Decoder(Memory).decode
 
 
 class _Decided(NamedTuple):
@@ -105,14 +101,14 @@ class ShadowPolicy:
     def _decide(self, engine: Engine, request: AgentRequest, then: Decision) -> ShadowDecision:
         began, ask = time.perf_counter(), AsDecided(then)
         kept = self._sessions.get(request.session) if request.session else None
-        now, memory, _ = drive(engine.decide(request, _decode(kept) if kept else Memory(), then.id), ask)
+        now, memory, _ = drive(engine.decide(request, decode_memory(kept), then.id), ask)
         if request.session:
-            self._sessions.put(request.session, _encode(memory))
+            self._sessions.put(request.session, encode_memory(memory))
         said = verdict(now)
         parts = changed(verdict(then), said)
         return ShadowDecision(
             decision=then.id,
-            at=then.arrived_at,
+            at=then.input.arrived_at,
             policy=engine.version,
             verdict=said,
             changed=parts,
@@ -123,5 +119,5 @@ class ShadowPolicy:
 
     def _undecided(self, engine: Engine, then: Decision, error: Exception) -> ShadowDecision:
         return ShadowDecision(
-            decision=then.id, at=then.arrived_at, policy=engine.version, error=type(error).__name__
+            decision=then.id, at=then.input.arrived_at, policy=engine.version, error=type(error).__name__
         )

@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 from pointsman.cli import app
 from pointsman.cli.report import followed_in
 from pointsman.decision.decision import Decision
+from pointsman.decision.input import RequestInput
 from pointsman.guidance import Arm, Firing, FollowUp, GuidanceDecision, Mode, Rung
 from pointsman.integrations.claude_code import HookState
 from pointsman.stores.ledger import Entry, Outcome, SqliteLedger
@@ -21,10 +22,12 @@ def decision(number: int, arm: Arm, *, continued: bool, mode: Mode = Mode.ON) ->
     follow_up = FollowUp(number=1, classifier="error_streak", continued=continued)
     return Decision(
         id=f"d{number}",
-        session=f"s{number}",
-        format=WireFormat.CHAT,
-        model_asked="auto",
-        arrived_at=float(number),
+        input=RequestInput(
+            session=f"s{number}",
+            format=WireFormat.CHAT,
+            model_asked="auto",
+            arrived_at=float(number),
+        ),
         policy="p",
         tier=None,
         chain=("m",),
@@ -84,10 +87,12 @@ def due(number: int, arm: Arm, *, mode: Mode = Mode.ON) -> Decision:
     firing = Firing(1, 2, Rung.HINT, "p", "c", 0.5, "r", delivered=arm is Arm.TREATED)
     return Decision(
         id=f"d{number}",
-        session=f"s{number}",
-        format=WireFormat.CHAT,
-        model_asked="",
-        arrived_at=float(number),
+        input=RequestInput(
+            session=f"s{number}",
+            format=WireFormat.CHAT,
+            model_asked="",
+            arrived_at=float(number),
+        ),
         policy="",
         tier=None,
         chain=(),
@@ -145,9 +150,18 @@ def test_observed_decisions_have_no_treated_side() -> None:
     assert list(followed_in(observed)) == []
     firing = Firing(1, 2, Rung.HINT, "p", "c", 0.5, "r", delivered=True)
     without = Decision(
-        id="x", session="s", format=WireFormat.CHAT, model_asked="", arrived_at=0.0, policy="", tier=None,
-        chain=(), guidance=GuidanceDecision(mode=Mode.ON, arm=Arm.TREATED, firing=firing),
-    )  # fmt: skip
+        id="x",
+        input=RequestInput(
+            session="s",
+            format=WireFormat.CHAT,
+            model_asked="",
+            arrived_at=0.0,
+        ),
+        policy="",
+        tier=None,
+        chain=(),
+        guidance=GuidanceDecision(mode=Mode.ON, arm=Arm.TREATED, firing=firing),
+    )
     assert list(followed_in([without])) == []
 
 

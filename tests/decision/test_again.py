@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pointsman.decision.decision import Decision, without_content
-from pointsman.decision.engine import Engine, Memory
+from pointsman.decision.engine import Engine
+from pointsman.decision.memory import Memory
 from pointsman.decision.policy import Policy
 from pointsman.factory import build_engine, default_policy
 from pointsman.guidance import GuidancePolicy
@@ -52,7 +53,9 @@ def live(engine: Engine, bodies: list[list[Any]]) -> list[tuple[Decision, str]]:
 def replayed(engine: Engine, kept: list[tuple[Decision, str]], *, with_text: bool) -> list[Decision]:
     memory, found = Memory(), []
     for then, text in kept:
-        decided = drive(engine.again(then, memory, text if with_text else None), nobody)
+        decided = drive(
+            engine.decide(engine.recall(then, memory, text if with_text else None), memory, then.id), nobody
+        )
         memory = decided.memory
         found.append(decided.decision)
     return found
@@ -99,7 +102,7 @@ def test_a_person_who_speaks_into_a_loop_ends_it_again() -> None:
     ]
     kept = live(ENGINE, [first, [*first, *failed, {"role": "user", "content": "try another way"}]])
     assert not any(then.guidance and then.guidance.firing for then, _ in kept)
-    assert kept[-1][0].person_spoke
+    assert kept[-1][0].input.person_spoke
     for with_text in (True, False):
         assert [outcome(d) for d in replayed(ENGINE, kept, with_text=with_text)] == [
             outcome(then) for then, _ in kept
@@ -155,7 +158,7 @@ def test_a_message_after_a_request_without_words_is_a_new_one_in_replay_too() ->
     image = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:,"}}]}
     kept = live(ENGINE, [[image], [{"role": "user", "content": "fix the bug in the parser"}]])
     first, second = replayed(ENGINE, kept, with_text=False)
-    assert (first.user_message, second.user_message) == (0, 1)
+    assert (first.input.user_message, second.input.user_message) == (0, 1)
     assert second.domains == kept[1][0].domains
     assert second.domains is not None
     assert second.domains.signature == "bugfix"

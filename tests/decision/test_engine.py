@@ -1,12 +1,13 @@
 """The four answers put together, and what happens when one of them fails."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import msgspec
 import pytest
 
 from pointsman.decision.decision import Decision
-from pointsman.decision.engine import Engine, Memory
+from pointsman.decision.engine import Engine
+from pointsman.decision.memory import Memory
 from pointsman.decision.policy import DomainPolicy, Policy
 from pointsman.domains import default_domains
 from pointsman.errors import UnknownModel
@@ -69,7 +70,7 @@ def test_a_model_id_can_force_a_tier(model: str, tier: Tier, chain: tuple[str, .
 def test_a_configured_model_is_relayed_and_still_observed() -> None:
     decision = decide(asking_for("large"))
     assert (decision.tier, decision.chain) == (None, ("large",))
-    assert decision.signals == ("seed/simpleIndicators/hello",)
+    assert decision.input.signals == ("seed/simpleIndicators/hello",)
 
 
 def test_an_unknown_model_names_the_known_ones() -> None:
@@ -141,18 +142,14 @@ def guided(monkeypatch: pytest.MonkeyPatch, part: str, method: str) -> Engine:
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("broken for the test")
 
-    def fail_later(*_: object, **__: object) -> Iterator[ModelQuery]:
-        fail()
-        yield ModelQuery("never", "", "")
-
-    monkeypatch.setattr(getattr(built, part), method, fail_later if part == "_guide" else fail)
+    monkeypatch.setattr(getattr(built, part), method, fail)
     return built
 
 
 @pytest.mark.parametrize(
     ("part", "method", "code"),
     [
-        ("_guide", "turn", "guidance.failed"),
+        ("_guide", "read", "guidance.failed"),
         ("_tracker", "decide", "domains.failed"),
         ("scorer", "by_rules", "tiers.failed"),
         ("scanner", "scan", "evidence.failed"),
@@ -227,7 +224,7 @@ def test_a_request_without_a_persons_words_does_not_make_their_message_a_new_one
     for text in ("hello", "", "hello", "go on"):
         decided = drive(engine().decide(request_from_text(text), memory, "d"), nobody)
         memory = decided.memory
-        counted.append(decided.decision.user_message)
+        counted.append(decided.decision.input.user_message)
     assert counted == [1, 0, 1, 2]
 
 

@@ -8,9 +8,12 @@ import msgspec
 import pytest
 
 from pointsman.config import Config, load
-from pointsman.decision.engine import Memory
+from pointsman.decision.decision import Decision
+from pointsman.decision.engine import Engine
+from pointsman.decision.memory import Memory
 from pointsman.factory import build_engine, build_policy
 from pointsman.runtime import drive
+from pointsman.tiers import TierDecision
 from pointsman.vocabulary import ModelQuery, ModelReply, Stage, Tier
 from pointsman.wire.request import request_from_text
 from support.learned_routers import blank
@@ -35,6 +38,13 @@ boundaries = {boundaries}
 
 def nobody(need: ModelQuery) -> ModelReply:
     raise AssertionError(need)
+
+
+def again(engine: Engine, live: Decision) -> TierDecision:
+    """Decide a recorded turn again from its signals alone."""
+    decided = drive(engine.decide(engine.recall(live, Memory()), Memory(), live.id), nobody).decision.tier
+    assert decided
+    return decided
 
 
 def configured(folder: Path, boundaries: str = "[-inf, -inf, inf]") -> Config:
@@ -87,11 +97,9 @@ def test_a_turn_without_words_is_decided_again_by_what_the_head_said(tmp_path: P
     engine = build_engine(build_policy(configured(tmp_path)))
     agent_request = request_from_text("please summarise the minutes of the meeting")
     live = drive(engine.decide(agent_request, Memory(), "d-1"), nobody).decision
-    assert drive(engine.again(live, Memory()), nobody).decision.tier == live.tier
+    assert again(engine, live) == live.tier
     other = build_engine(build_policy(configured(tmp_path, "[-inf, 9, inf]")))
-    again = drive(other.again(live, Memory()), nobody).decision.tier
-    assert again is not None
-    assert again.tier is Tier.MEDIUM
+    assert again(other, live).tier is Tier.MEDIUM
 
 
 @pytest.mark.slow
@@ -111,7 +119,7 @@ from typer.testing import CliRunner
 from pointsman.factory import build_engine, build_policy
 from pointsman.cli import app
 from pointsman.config import load
-from pointsman.decision.engine import Memory
+from pointsman.decision.memory import Memory
 from pointsman.runtime import drive
 from pointsman.wire.request import request_from_text
 

@@ -133,13 +133,13 @@ def test_decided_as_if_sent_whole(how: Callable[..., httpx.Response], stream: bo
     here, sent = decided(how, stream=stream)
     there, _ = decided(resent, stream=stream)
     assert [HINT in body for body in sent] == [False, False, False, True, False, False], "once, at the third"
-    assert len({decision.session for decision in here}) == 1
+    assert len({decision.input.session for decision in here}) == 1
     for one, other in zip(here, there, strict=True):
         assert one.tier == other.tier
-        assert one.signals == other.signals
-        assert one.user_message == other.user_message == 1
+        assert one.input.signals == other.input.signals
+        assert one.input.user_message == other.input.user_message == 1
         assert one.domains == other.domains
-        assert one.steps == other.steps
+        assert one.input.steps == other.input.steps
         assert bool(one.guidance.firing) == bool(other.guidance.firing)
         assert [a.source for a in one.injections] == [a.source for a in other.injections]
 
@@ -153,8 +153,8 @@ def test_a_new_question_in_the_chain_is_one(tmp_path: Any) -> None:
         got = post(running, input=[output(2), said("Stop.")], previous_response_id="resp_2")
         found = ledger.get(got.headers["x-pointsman-decision-id"])
     assert found is not None
-    assert found.user_message == 2
-    assert found.person_spoke
+    assert found.input.user_message == 2
+    assert found.input.person_spoke
     assert HINT not in upstream.asked[-1].body.decode(), "a person took over"
 
 
@@ -168,7 +168,7 @@ def test_two_who_use_one_agent_share_no_session() -> None:
             ]
             for name in ("mine", "yours", "mine")
         ]
-        sessions = [found.session for wanted in ids if (found := ledger.get(wanted))]
+        sessions = [found.input.session for wanted in ids if (found := ledger.get(wanted))]
         metrics = httpx.get(f"{running.url}/metrics", trust_env=False).text
     assert sessions[0] != sessions[1]
     assert sessions[0] == sessions[2]
@@ -188,7 +188,7 @@ def test_a_named_session_stays_the_callers() -> None:
         )
         found = ledger.get(got.headers["x-pointsman-decision-id"])
     assert found is not None
-    assert found.session == "mine"
+    assert found.input.session == "mine"
 
 
 HARD = "Prove formally, step by step, that there are infinitely many primes, and derive a bound."

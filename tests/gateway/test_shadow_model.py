@@ -13,6 +13,7 @@ import pytest
 
 from pointsman.config import ShadowSpec, load
 from pointsman.decision.decision import Decision, Injection
+from pointsman.decision.input import RequestInput
 from pointsman.gateway import shadow_model
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder
@@ -325,10 +326,12 @@ def test_a_fault_in_trying_is_counted(start: Start, monkeypatch: pytest.MonkeyPa
 def a_decision(session: str) -> Decision:
     return Decision(
         id="d",
-        session=session,
-        format=WireFormat.CHAT,
-        model_asked="",
-        arrived_at=0,
+        input=RequestInput(
+            session=session,
+            format=WireFormat.CHAT,
+            model_asked="",
+            arrived_at=0,
+        ),
         policy="",
         tier=None,
         chain=(),
@@ -429,7 +432,9 @@ def conversation(url: str) -> list[Seen]:
 def decided(folder: Path, name: str) -> list[Decision]:
     ledger = SqliteLedger(folder / f"{name}.sqlite")
     found = [
-        msgspec.structs.replace(decision, arrived_at=0.0, elapsed_us=0.0)
+        msgspec.structs.replace(
+            decision, input=msgspec.structs.replace(decision.input, arrived_at=0.0), elapsed_us=0.0
+        )
         for decision in ledger.decisions(limit=None, newest_first=False)
     ]
     ledger.close()

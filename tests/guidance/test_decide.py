@@ -165,7 +165,7 @@ def test_a_control_group_is_drawn_by_session_and_recorded() -> None:
     seen = list(decisions("E E E E", policy, session=control))
     fired = [decision for decision in seen if decision.firing]
     assert [(decision.arm, decision.injection) for decision in fired] == [(Arm.CONTROL, "")]
-    assert b'"withheld"' in msgspec.json.encode(fired[0])
+    assert b'"control"' in msgspec.json.encode(fired[0])
     assert arms != [arm_of(f"session-{n}", seed=2, control=0.3) for n in range(1_000)]
 
 

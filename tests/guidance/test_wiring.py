@@ -172,9 +172,11 @@ def test_recorded_turns_of_two_conversations_are_decided_alike_again() -> None:
         seen = memory.thread(memory.latest).trajectory.state
         new = seen.tool_call_count - before.thread(memory.latest).trajectory.state.tool_call_count
         steps = seen.steps[len(seen.steps) - new :]
-        second, replayed = without_models(GUIDE.again(steps, replayed, session="s", thread=decision.thread))
-        recorded.append((decision.thread, decision.injection))
-        again.append((second.thread, second.injection))
+        thread = memory.thread(memory.latest).number
+        recalled = GUIDE.recall(steps, replayed, thread=thread, person_spoke=False)
+        second, replayed = without_models(GUIDE.proceed(recalled, replayed, session="s"))
+        recorded.append((thread, decision.injection))
+        again.append((replayed.thread(replayed.latest).number, second.injection))
     assert recorded == again
     assert {thread for thread, _ in recorded} == {1, 2}
 

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from pointsman.cli import app
 from pointsman.decision.decision import Decision
+from pointsman.decision.input import RequestInput
 from pointsman.reports.drift import drift
 from pointsman.stores.ledger import Record, SqliteLedger
 from pointsman.tiers import LearnedScore, TierDecision
@@ -48,15 +49,17 @@ def record(
     )
     decision = Decision(
         id=f"d{number}",
-        session=f"s{number}",
-        format=WireFormat.CHAT,
-        model_asked="auto",
-        arrived_at=float(number),
+        input=RequestInput(
+            session=f"s{number}",
+            format=WireFormat.CHAT,
+            model_asked="auto",
+            arrived_at=float(number),
+            characters=round(2.718281828**length),
+            user_message=message,
+        ),
         policy="p",
         tier=tier,
         chain=("m",),
-        characters=round(2.718281828**length),
-        user_message=message,
     )
     return Record(decision, (), (), None)
 

@@ -12,7 +12,8 @@ from typer.testing import CliRunner, Result
 
 from pointsman.cli import app
 from pointsman.decision.decision import Decision
-from pointsman.decision.engine import Memory
+from pointsman.decision.input import RequestInput
+from pointsman.decision.memory import Memory
 from pointsman.decision.policy import DomainPolicy, Policy
 from pointsman.domains import default_domains
 from pointsman.errors import StoreUnavailable
@@ -35,16 +36,20 @@ ASKED = "why does the parser fail on nested lists?"
 def a_request(number: int, message: int, text: str | None = None, **given: Any) -> Record:
     outcomes = given.pop("outcomes", ())
     model = given.pop("model", "small")
+    read = {"size": 100 + number, "characters": len(text or "")}
+    read |= {name: given.pop(name) for name in RequestInput.__struct_fields__ if name in given}
     decision = Decision(
         id=f"d{number}",
-        session=given.pop("session", "s"),
-        format=WireFormat.CHAT,
-        model_asked="auto",
-        arrived_at=float(number),
+        input=RequestInput(
+            format=WireFormat.CHAT,
+            model_asked="auto",
+            arrived_at=float(number),
+            user_message=message,
+            **{"session": "s", **read},
+        ),
         policy="p",
         chain=(model,),
-        user_message=message,
-        **{"tier": None, "size": 100 + number, "characters": len(text or ""), **given},
+        **{"tier": None, **given},
     )
     attempt = Attempt(
         decision=decision.id, number=1, model=model, upstream="up", status=200, started_at=0.0, total_ms=1.0

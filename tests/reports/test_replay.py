@@ -13,7 +13,8 @@ from typer.testing import CliRunner, Result
 
 from pointsman.cli import app
 from pointsman.decision.decision import Decision, without_content
-from pointsman.decision.engine import Engine, Memory
+from pointsman.decision.engine import Engine
+from pointsman.decision.memory import Memory
 from pointsman.decision.policy import Policy
 from pointsman.errors import PointsmanError
 from pointsman.factory import build_engine, default_policy
@@ -22,6 +23,7 @@ from pointsman.reports.replay_file import ReplayFile
 from pointsman.reports.replay_summary import Summary
 from pointsman.runtime import drive
 from pointsman.stores.ledger import Attempt, MemoryLedger, PromptText, Record, SqliteLedger
+from pointsman.stores.ledger.earlier import decision_in
 from pointsman.tiers import Verification
 from pointsman.vocabulary import ModelQuery, ModelReply, ModelSpec, Tier, WireFormat
 from pointsman.wire.request import read_request
@@ -172,11 +174,13 @@ def test_a_verified_turn_is_answered_from_the_record() -> None:
     assert "record" not in {line.asks for line in unasked}
 
 
+def asking_for(model: str, decision: Decision) -> Decision:
+    asked = msgspec.structs.replace(decision.input, model_asked=model)
+    return msgspec.structs.replace(decision, input=asked)
+
+
 def test_a_model_that_the_other_policy_lacks_is_refused_and_counted() -> None:
-    named = [
-        msgspec.structs.replace(r, decision=msgspec.structs.replace(r.decision, model_asked="gone"))
-        for r in recorded()
-    ]
+    named = [msgspec.structs.replace(r, decision=asking_for("gone", r.decision)) for r in recorded()]
     summary = Summary("p")
     lines = [summary.add(line) for line in Replay(RECORDED).turns(named)]
     assert all('unknown model "gone"' in line.refused for line in lines)
@@ -379,7 +383,7 @@ def test_decisions_of_an_older_version_can_be_replayed() -> None:
     """Fields that later versions added are absent."""
     old = {"id": "d", "session": "", "format": "chat", "model_asked": "auto", "arrived_at": 1.0,
            "policy": "p", "tier": None, "chain": ["small"]}  # fmt: skip
-    decision = msgspec.convert(old, Decision)
+    decision = decision_in(msgspec.json.encode(old), 1)
     [line] = Replay(RECORDED).turns([Record(decision, (), (), None)])
     assert line.now.tier
     assert line.changed

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from pointsman.decision.decision import Decision
+from pointsman.decision.input import RequestInput
 from pointsman.errors import PointsmanError
 from pointsman.reports.savings import Savings, savings
 from pointsman.stores.ledger import Attempt, Record
@@ -29,18 +30,21 @@ def a_try(model: str, tokens: tuple[int, int | None, int] | None, *, status: int
     return {"model": model, "status": status, **used}
 
 
-def turns(*tries: list[dict[str, Any]], **given: Any) -> list[Record]:
+def turns(*tries: list[dict[str, Any]], message: int | None = None, **given: Any) -> list[Record]:
     return [
         Record(
             Decision(
                 id=f"d{n}",
-                session="s",
-                format=WireFormat.CHAT,
-                model_asked="auto",
-                arrived_at=float(n),
+                input=RequestInput(
+                    session="s",
+                    format=WireFormat.CHAT,
+                    model_asked="auto",
+                    arrived_at=float(n),
+                    user_message=n if message is None else message,
+                ),
                 policy="p",
                 chain=("small",),
-                **{"tier": None, "user_message": n, **given},
+                **{"tier": None, **given},
             ),
             tuple(
                 Attempt(decision=f"d{n}", number=k, upstream="up", started_at=0.0, total_ms=1.0, **each)
@@ -109,8 +113,8 @@ def verified(stage: Stage, *codes: str) -> TierDecision:
     ],
 )
 def test_questions_are_paid_for(tier: TierDecision, message: int | None, questions: int) -> None:
-    given = {} if message is None else {"user_message": message}
-    found = total(turns([a_try("small", None)], [a_try("small", None)], tier=tier, **given), question=0.5)
+    tries = [a_try("small", None)], [a_try("small", None)]
+    found = total(turns(*tries, tier=tier, message=message), question=0.5)
     assert (found.questions, found.verification) == (questions, 0.5 * questions)
 
 

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from pointsman.cli import app
 from pointsman.decision.decision import Decision
 from pointsman.decision.diff import Verdict
+from pointsman.decision.input import RequestInput
 from pointsman.reports.savings import savings
 from pointsman.reports.shadow import shadow_report
 from pointsman.stores.ledger import Attempt, Record, ShadowAnswer, ShadowDecision, SqliteLedger
@@ -32,10 +33,12 @@ STOP = CompletionSummary("stop")
 def a_turn(number: int, tier: Tier, model: str, *shadows: Any, cached: int = 0) -> Record:
     decision = Decision(
         id=f"d{number}",
-        session="s",
-        format=WireFormat.CHAT,
-        model_asked="auto",
-        arrived_at=float(number),
+        input=RequestInput(
+            session="s",
+            format=WireFormat.CHAT,
+            model_asked="auto",
+            arrived_at=float(number),
+        ),
         policy="live",
         tier=TierDecision(tier, 0.0, 0.9, (), Stage.RULES, needs_verification=False, reasons=()),
         chain=(model,),

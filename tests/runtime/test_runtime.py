@@ -151,7 +151,7 @@ def test_what_was_decided_is_in_the_ledger_with_the_words_apart() -> None:
     running = runtime()
     decide(running, [SURE])
     [kept] = running.ledger.decisions()
-    assert (kept.session, kept.elapsed_us > 0) == ("s", True)
+    assert (kept.input.session, kept.elapsed_us > 0) == ("s", True)
     assert running.ledger.text(kept.id) == SURE
 
 
@@ -272,6 +272,6 @@ def test_the_loop_goes_on_while_a_store_elsewhere_is_asked() -> None:
 
     first, second = asyncio.run(run())
     assert store.asked == ["get", "put", "get", "put"]
-    assert (first.user_message, second.user_message) == (1, 1)
+    assert (first.input.user_message, second.input.user_message) == (1, 1)
     assert running.failures == 0
     assert [decision.id for decision in running.ledger.decisions(newest_first=False)] == [first.id, second.id]

@@ -15,7 +15,8 @@ import typer
 from pointsman.cli.options import LearnedRouterOption, ProfileOption
 from pointsman.cli.output import FAILED, config_file, json_line, needs_extra, read_lines
 from pointsman.config import Config, load
-from pointsman.decision.engine import Decided, Engine, Memory
+from pointsman.decision.engine import Decided, Engine
+from pointsman.decision.memory import Memory
 from pointsman.decision.policy import DomainPolicy, Policy
 from pointsman.decoding import UNREADABLE, why_unreadable, without_halves
 from pointsman.domains import default_domains

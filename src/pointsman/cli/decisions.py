@@ -122,13 +122,13 @@ def _line(decision: Decision) -> str:
     )
     mark = "!" if decision.abstained else " "
     chain = " > ".join(decision.chain)
-    return f"{_when(decision.arrived_at)} {decision.id:<22} {judged}{mark} {chain} {said}".rstrip()
+    return f"{_when(decision.input.arrived_at)} {decision.id:<22} {judged}{mark} {chain} {said}".rstrip()
 
 
 def _explained(found: Record) -> Iterator[str]:
     decision = found.decision
-    yield f"{decision.id}  {_when(decision.arrived_at)} UTC  session {decision.session or '-'}"
-    yield f"asked for {decision.model_asked} over {decision.format}; policy {decision.policy}"
+    yield f"{decision.id}  {_when(decision.input.arrived_at)} UTC  session {decision.input.session or '-'}"
+    yield f"asked for {decision.input.model_asked} over {decision.input.format}; policy {decision.policy}"
     if tier := decision.tier:
         yield f"tier {tier.tier}, decided by {tier.stage}"
         yield f"  score {tier.score:.3f}, confidence {tier.confidence:.2f}"
@@ -142,7 +142,7 @@ def _explained(found: Record) -> Iterator[str]:
         yield f"guidance: {decision.guidance.firing.reason} ({decision.guidance.arm})"
     yield from (f"added by {injection.source}: {injection.text}" for injection in decision.injections)
     yield from (f"failed open: {reason.code}: {reason.detail}" for reason in decision.abstained)
-    yield f"{decision.characters} characters, about {decision.tokens} tokens"
+    yield f"{decision.input.characters} characters, about {decision.input.tokens} tokens"
     yield f"decided in {decision.elapsed_us:.0f} µs"
     if found.text is not None:
         yield f"text: {found.text}"

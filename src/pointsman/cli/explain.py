@@ -9,7 +9,7 @@ import typer
 
 from pointsman.cli.options import JsonOption, ProfileOption
 from pointsman.cli.output import print_json, standard_input
-from pointsman.decision.engine import Memory
+from pointsman.decision.memory import Memory
 from pointsman.decision.policy import DomainPolicy, Policy
 from pointsman.domains import default_domains
 from pointsman.errors import PointsmanError

@@ -134,7 +134,9 @@ def followed_in(decisions: Iterable[Decision]) -> Iterator[Followed]:
     for decision in decisions:
         kept = decision.guidance
         if kept and kept.follow_up and kept.mode is Mode.ON:
-            yield Followed(decision.session, kept.arm, kept.follow_up.classifier, kept.follow_up.continued)
+            yield Followed(
+                decision.input.session, kept.arm, kept.follow_up.classifier, kept.follow_up.continued
+            )
 
 
 def classifier_lines(rows: Iterable[Followed]) -> list[str]:

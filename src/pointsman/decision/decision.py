@@ -6,11 +6,11 @@ from typing import Literal
 
 import msgspec
 
+from pointsman.decision.input import RequestInput
 from pointsman.domains import DomainDecision
 from pointsman.guidance import GuidanceDecision
 from pointsman.tiers import TierDecision
-from pointsman.trajectory.step import Step
-from pointsman.vocabulary import Reason, WireFormat
+from pointsman.vocabulary import Reason
 
 __all__ = ["Decision", "Injection", "TextMode", "ToolDecision", "without_content"]
 
@@ -37,27 +37,13 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """Everything decided for one turn; plain values, so that it can be stored, shown and replayed."""
 
     id: str
-    session: str
-    format: WireFormat
-    model_asked: str
-    arrived_at: float  # seconds since the epoch
+    input: RequestInput  # what was read of the request
     policy: str  # version hash of the policy that decided
     tier: TierDecision | None  # None when the caller named a model, or deciding failed (see ``abstained``)
     chain: tuple[str, ...]  # configured model names, first choice first; never empty when serving
     injections: tuple[Injection, ...] = ()
     reasons: tuple[Reason, ...] = ()
     abstained: tuple[Reason, ...] = ()  # what failed open, and why
-    signals: tuple[str, ...] = ()  # ids of all signals found, in total order: enough to replay
-    characters: int = 0
-    tokens: int = 0  # estimate over the person's words
-    user_message: int = 0  # of the session, to which this turn belongs, from 1; 0: nobody's words are in it
-    size: int = 0  # bytes of the request
-    features: tuple[str, ...] = ()  # what the request needs of a model
-    steps: tuple[Step, ...] = ()  # tool calls new in this turn, without their content
-    person_spoke: bool = False  # a person has spoken since the last tool call
-    utf16_units: int = 0
-    questions: int = 0
-    script: str = ""
     elapsed_us: float = 0.0  # CPU-side time spent deciding, verification excluded
     domains: DomainDecision | None = None
     guidance: GuidanceDecision | None = None

@@ -59,7 +59,7 @@ def reasons(then: Decision, now: Decision, parts: tuple[str, ...]) -> Iterator[s
         if reason not in said:
             yield f"{reason.code}: {reason.detail}"
     if "model" in parts and "tier" not in parts and now.chain:
-        tier = now.tier.tier if now.tier else now.model_asked
+        tier = now.tier.tier if now.tier else now.input.model_asked
         yield f'"{now.chain[0]}" is first for {tier}, then "{"".join(then.chain[:1])}"'
     if "domains" in parts:
         rules = (side.rule if side else "off" for side in (now.domains, then.domains))

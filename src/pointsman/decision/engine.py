@@ -10,18 +10,20 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from pointsman.capabilities.tools import ToolMemory, ToolSelector
+from pointsman.capabilities.tools import ToolSelector
 from pointsman.decision.decision import Decision, Injection, ToolDecision
+from pointsman.decision.input import Reading, RequestInput
+from pointsman.decision.memory import Memory
 from pointsman.decision.policy import DomainPolicy, Policy
-from pointsman.domains import DomainDecision, DomainMemory, DomainTracker
+from pointsman.domains import DomainDecision, DomainTracker
 from pointsman.errors import UnknownModel
 from pointsman.evidence import Scanner
-from pointsman.guidance import GuidanceDecision, GuidanceMemory, Guide
+from pointsman.guidance import GuidanceDecision, GuidanceMemory, Guide, Seen
 from pointsman.model_choice.choice import InUse, ModelChooser
 from pointsman.model_choice.fallback import Requirements
 from pointsman.model_choice.stickiness import Load
 from pointsman.text.extract import Extracted, Searched, extract, searched
-from pointsman.tiers import LearnedScore, LearnedStage, TierDecision, TierScorer, asks_to_decide, forced_tier
+from pointsman.tiers import LearnedStage, TierDecision, TierScorer, asks_to_decide, forced_tier
 from pointsman.trajectory.state import TrajectoryState
 from pointsman.trajectory.step import Step
 from pointsman.vocabulary import (
@@ -37,10 +39,9 @@ from pointsman.vocabulary import (
     Stage,
     Tier,
 )
-from pointsman.wire.history import JsonHistory
 from pointsman.wire.tools import forced_tool, offered_tools
 
-__all__ = ["Decided", "Engine", "Memory"]
+__all__ = ["Decided", "Engine"]
 
 #: The tier of a request that could not be classified. Source: docs/sources/prompt-classifier.md, "Failure
 #: modes".
@@ -57,22 +58,9 @@ LONGEST_NAME: Final = 128
 
 _NO_WORDS: Final = Extracted("", -1, ())
 _NEVER: Final = Searched()
+_NO_RUN: Final = (0, (), False)
+_UNGUIDED: Final = "guidance.failed"
 _NO_EVIDENCE: Final = Evidence("", 0, 0, 0, 0, 0, Script.NONE)
-
-
-class Memory(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one session remembers between turns; plain JSON values."""
-
-    model: str = ""  # configured name of the model in use
-    message: str = ""  # identity of the latest user message
-    turns: int = 0  # user messages so far
-    enriched_at: int = -1  # messages in the history when the current user message was enriched
-    domains: DomainMemory = DomainMemory()
-    guidance: GuidanceMemory = GuidanceMemory()
-    tools: ToolMemory = ToolMemory()
-    called: tuple[str, ...] = ()  # names of all tools called so far
-    counted: int = 0  # messages searched for them
-    searched: Searched = Searched()  # for the person's words
 
 
 class Decided(NamedTuple):
@@ -86,28 +74,22 @@ class Decided(NamedTuple):
 class _Draft:
     """A decision being made: each part reads what the parts before it left here."""
 
-    def __init__(self, request: AgentRequest, memory: Memory) -> None:
-        self.request = request
+    def __init__(self, reading: Reading, memory: Memory) -> None:
+        self.reading = reading
+        self.input = reading.input
+        self.evidence = reading.evidence
         self.memory = memory
-        self.words = _NO_WORDS
-        self.searched = _NEVER
-        self.message = request.message_id  # identity of the user message; the same on every tool iteration
-        self.same_message = False  # this request goes on with the work on the user message before it
-        self.evidence = _NO_EVIDENCE
-        self.learned_score: LearnedScore | None = None  # of a recorded turn, by the same learned router
         self.tier: TierDecision | None = None
         self.chain: tuple[str, ...] = ()
         self.domains: DomainDecision | None = None
         self.guidance: GuidanceDecision | None = None
-        self.steps: tuple[Step, ...] = ()
-        self.person_spoke = False
         self.tools: ToolDecision | None = None
         self.reasons: list[Reason] = []
         self.injections: list[Injection] = []
-        self.abstained: list[Reason] = []
+        self.abstained: list[Reason] = list(reading.abstained)
 
     def abstain(self, part: str, error: Exception) -> None:
-        self.abstained.append(Reason(f"{part}.failed", f"{type(error).__name__}: {error}"))
+        self.abstained.append(_failed(part, error))
 
 
 class Engine:
@@ -148,106 +130,115 @@ class Engine:
         self._tools = ToolSelector(at_most=policy.tools) if policy.tools else None
 
     def decide(
-        self, request: AgentRequest, memory: Memory, decision_id: str
+        self, request: AgentRequest | Reading, memory: Memory, decision_id: str
     ) -> Generator[ModelQuery, ModelReply, Decided]:
-        """Decide one turn.
+        """Decide one turn: a request, or what ``recall`` gives for a recorded one.
 
         Raises:
             UnknownModel: the caller asked for a model that is neither a tier nor configured.
         """
-        draft = _Draft(request, memory)
-        self._read(draft)
-        guide = self._guide
-        if guide:
-            draft.guidance = None if request.may_call else guide.quiet(memory.guidance, request.session)
-            if draft.guidance is None:
-                steps = guide.turn(request.history, memory.guidance, session=request.session)
-                yield from self._guide_agent(draft, steps)
-        return (yield from self._decide_rest(draft, decision_id))
+        reading = request if isinstance(request, Reading) else self.read(request, memory)
+        draft = _Draft(reading, memory)
+        if self._guide:
+            yield from self._guide_agent(draft, self._guide)
+        yield from self._choose_model(draft)
+        if self.policy.domains and self._tracker:
+            self._find_domains(draft, self.policy.domains, self._tracker)
+        if self._tools and reading.request and draft.input.tools > (self.policy.tools or 0):
+            self._select_tools(draft, self._tools, reading.request)
+        return Decided(self._decision(draft, decision_id), self._remembered(draft), reading.words)
 
-    def again(
-        self, then: Decision, memory: Memory, text: str | None = None
-    ) -> Generator[ModelQuery, ModelReply, Decided]:
-        """Decide a recorded turn again, under this policy.
+    def read(self, request: AgentRequest, memory: Memory) -> Reading:
+        """Read a request: the person's words, what is found in them, and what the agent did since.
+
+        What cannot be read is decided as if it were empty.
+        """
+        words, found, evidence, failed = _NO_WORDS, _NEVER, _NO_EVIDENCE, []
+        message = request.message_id
+        try:
+            words = extract(request, memory.searched)
+            found = searched(request, words)
+            message = message or words.key
+            evidence = self.scanner.scan(words.text)
+        except Exception as error:  # noqa: BLE001 - a text that cannot be read is decided as an empty one
+            failed.append(_failed("evidence", error))
+        same = bool(message) and message == memory.message
+        seen = None
+        guide = self._guide
+        if guide and (request.may_call or memory.guidance.threads):
+            try:
+                seen = guide.read(request.history, memory.guidance)
+            except Exception as error:  # noqa: BLE001 - a request goes on without guidance
+                failed.append(_failed("guidance", error))
+        thread, steps, person_spoke = _run(seen, memory.guidance) if seen else _NO_RUN
+        asked = RequestInput(
+            format=request.format,
+            model_asked=request.model,
+            session=request.session,
+            arrived_at=request.arrived_at,
+            size=request.size,
+            features=tuple(sorted(request.features)),
+            messages=len(request.history),
+            tools=len(request.tools),
+            user_message=memory.turns + (not same) if message else 0,
+            signals=self._signal_ids(evidence.hits),
+            characters=evidence.characters,
+            utf16_units=evidence.utf16_units,
+            tokens=evidence.tokens,
+            questions=evidence.questions,
+            script=evidence.script,
+            thread=thread,
+            steps=steps,
+            person_spoke=person_spoke,
+        )
+        return Reading(asked, message, same, evidence, seen, words, found, request, None, tuple(failed))
+
+    def recall(self, then: Decision, memory: Memory, text: str | None = None) -> Reading:
+        """Return what was read of a recorded turn, for this policy to decide it again.
 
         Args:
             then: What was recorded.
             memory: What this session remembers under this policy.
             text: The person's words, where they were kept. Without them only the signals found then are
                 known: a signal that this policy adds cannot be found.
-
-        Raises:
-            UnknownModel: the recorded request names a model that this policy does not have.
         """
-        draft = _Draft(_recorded_request(then), memory)
-        draft.same_message = bool(draft.message) and draft.message == memory.message
-        draft.evidence = self.scanner.scan(text) if text else self._recorded_evidence(then)
-        if (
-            self._learned_router
-            and then.tier
-            and then.tier.learned_router_version == self._learned_router.version
-        ):
-            draft.learned_score = then.tier.learned_router
-        guide = self._guide
-        if guide:
-            thread = then.guidance.thread if then.guidance else 0
-            steps = guide.again(
-                then.steps,
-                memory.guidance,
-                session=then.session,
-                thread=thread,
-                person_spoke=then.person_spoke,
+        asked, guide, router = then.input, self._guide, self._learned_router
+        message = str(asked.user_message or "")
+        same_router = router and then.tier and then.tier.learned_router_version == router.version
+        evidence = self.scanner.scan(text) if text else self._recorded_evidence(asked)
+        return Reading(
+            self._found_in(asked, evidence),
+            message,
+            bool(message) and message == memory.message,
+            evidence,
+            seen=guide.recall(
+                asked.steps, memory.guidance, thread=asked.thread, person_spoke=asked.person_spoke
             )
-            yield from self._guide_agent(draft, steps)
-        return (yield from self._decide_rest(draft, then.id))
-
-    def _decide_rest(self, draft: _Draft, decision_id: str) -> Generator[ModelQuery, ModelReply, Decided]:
-        request = draft.request
-        yield from self._choose_model(draft)
-        if self.policy.domains and self._tracker:
-            self._find_domains(draft, self.policy.domains, self._tracker)
-        if self._tools and len(request.tools) > (self.policy.tools or 0):
-            self._select_tools(draft, self._tools)
-        return Decided(self._decision(draft, decision_id), self._remembered(draft), draft.words)
-
-    def _read(self, draft: _Draft) -> None:
-        try:
-            draft.words = extract(draft.request, draft.memory.searched)
-            draft.searched = searched(draft.request, draft.words)
-            draft.message = draft.message or draft.words.key
-            draft.same_message = bool(draft.message) and draft.message == draft.memory.message
-            draft.evidence = self.scanner.scan(draft.words.text)
-        except Exception as error:  # noqa: BLE001 - a text that cannot be read is decided as an empty one
-            draft.abstain("evidence", error)
-
-    def _recorded_evidence(self, then: Decision) -> Evidence:
-        hits = sum(self._bits.get(signal, 0) for signal in then.signals)
-        return Evidence(
-            text="",
-            hits=hits,
-            characters=then.characters,
-            utf16_units=then.utf16_units,
-            tokens=then.tokens,
-            questions=then.questions,
-            script=Script(then.script or Script.NONE),
+            if guide
+            else None,
+            learned_score=then.tier.learned_router if same_router and then.tier else None,
         )
 
-    def _guide_agent(
-        self,
-        draft: _Draft,
-        steps: Generator[ModelQuery, ModelReply, tuple[GuidanceDecision, GuidanceMemory]],
-    ) -> Generator[ModelQuery, ModelReply, None]:
-        before = draft.memory
+    def _recorded_evidence(self, asked: RequestInput) -> Evidence:
+        hits = sum(self._bits.get(signal, 0) for signal in asked.signals)
+        return Evidence(
+            "", hits, asked.characters, asked.utf16_units, asked.tokens, asked.questions, asked.script
+        )
+
+    def _guide_agent(self, draft: _Draft, guide: Guide) -> Generator[ModelQuery, ModelReply, None]:
+        before, seen, session = draft.memory, draft.reading.seen, draft.input.session
+        if seen is None:
+            if not draft.abstained or draft.abstained[-1].code != _UNGUIDED:
+                draft.guidance = guide.idle(before.guidance, session)
+            return
         try:
-            decided, kept = yield from steps
+            decided, kept = yield from guide.proceed(seen, before.guidance, session=session)
         except Exception as error:  # noqa: BLE001 - a request goes on without guidance
             draft.abstain("guidance", error)
+            # Nothing of these steps is remembered: they are new again in the next turn.
+            draft.input = msgspec.structs.replace(draft.input, thread=0, steps=(), person_spoke=False)
             return
         draft.memory = msgspec.structs.replace(before, guidance=kept)
-        opening = kept.latest
-        now = kept.thread(opening).trajectory.state
-        draft.steps = _new_steps(before.guidance.thread(opening).trajectory.state, now)
-        draft.person_spoke = now.user_spoke and kept is not before.guidance
         draft.guidance = decided
         draft.reasons.extend(decided.reasons)
         draft.abstained.extend(decided.abstained)
@@ -255,7 +246,7 @@ class Engine:
             draft.injections.append(Injection("guidance", decided.injection))
 
     def _choose_model(self, draft: _Draft) -> Generator[ModelQuery, ModelReply, None]:
-        asked = draft.request.model
+        asked = draft.input.model_asked
         forced = forced_tier(asked)
         if forced:
             draft.tier = _without_rules(forced, 1.0, "forced by the model id", Stage.FORCED)
@@ -269,13 +260,13 @@ class Engine:
         self._choose_chain(draft, draft.tier.tier, free=not forced)
 
     def _choose_chain(self, draft: _Draft, decided: Tier, *, free: bool) -> None:
-        request, policy = draft.request, self.policy
+        asked, policy = draft.input, self.policy
         raised = free and draft.guidance is not None and draft.guidance.raise_tier
         tier = _next_model_up(decided, policy.tier_models) if raised else decided
         if raised:
             draft.reasons.append(Reason("guidance.raise-tier", f"stuck: {tier} instead of {decided}"))
-        tokens = request.size // BYTES_PER_TOKEN
-        needed = Requirements(tokens, request.features, request.format)
+        tokens = asked.size // BYTES_PER_TOKEN
+        needed = Requirements(tokens, frozenset(asked.features), asked.format)
         in_use = self._in_use(draft, tokens, raised=raised) if free else None
         choice = self._models.choose(tier, needed, in_use)
         draft.chain = choice.models
@@ -287,14 +278,16 @@ class Engine:
             return None
         # A conversation is expected to go on for as long as it has: nothing else is known of it.
         load = Load(tokens, fresh=draft.evidence.tokens, output=ANSWER, turns=max(memory.turns, 1))
-        return InUse(memory.model, in_tool_loop=draft.same_message and not raised, load=load)
+        return InUse(memory.model, in_tool_loop=draft.reading.same_message and not raised, load=load)
 
     def _decide_tier(self, draft: _Draft) -> Generator[ModelQuery, ModelReply, TierDecision]:
         try:
             tier = self.scorer.by_rules(draft.evidence)
             if self._learned_router:
                 domain = self._domain_for_learned_router(draft)
-                tier = self._learned_router.after(tier, draft.evidence, domain, recorded=draft.learned_score)
+                tier = self._learned_router.after(
+                    tier, draft.evidence, domain, recorded=draft.reading.learned_score
+                )
             if self.policy.verify:
                 tier = yield from self.scorer.verify(tier, draft.evidence)
         except Exception as error:  # noqa: BLE001 - fails open to FAILED_TIER
@@ -308,18 +301,18 @@ class Engine:
         learned_router = self.policy.learned_router
         if not (learned_router and learned_router.learned_router.offsets and self._tracker):
             return ""
-        return self._tracker.primary(draft.evidence, draft.memory.domains, draft.message)
+        return self._tracker.primary(draft.evidence, draft.memory.domains, draft.reading.message)
 
     def _find_domains(self, draft: _Draft, policy: DomainPolicy, tracker: DomainTracker) -> None:
         before = draft.memory
         try:
             profile = policy.profile(draft.chain[0] if draft.chain else "")
-            decided, kept = tracker.decide(draft.evidence, before.domains, draft.message, profile)
+            decided, kept = tracker.decide(draft.evidence, before.domains, draft.reading.message, profile)
         except Exception as error:  # noqa: BLE001 - a request goes on without domains
             draft.abstain("domains", error)
             return
         # Once per user message; a client that sends the same request again gets the same again.
-        messages = len(draft.request.history)
+        messages = draft.input.messages
         first = kept.key != before.domains.key or messages == before.enriched_at
         draft.memory = msgspec.structs.replace(
             before, domains=kept, enriched_at=messages if first else before.enriched_at
@@ -329,23 +322,24 @@ class Engine:
             draft.injections.append(Injection("domains", decided.enrichment))
 
     def _remembered(self, draft: _Draft) -> Memory:
-        memory, key = draft.memory, draft.message
+        memory, reading = draft.memory, draft.reading
+        key = reading.message
         return msgspec.structs.replace(
             memory,
             model=draft.chain[0] if draft.tier and draft.chain else memory.model,
             message=key or memory.message,
-            searched=draft.searched,
-            turns=memory.turns + (bool(key) and not draft.same_message),
+            searched=reading.searched,
+            turns=memory.turns + (bool(key) and not reading.same_message),
         )
 
-    def _select_tools(self, draft: _Draft, selector: ToolSelector) -> None:
-        request, before = draft.request, draft.memory
+    def _select_tools(self, draft: _Draft, selector: ToolSelector, request: AgentRequest) -> None:
+        before = draft.memory
         try:
             new = _called_since(request.history, before.counted)
             called = tuple(dict.fromkeys((*before.called, *new)))
             choice = selector.choose(
                 offered_tools(request.tool_list),
-                draft.words.text,
+                draft.reading.words.text,
                 called=called,
                 forced=forced_tool(request.tool_choice),
                 memory=before.tools,
@@ -364,33 +358,30 @@ class Engine:
         )
 
     def _decision(self, draft: _Draft, decision_id: str) -> Decision:
-        request, evidence = draft.request, draft.evidence
         return Decision(
             id=decision_id,
-            session=request.session,
-            format=request.format,
-            model_asked=request.model,
-            arrived_at=request.arrived_at,
+            input=draft.input,
             policy=self.version,
             tier=draft.tier,
             chain=draft.chain,
             injections=tuple(draft.injections),
             reasons=tuple(draft.reasons),
             abstained=tuple(draft.abstained),
-            signals=self._signal_ids(evidence.hits),
-            characters=evidence.characters,
-            user_message=draft.memory.turns + (not draft.same_message) if draft.message else 0,
-            size=request.size,
-            features=tuple(sorted(request.features)),
-            steps=draft.steps,
-            person_spoke=draft.person_spoke,
-            tokens=evidence.tokens,
-            utf16_units=evidence.utf16_units,
-            questions=evidence.questions,
-            script=evidence.script,
             domains=draft.domains,
             guidance=draft.guidance,
             tools=draft.tools,
+        )
+
+    def _found_in(self, asked: RequestInput, evidence: Evidence) -> RequestInput:
+        """The input of a recorded turn with what this policy finds in it."""
+        return msgspec.structs.replace(
+            asked,
+            signals=self._signal_ids(evidence.hits),
+            characters=evidence.characters,
+            utf16_units=evidence.utf16_units,
+            tokens=evidence.tokens,
+            questions=evidence.questions,
+            script=evidence.script,
         )
 
     def _signal_ids(self, hits: int) -> tuple[str, ...]:
@@ -402,17 +393,14 @@ class Engine:
         return tuple(ids)
 
 
-def _recorded_request(then: Decision) -> AgentRequest:
-    return AgentRequest(
-        format=then.format,
-        history=JsonHistory(then.format, ()),
-        model=then.model_asked,
-        session=then.session,
-        arrived_at=then.arrived_at,
-        message_id=str(then.user_message or ""),
-        size=then.size,
-        features=frozenset(then.features),
-    )
+def _failed(part: str, error: Exception) -> Reason:
+    return Reason(f"{part}.failed", f"{type(error).__name__}: {error}")
+
+
+def _run(seen: Seen, memory: GuidanceMemory) -> tuple[int, tuple[Step, ...], bool]:
+    """The conversation's number, its new tool calls, and whether a person has spoken since the last."""
+    thread, now = memory.thread(seen.opening), seen.memory.state
+    return thread.number, _new_steps(thread.trajectory.state, now), now.user_spoke
 
 
 def _new_steps(before: TrajectoryState, after: TrajectoryState) -> tuple[Step, ...]:

@@ -233,7 +233,7 @@ def _sampled(decision: Decision, spec: ShadowSpec) -> bool:
     The key is not that of the control share of guidance, so that the two draws have nothing to do with each
     other.
     """
-    key = f"shadow\0{spec.seed}\0{decision.session or decision.id}".encode("utf-8", "surrogatepass")
+    key = f"shadow\0{spec.seed}\0{decision.input.session or decision.id}".encode("utf-8", "surrogatepass")
     return int.from_bytes(blake2b(key, digest_size=8).digest()) < spec.share * 2**64
 
 
@@ -242,7 +242,9 @@ def _unfit(request: DecidedRequest, target: Target) -> str:
     decision = request.decision
     if decision.chain[:1] == (target.model.name,):
         return "same model"
-    needed = Requirements(decision.size // BYTES_PER_TOKEN, frozenset(decision.features), decision.format)
+    needed = Requirements(
+        decision.input.size // BYTES_PER_TOKEN, frozenset(decision.input.features), decision.input.format
+    )
     for reason in lacks(target.model, needed):
         return reason.code.rpartition(".")[2]
     if target.upstream.breaker.is_open:

@@ -22,7 +22,7 @@ from pointsman.guidance.classifiers import (
 )
 from pointsman.guidance.context import DecisionPoint, GuidanceClassifier, GuidanceContext
 from pointsman.guidance.continuation import streak_continues
-from pointsman.guidance.decide import GuidanceDecision, Guide, without_models
+from pointsman.guidance.decide import GuidanceDecision, Guide, Seen, without_models
 from pointsman.guidance.ladder import Firing, FollowUp
 from pointsman.guidance.memory import Arm, GuidanceMemory, arm_of
 from pointsman.guidance.policy import GuidancePolicy, Rung, default_providers
@@ -71,6 +71,7 @@ __all__ = [
     "ProgressStallClassifier",
     "RepeatedErrorClassifier",
     "Rung",
+    "Seen",
     "SensitiveContentClassifier",
     "SequentialWhenParallelClassifier",
     "SingleToolRepeatedClassifier",

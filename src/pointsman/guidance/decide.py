@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -28,7 +28,7 @@ from pointsman.vocabulary import Mode, ModelQuery, ModelReply, Reason
 
 _OFF: Final = Mode.OFF
 
-__all__ = ["GuidanceDecision", "Guide", "without_models"]
+__all__ = ["GuidanceDecision", "Guide", "Seen", "without_models"]
 
 #: Questions one decision may ask a model; each may cost the request its timeout.
 MAX_QUESTIONS: Final = 2
@@ -45,12 +45,19 @@ class GuidanceDecision(msgspec.Struct, frozen=True, kw_only=True):
     stop: bool = False
     follow_up: FollowUp | None = None
     abstained: tuple[Reason, ...] = ()
-    thread: int = 0  # number of the conversation within the session, from 1
 
     @property
     def reasons(self) -> tuple[Reason, ...]:
         """Why something was said, for the decision's explanation."""
         return (Reason(f"guidance.{self.firing.classifier}", self.firing.reason),) if self.firing else ()
+
+
+class Seen(NamedTuple):
+    """An agent's run, brought up to date by one request or from what was recorded of it."""
+
+    opening: str  # how the conversation began: its name in the session's memory
+    trajectory: TrajectoryAnalysis
+    memory: TrajectoryMemory  # what to keep of it
 
 
 class Guide:
@@ -72,79 +79,73 @@ class Guide:
 
         Yields a need for each question of a model classifier, two at most.
         """
-        if self.policy.mode is Mode.OFF:
-            return GuidanceDecision(mode=Mode.OFF, arm=memory.arm or Arm.TREATED), memory
+        seen = self.read(history, memory)
+        return (yield from self.proceed(seen, memory, session=session))
+
+    def read(self, history: Conversation, memory: GuidanceMemory) -> Seen | None:
+        """Bring a session's run up to date with a request; None where there is nothing to decide on."""
+        if self.policy.mode is _OFF:
+            return None
         opening = opening_of(history)
         thread = memory.thread(opening)
-        trajectory, seen = observe(history, thread.trajectory, self.empty)
+        trajectory, kept = observe(history, thread.trajectory, self.empty)
         if thread.calls and not trajectory.tool_call_count:
-            # A request beside the conversation, such as one for its title.
-            return GuidanceDecision(mode=self.policy.mode, arm=memory.arm or Arm.TREATED), memory
-        return (yield from self._decide(trajectory, seen, memory, opening=opening, session=session))
+            return None  # a request beside the conversation, such as one for its title
+        return Seen(opening, trajectory, kept)
 
-    def quiet(self, memory: GuidanceMemory, session: str) -> GuidanceDecision | None:
-        """Decide for a history without tool calls; None when one has been seen in the session.
-
-        What was said so far is read when the first call comes: until then there is nothing to remember.
-        """
-        if memory.threads:
-            return None
-        policy = self.policy
-        off = policy.mode is _OFF
-        arm = memory.arm or (
-            Arm.TREATED if off else arm_of(session, seed=policy.seed, control=policy.control)
-        )
-        return self._quiet[arm]
-
-    def again(
-        self,
-        steps: Iterable[Step],
-        memory: GuidanceMemory,
-        *,
-        session: str = "",
-        thread: int = 0,
-        person_spoke: bool = False,
-    ) -> Generator[ModelQuery, ModelReply, tuple[GuidanceDecision, GuidanceMemory]]:
-        """Decide for a recorded turn.
+    def recall(
+        self, steps: Iterable[Step], memory: GuidanceMemory, *, thread: int, person_spoke: bool
+    ) -> Seen | None:
+        """Bring a session's run up to date from what was recorded of a request.
 
         Args:
-            steps: What the agent did since the turn before.
-            memory: What this session remembers.
-            session: Its id.
-            thread: Number of the conversation within the session.
+            steps: What the agent did since the request before.
+            memory: What the session remembers.
+            thread: Number of the conversation within the session; 0 where there was nothing to decide on.
             person_spoke: Whether a person has spoken since the last of the steps.
         """
+        if self.policy.mode is _OFF or not thread:
+            return None
         opening = f"#{thread}"
         before = memory.thread(opening).trajectory.state
         trajectory = TrajectoryAnalysis(before, self.empty.lens).with_events(_events(steps, person_spoke))
-        seen = TrajectoryMemory(trajectory.state)
-        return (yield from self._decide(trajectory, seen, memory, opening=opening, session=session))
+        return Seen(opening, trajectory, TrajectoryMemory(trajectory.state))
+
+    def proceed(
+        self, seen: Seen | None, memory: GuidanceMemory, *, session: str = ""
+    ) -> Generator[ModelQuery, ModelReply, tuple[GuidanceDecision, GuidanceMemory]]:
+        """Decide on what ``read`` or ``recall`` gave.
+
+        Yields a need for each question of a model classifier, two at most.
+        """
+        if seen is None:
+            return self.idle(memory, session), memory
+        return (yield from self._decide(seen, memory, session=session))
+
+    def idle(self, memory: GuidanceMemory, session: str = "") -> GuidanceDecision:
+        """The decision where there is nothing to decide on."""
+        policy = self.policy
+        if policy.mode is _OFF:
+            return self._quiet[memory.arm or Arm.TREATED]
+        return self._quiet[memory.arm or arm_of(session, seed=policy.seed, control=policy.control)]
 
     def decide(
         self, trajectory: TrajectoryAnalysis, memory: GuidanceMemory, *, session: str = ""
     ) -> Generator[ModelQuery, ModelReply, tuple[GuidanceDecision, GuidanceMemory]]:
         """Decide for a moment of a run: ``turn``, for people who build the trajectory themselves."""
-        seen = TrajectoryMemory(trajectory.state)
-        return (yield from self._decide(trajectory, seen, memory, opening="", session=session))
+        seen = Seen("", trajectory, TrajectoryMemory(trajectory.state))
+        return (yield from self._decide(seen, memory, session=session))
 
     def _decide(
-        self,
-        trajectory: TrajectoryAnalysis,
-        seen: TrajectoryMemory,
-        memory: GuidanceMemory,
-        *,
-        opening: str,
-        session: str,
+        self, seen: Seen, memory: GuidanceMemory, *, session: str
     ) -> Generator[ModelQuery, ModelReply, tuple[GuidanceDecision, GuidanceMemory]]:
-        policy = self.policy
+        policy, (opening, trajectory, kept) = self.policy, seen
         arm = memory.arm or arm_of(session, seed=policy.seed, control=policy.control)
         acts = policy.mode is Mode.ON and arm is Arm.TREATED
         thread = still_valid(memory.thread(opening), trajectory)
-        thread = msgspec.structs.replace(thread, trajectory=seen)
+        thread = msgspec.structs.replace(thread, trajectory=kept)
         if trajectory.tool_call_count == thread.calls:  # nothing has happened since the last decision
-            decision = GuidanceDecision(
-                mode=policy.mode, arm=arm, raise_tier=acts and thread.raised, thread=thread.number
-            )
+            decision = GuidanceDecision(mode=policy.mode, arm=arm, raise_tier=acts and thread.raised)
             return decision, memory.having(opening, thread, arm)
         follow_up, thread = follow_up_of(thread, trajectory)
         judgement = yield from self._judged(trajectory)
@@ -163,7 +164,6 @@ class Guide:
             stop=acts and firing is not None and firing.rung is Rung.STOP,
             follow_up=follow_up,
             abstained=judgement.abstained + step.abstained,
-            thread=thread.number,
         )
         return decision, memory.having(opening, thread, arm)
 

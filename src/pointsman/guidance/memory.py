@@ -21,7 +21,7 @@ class Arm(StrEnum):
     """Which side of the experiment a session is on."""
 
     TREATED = "treated"
-    CONTROL = "withheld"
+    CONTROL = "control"
 
 
 class Episode(msgspec.Struct, frozen=True, gc=False, array_like=True):

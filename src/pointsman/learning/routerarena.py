@@ -15,7 +15,8 @@ from typing import Final
 
 import msgspec
 
-from pointsman.decision.engine import Engine, Memory
+from pointsman.decision.engine import Engine
+from pointsman.decision.memory import Memory
 from pointsman.decision.policy import Policy
 from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.errors import ConfigError

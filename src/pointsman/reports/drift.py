@@ -147,12 +147,12 @@ def _asked(records: Iterable[Record], digest: str) -> tuple[list[tuple[int, Lear
     seen: dict[str, int] = {}
     for record in records:
         decision = record.decision
-        if decision.session and seen.get(decision.session) == decision.user_message:
+        if decision.input.session and seen.get(decision.input.session) == decision.input.user_message:
             continue
-        seen[decision.session] = decision.user_message
+        seen[decision.input.session] = decision.input.user_message
         tier = decision.tier
         if tier and tier.learned_router and tier.learned_router_version == digest:
-            asked.append((decision.characters, tier.learned_router))
+            asked.append((decision.input.characters, tier.learned_router))
         else:
             others += 1
     return asked, others

@@ -53,8 +53,8 @@ def derive(records: Iterable[Record]) -> Iterator[Outcome]:
     """
     sessions: dict[str, _Session] = {}
     for record in records:
-        if record.decision.session:
-            session = sessions.setdefault(record.decision.session, _Session())
+        if record.decision.input.session:
+            session = sessions.setdefault(record.decision.input.session, _Session())
             yield from session.after(record)
 
 
@@ -73,12 +73,12 @@ class _Session:
         now = record.decision
         self._said.update((now.id, outcome.source) for outcome in record.outcomes)
         if before is not None and first is not None:
-            if self._streak(now.steps):
-                yield from self._against(first, "error-streak", now.arrived_at)
+            if self._streak(now.input.steps):
+                yield from self._against(first, "error-streak", now.input.arrived_at)
             for sign, shown in _SIGNS.items():
                 if shown(before, record):
-                    yield from self._against(before, sign, now.arrived_at)
-        if first is None or first.decision.user_message != now.user_message:
+                    yield from self._against(before, sign, now.input.arrived_at)
+        if first is None or first.decision.input.user_message != now.input.user_message:
             self._first, self._errors = record, 0
         self._latest = record
 
@@ -100,7 +100,7 @@ class _Session:
 
 def _retried(before: Record, record: Record) -> bool:
     """The same message again: sent anew after an answer, or typed once more."""
-    then, now = before.decision, record.decision
+    then, now = before.decision.input, record.decision.input
     if then.user_message == now.user_message:
         return then.size == now.size > 0 and not now.steps and answered(before.attempts) is not None
     if now.characters < SHORT:
@@ -126,7 +126,7 @@ def _escalated(before: Record, record: Record) -> bool:
 
 def _corrected(before: Record, record: Record) -> bool:
     """The next message begins by taking the answer back; needs kept words."""
-    new = before.decision.user_message != record.decision.user_message
+    new = before.decision.input.user_message != record.decision.input.user_message
     return new and bool(record.text and _CORRECTION.match(record.text))
 
 

@@ -13,7 +13,8 @@ import msgspec
 
 from pointsman.decision.decision import Decision
 from pointsman.decision.diff import AsDecided, Verdict, changed, reasons, verdict
-from pointsman.decision.engine import Engine, Memory
+from pointsman.decision.engine import Engine
+from pointsman.decision.memory import Memory
 from pointsman.errors import UnknownModel
 from pointsman.reports.usage import HASHED, PRICED, Usage, answered, cost, usage
 from pointsman.runtime import drive
@@ -93,29 +94,30 @@ class Replay:
 
     def turn(self, record: Record) -> Replayed:
         """Decide one record, the next of its session."""
-        then = record.decision
-        before = self.sessions.get(then.session, SessionState()) if then.session else SessionState()
+        then, session = record.decision, record.decision.input.session
+        before = self.sessions.get(session, SessionState()) if session else SessionState()
         text, source = _words(record)
         ask = AsDecided(then)
         try:
-            decided = drive(self.engine.again(then, before.memory, text), ask)
+            reading = self.engine.recall(then, before.memory, text)
+            decided = drive(self.engine.decide(reading, before.memory, then.id), ask)
         except UnknownModel as error:
             return _refused(then, record.attempts, self.engine.policy.models, str(error))
         now = decided.decision
         was = served(then, record.attempts)
         would = was if now.chain[:1] == then.chain[:1] else "".join(now.chain[:1])
-        if then.session:
-            self.sessions[then.session] = SessionState(decided.memory, was, would)
+        if session:
+            self.sessions[session] = SessionState(decided.memory, was, would)
         used = usage(answered(record.attempts))
         cache, paid, pays = costs(used, self.engine.policy.models, before, was, would)
         line = Replayed(
             id=then.id,
-            session=then.session,
-            arrived_at=then.arrived_at,
+            session=session,
+            arrived_at=then.input.arrived_at,
             source=source,
             then=Side.of(verdict(then), paid),
             now=Side.of(verdict(now), pays),
-            unknown=sum(signal not in self._known for signal in then.signals),
+            unknown=sum(signal not in self._known for signal in then.input.signals),
             cache=cache,
             asks=ask.answered,
         )
@@ -126,7 +128,7 @@ def _words(record: Record) -> tuple[str | None, Source]:
     text = record.text
     if not text or text.startswith(HASHED):
         return None, Source.SIGNALS
-    whole = len(text) == record.decision.characters
+    whole = len(text) == record.decision.input.characters
     return text, Source.WORDS if whole else Source.ALTERED
 
 
@@ -169,8 +171,8 @@ def _explained(line: Replayed, then: Decision, now: Decision) -> Replayed:
         line,
         changed=parts,
         why=tuple(reasons(then, now, parts)),
-        gained=tuple(signal for signal in now.signals if signal not in then.signals),
-        lost=tuple(signal for signal in then.signals if signal not in now.signals),
+        gained=tuple(signal for signal in now.input.signals if signal not in then.input.signals),
+        lost=tuple(signal for signal in then.input.signals if signal not in now.input.signals),
     )
 
 
@@ -182,8 +184,8 @@ def _refused(
     spent = _cost(models, answer.model, used) if answer and used else None
     return Replayed(
         id=then.id,
-        session=then.session,
-        arrived_at=then.arrived_at,
+        session=then.input.session,
+        arrived_at=then.input.arrived_at,
         source=Source.NOTHING,
         then=Side.of(verdict(then), spent),
         now=Side(),

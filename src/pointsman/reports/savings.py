@@ -126,9 +126,9 @@ def savings(
         _add_question(found, decision, asked, question)
         _add_retries(found, record.attempts, models)
         _add_shadows(found, record.shadows, models)
-        now = _add_answer(found, record.attempts, models, before.get(decision.session))
-        if now and decision.session:
-            before[decision.session] = now
+        now = _add_answer(found, record.attempts, models, before.get(decision.input.session))
+        if now and decision.input.session:
+            before[decision.input.session] = now
     return found
 
 
@@ -140,11 +140,12 @@ def _add_question(found: Savings, decision: Decision, asked: dict[str, int], pri
     in_vain = any(reason.code in _ASKED_IN_VAIN for reason in tier.reasons)
     if tier.stage is not Stage.VERIFIED and not in_vain:
         return
-    if in_vain or not decision.session or asked.get(decision.session) != decision.user_message:
+    session, message = decision.input.session, decision.input.user_message
+    if in_vain or not session or asked.get(session) != message:
         found.questions += 1
         found.verification += price
     if not in_vain:
-        asked[decision.session] = decision.user_message
+        asked[session] = message
 
 
 def _add_retries(found: Savings, attempts: Iterable[Attempt], models: Mapping[str, ModelSpec]) -> None:

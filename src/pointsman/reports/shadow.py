@@ -149,7 +149,7 @@ def shadow_report(records: Iterable[Record], models: Mapping[str, ModelSpec]) ->
                 trial = report.models.setdefault(shadow.model, ModelTrial(shadow.model))
                 trial.add(shadow, answer, models)
                 continue
-            key = shadow.policy, record.decision.session
+            key = shadow.policy, record.decision.input.session
             line, states[key] = _turn(record, shadow, models, states.get(key, SessionState()))
             report.policies.setdefault(shadow.policy, Summary(shadow.policy)).add(line)
     return report
@@ -165,8 +165,8 @@ def _turn(
     cache, paid, pays = costs(usage(answered(record.attempts)), models, before, was, would)
     line = Replayed(
         id=shadow.decision,
-        session=record.decision.session,
-        arrived_at=record.decision.arrived_at,
+        session=record.decision.input.session,
+        arrived_at=record.decision.input.arrived_at,
         source=Source.NOTHING if shadow.error else Source.WORDS,
         then=Side.of(then, paid),
         now=Side.of(now, pays),

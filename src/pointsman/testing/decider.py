@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 from pointsman.decision.decision import Decision, Injection
+from pointsman.decision.input import RequestInput
 from pointsman.stores.ledger import Ledger, MemoryLedger
 from pointsman.tiers import TierDecision
 from pointsman.vocabulary import AgentRequest, Stage, Tier
@@ -34,10 +35,12 @@ class ScriptedDecider:
         self.turns.append(request)
         decision = Decision(
             id=f"d-{next(self._numbers)}",
-            session=request.session,
-            format=request.format,
-            model_asked=request.model,
-            arrived_at=request.arrived_at,
+            input=RequestInput(
+                session=request.session,
+                format=request.format,
+                model_asked=request.model,
+                arrived_at=request.arrived_at,
+            ),
             policy="scripted",
             tier=TierDecision(
                 tier=Tier.SIMPLE,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from pointsman.decision.decision import Decision, Injection
 from pointsman.decision.diff import Verdict
+from pointsman.decision.input import RequestInput
 from pointsman.errors import CallerError, StoreUnavailable, TooManyOutcomes, UnknownDecision
 from pointsman.guidance import Arm, GuidanceDecision
 from pointsman.stores.ledger import Attempt, Ledger, Outcome, PromptText, ShadowAnswer, ShadowDecision
@@ -21,10 +22,14 @@ def a_decision(decision_id: str, *, at: float = 0.0, session: str = "s") -> Deci
     """Return a decision with something in every field that has to survive storage."""
     return Decision(
         id=decision_id,
-        session=session,
-        format=WireFormat.RESPONSES,
-        model_asked="auto",
-        arrived_at=at,
+        input=RequestInput(
+            session=session,
+            format=WireFormat.RESPONSES,
+            model_asked="auto",
+            arrived_at=at,
+            signals=("default/code/function",),
+            characters=3,
+        ),
         policy="p1",
         tier=TierDecision(
             tier=Tier.COMPLEX,
@@ -39,8 +44,6 @@ def a_decision(decision_id: str, *, at: float = 0.0, session: str = "s") -> Deci
         injections=(Injection("guidance", "Try another tool."),),
         reasons=(Reason("tiers.rules", "score 0.25"),),
         abstained=(Reason("domains.failed", "unavailable"),),
-        signals=("default/code/function",),
-        characters=3,
         elapsed_us=12.5,
         guidance=GuidanceDecision(mode=Mode.ON, arm=Arm.TREATED, injection="Try another tool."),
     )
@@ -173,7 +176,7 @@ def _records_hold_what_belongs_together(ledger: Ledger) -> None:
 def _a_decision_said_twice_is_the_last_one(ledger: Ledger) -> None:
     ledger.append(a_decision("d", session="first"))
     ledger.append(a_decision("d", session="last"))
-    assert [d.session for d in ledger.decisions()] == ["last"]
+    assert [d.input.session for d in ledger.decisions()] == ["last"]
 
 
 def _text_is_kept_only_when_asked_for(ledger: Ledger) -> None:

@@ -261,7 +261,10 @@ def test_an_older_ledger_is_brought_up_to_date_to_be_read(path: Path) -> None:
             older.execute(statement)
         older.execute(f"PRAGMA application_id = {schema.APPLICATION}")
         older.execute("PRAGMA user_version = 1")
-        row = ("d", "s", 0.0, msgspec.json.encode(a_decision("d")))
+        data = Path(__file__).parent / "data" / "ledger_2cff89a.sqlite"
+        with closing(raw(data)) as written:
+            [body] = written.execute("SELECT body FROM decisions LIMIT 1").fetchone()
+        row = ("d", "s", 0.0, msgspec.json.encode({**msgspec.json.decode(body), "id": "d"}))
         older.execute("INSERT INTO decisions (id, session, arrived_at, body) VALUES (?, ?, ?, ?)", row)
         older.commit()
     ledger = SqliteLedger(path)
@@ -273,8 +276,8 @@ def fill(ledger: SqliteLedger, decisions: list[Decision]) -> None:
     for decision in decisions:
         ledger.append(decision)
         ledger.append(an_attempt(decision.id))
-        ledger.append(Outcome(decision=decision.id, at=decision.arrived_at))
-        ledger.append(ShadowDecision(decision=decision.id, at=decision.arrived_at, policy="p2"))
+        ledger.append(Outcome(decision=decision.id, at=decision.input.arrived_at))
+        ledger.append(ShadowDecision(decision=decision.id, at=decision.input.arrived_at, policy="p2"))
         ledger.append(PromptText(decision=decision.id, text="x" * 500))
     ledger.close()
 

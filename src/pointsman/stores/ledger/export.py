@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from pointsman.decision.decision import Decision
+from pointsman.stores.ledger.earlier import SHAPE
 from pointsman.stores.ledger.port import Ledger, Record
 
 __all__ = ["Format", "export", "record"]
@@ -26,6 +27,8 @@ class Format(StrEnum):
 
 
 _encode: Final = msgspec.json.Encoder().encode
+#: How a line begins: with the version of its shape (docs/reference/ledger.md).
+_VERSION: Final = f'{{"version":{SHAPE},'
 
 COLUMNS: Final = (
     "id", "arrived_at", "session", "format", "model_asked", "policy", "tier", "score", "confidence", "stage",
@@ -53,16 +56,20 @@ def export(found: Iterable[Record], format: Format) -> Iterator[str]:  # noqa: A
     """Yield an export piece by piece, line ends included."""
     match format:
         case Format.JSONL:
-            yield from (_encode(each).decode() + "\n" for each in found)
+            yield from (_line_of(each) + "\n" for each in found)
         case Format.JSON:
             separator = "[\n"
             for each in found:
-                yield separator + _encode(each).decode()
+                yield separator + _line_of(each)
                 separator = ",\n"
             yield "[]\n" if separator == "[\n" else "\n]\n"
         case Format.CSV:
             yield _line(COLUMNS)
             yield from (_line([_cell(value) for value in _row(each)]) for each in found)
+
+
+def _line_of(found: Record) -> str:
+    return _VERSION + _encode(found)[1:].decode()
 
 
 def _row(found: Record) -> tuple[object, ...]:
@@ -71,10 +78,10 @@ def _row(found: Record) -> tuple[object, ...]:
     said = found.outcomes[-1] if found.outcomes else None
     return (
         decision.id,
-        datetime.fromtimestamp(decision.arrived_at, UTC).isoformat(timespec="milliseconds"),
-        decision.session,
-        decision.format,
-        decision.model_asked,
+        datetime.fromtimestamp(decision.input.arrived_at, UTC).isoformat(timespec="milliseconds"),
+        decision.input.session,
+        decision.input.format,
+        decision.input.model_asked,
         decision.policy,
         *((tier.tier, tier.score, tier.confidence, tier.stage) if tier else (None,) * 4),
         " ".join(decision.chain),

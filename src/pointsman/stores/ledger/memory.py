@@ -117,8 +117,8 @@ class MemoryLedger:
         """Yield decisions by time of arrival; of one session when named; all when ``limit`` is None."""
         with self._lock:
             kept = [record.decision for record in self._records.values() if record.decision is not None]
-        chosen = [decision for decision in kept if not session or decision.session == session]
-        chosen.sort(key=lambda decision: decision.arrived_at)
+        chosen = [decision for decision in kept if not session or decision.input.session == session]
+        chosen.sort(key=lambda decision: decision.input.arrived_at)
         if newest_first:
             chosen.reverse()
         return islice(iter(chosen), limit)

@@ -68,4 +68,9 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
             WHERE name = 'outcomes';
         END""",
     ),
+    (
+        # What shape a decision's body has. The default is that of the rows there are: none is rewritten, so
+        # this takes no longer for a million of them.
+        "ALTER TABLE decisions ADD COLUMN shape INTEGER NOT NULL DEFAULT 1",
+    ),
 )

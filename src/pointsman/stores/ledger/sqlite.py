@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
 import msgspec
 
 from pointsman.decision.decision import Decision, TextMode
 from pointsman.errors import StoreUnavailable
 from pointsman.stores.batch_writer import BATCH, BatchWriter
+from pointsman.stores.ledger.earlier import SHAPE, decision_in
 from pointsman.stores.ledger.outcome_reports import Admission, unknown
 from pointsman.stores.ledger.port import (
     MAX_TEXT,
@@ -60,14 +61,15 @@ SLACK: Final = 0.05
 PAGE: Final = 500
 
 Row = TypeVar("Row")
+Body = ParamSpec("Body")
 
 
-def _undamaged(decode: Callable[[bytes], Row]) -> Callable[[bytes], Row]:
+def _undamaged(decode: Callable[Body, Row]) -> Callable[Body, Row]:
     """Let a row that a disk or a hand has spoilt be an outage of the store, as the port says of it."""
 
-    def decoded(body: bytes) -> Row:
+    def decoded(*args: Body.args, **kwargs: Body.kwargs) -> Row:
         try:
-            return decode(body)
+            return decode(*args, **kwargs)
         except (msgspec.DecodeError, UnicodeError) as error:
             raise StoreUnavailable(f"a row of the ledger is damaged: {error}") from error
 
@@ -75,7 +77,7 @@ def _undamaged(decode: Callable[[bytes], Row]) -> Callable[[bytes], Row]:
 
 
 _encode: Final = msgspec.json.Encoder().encode
-_decision: Final = _undamaged(msgspec.json.Decoder(Decision).decode)
+_decision: Final = _undamaged(decision_in)
 _attempt: Final = _undamaged(msgspec.json.Decoder(Attempt).decode)
 _outcome: Final = _undamaged(msgspec.json.Decoder(Outcome).decode)
 _shadow: Final = _undamaged(msgspec.json.Decoder(Shadow).decode)
@@ -163,8 +165,8 @@ class SqliteLedger:
 
     def get(self, decision_id: str, /) -> Decision | None:
         """Return a decision by id."""
-        rows = self._read("SELECT body FROM decisions WHERE id = ?", decision_id)
-        return _decision(rows[0][0]) if rows else None
+        rows = self._read("SELECT body, shape FROM decisions WHERE id = ?", decision_id)
+        return _decision(*rows[0]) if rows else None
 
     def attempts(self, decision_id: str, /) -> tuple[Attempt, ...]:
         """Return a decision's attempts in order."""
@@ -196,10 +198,10 @@ class SqliteLedger:
         left = sys.maxsize if limit is None else limit
         while left > 0:
             page = self._read(query, *of_session, *beyond, min(left, PAGE))
-            yield from (_decision(body) for body, *_ in page)
+            yield from (_decision(body, shape) for body, shape, *_ in page)
             if len(page) < PAGE:
                 return
-            _, *beyond = page[-1]
+            _, _, *beyond = page[-1]
             left -= len(page)
 
     def records(self, *, limit: int | None = None, session: str = "") -> Iterator[Record]:
@@ -281,7 +283,7 @@ class SqliteLedger:
     def _row(self, entry: Entry) -> tuple[object, ...]:
         match entry:
             case Decision():
-                return entry.id, entry.session, entry.arrived_at, _encode(entry)
+                return entry.id, entry.input.session, entry.input.arrived_at, _encode(entry), SHAPE
             case Attempt():
                 return entry.decision, entry.number, entry.started_at, _encode(entry)
             case Outcome() | ShadowDecision() | ShadowAnswer():

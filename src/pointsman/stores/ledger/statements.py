@@ -12,8 +12,9 @@ __all__ = ["ATTEMPTS_OF", "INSERT", "OUTCOMES_COUNT", "OUTCOMES_OF", "PAGES", "S
 _INSERT_SHADOW: Final = "INSERT INTO shadows (decision, at, body) VALUES {rows}"
 
 INSERT: Final[dict[type, str]] = {
-    Decision: "INSERT INTO decisions (id, session, arrived_at, body) VALUES {rows} ON CONFLICT (id) "
-    "DO UPDATE SET session = excluded.session, arrived_at = excluded.arrived_at, body = excluded.body",
+    Decision: "INSERT INTO decisions (id, session, arrived_at, body, shape) VALUES {rows} ON CONFLICT (id) "
+    "DO UPDATE SET session = excluded.session, arrived_at = excluded.arrived_at, body = excluded.body, "
+    "shape = excluded.shape",
     Attempt: "INSERT INTO attempts (decision, number, at, body) VALUES {rows}",
     Outcome: "INSERT INTO outcomes (decision, at, body) VALUES {rows}",
     ShadowDecision: _INSERT_SHADOW,
@@ -23,8 +24,8 @@ INSERT: Final[dict[type, str]] = {
 
 
 _PAGE: Final = (
-    "SELECT body, arrived_at, number FROM decisions WHERE {session} (arrived_at, number) {beyond} (?, ?) "
-    "ORDER BY arrived_at {order}, number {order} LIMIT ?"
+    "SELECT body, shape, arrived_at, number FROM decisions "
+    "WHERE {session} (arrived_at, number) {beyond} (?, ?) ORDER BY arrived_at {order}, number {order} LIMIT ?"
 )
 #: By (newest first, of one session).
 PAGES: Final = {

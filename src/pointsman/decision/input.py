@@ -1,0 +1,53 @@
+"""What was read of one request: what deciding starts from, and all of it that is written down."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from pointsman.guidance import Seen
+from pointsman.text.extract import Extracted, Searched
+from pointsman.tiers import LearnedScore
+from pointsman.trajectory.step import Step
+from pointsman.vocabulary import AgentRequest, Evidence, Reason, Script, WireFormat
+
+__all__ = ["Reading", "RequestInput"]
+
+
+class RequestInput(msgspec.Struct, frozen=True, kw_only=True):
+    """What a decision was made from, without anybody's words: enough to decide again."""
+
+    format: WireFormat
+    model_asked: str
+    session: str
+    arrived_at: float  # seconds since the epoch
+    size: int = 0  # bytes of the request
+    features: tuple[str, ...] = ()  # what the request needs of a model, sorted
+    messages: int = 0  # in the history
+    tools: int = 0  # offered
+    user_message: int = 0  # of the session, to which this turn belongs, from 1; 0: nobody's words are in it
+    signals: tuple[str, ...] = ()  # ids of all signals found in the person's words, in total order
+    characters: int = 0
+    utf16_units: int = 0
+    tokens: int = 0  # estimate over the person's words
+    questions: int = 0  # question marks
+    script: Script = Script.NONE
+    thread: int = 0  # number of the conversation within the session, from 1; 0: the agent did nothing yet
+    steps: tuple[Step, ...] = ()  # tool calls new in this turn, without their content
+    person_spoke: bool = False  # a person has spoken since the last tool call
+
+
+class Reading(NamedTuple):
+    """A request ready to be decided: its input, and what of it is at hand and never written down."""
+
+    input: RequestInput
+    message: str  # identity of the user message: the same on every tool iteration; empty when there is none
+    same_message: bool  # this request goes on with the work on the user message before it
+    evidence: Evidence
+    seen: Seen | None = None  # the agent's run; None where guidance is off, or has nothing to decide on
+    words: Extracted = Extracted("", -1, ())
+    searched: Searched = Searched()
+    request: AgentRequest | None = None  # None for a recorded one
+    learned_score: LearnedScore | None = None  # of a recorded one, by the same learned router
+    abstained: tuple[Reason, ...] = ()  # what could not be read, and why
