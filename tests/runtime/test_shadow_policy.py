@@ -8,6 +8,7 @@ import pytest
 
 from pointsman.decision.decision import Decision
 from pointsman.decision.engine import Decided, Engine
+from pointsman.decision.input import Reading
 from pointsman.decision.memory import Memory
 from pointsman.decision.policy import Policy
 from pointsman.factory import build_engine, default_policy
@@ -107,10 +108,10 @@ def test_it_remembers_sessions_by_itself(trial: Any) -> None:
 
     class Watching(Engine):
         def decide(
-            self, agent_request: AgentRequest, memory: Memory, decision_id: str
+            self, request: AgentRequest | Reading, memory: Memory, decision_id: str
         ) -> Generator[ModelQuery, ModelReply, Decided]:
             seen.append(memory.turns)
-            return engine.decide(agent_request, memory, decision_id)
+            return engine.decide(request, memory, decision_id)
 
     running = trial(Watching(engine.policy, engine.scanner))
     said: list[dict[str, str]] = []
@@ -149,11 +150,11 @@ def test_a_caller_who_names_a_model_that_it_lacks(trial: Any) -> None:
 def test_a_broken_policy_is_counted_and_the_next_turn_is_decided(trial: Any, caplog: Any) -> None:
     class Broken(Engine):
         def decide(
-            self, agent_request: AgentRequest, memory: Memory, decision_id: str
+            self, request: AgentRequest | Reading, memory: Memory, decision_id: str
         ) -> Generator[ModelQuery, ModelReply, Decided]:
-            if agent_request.session == "broken":
+            if isinstance(request, AgentRequest) and request.session == "broken":
                 raise ZeroDivisionError(HARD)
-            return super().decide(agent_request, memory, decision_id)
+            return super().decide(request, memory, decision_id)
 
     running = trial(Broken(OTHER.policy, OTHER.scanner))
     [broken, fine] = running.decide(request_from_text(HARD, session="broken"), request_from_text("Hello!"))
