@@ -100,18 +100,18 @@ def due(number: int, arm: Arm, *, mode: Mode = Mode.ON) -> Decision:
     )
 
 
-def after(number: int, name: str = "after") -> Decision:
+def after(number: int, name: str = "after", *, at: float = 2_000.0) -> Decision:
     """A later turn of the same session, in which none was."""
-    return msgspec.structs.replace(
-        due(number, Arm.TREATED), id=f"d{number}-{name}", arrived_at=1_000.0 + number, guidance=None
-    )
+    first = due(number, Arm.TREATED)
+    read = msgspec.structs.replace(first.input, arrived_at=at)
+    return msgspec.structs.replace(first, id=f"d{number}-{name}", input=read, guidance=None)
 
 
 def test_how_sessions_ended(tmp_path: Path) -> None:
     kept: list[Entry] = []
     for number in range(100):
         arm = Arm.TREATED if number < 50 else Arm.CONTROL
-        before = msgspec.structs.replace(after(number, "before"), arrived_at=-1.0)
+        before = after(number, "before", at=-1.0)
         kept += [before, due(number, arm), after(number)]
         kept.append(Outcome(decision=f"d{number}-before", score=0.0))  # before any hint: says nothing of it
         if number % 50 < 40:

@@ -114,7 +114,7 @@ def test_what_is_told_back(client: httpx.Client, spoken: Spoken) -> None:
     assert answer.headers["x-pointsman-session"] == "s-1"
     assert answer.headers["x-pointsman-stage"] == "rules"
     decision = client.get(f"/v1/decisions/{answer.headers['x-pointsman-decision-id']}").json()
-    assert decision["decision"]["session"] == "s-1"
+    assert decision["decision"]["input"]["session"] == "s-1"
     assert [attempt["status"] for attempt in decision["attempts"]] == [200]
     assert decision["attempts"][0]["input_tokens"] == 3
 

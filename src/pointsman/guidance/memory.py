@@ -23,6 +23,11 @@ class Arm(StrEnum):
     TREATED = "treated"
     CONTROL = "control"
 
+    @classmethod
+    def _missing_(cls, value: object) -> Arm | None:
+        """Read what was stored before 0.1.0, in a session, a ledger or a hook's file."""
+        return cls.CONTROL if value == "withheld" else None
+
 
 class Episode(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """One stretch of being stuck. Calls are counted from the start of the run."""

@@ -59,7 +59,6 @@ def _from_shape_1(row: dict[str, Any]) -> dict[str, Any]:
     row["injections"] = row.pop("additions", ())
     if guidance:
         guidance["injection"] = guidance.pop("addition", "")
-        guidance["arm"] = "control" if guidance["arm"] == "withheld" else guidance["arm"]
     if tier:
         tier["stage"] = "learned" if tier["stage"] == "head" else tier["stage"]
         tier["learned_router_version"] = tier.pop("head_version", "")
