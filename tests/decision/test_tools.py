@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from pointsman.decision.engine import Engine
 from pointsman.decision.memory import Memory
 from pointsman.decision.policy import Policy
 from pointsman.factory import build_engine
