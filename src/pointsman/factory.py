@@ -167,7 +167,7 @@ def _profiles(config: Config, domains: DomainSet) -> dict[str, ModelProfile]:
             try:
                 found[name] = parse_profile(path.read_bytes(), domains, model=name, place=str(path))
             except ConfigError as error:
-                log.warning("%s; all domain texts are on for %s", error, name)
+                log.warning("%s; all domain texts stay enabled for %s", error, name)
             break
     return found
 

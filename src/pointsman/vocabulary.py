@@ -274,15 +274,15 @@ class ModelSpec(msgspec.Struct, frozen=True):
     output_per_million: Annotated[_Price, Meta(description="Price of output.")] = 0.0
     cached_input_per_million: Annotated[
         _Price | None,
-        Meta(description="Price of input read from the provider's cache; default: that of input."),
+        Meta(description="Price of input read from the provider's prompt cache; default: that of input."),
     ] = None
     context_window: Annotated[
         Annotated[int, Meta(ge=1)] | None,
-        Meta(description="Context window in tokens. Unknown when not given, and not filtered on."),
+        Meta(description="Context window in tokens. If not given, requests are not filtered by it."),
     ] = None
     features: Annotated[
         frozenset[Feature] | None,
-        Meta(description="What it can do. Unknown when not given, and not filtered on."),
+        Meta(description="Features that it supports. If not given, requests are not filtered by them."),
     ] = None
     #: What its upstream speaks natively: no key of the configuration, which takes it from the upstream.
     formats: Annotated[frozenset[WireFormat], Meta(extra={"derived": True})] = frozenset(WireFormat)

@@ -117,9 +117,9 @@ def test_a_calibration_survives_json_and_nonsense_is_refused() -> None:
     made = Calibration("lexical/1", 20.0, -8.0, -4.0, {"mail": 0.5}, "abc")
     assert Calibration.from_json(json.loads(json.dumps(made.to_json()))) == made
     for wrong in ({}, {"index": "x", "slope": "steep", "rival": 1, "intercept": 1}):
-        with pytest.raises(ConfigError, match="no calibration of capabilities"):
+        with pytest.raises(ConfigError, match="not a calibration of capabilities"):
             Calibration.from_json(wrong)
-    with pytest.raises(ConfigError, match="no calibration for the index"):
+    with pytest.raises(ConfigError, match="no calibration for the encoder"):
         default_calibration("crystal-ball/1")
 
 

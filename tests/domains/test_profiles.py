@@ -75,4 +75,4 @@ def test_a_broken_profile_is_a_warning_and_disables_nothing(
 ) -> None:
     agent = SimpleNamespace(config={"chat_model": "Qwen3-14B"})
     assert load_model_profile(agent, lambda _: text) is None
-    assert "Profile of Qwen3-14B is broken, all enrichment stays enabled" in caplog.text
+    assert "Profile of Qwen3-14B is invalid, all enrichment stays enabled" in caplog.text

@@ -78,7 +78,10 @@ def test_a_request_without_a_model(client: httpx.Client, wire: WireFormat) -> No
     del asked["model"]
     got = client.post(PATHS[wire], json=asked)
     assert got.status_code == 400
-    assert got.json()["error"]["message"] == 'the request names no model; "auto" lets the gateway choose'
+    assert (
+        got.json()["error"]["message"]
+        == 'the request names no model; the model "auto" lets the gateway choose'
+    )
 
 
 @pytest.mark.parametrize(

@@ -212,4 +212,4 @@ def test_a_format_that_no_chosen_model_speaks() -> None:
     with gateway(state) as running, httpx.Client(base_url=running.url) as client:
         answer = post(client, spoken)
     assert answer.status_code == 400
-    assert "speaks the format messages" in spoken.message(answer.json())
+    assert "supports the format messages" in spoken.message(answer.json())

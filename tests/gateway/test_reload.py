@@ -121,7 +121,7 @@ def test_a_change_before_the_first_look_is_not_missed(tmp_path: Path) -> None:
 def test_a_wrong_file_changes_nothing(serving: Serving, caplog: pytest.LogCaptureFixture) -> None:
     serving.change(FILE.replace('simple = "one"', 'simple = "three"'))
     assert serving.model() == "one"
-    assert f'the old one stays: {serving.file}:8: unknown model "three"' in caplog.text
+    assert f'the old one stays in effect: {serving.file}:8: unknown model "three"' in caplog.text
     assert serving.reloads() == ['pointsman_reloads_total{result="failed"} 1.0']
 
 
@@ -185,7 +185,7 @@ def test_what_waits_for_a_restart_is_named(serving: Serving, caplog: pytest.LogC
         )
     [said] = [record.getMessage() for record in caplog.records if "next start" in record.getMessage()]
     assert said == (
-        "changed, and in effect from the next start on: [ledger] path, [ledger] text, [sessions] ttl, "
+        "changed, takes effect at the next start: [ledger] path, [ledger] text, [sessions] ttl, "
         "[server] port, [server.limits] header_bytes"
     )
     assert serving.model() == "one"

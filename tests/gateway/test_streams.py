@@ -125,13 +125,13 @@ WRONG: dict[str, tuple[bytes | None, dict[str, str], int, str]] = {
     "compressed": (None, JSON | {"content-encoding": "gzip"}, 415, "must not be compressed"),
     "too large": (b" " * 100_001, JSON, 413, "larger than 100000 bytes"),
     "too deep": (DEEP, JSON, 413, "nested too deep"),
-    "no key": (None, {"content-type": "application/json"}, 401, "a key is needed"),
-    "wrong key": (None, JSON | {"authorization": "Bearer gk-2"}, 401, "not one of this gateway's"),
+    "no key": (None, {"content-type": "application/json"}, 401, "an API key is required"),
+    "wrong key": (None, JSON | {"authorization": "Bearer gk-2"}, 401, "unknown API key"),
     "wrong x-api-key": (
         None,
         {"content-type": "application/json", "x-api-key": "gk"},
         401,
-        "not one of this gateway's",
+        "unknown API key",
     ),
 }
 

@@ -178,7 +178,7 @@ def test_the_models_profile_decides(
     text = loop_data.extras_temporary.get(agent_zero.EXTRAS_KEY, "")
     assert ("investigation" in text) is guided
     broken = profile is not None and ("broken" in profile or '"investigation"}' in profile)
-    assert ("is broken, all enrichment stays enabled" in caplog.text) is broken
+    assert ("is invalid, all enrichment stays enabled" in caplog.text) is broken
 
 
 @pytest.mark.parametrize("model", ["../secret", "/etc/secret", "a/../../secret", ""])

@@ -337,7 +337,7 @@ def test_a_run_that_starts_anew_leaves_no_checkpoint_of_the_one_before(tmp_path:
         ),
         (
             lambda file: file.checkpoint.write_bytes(file.checkpoint.read_bytes().replace(b'"d1"', b'"d9"')),
-            "not the one this replay began with",
+            "this replay started with another ledger",
         ),
         (lambda file: file.path.write_bytes(b"{}\n"), "is shorter than"),
     ],

@@ -206,7 +206,7 @@ def test_the_log_tells_when_writing_fails_and_when_it_succeeds_again(
     assert disk.kept == [0, 1, 2]
     assert caplog.messages == [
         "test: disk full; what comes waits, 2 entries at most",
-        "test: written again; lost meanwhile: 2",
+        "test: recovered; lost meanwhile: 2",
     ]
 
 
@@ -217,7 +217,7 @@ def test_the_log_tells_what_the_end_cost(caplog: pytest.LogCaptureFixture) -> No
     queue.put(1)
     until(lambda: queue.fault)
     assert queue.close()
-    assert caplog.messages[-1] == "test: not written before the end, and lost: 1"
+    assert caplog.messages[-1] == "test: lost at shutdown: 1"
 
 
 def test_a_system_without_threads_is_a_fault_and_blocks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:

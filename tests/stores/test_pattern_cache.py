@@ -89,7 +89,7 @@ def test_a_disk_that_cannot_be_written_costs_only_time(
     assert finds(blocked)
     assert finds(blocked)
     assert compiled == [2, 2]
-    assert "compiled patterns are not kept" in caplog.text
+    assert "compiled patterns cannot be cached" in caplog.text
 
 
 def test_old_files_are_removed(tmp_path: Path) -> None:

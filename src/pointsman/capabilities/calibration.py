@@ -79,7 +79,7 @@ class Calibration:
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ConfigError(
-                f"this is no calibration of capabilities: {error!r}",
+                f"not a calibration of capabilities: {error!r}",
                 hint="write one with: pointsman fit capabilities",
             ) from None
 
@@ -99,7 +99,7 @@ def default_calibration(index: str) -> Calibration:
         if index.startswith(beginning):
             return Calibration(index, *parameters)
     raise ConfigError(
-        f'no calibration for the index "{index}"',
+        f'no calibration for the encoder "{index}"',
         hint="fit one: pointsman fit capabilities",
     )
 

@@ -45,7 +45,7 @@ class LocalScorer:
         elif calibration.index != self.index.name:
             raise ConfigError(
                 f'this calibration is for the index "{calibration.index}", not "{self.index.name}"',
-                hint="fit it again with the encoder in use",
+                hint="fit it again with the configured encoder",
             )
         self.calibration = calibration
         self.version = f"{registry.version}/{self.index.name}/{calibration.registry or 'own'}"

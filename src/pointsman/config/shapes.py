@@ -55,17 +55,17 @@ def state_file(name: str) -> Path:
 
 
 class LearnedRouterSpec(LearnedRouterSettings, frozen=True, kw_only=True):
-    """A router learned from your own outcomes; it decides where it knows a prompt, the profile elsewhere."""
+    """A router trained on your own outcomes. The profile decides prompts that are out of distribution."""
 
-    file: Annotated[Path, Meta(description="What `pointsman fit tiers` wrote.")]
+    file: Annotated[Path, Meta(description="Learned router file, written by `pointsman fit tiers`.")]
 
 
 class TiersSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Which model serves which tier, and how the tier is decided."""
 
-    profile: Annotated[
-        str, Meta(description="`default`, `seed`, or the path of a profile file of your own.")
-    ] = "default"
+    profile: Annotated[str, Meta(description="`default`, `seed`, or the path of your own profile file.")] = (
+        "default"
+    )
     simple: Annotated[str | None, Meta(description="Model of tier SIMPLE.")] = None
     medium: Annotated[str | None, Meta(description="Model of tier MEDIUM.")] = None
     complex: Annotated[str | None, Meta(description="Model of tier COMPLEX.")] = None
@@ -90,54 +90,58 @@ class TiersSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GuidanceSpec(GuidancePolicy, frozen=True, kw_only=True):
-    """Whether a stuck agent is told so, and when it counts as stuck."""
+    """Whether a stuck agent gets hints, and when it counts as stuck."""
 
     # An operator learns whether hints help; a program that sets no policy of its own runs no experiment.
     control: Annotated[
         _Share,
-        Meta(description="Share of sessions in which a due hint is withheld, to learn whether hints help."),
+        Meta(description="Share of sessions in the control group, in which due hints are withheld."),
     ] = 0.1
 
 
 class DomainsSpec(DomainSettings, frozen=True, kw_only=True):
     """Whether the prompt is enriched for the task domains of the conversation."""
 
-    file: Annotated[Path | None, Meta(description="Domains of your own; default: the eleven built in.")] = (
-        None
-    )
+    file: Annotated[
+        Path | None, Meta(description="Your own domain file; default: the eleven built-in domains.")
+    ] = None
     profiles: Annotated[Path | None, Meta(description="Directory of per-model enrichment profiles.")] = None
 
 
 class CapabilitiesSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether the tools of a request are reduced to those its task needs."""
+    """Whether the tools of a request are reduced to those that its task needs."""
 
     tools: Annotated[
         _Count | None,
-        Meta(description="Pass on so many tools of a request, and those called or forced; default: all."),
+        Meta(description="Maximum number of relayed tools, besides those called or forced; default: all."),
     ] = None
 
 
 class ServerTable(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the gateway listens, who may call it, and how much it takes."""
+    """Where the gateway listens, who may call it, and its limits."""
 
     host: Annotated[str, Meta(description="Address to bind. Other than loopback needs `keys`.")] = (
         ServerSpec().host
     )
-    port: Annotated[int, Meta(ge=0, le=65_535, description="Port to bind; 0 takes a free one.")] = (
+    port: Annotated[int, Meta(ge=0, le=65_535, description="Port to bind; 0 selects a free port.")] = (
         ServerSpec().port
     )
     keys: Annotated[
         tuple[Secret, ...],
-        Meta(
-            description='Keys callers may present: `"${NAME}"`, or `"sha256:…"`. None: no key is asked for.'
-        ),
+        Meta(description='Keys callers may present: `"${NAME}"`, or `"sha256:…"`. None: no key is required.'),
     ] = ()
-    limits: Annotated[Limits, Meta(description="What a request may at most be.")] = Limits()
-    drain: Annotated[float, Meta(ge=0, description="Seconds open answers get to finish after SIGTERM.")] = (
-        ServerSpec().drain
-    )
+    limits: Annotated[Limits, Meta(description="Limits of a request.")] = Limits()
+    drain: Annotated[
+        float,
+        Meta(
+            ge=0, description="Seconds that open responses get to finish after SIGTERM (graceful shutdown)."
+        ),
+    ] = ServerSpec().drain
     router_command: Annotated[
-        bool, Meta(description="Answer a message that begins with `/router` here, without calling a model.")
+        bool,
+        Meta(
+            description="Answer a message that begins with `/router` in the gateway, without calling a model."
+        ),
     ] = False
 
     def spec(self) -> ServerSpec:
@@ -168,7 +172,7 @@ def key_digest(key: Secret) -> bytes:
 
 
 class LedgerSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What is written down about decisions, and for how long."""
+    """What is recorded about decisions, and for how long."""
 
     path: Annotated[
         Path,
@@ -178,34 +182,39 @@ class LedgerSpec(msgspec.Struct, frozen=True, kw_only=True):
     ] = field(default_factory=lambda: state_file("ledger.sqlite"))
     text: Annotated[
         TextMode,
-        Meta(
-            description="What is kept of a prompt: nothing, its hash, itself without keys and e-mail, or all."
-        ),
+        Meta(description="What is stored of a prompt: nothing, its hash, the redacted text, or the text."),
     ] = "off"
-    queue: Annotated[
-        _Count, Meta(description="Entries that may wait to be written; beyond it they are lost and counted.")
-    ] = 10_000  # a stalled disk for ten seconds at 1,000 requests a second
+    queue: Annotated[_Count, Meta(description="Queue length: entries beyond it are lost and counted.")] = (
+        10_000  # a stalled disk for ten seconds at 1,000 requests a second
+    )
     keep_days: Annotated[
-        int, Meta(ge=0, description="Entries older than this are removed; 0 removes none for their age.")
+        int,
+        Meta(
+            ge=0,
+            description="Retention: entries older than this are removed; 0 keeps them regardless of age.",
+        ),
     ] = 30
     max_mb: Annotated[
-        int, Meta(ge=0, description="Beyond this size the oldest entries are removed; 0 sets no bound.")
+        int,
+        Meta(
+            ge=0, description="Retention: beyond this size the oldest entries are removed; 0 sets no limit."
+        ),
     ] = 1_024
 
 
 class SessionsSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """Where what a session remembers is kept between its turns."""
+    """Where session memory is stored between requests."""
 
     store: Annotated[
         Literal["memory", "sqlite", "valkey"],
-        Meta(description="`memory` forgets at restart, `sqlite` does not, `valkey` is shared by replicas."),
+        Meta(description="`memory` is lost at restart, `sqlite` is not, `valkey` is shared by replicas."),
     ] = "memory"
-    size: Annotated[_Count, Meta(description="Sessions kept; the least recently used goes first.")] = (
-        6_000  # 3 to 4 kB each: the gateway stays below 100 MB
-    )
-    ttl: Annotated[float, Meta(gt=0, description="Seconds after which an unused session is forgotten.")] = (
-        86_400.0  # a person comes back the next morning
-    )
+    size: Annotated[
+        _Count, Meta(description="Maximum number of sessions; the least recently used is evicted first.")
+    ] = 6_000  # 3 to 4 kB each: the gateway stays below 100 MB
+    ttl: Annotated[
+        float, Meta(gt=0, description="Seconds after which an unused session is deleted (time to live).")
+    ] = 86_400.0  # a person comes back the next morning
     path: Annotated[
         Path,
         Meta(description="File of store `sqlite`; default: `pointsman/sessions.sqlite` beside the ledger."),
@@ -219,32 +228,34 @@ class SessionsSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShadowSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What is tried beside the answers: another policy, another model. No answer waits for it or changes."""
+    """Another policy or model, evaluated on live traffic. No response is delayed or changed."""
 
     policy: Annotated[
         Path | None,
-        Meta(description="Decide every turn under another policy too: a `pointsman.toml` or a tier profile."),
+        Meta(
+            description="Shadow policy that also decides every request: a `pointsman.toml` or a tier profile."
+        ),
     ] = None
     model: Annotated[
-        str | None, Meta(description="Send requests to this model too, after they were answered.")
+        str | None, Meta(description="Shadow model that also gets requests, after they were answered.")
     ] = None
-    share: Annotated[_Share, Meta(description="Share of sessions whose requests `model` gets.")] = (
+    share: Annotated[_Share, Meta(description="Share of sessions whose requests are sent to `model`.")] = (
         0.05  # at the price of the model that serves: 5 % on top
     )
-    seed: Annotated[int, Meta(description="Which sessions the share falls on.")] = 0
+    seed: Annotated[int, Meta(description="Random seed of the sampling.")] = 0
     concurrent: Annotated[
-        _Count, Meta(description="Requests to `model` under way at once; others are left out.")
+        _Count, Meta(description="Maximum concurrent requests to `model`; others are skipped.")
     ] = 4
-    per_minute: Annotated[_Count, Meta(description="Requests to `model` begun in any minute.")] = 30
+    per_minute: Annotated[_Count, Meta(description="Rate limit: maximum requests to `model` per minute.")] = (
+        30
+    )
     text: Annotated[
         TextMode,
-        Meta(description="What is kept of both answers, for somebody to judge them; as [ledger] `text`."),
+        Meta(description="What is stored of both responses, so that they can be judged; as [ledger] `text`."),
     ] = "off"
     money_per_day: Annotated[
         _Price | None,
-        Meta(
-            description="Send `model` nothing more once so much is spent in a day, in the prices' currency."
-        ),
+        Meta(description="Maximum cost of `model` per day, in the currency of the prices."),
     ] = None
 
 

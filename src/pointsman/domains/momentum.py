@@ -177,7 +177,7 @@ TRANSITIONS: Final[Mapping[tuple[Subject, Strength, Insistence], Rule]] = {
     (FOREIGN, STRONG, CALM): _HOLD_TIE,
 }
 if set(TRANSITIONS) != set(product(Subject, Strength, Insistence)):
-    raise AssertionError("the rule table of domains has a hole")
+    raise AssertionError("the rule table of domains is incomplete")
 
 
 def remember(

@@ -41,7 +41,7 @@ class HyperscanMatcher:
                     _compile((source,))
                 except hyperscan.error as error:
                     raise patterns.refuse(index, f"Hyperscan does not take the pattern: {error}") from None
-            raise LexiconError("Hyperscan does not take these patterns together") from None
+            raise LexiconError("Hyperscan cannot compile these patterns together") from None
 
     @classmethod
     def load(cls, patterns: PatternSet, compiled: bytes) -> HyperscanMatcher | None:

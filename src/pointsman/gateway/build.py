@@ -47,8 +47,8 @@ class Builder:
         config = self._load()
         if not config.models:
             raise ConfigError(
-                "no model is configured, so there is nothing to serve",
-                hint="[models] and [tiers] name them; pointsman config init writes both",
+                "no model is configured",
+                hint="configure [models] and [tiers]; pointsman config init writes both",
             )
         specs = config.upstreams.values()
         connections = previous.connections.carried_over(specs) if previous else Connections()
@@ -90,7 +90,7 @@ class Builder:
         """Name the changes of the configuration that take effect at the next start only."""
         changed = [key for key, value in _opened_once(config).items() if value != self._at_start[key]]
         if changed:
-            log.warning("changed, and in effect from the next start on: %s", ", ".join(changed))
+            log.warning("changed, takes effect at the next start: %s", ", ".join(changed))
 
 
 def _shadow_policy(engine: Engine | None, ledger: Ledger, before: ShadowPolicy | None) -> ShadowPolicy | None:

@@ -64,12 +64,13 @@ def authorise(headers: Mapping[bytes, bytes], digests: Sequence[bytes]) -> None:
     )
     if not presented:
         raise Unauthorized(
-            "a key is needed", hint="send it as 'Authorization: Bearer KEY' or in the header 'x-api-key'"
+            "an API key is required",
+            hint="send it as 'Authorization: Bearer KEY' or in the header 'x-api-key'",
         )
     digest = hash_key(presented.strip().decode("utf-8", "replace"))
     matches = [hmac.compare_digest(digest, known) for known in digests]  # every one, to tell nothing by time
     if not any(matches):
-        raise Unauthorized("the key is not one of this gateway's", hint="its keys are listed under [server]")
+        raise Unauthorized("unknown API key", hint="valid keys are listed under [server]")
 
 
 def _is_local(origin: bytes) -> bool:
@@ -169,7 +170,7 @@ class BodyReservation:
             return
         if self._held > LARGE or budget.held > self._total:
             raise Overloaded(
-                "the gateway holds too many bytes of requests under way", hint="send the request again later"
+                "the bodies of all requests in progress exceed the limit", hint="send the request again later"
             )
 
     def release(self) -> None:

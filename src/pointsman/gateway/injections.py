@@ -24,7 +24,7 @@ def injections(wire: Wire, body: Body, decision: Decision) -> list[Edit]:
     span = body.span(wire.items)
     place = insertion(wire.format, body.raw[slice(*span)], text) if span else None
     if span is None or place is None:
-        log.warning("decision %s adds a text, and the request has no place for it", decision.id)
+        log.warning("decision %s adds a text, but the request has no insertion point", decision.id)
         return []
     at = span[0] + place.at
     return [((at, at), place.data)]

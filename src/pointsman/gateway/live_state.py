@@ -142,7 +142,7 @@ def _candidates(wire: WireFormat, chain: tuple[str, ...], models: Mapping[str, T
     if not compatible:
         names = ", ".join(chain) or "no tier has one"
         raise MalformedRequest(
-            f"no model chosen for this request ({names}) speaks the format {wire}",
+            f"no model chosen for this request ({names}) supports the format {wire}",
             hint=f'name a model whose upstream lists "{wire}" under formats',
             param="model",
         )

@@ -30,7 +30,7 @@ async def read_turn(
     """
     if "model" not in body.members and "prompt" not in body.members:  # a stored prompt may name one
         raise MalformedRequest(
-            "the request names no model", hint='"auto" lets the gateway choose', param="model"
+            "the request names no model", hint='the model "auto" lets the gateway choose', param="model"
         )
     now, size = time.time(), len(body.raw)
     continuation = conversations.continued(body, now) if wire is WireFormat.RESPONSES else None

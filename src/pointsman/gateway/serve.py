@@ -175,7 +175,7 @@ class Server(uvicorn.Server):
             state = await asyncio.to_thread(self._load, self._gateway.state)
             check_bind(state.server)
         except PointsmanError as error:
-            log.error("the configuration is wrong, the old one stays: %s", error.message)  # noqa: TRY400 - no traceback
+            log.error("the new configuration is invalid, the old one stays in effect: %s", error.message)  # noqa: TRY400 - no traceback
             self._gateway.metrics.count("reloads", "failed")
             return False
         except Exception:
@@ -185,7 +185,7 @@ class Server(uvicorn.Server):
             return False
         self._gateway.replace(state)
         self._gateway.metrics.count("reloads", "done")
-        log.info("configuration read again")
+        log.info("configuration reloaded")
         return True
 
 
@@ -207,6 +207,6 @@ def check_bind(server: ServerSpec) -> None:
     """
     if not server.keys and not is_loopback(server.host):
         raise ConfigError(
-            f"refusing to listen on {server.host} without a key: anyone could spend yours",
+            f"refusing to bind to {server.host} without a key for callers: anyone could use your API keys",
             hint='set keys = ["${POINTSMAN_KEY}"] under [server], or host = "127.0.0.1"',
         )

@@ -42,7 +42,7 @@ _AtLeastTwo: TypeAlias = Annotated[int, Meta(ge=2)]
 
 
 class GuidancePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Whether a stuck agent is told so, and when it counts as stuck.
+    """Whether a stuck agent gets hints, and when it counts as stuck.
 
     Sources: docs/explanation/guidance.md, "What recorded runs show", and docs/decisions/0033: on the 703
     recorded runs of the development part these values speak in 26 % of failed and 2.1 % of successful runs.
@@ -57,27 +57,29 @@ class GuidancePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     ] = Mode.OBSERVE
     control: Annotated[
         Annotated[float, Meta(ge=0, le=1)],
-        Meta(description="Share of sessions in which a due hint is withheld, to learn whether hints help."),
+        Meta(description="Share of sessions in the control group, in which due hints are withheld."),
     ] = 0.0
-    seed: Annotated[int, Meta(description="Which sessions the control share falls on.")] = 0
+    seed: Annotated[int, Meta(description="Random seed of the control group.")] = 0
     escalate: Annotated[
-        tuple[Escalation, ...], Meta(description="What follows, in order, when a hint did not help.")
+        tuple[Escalation, ...], Meta(description="Escalation ladder after a hint without effect, in order.")
     ] = ("consult",)
     # as many as made the first one speak
-    escalate_after: Annotated[int, Meta(ge=1, description="Further calls before the next of these.")] = 3
-    error_streak: Annotated[_AtLeastTwo, Meta(description="Speak after this many failed calls in a row.")] = 3
-    errors_in_window: Annotated[_AtLeastTwo, Meta(description="Speak after this many failed calls …")] = 5
+    escalate_after: Annotated[
+        int, Meta(ge=1, description="Further calls before the next rung of the ladder.")
+    ] = 3
+    error_streak: Annotated[_AtLeastTwo, Meta(description="Fire after this many failed calls in a row.")] = 3
+    errors_in_window: Annotated[_AtLeastTwo, Meta(description="Fire after this many failed calls …")] = 5
     error_window: Annotated[_AtLeastTwo, Meta(description="… among this many.")] = 10
     loop_repetitions: Annotated[
-        _AtLeastTwo, Meta(description="Speak after this many rounds of calls with equal results.")
+        _AtLeastTwo, Meta(description="Fire after this many rounds of calls with equal results.")
     ] = 3
     # above ``error_streak``, for there are calls in between
     repeated_error: Annotated[
-        _AtLeastTwo, Meta(description="Speak after different calls met one error this many times.")
+        _AtLeastTwo, Meta(description="Fire after the same error in this many different calls.")
     ] = 4
-    stall: Annotated[_AtLeastTwo, Meta(description="Speak after this many calls without anything new.")] = 5
+    stall: Annotated[_AtLeastTwo, Meta(description="Fire after this many calls without progress.")] = 5
     poll_tools: Annotated[
-        frozenset[str], Meta(description="Tools that are meant to be called again and again.")
+        frozenset[str], Meta(description="Tools that are meant to be called repeatedly.")
     ] = frozenset()
     log_tool: Annotated[str, Meta(description="Tool of the agent that shows logs; hints may name it.")] = ""
     planning_tool: Annotated[str, Meta(description="Tool that makes a plan; hints may name it.")] = ""

@@ -123,7 +123,7 @@ def _graded(place: str, line: bytes, models: Sequence[str]) -> Graded:
         raise ConfigError(
             f"a score is outside 0..1: {wrong:g}",
             place=place,
-            hint="1 is right; percentages are divided by 100",
+            hint="1 is correct; divide percentages by 100",
         )
     return Graded(row.prompt, values, row.domain or row.task or "", row.bench)
 

@@ -81,14 +81,14 @@ def fit_tiers(
     if different < LEAST_ROWS:
         of = f" of {different} different prompts" if different < len(outcomes) else ""
         raise PointsmanError(
-            f"{len(outcomes)} outcomes{of} are too few to learn from; {LEAST_ROWS} are the least"
+            f"{len(outcomes)} outcomes{of} are too few for training; at least {LEAST_ROWS} are needed"
         )
     encoder = load_encoder(features) if features in {Features.STATIC, Features.SENTENCE} else None
     corpus = Corpus.of(outcomes, encoder)
     if corpus.strong.mean() <= corpus.weak.mean():
         raise PointsmanError(
-            "the strong model is not better than the weak one on this data: nothing to choose",
-            hint="name them the other way round with --weak and --strong, or serve everything with one",
+            "the strong model is not better than the weak one on this data: there is nothing to route",
+            hint="swap --weak and --strong, or use one model",
         )
     unseen = held_out(corpus, seed=seed)
     rankings = {**baselines(outcomes), "learned_router": unseen.raw[1] - unseen.raw[0]}

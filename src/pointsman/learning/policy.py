@@ -117,7 +117,7 @@ def fit_policy(
     if different < LEAST_ROWS:
         other = "different " if different < len(rows) else ""
         raise PointsmanError(
-            f"{different} {other}prompts are too few to choose on; {LEAST_ROWS} are the least"
+            f"{different} {other}prompts are too few to choose boundaries; at least {LEAST_ROWS} are needed"
         )
     seen = learned_router is not None and was_fitted_on(learned_router, [_outcome(row) for row in rows])
     scored = _scored(rows, profile, learned_router, seen=seen, seed=seed)

@@ -72,14 +72,14 @@ class ReplayFile:
             found = _checkpoint(self.checkpoint.read_bytes())
         except FileNotFoundError:
             raise PointsmanError(
-                f"nothing to resume: there is no {self.checkpoint}", hint="start anew without --resume"
+                f"nothing to resume: {self.checkpoint} does not exist", hint="start again without --resume"
             ) from None
         except UNREADABLE as error:
             raise PointsmanError(f"{self.checkpoint} is not a checkpoint: {why_unreadable(error)}") from None
         if found.policy != replay.engine.version:
             raise PointsmanError(
                 f"{self.checkpoint} belongs to policy {found.policy}, not {replay.engine.version}",
-                hint="start anew without --resume",
+                hint="start again without --resume",
             )
         return found
 
@@ -87,14 +87,15 @@ class ReplayFile:
         """Yield the turns already written, and leave file and records behind them."""
         if out.seek(0, os.SEEK_END) < found.size:
             raise PointsmanError(
-                f"{self.path} is shorter than {self.checkpoint} says", hint="start anew without --resume"
+                f"{self.path} is shorter than recorded in {self.checkpoint}",
+                hint="start again without --resume",
             )
         out.truncate(found.size)
         out.seek(0)
         last = next(islice(records, found.turns - 1, found.turns), None)
         if last is None or last.decision.id != found.last:
             raise PointsmanError(
-                "the ledger is not the one this replay began with", hint="start anew without --resume"
+                "this replay started with another ledger", hint="start again without --resume"
             )
         for line in out:
             yield _line(line)

@@ -193,7 +193,7 @@ class BatchWriter(Generic[T]):
             self._hurry.wait(self._retry)
             self._hurry.clear()
             return
-        log.warning("%s: not written before the end, and lost: %d", self._name, self.waiting)
+        log.warning("%s: lost at shutdown: %d", self._name, self.waiting)
         while self._batch:
             self._lose(len(self._batch))
             self._batch.clear()
@@ -209,7 +209,7 @@ class BatchWriter(Generic[T]):
 
     def _recover(self) -> None:
         if self.fault:
-            log.warning("%s: written again; lost meanwhile: %d", self._name, self.lost - self._lost_before)
+            log.warning("%s: recovered; lost meanwhile: %d", self._name, self.lost - self._lost_before)
         self.fault = ""
 
     def _lose(self, count: int) -> None:

@@ -72,7 +72,7 @@ class CompiledPatterns:
             self._replace(self._path(key), hashlib.sha256(compiled).digest() + compiled)
             self._prune()
         except OSError as error:
-            log.warning("compiled patterns are not kept in %s: %s", self._directory, error)
+            log.warning("compiled patterns cannot be cached in %s: %s", self._directory, error)
 
     def _replace(self, path: Path, content: bytes) -> None:
         """Write a file whole or not at all, whoever else writes it."""

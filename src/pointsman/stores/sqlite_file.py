@@ -62,7 +62,7 @@ class SqliteFile:
             OSError: it cannot be made.
         """
         if self._connection is not None and self._is_another():
-            log.warning("the %s %s was moved or deleted, another takes its place", self._kind, self.path)
+            log.warning("the %s %s was moved or deleted; a new file is created", self._kind, self.path)
             self.close_writer()
         if self._connection is None:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -172,7 +172,7 @@ class SqliteFile:
             )
         if version > len(self._migrations):
             raise StoreUnavailable(
-                f"the {self._kind} {self.path} has version {version}; this program knows versions up to "
+                f"the {self._kind} {self.path} has version {version}; this program supports versions up to "
                 f"{len(self._migrations)}",
                 hint="upgrade pointsman, or name another path in the configuration",
             )

@@ -28,21 +28,23 @@ class Spending(msgspec.Struct, frozen=True, gc=False):
 
 
 class Verification(msgspec.Struct, frozen=True, kw_only=True):
-    """When a cheap model is asked to confirm a tier, and what that may cost. Without it none is asked."""
+    """When a cheap model verifies a tier, and its budget. Without this table no model is asked."""
 
     model: Annotated[str, Meta(description="Name of the model to ask.")]
     margin: Annotated[
-        _Share, Meta(description="Ask only when the confidence lies this close to .50, as at a boundary.")
+        _Share, Meta(description="Ask only if the confidence is this close to .50, its value at a boundary.")
     ] = 0.04  # asks about 14 % of MMLU, 7 % of GSM8K (docs/explanation/tiers.md)
     # sources: docs/decisions/0023, docs/decisions/0083
-    share: Annotated[_Share, Meta(description="Ask for at most this share of requests.")] = 0.15
-    timeout_ms: Annotated[int, Meta(ge=1, description="Longest wait; then the rules decide.")] = 500
+    share: Annotated[_Share, Meta(description="Budget: ask for at most this share of requests.")] = 0.15
+    timeout_ms: Annotated[int, Meta(ge=1, description="Timeout in milliseconds; then the rules decide.")] = (
+        500
+    )
     money_per_day: Annotated[
         Annotated[float, Meta(ge=0)] | None,
-        Meta(description="Spend at most this much a day, in the currency of the prices."),
+        Meta(description="Budget: maximum cost per day, in the currency of the prices."),
     ] = None
     cache: Annotated[
-        int, Meta(ge=0, description="Answers remembered, so that no text is asked about twice.")
+        int, Meta(ge=0, description="Cache size: answers kept, so that no text is asked about twice.")
     ] = 4_096  # entries of a hash and a label: under 1 MB
 
     def request(self, spending: Spending, now: float) -> Spending:
@@ -65,7 +67,7 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LearnedRouterSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """A router learned from your own outcomes; it decides where it knows a prompt, the profile elsewhere."""
+    """A router trained on your own outcomes. The profile decides prompts that are out of distribution."""
 
     boundaries: Annotated[
         tuple[float, float, float],

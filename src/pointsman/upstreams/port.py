@@ -84,33 +84,31 @@ def hash_key(key: str) -> bytes:
 
 
 class Timeouts(msgspec.Struct, frozen=True):
-    """How long to wait for an upstream, in seconds."""
+    """Timeouts of an upstream, in seconds."""
 
     # a TCP and TLS handshake across an ocean takes under one second
-    connect: Annotated[float, Meta(gt=0, description="Longest wait for a connection.")] = 5.0
+    connect: Annotated[float, Meta(gt=0, description="Timeout of the connection.")] = 5.0
     # reasoning models think for minutes before they say anything
-    first_byte: Annotated[float, Meta(gt=0, description="Longest wait for the first byte of an answer.")] = (
-        300.0
-    )
+    first_byte: Annotated[float, Meta(gt=0, description="Timeout of the first byte of a response.")] = 300.0
     # the default of the OpenAI and Anthropic SDKs
-    total: Annotated[float, Meta(gt=0, description="Longest time one attempt may take.")] = 600.0
+    total: Annotated[float, Meta(gt=0, description="Timeout of one attempt.")] = 600.0
 
 
 class UpstreamSpec(msgspec.Struct, frozen=True):
-    """A provider: where it is, how to prove who we are, what it speaks."""
+    """A provider: base URL, API key, wire formats."""
 
     name: str
     # with the version prefix, as the OpenAI SDK wants it
-    base_url: Annotated[str, Meta(description="Its address up to and including `/v1`.")]
+    base_url: Annotated[str, Meta(description="Base URL, up to and including `/v1`.")]
     api_key: Annotated[
-        Secret | None, Meta(description='The key by reference: `"${MAIN_API_KEY}"`. Local servers need none.')
+        Secret | None, Meta(description='API key by reference: `"${MAIN_API_KEY}"`. Local servers need none.')
     ] = None
-    formats: Annotated[frozenset[WireFormat], Meta(description="Request formats it speaks natively.")] = (
+    formats: Annotated[frozenset[WireFormat], Meta(description="Wire formats that it supports natively.")] = (
         frozenset(WireFormat)
     )
-    timeouts: Annotated[Timeouts, Meta(description="How long to wait for it.")] = Timeouts()
+    timeouts: Annotated[Timeouts, Meta(description="Timeouts.")] = Timeouts()
     # the default of the OpenAI and Anthropic SDKs
-    retries: Annotated[int, Meta(ge=0, description="Further tries of the same model.")] = 2
+    retries: Annotated[int, Meta(ge=0, description="Retries of the same model.")] = 2
     auth: Annotated[
         Literal["", "bearer", "x-api-key"],
         Meta(description="Header of the key; default: `x-api-key` for messages, `bearer` for the others."),
@@ -130,26 +128,30 @@ class UpstreamSpec(msgspec.Struct, frozen=True):
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """What a request and its caller may at most be.
+    """Limits of a request and its caller.
 
     Nesting needs no number: the decoder refuses about 1,000 levels.
     """
 
     # Anthropic's documented limit on a Messages request
-    body_bytes: Annotated[int, Meta(ge=1, description="Its body.")] = 32 << 20
+    body_bytes: Annotated[int, Meta(ge=1, description="Maximum bytes of a body.")] = 32 << 20
     # four of the largest bodies, or 3,000 of the 35 kB of a usual agent's turn
     total_body_bytes: Annotated[
         int,
         Meta(
-            ge=1, description="The bodies of all requests under way; of those above 256 KiB, three quarters."
+            ge=1,
+            description="Maximum bytes of all bodies in progress; those above 256 KiB get three quarters.",
         ),
     ] = 128 << 20
     # nginx allows 32 KiB, Codex sends about 2
-    header_bytes: Annotated[int, Meta(ge=1, description="All its headers together.")] = 64 << 10
+    header_bytes: Annotated[int, Meta(ge=1, description="Maximum bytes of all headers together.")] = 64 << 10
     # as nginx's send_timeout
     unread_seconds: Annotated[
         float,
-        Meta(gt=0, description="How long a caller may take no byte of its answer before it is cut off."),
+        Meta(
+            gt=0,
+            description="Seconds after which a caller that reads no byte is disconnected.",
+        ),
     ] = 60.0
 
     @property

@@ -239,7 +239,7 @@ def test_a_ledger_of_a_newer_version_is_left_alone(path: Path) -> None:
     ledger.append(a_decision("d"))
     ledger.close()
     assert ledger.lost == 1
-    assert "knows versions up to" in ledger.fault
+    assert "supports versions up to" in ledger.fault
 
 
 def test_an_older_ledger_is_migrated_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -356,7 +356,7 @@ def test_a_file_that_is_gone_is_written_anew(
     assert ledger.get("before") is None
     assert ledger.lost == 0
     ledger.close()
-    assert caplog.messages == [f"the ledger {path} was moved or deleted, another takes its place"]
+    assert caplog.messages == [f"the ledger {path} was moved or deleted; a new file is created"]
     assert {d.id for d in opened(path).decisions()} == {"after", "later"}
     if moved:
         assert {d.id for d in opened(moved).decisions()} == {"before"}
@@ -383,7 +383,7 @@ def test_what_is_not_ours_to_read_says_so(path: Path) -> None:
     fill(opened(path), [a_decision("d")])
     with closing(raw(path)) as newer:
         newer.execute(f"PRAGMA user_version = {len(schema.MIGRATIONS) + 1}")
-    with pytest.raises(StoreUnavailable, match="knows versions up to"):
+    with pytest.raises(StoreUnavailable, match="supports versions up to"):
         SqliteLedger(path).count()
 
 

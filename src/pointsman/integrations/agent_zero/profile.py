@@ -46,6 +46,6 @@ def load_model_profile(agent: Any, read: Callable[[str], str | None] | None = No
         profile = json.loads(text)
         disabled_domains(profile)
     except (ValueError, TypeError, AttributeError) as error:
-        _log.warning("%sProfile of %s is broken, all enrichment stays enabled: %s", LABEL, model, error)
+        _log.warning("%sProfile of %s is invalid, all enrichment stays enabled: %s", LABEL, model, error)
         return None
     return dict(profile)

@@ -160,7 +160,7 @@ class SqliteLedger:
             admission.admit(wanted, rows[0][0] if rows else 0)
             if not self._writer.put(outcome):
                 raise StoreUnavailable(
-                    "the outcome cannot be kept: the ledger's queue is full, or it is closed"
+                    "the outcome cannot be stored: the ledger's queue is full, or it is closed"
                 )
 
     def get(self, decision_id: str, /) -> Decision | None:
@@ -313,7 +313,7 @@ class SqliteLedger:
         try:
             return self._remove_piece()
         except sqlite3.Error as error:
-            log.warning("the ledger %s cannot be kept within its bounds: %s", self._file.path, error)
+            log.warning("the retention limits of the ledger %s cannot be applied: %s", self._file.path, error)
         return False
 
 

@@ -117,7 +117,7 @@ class SqliteSessions(MemorySessions):
         try:
             rows = self._file.read(_NEWEST, self._clock() - self._ttl, self._size)
         except StoreUnavailable as error:
-            log.warning("%s; sessions start anew", error)
+            log.warning("%s; starting without stored sessions", error)
             return str(error)
         for session, put_at, memory in reversed(rows):
             self._kept[session] = (put_at, memory)
