@@ -15,11 +15,13 @@ CONFIGURATION: Final = [
     *sorted(SOURCE.rglob("*.toml")),
     *sorted((ROOT / "integrations").rglob("*.yaml")),
 ]
+#: They name what old configurations and ledgers held, to refuse or to migrate it.
+OLD_NAMES: Final = (SOURCE / "config" / "convert.py", SOURCE / "stores" / "ledger" / "earlier.py")
 CODE: Final = [
     path
     for folder in ("src", "scripts", "examples", "benchmarks", "integrations")
     for path in sorted((ROOT / folder).rglob("*.py"))
-    if path != SOURCE / "config" / "convert.py"  # names the old keys, to refuse them
+    if path not in OLD_NAMES
 ]
 
 #: Names and phrases that were replaced by a standard term, and the term.
