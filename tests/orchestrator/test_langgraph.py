@@ -256,7 +256,7 @@ def test_a_killed_process_is_resumed_in_a_new_one_from_sqlite(tmp_path: Path) ->
         if line.startswith("waiting for approval"):
             os.kill(started.pid, signal.SIGKILL)
             break
-    assert started.wait(10) == -signal.SIGKILL
+    assert started.wait(60) == -signal.SIGKILL
     started.stdout.close()
     resumed = subprocess.run(
         [*example, "resume", database, "yes"], capture_output=True, text=True, check=True, timeout=60

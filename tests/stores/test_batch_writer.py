@@ -26,7 +26,7 @@ class Disk:
     def write(self, batch: Sequence[int]) -> int:
         self.attempts += 1
         self.attempted.set()
-        self.running.wait(10)
+        self.running.wait(60)
         if self.error is not None:
             raise self.error
         kept = [entry for entry in batch if entry >= 0]
@@ -43,7 +43,7 @@ def test_entries_arrive_in_order_and_in_batches() -> None:
     queue = writer(disk)
     disk.running.clear()
     queue.put(0)
-    assert disk.attempted.wait(5)
+    assert disk.attempted.wait(60)
     for entry in range(1, BATCH + 2):
         queue.put(entry)
     disk.running.set()
@@ -78,7 +78,7 @@ def test_beyond_its_size_entries_are_lost_and_counted() -> None:
     queue = writer(disk, size=3)
     disk.running.clear()
     queue.put(0)
-    assert disk.attempted.wait(5)  # 0 is in the writer's hands
+    assert disk.attempted.wait(60)  # 0 is in the writer's hands
     for entry in range(1, 6):
         queue.put(entry)
     assert (queue.lost, queue.waiting) == (2, 4)
@@ -239,7 +239,7 @@ def test_close_tells_whether_the_writer_has_ended() -> None:
     queue = writer(disk)
     disk.running.clear()
     queue.put(1)
-    assert disk.attempted.wait(5)
+    assert disk.attempted.wait(60)
     assert not queue.close(timeout=0.001)
     disk.running.set()
     until(lambda: queue.written == 1)

@@ -134,7 +134,7 @@ class FaultyUpstream:
             loop.call_soon_threadsafe(server.close)
             asyncio.run_coroutine_threadsafe(_end_tasks(), loop).result(10)
             loop.call_soon_threadsafe(loop.stop)
-            thread.join(10)
+            thread.join(60)
             loop.close()
 
 

@@ -23,7 +23,7 @@ def request(wire: WireFormat, **more: Any) -> dict[str, Any]:
 
 def post(url: str, **given: Any) -> httpx.Response:
     """Ask without reading the machine's certificates first, which takes longer than the answer."""
-    return httpx.post(url, verify=False, trust_env=False, timeout=30, **given)
+    return httpx.post(url, verify=False, trust_env=False, timeout=60, **given)
 
 
 def format_of(path: str) -> WireFormat:

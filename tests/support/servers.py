@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+import httpx
 import uvicorn
 import uvloop
 
@@ -19,6 +21,10 @@ from pointsman.gateway.serve import Server
 from pointsman.testing import ScriptedDecider
 from pointsman.upstreams.port import DEMO_URL, Secret, ServerSpec, Timeouts, UpstreamSpec
 from pointsman.vocabulary import ModelSpec, WireFormat
+
+# A client of httpx gives up after five seconds unless told otherwise; a busy machine may take longer.
+_patience = inspect.signature(httpx.get).parameters["timeout"].default
+_patience.connect = _patience.read = _patience.write = _patience.pool = 60.0
 
 Answering = Callable[["Asked", Any], Awaitable[None]]
 
@@ -51,7 +57,7 @@ class Running:
 
     def __exit__(self, *_: object) -> None:
         self.server.should_exit = True
-        self._thread.join(10)
+        self._thread.join(60)
 
 
 class ScriptedUpstream:

@@ -13,7 +13,7 @@ def until(happened: Callable[[], object], *, seconds: float = 60.0) -> None:
         time.sleep(0.001)
 
 
-async def eventually(happened: Callable[[], object], *, seconds: float = 30.0) -> None:
+async def eventually(happened: Callable[[], object], *, seconds: float = 60.0) -> None:
     """Let the event loop run until something has happened; fail when it has not, long after it should."""
     async with asyncio.timeout(seconds):
         while not happened():  # noqa: ASYNC110 - what is looked at sets no event

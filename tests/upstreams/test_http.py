@@ -127,7 +127,7 @@ def test_a_parting_word_on_an_idle_connection_answers_nothing() -> None:
     async def run() -> None:
         async with client_of(serve) as client:
             assert await ask(client) == (200, b"hello")
-            await asyncio.wait_for(hung_up.wait(), 10)
+            await asyncio.wait_for(hung_up.wait(), 60)
             assert await ask(client) == (200, b"hello")
 
     uvloop.run(run())
@@ -217,7 +217,7 @@ def test_closing_an_unfinished_answer_hangs_up() -> None:
         async with client_of(serve) as client:
             exchange: Exchange = await client.send(CALL)
             exchange.close()
-            await asyncio.wait_for(left.wait(), 10)
+            await asyncio.wait_for(left.wait(), 60)
 
     uvloop.run(run())
 
