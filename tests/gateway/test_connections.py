@@ -19,7 +19,8 @@ pytestmark = pytest.mark.integration
 HEADERS = {"content-type": "application/json"}
 BODY = b'{"model":"auto","messages":[{"role":"user","content":"hi"}]}'
 REPLY = b'{"choices":[{"message":{"content":"hi"}}]}'
-TIMES = Timeouts(connect=2.0, first_byte=60, total=60)
+#: The second upstream serves six requests over one connection, however slowly.
+TIMES = [Timeouts(connect=2.0, first_byte=60, total=60), Timeouts(connect=60, first_byte=60, total=60)]
 
 
 class Holding:
@@ -48,7 +49,7 @@ def test_all_connections_are_in_use(others: int) -> None:
     upstream, other = ScriptedUpstream(holding), ScriptedUpstream(well)
     with upstream.running() as url, other.running() as other_url, ThreadPoolExecutor(7) as pool:
         urls = [f"{url}/v1", f"{other_url}/v1"][: 1 + others]
-        state = state_for(*urls, timeouts=TIMES, connections=1, retries=2)
+        state = state_for(*urls, timeouts=TIMES[: len(urls)], connections=1, retries=2)
         with gateway(state) as running, httpx.Client(base_url=running.url, timeout=60) as client:
             first = pool.submit(post, client)
             until(lambda: upstream.asked)

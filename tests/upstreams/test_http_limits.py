@@ -80,9 +80,10 @@ def test_requests_wait_in_the_order_they_came() -> None:
 def test_who_waits_too_long_for_a_connection_is_told_why() -> None:
     async def run() -> None:
         server = Counting()
-        async with client_of(server, Timeouts(connect=0.05, first_byte=30), connections=1) as client:
+        async with client_of(server, connections=1) as client:
             first = asyncio.ensure_future(ask(client))
             await eventually(lambda: server.open)
+            client._times = Timeouts(connect=0.05)
             with pytest.raises(UpstreamBusy, match="all connections to the upstream are in use") as caught:
                 await ask(client)
             assert caught.value.status == 503
