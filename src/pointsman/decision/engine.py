@@ -139,8 +139,11 @@ class Engine:
         """
         reading = request if isinstance(request, Reading) else self.read(request, memory)
         draft = _Draft(reading, memory)
-        if self._guide:
-            yield from self._guide_agent(draft, self._guide)
+        guide, seen = self._guide, reading.seen
+        if guide and seen:
+            yield from self._guide_agent(draft, guide, seen)
+        elif guide and not (reading.abstained and _is_unguided(reading)):
+            draft.guidance = guide.idle(memory.guidance, reading.input.session)
         yield from self._choose_model(draft)
         if self.policy.domains and self._tracker:
             self._find_domains(draft, self.policy.domains, self._tracker)
@@ -225,12 +228,10 @@ class Engine:
             "", hits, asked.characters, asked.utf16_units, asked.tokens, asked.questions, asked.script
         )
 
-    def _guide_agent(self, draft: _Draft, guide: Guide) -> Generator[ModelQuery, ModelReply, None]:
-        before, seen, session = draft.memory, draft.reading.seen, draft.input.session
-        if seen is None:
-            if not draft.abstained or draft.abstained[-1].code != _UNGUIDED:
-                draft.guidance = guide.idle(before.guidance, session)
-            return
+    def _guide_agent(
+        self, draft: _Draft, guide: Guide, seen: Seen
+    ) -> Generator[ModelQuery, ModelReply, None]:
+        before, session = draft.memory, draft.input.session
         try:
             decided, kept = yield from guide.proceed(seen, before.guidance, session=session)
         except Exception as error:  # noqa: BLE001 - a request goes on without guidance
@@ -266,7 +267,9 @@ class Engine:
         if raised:
             draft.reasons.append(Reason("guidance.raise-tier", f"stuck: {tier} instead of {decided}"))
         tokens = asked.size // BYTES_PER_TOKEN
-        needed = Requirements(tokens, frozenset(asked.features), asked.format)
+        request = draft.reading.request
+        features = request.features if request else frozenset(asked.features)
+        needed = Requirements(tokens, features, asked.format)
         in_use = self._in_use(draft, tokens, raised=raised) if free else None
         choice = self._models.choose(tier, needed, in_use)
         draft.chain = choice.models
@@ -395,6 +398,11 @@ class Engine:
 
 def _failed(part: str, error: Exception) -> Reason:
     return Reason(f"{part}.failed", f"{type(error).__name__}: {error}")
+
+
+def _is_unguided(reading: Reading) -> bool:
+    """Whether the agent's run could not be read."""
+    return any(reason.code == _UNGUIDED for reason in reading.abstained)
 
 
 def _run(seen: Seen, memory: GuidanceMemory) -> tuple[int, tuple[Step, ...], bool]:

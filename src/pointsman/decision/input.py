@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import msgspec
 
 from pointsman.guidance import Seen
@@ -15,7 +13,7 @@ from pointsman.vocabulary import AgentRequest, Evidence, Reason, Script, WireFor
 __all__ = ["Reading", "RequestInput"]
 
 
-class RequestInput(msgspec.Struct, frozen=True, kw_only=True):
+class RequestInput(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a decision was made from, without anybody's words: enough to decide again."""
 
     format: WireFormat
@@ -38,7 +36,7 @@ class RequestInput(msgspec.Struct, frozen=True, kw_only=True):
     person_spoke: bool = False  # a person has spoken since the last tool call
 
 
-class Reading(NamedTuple):
+class Reading(msgspec.Struct, frozen=True, gc=False):
     """A request ready to be decided: its input, and what of it is at hand and never written down."""
 
     input: RequestInput
