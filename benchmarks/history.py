@@ -17,8 +17,8 @@ from functools import partial
 
 from pointsman.decision.engine import Engine
 from pointsman.decision.memory import Memory
+from pointsman.drivers import drive
 from pointsman.factory import build_engine, default_policy
-from pointsman.runtime import drive
 from pointsman.vocabulary import AgentRequest, ModelReply, WireFormat
 from pointsman.wire.request import read_request
 

@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 
 from pointsman.decision.memory import Memory
 from pointsman.decision.policy import Policy
+from pointsman.drivers import drive
 from pointsman.encoders.learned_routers import encoder_of
 from pointsman.errors import PointsmanError
 from pointsman.factory import build_engine, read_profile
@@ -42,7 +43,6 @@ from pointsman.learning.fit import fit_tiers
 from pointsman.learning.learning import LENGTH_SLOPE, RULES_SLOPE, Corpus, fit_weights, held_out
 from pointsman.learning.metrics import gap_curve
 from pointsman.learning.rankers import by_length, by_rules, persons_text
-from pointsman.runtime import drive
 from pointsman.tiers.learned_router import LearnedRouter, LearnedScorer, read_learned_router
 from pointsman.vocabulary import ModelQuery, ModelReply
 from pointsman.wire.request import request_from_text

@@ -25,9 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 from tiers_quality import rows
 
+from pointsman.drivers import drive
 from pointsman.learning.metrics import Interval, bootstrap, gap_curve
 from pointsman.learning.rankers import persons_text
-from pointsman.runtime import drive
 from pointsman.stores.pattern_cache import open_scanner
 from pointsman.tiers import (
     Spending,

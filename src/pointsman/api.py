@@ -47,9 +47,10 @@ class Pointsman:
             sessions: Where memory is kept; by default in this process.
             ledger: Where decisions are appended; by default the last 10,000 in memory.
         """
+        from pointsman.drivers import no_model
         from pointsman.factory import build_engine, build_questions, default_policy
         from pointsman.model_calls import ask_nobody
-        from pointsman.runtime import Runtime, no_model
+        from pointsman.runtime import Runtime
         from pointsman.stores.ledger import MemoryLedger
         from pointsman.stores.sessions import MemorySessions
 

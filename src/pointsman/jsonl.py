@@ -1,16 +1,20 @@
-"""Numbered lines of a file of JSON lines, plain or gzipped."""
+"""Reading JSON lines, plain or gzipped: numbered lines, and rows with the place of each in errors."""
 
 from __future__ import annotations
 
 import gzip
 import zlib
 from codecs import BOM_UTF8
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
-from pointsman.errors import PointsmanError
+from pointsman.decoding import UNREADABLE, why_unreadable
+from pointsman.errors import ConfigError, PointsmanError
 
-__all__ = ["numbered", "numbered_lines"]
+__all__ = ["decoded", "numbered", "numbered_lines"]
+
+Row = TypeVar("Row")
 
 
 def numbered_lines(file: Path) -> Iterator[tuple[int, bytes]]:
@@ -35,3 +39,20 @@ def numbered(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
         text = line.removeprefix(BOM_UTF8) if number == 1 else line
         if text.strip():
             yield number, text
+
+
+def decoded(
+    lines: Iterable[tuple[int, bytes]], decode: Callable[[bytes], Row], file: Path | str
+) -> Iterator[tuple[str, Row]]:
+    """Yield place (``file:line``) and decoded row of every numbered line.
+
+    Raises:
+        ConfigError: a line is not JSON, or of another shape; names file and line.
+    """
+    for number, line in lines:
+        place = f"{file}:{number}"
+        try:
+            row = decode(line)
+        except UNREADABLE as error:
+            raise ConfigError(why_unreadable(error), place=place) from error
+        yield place, row

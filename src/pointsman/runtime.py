@@ -7,7 +7,7 @@ import itertools
 import logging
 import secrets
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TypeVar
 
@@ -16,67 +16,18 @@ import msgspec
 from pointsman.decision.decision import Decision, without_content
 from pointsman.decision.engine import Decided, Engine
 from pointsman.decision.memory import Memory, decode_memory, encode_memory
+from pointsman.drivers import drive, drive_async, no_model
 from pointsman.errors import StoreUnavailable
 from pointsman.model_calls import Ask, Questions, ask_nobody
 from pointsman.stores.ledger.port import Ledger, PromptText
 from pointsman.stores.sessions.port import SessionStore
 from pointsman.vocabulary import LARGE, AgentRequest, ModelQuery, ModelReply
 
-__all__ = ["Runtime", "SessionMemory", "drive", "drive_async", "new_ids", "no_model"]
+__all__ = ["Runtime", "SessionMemory", "new_ids"]
 
 log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
-
-
-def no_model(query: ModelQuery) -> ModelReply:  # noqa: ARG001 - the shape of an ask
-    """Answer for a program in which no model can be asked."""
-    return ModelReply(error="no-model")
-
-
-def drive(
-    steps: Generator[ModelQuery, ModelReply, Result], ask: Callable[[ModelQuery], ModelReply] = no_model
-) -> Result:
-    """Run a decision to its end in this thread; by default nobody is asked."""
-    reached = _advance(steps, None)
-    while isinstance(reached, ModelQuery):
-        reached = _advance(steps, ask(reached))
-    return reached
-
-
-async def drive_async(steps: Generator[ModelQuery, ModelReply, Result], ask: Ask, *, size: int = 0) -> Result:
-    """Run a decision to its end, waiting for model replies without blocking the event loop.
-
-    Args:
-        steps: The decision.
-        ask: Answers its queries, on the event loop.
-        size: Bytes of the request. The steps of one above ``LARGE`` run in a thread.
-    """
-    reached = await _advance_async(steps, None, size)
-    while isinstance(reached, ModelQuery):
-        reached = await _advance_async(steps, await ask(reached), size)
-    return reached
-
-
-async def _advance_async(
-    steps: Generator[ModelQuery, ModelReply, Result], reply: ModelReply | None, size: int
-) -> ModelQuery | Result:
-    if size <= LARGE:
-        return _advance(steps, reply)
-    from pointsman.offload import offload
-
-    return await offload(size, partial(_advance, steps, reply))
-
-
-def _advance(
-    steps: Generator[ModelQuery, ModelReply, Result], reply: ModelReply | None
-) -> ModelQuery | Result:
-    """Run a decision to its next query, or to its result. ``reply`` is None at the start."""
-    try:
-        return next(steps) if reply is None else steps.send(reply)
-    except StopIteration as end:
-        result: Result = end.value
-        return result
 
 
 def new_ids() -> Callable[[], str]:
@@ -250,7 +201,8 @@ class Runtime:
         memory = await _in_thread(self.memories.load, session) if in_thread else self.memories.load(session)
         started, replies = time.perf_counter(), self._begin(request)
         steps = self.engine.decide(request, memory, self._new_id())
-        decided = await drive_async(steps, partial(replies.ask_async, self.ask), size=request.size)
+        run = _beside_the_loop(request.size) if request.size > LARGE else None
+        decided = await drive_async(steps, partial(replies.ask_async, self.ask), run=run)
         decision = self._record(request, decided, time.perf_counter() - started - replies.waited)
         if in_thread:
             await _in_thread(self.memories.save, session, decided.memory)
@@ -277,6 +229,12 @@ class Runtime:
         if self.observe is not None:
             self.observe(request, decision)
         return decision
+
+
+def _beside_the_loop(size: int) -> Callable[[Callable[[], Result]], Awaitable[Result]]:
+    from pointsman.offload import offload
+
+    return partial(offload, size)
 
 
 async def _in_thread(call: Callable[..., Result], *arguments: object) -> Result:

@@ -11,9 +11,9 @@ from pointsman.decision.decision import Decision, without_content
 from pointsman.decision.engine import Engine
 from pointsman.decision.memory import Memory
 from pointsman.decision.policy import Policy
+from pointsman.drivers import drive
 from pointsman.factory import build_engine, default_policy
 from pointsman.guidance import GuidancePolicy
-from pointsman.runtime import drive
 from pointsman.tiers import builtin_profile
 from pointsman.vocabulary import Mode, ModelQuery, ModelReply, ModelSpec, Tier, WireFormat
 from pointsman.wire.request import read_request

@@ -10,11 +10,11 @@ from pointsman.decision.engine import Engine
 from pointsman.decision.memory import Memory
 from pointsman.decision.policy import DomainPolicy, Policy
 from pointsman.domains import default_domains
+from pointsman.drivers import drive
 from pointsman.errors import UnknownModel
 from pointsman.evidence import ReMatcher, Scanner, SignalTable
 from pointsman.factory import build_engine
 from pointsman.guidance import GuidancePolicy
-from pointsman.runtime import drive
 from pointsman.tiers import Verification, builtin_profile
 from pointsman.vocabulary import (
     AgentRequest,

@@ -11,8 +11,8 @@ from pointsman.config import Config, load
 from pointsman.decision.decision import Decision
 from pointsman.decision.engine import Engine
 from pointsman.decision.memory import Memory
+from pointsman.drivers import drive
 from pointsman.factory import build_engine, build_policy
-from pointsman.runtime import drive
 from pointsman.tiers import TierDecision
 from pointsman.vocabulary import ModelQuery, ModelReply, Stage, Tier
 from pointsman.wire.request import request_from_text
@@ -120,7 +120,7 @@ from pointsman.factory import build_engine, build_policy
 from pointsman.cli import app
 from pointsman.config import load
 from pointsman.decision.memory import Memory
-from pointsman.runtime import drive
+from pointsman.drivers import drive
 from pointsman.wire.request import request_from_text
 
 said = CliRunner().invoke(app, ["classify", "--learned-router", "mine.json", "lines.jsonl"])

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from pointsman.decision.memory import Memory
 from pointsman.decision.policy import Policy
+from pointsman.drivers import drive, no_model
 from pointsman.factory import build_engine
-from pointsman.runtime import drive
 from pointsman.tiers import builtin_profile
 from pointsman.vocabulary import ModelSpec, Tier, WireFormat
 from pointsman.wire.request import read_request
@@ -36,7 +36,7 @@ def refused(*requests: Sequence[object]) -> list[tuple[str, ...]]:
         agent_request = read_request(
             WireFormat.CHAT, {"model": "auto", "messages": messages, "tools": OFFERED}
         )
-        decided = drive(engine.decide(agent_request, memory, "d"))
+        decided = drive(engine.decide(agent_request, memory, "d"), no_model)
         memory = decided.memory
         assert decided.decision.tools is not None
         said.append(decided.decision.tools.refused)

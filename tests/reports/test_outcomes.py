@@ -16,11 +16,11 @@ from pointsman.decision.input import RequestInput
 from pointsman.decision.memory import Memory
 from pointsman.decision.policy import DomainPolicy, Policy
 from pointsman.domains import default_domains
+from pointsman.drivers import drive
 from pointsman.errors import StoreUnavailable
 from pointsman.factory import build_engine, read_profile
 from pointsman.learning.datasets import read_outcomes
 from pointsman.reports.outcomes import derive, fittable
-from pointsman.runtime import drive
 from pointsman.stores import sqlite_file
 from pointsman.stores.ledger import Attempt, Outcome, PromptText, Record, SqliteLedger
 from pointsman.stores.ledger.port import MAX_OUTCOMES

@@ -16,12 +16,12 @@ from pointsman.decision.decision import Decision, without_content
 from pointsman.decision.engine import Engine
 from pointsman.decision.memory import Memory
 from pointsman.decision.policy import Policy
+from pointsman.drivers import drive
 from pointsman.errors import PointsmanError
 from pointsman.factory import build_engine, default_policy
 from pointsman.reports.replay import Cache, Replay, Replayed, Source
 from pointsman.reports.replay_file import ReplayFile
 from pointsman.reports.replay_summary import Summary
-from pointsman.runtime import drive
 from pointsman.stores.ledger import Attempt, MemoryLedger, PromptText, Record, SqliteLedger
 from pointsman.stores.ledger.earlier import decision_in
 from pointsman.tiers import Verification

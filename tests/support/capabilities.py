@@ -12,6 +12,7 @@ from pointsman.capabilities import (
     Selector,
     TaskClassifierGuide,
 )
+from pointsman.drivers import drive as run
 from pointsman.vocabulary import ModelQuery, ModelReply
 
 WEATHER = TaskClassifierGuide(
@@ -56,13 +57,12 @@ def drive(
 ) -> tuple[Selection, list[ModelQuery]]:
     """Answer every question with ``answer``; the selection and all questions."""
     asked: list[ModelQuery] = []
-    try:
-        needs = next(steps)
-        while True:
-            asked += needs
-            needs = steps.send([answer(need) for need in needs])
-    except StopIteration as done:
-        return done.value, asked
+
+    def batch(needs: Sequence[ModelQuery]) -> Sequence[ModelReply]:
+        asked.extend(needs)
+        return [answer(need) for need in needs]
+
+    return run(steps, batch), asked
 
 
 def select(

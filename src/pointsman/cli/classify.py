@@ -20,10 +20,10 @@ from pointsman.decision.memory import Memory
 from pointsman.decision.policy import DomainPolicy, Policy
 from pointsman.decoding import UNREADABLE, why_unreadable, without_halves
 from pointsman.domains import default_domains
+from pointsman.drivers import drive, no_model
 from pointsman.encoders.learned_routers import load_scorer
 from pointsman.errors import CallerError, ConfigError, MalformedRequest
 from pointsman.factory import build_engine, build_policy, read_profile
-from pointsman.runtime import drive, no_model
 from pointsman.tiers.learned_router import LearnedScorer
 from pointsman.vocabulary import AgentRequest, ModelQuery, ModelReply, WireFormat
 from pointsman.wire.request import read_request, request_from_text

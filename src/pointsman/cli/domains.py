@@ -10,11 +10,10 @@ import typer
 
 from pointsman.cli.output import FAILED, Group, print_json, read_lines
 from pointsman.config import read
-from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.domains import DomainSet, DomainTracker, default_domains, parse_domains
 from pointsman.domains.lint import Severity, check_domains
 from pointsman.encoders import load_encoder
-from pointsman.errors import PointsmanError
+from pointsman.jsonl import decoded
 from pointsman.learning.domains import LabelledTurn, Report, Spread, evaluate
 from pointsman.stores.pattern_cache import open_scanner
 
@@ -100,14 +99,8 @@ def load_domains(file: Path | None) -> DomainSet:
 
 
 def _turns(file: Path) -> list[LabelledTurn]:
-    decoder = msgspec.json.Decoder(LabelledTurn)
-    turns = []
-    for number, line in read_lines(file):
-        try:
-            turns.append(decoder.decode(line))
-        except UNREADABLE as error:
-            raise PointsmanError(f"{file}:{number}: {why_unreadable(error)}") from error
-    return turns
+    decode = msgspec.json.Decoder(LabelledTurn).decode
+    return [turn for _, turn in decoded(read_lines(file), decode, file)]
 
 
 #: Heading and field of each column; the last two are turns, the others shares.

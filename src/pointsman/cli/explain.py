@@ -12,9 +12,9 @@ from pointsman.cli.output import print_json, standard_input
 from pointsman.decision.memory import Memory
 from pointsman.decision.policy import DomainPolicy, Policy
 from pointsman.domains import default_domains
+from pointsman.drivers import drive, no_model
 from pointsman.errors import PointsmanError
 from pointsman.factory import build_engine, read_profile
-from pointsman.runtime import drive
 from pointsman.tiers import Explanation, explain
 from pointsman.vocabulary import Stage
 from pointsman.wire.request import request_from_text
@@ -54,7 +54,7 @@ def explain_text(
     engine = build_engine(
         Policy(profile=read_profile(profile), domains=DomainPolicy(domains=default_domains()))
     )
-    decided = drive(engine.decide(request_from_text(prompt), Memory(), ""))
+    decided = drive(engine.decide(request_from_text(prompt), Memory(), ""), no_model)
     explanation = explain(engine.scorer, engine.scanner.scan(decided.words.text))
     if as_json:
         print_json(_plain(explanation, decided))

@@ -114,8 +114,7 @@ class Engine:
         self.policy = policy
         self.version = policy.version()
         self.scanner = scanner
-        self._ids = tuple(signal.id for signal in scanner.table.signals)
-        self._bits = {signal: 1 << place for place, signal in enumerate(self._ids)}
+        self._bits = {signal: 1 << place for place, signal in enumerate(scanner.table.ids)}
         self.scorer = TierScorer(policy.profile, scanner.table, policy.verify)
         self._learned_router = (
             LearnedStage(policy.learned_router, self.scorer.profile, learned_router_encoder)
@@ -184,7 +183,7 @@ class Engine:
             messages=len(request.history),
             tools=len(request.tools),
             user_message=memory.turns + (not same) if message else 0,
-            signals=self._signal_ids(evidence.hits),
+            signals=self.scanner.table.ids_of(evidence.hits),
             characters=evidence.characters,
             utf16_units=evidence.utf16_units,
             tokens=evidence.tokens,
@@ -379,21 +378,13 @@ class Engine:
         """The input of a recorded turn with what this policy finds in it."""
         return msgspec.structs.replace(
             asked,
-            signals=self._signal_ids(evidence.hits),
+            signals=self.scanner.table.ids_of(evidence.hits),
             characters=evidence.characters,
             utf16_units=evidence.utf16_units,
             tokens=evidence.tokens,
             questions=evidence.questions,
             script=evidence.script,
         )
-
-    def _signal_ids(self, hits: int) -> tuple[str, ...]:
-        ids = []
-        while hits:
-            low = hits & -hits
-            ids.append(self._ids[low.bit_length() - 1])
-            hits ^= low
-        return tuple(ids)
 
 
 def _failed(part: str, error: Exception) -> Reason:

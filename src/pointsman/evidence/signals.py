@@ -44,6 +44,7 @@ class SignalTable:
 
     def __init__(self, signals: Iterable[Signal]) -> None:
         self.signals: Final[tuple[Signal, ...]] = tuple(sorted(set(signals)))
+        self.ids: Final = tuple(signal.id for signal in self.signals)
         self._bits: Final = {signal: 1 << index for index, signal in enumerate(self.signals)}
         masks: dict[tuple[str, str], int] = {}
         for signal, bit in self._bits.items():
@@ -64,7 +65,18 @@ class SignalTable:
 
     def of(self, hits: int) -> Iterator[Signal]:
         """The signals in a mask, in total order."""
-        while hits:
-            low = hits & -hits
-            yield self.signals[low.bit_length() - 1]
-            hits ^= low
+        return map(self.signals.__getitem__, _places(hits))
+
+    def ids_of(self, hits: int) -> tuple[str, ...]:
+        """Their ids."""
+        return tuple(map(self.ids.__getitem__, _places(hits)))
+
+
+def _places(hits: int) -> list[int]:
+    """The places of the bits of a mask, lowest first."""
+    places = []
+    while hits:
+        low = hits & -hits
+        places.append(low.bit_length() - 1)
+        hits ^= low
+    return places

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from pointsman.drivers import drive, no_model
 from pointsman.guidance.collect import Judgement, judge_all
 from pointsman.guidance.context import GuidanceContext
 from pointsman.guidance.ladder import Firing, FollowUp, Ladder, follow_up_of, still_valid
@@ -191,10 +192,4 @@ def without_models(
     decision: Generator[ModelQuery, ModelReply, tuple[GuidanceDecision, GuidanceMemory]],
 ) -> tuple[GuidanceDecision, GuidanceMemory]:
     """Drive a decision where no model can be asked: every question is answered "unavailable"."""
-    try:
-        next(decision)
-        while True:
-            decision.send(ModelReply(error="no-model"))
-    except StopIteration as done:
-        result: tuple[GuidanceDecision, GuidanceMemory] = done.value
-        return result
+    return drive(decision, no_model)

@@ -9,8 +9,8 @@ import msgspec
 
 from pointsman.capabilities import Calibration, CapabilityRegistry, LocalScorer, SelectionPolicy
 from pointsman.capabilities.calibration import Observation, fit, observe
-from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.errors import ConfigError
+from pointsman.jsonl import decoded
 from pointsman.vocabulary import Encoder
 
 __all__ = [
@@ -58,13 +58,7 @@ def read_tasks(lines: Iterable[tuple[int, bytes]], place: str) -> list[LabelledT
         ConfigError: a line has another shape; the message names file and line.
     """
     decode = msgspec.json.Decoder(LabelledTask).decode
-    tasks = []
-    for number, line in lines:
-        try:
-            tasks.append(decode(line))
-        except UNREADABLE as error:
-            raise ConfigError(why_unreadable(error), place=f"{place}:{number}") from None
-    return tasks
+    return [row for _, row in decoded(lines, decode, place)]
 
 
 def fit_capabilities(

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.errors import ConfigError, PointsmanError
-from pointsman.jsonl import numbered_lines
+from pointsman.jsonl import decoded, numbered_lines
 
-__all__ = ["Graded", "Outcome", "json_lines", "read_graded", "read_outcomes", "read_prompts"]
+__all__ = ["Graded", "Outcome", "read_graded", "read_outcomes", "read_prompts"]
 
 
 class _Line(msgspec.Struct, frozen=True):
@@ -45,15 +44,6 @@ class Outcome:
 _decode: Final = msgspec.json.Decoder(_Line).decode
 
 
-def json_lines(path: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield ``file:line`` and bytes of every line that is not blank; ``.gz`` is unpacked.
-
-    Raises:
-        PointsmanError: the file cannot be read.
-    """
-    return ((f"{path.name}:{number}", line) for number, line in numbered_lines(path))
-
-
 @dataclass(frozen=True, slots=True)
 class Graded:
     """One prompt and how well each of several models did, in the order of their names; 0 wrong .. 1 right."""
@@ -76,12 +66,7 @@ def read_prompts(path: Path) -> list[str]:
         ConfigError: a line has no prompt.
     """
     decode = msgspec.json.Decoder(_Prompt).decode
-    found = []
-    for place, line in json_lines(path):
-        try:
-            found.append(decode(line).prompt)
-        except UNREADABLE as error:
-            raise ConfigError(why_unreadable(error), place=place) from None
+    found = [row.prompt for _, row in decoded(numbered_lines(path), decode, path.name)]
     if not found:
         raise PointsmanError(f"{path} holds no line")
     return found
@@ -104,17 +89,14 @@ def read_graded(path: Path, models: Sequence[str]) -> list[Graded]:
 
     Raises what ``read_outcomes`` raises.
     """
-    rows = [_graded(place, line, models) for place, line in json_lines(path)]
+    lines = decoded(numbered_lines(path), _decode, path.name)
+    rows = [_graded(place, line, models) for place, line in lines]
     if not rows:
         raise PointsmanError(f"{path} holds no line")
     return rows
 
 
-def _graded(place: str, line: bytes, models: Sequence[str]) -> Graded:
-    try:
-        row = _decode(line)
-    except UNREADABLE as error:
-        raise ConfigError(why_unreadable(error), place=place) from None
+def _graded(place: str, row: _Line, models: Sequence[str]) -> Graded:
     values = tuple(
         map(float, _pair(place, row, models) if row.scores is None else _named(place, row, models))
     )

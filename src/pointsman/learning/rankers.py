@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from pointsman.decision.memory import Memory
 from pointsman.decision.policy import Policy
+from pointsman.drivers import drive, no_model
 from pointsman.factory import build_engine, read_profile
 from pointsman.learning.datasets import Outcome
-from pointsman.runtime import drive
 from pointsman.text.extract import persons_words
 from pointsman.tiers import TierDecision
 from pointsman.tiers.learned_router import LearnedRouter, LearnedScore, LearnedScorer
@@ -71,7 +71,7 @@ def decided(prompts: Sequence[str], policy: Policy) -> list[TierDecision]:
     engine = build_engine(policy)
     found = []
     for prompt in prompts:
-        tier = drive(engine.decide(request_from_text(prompt), Memory(), "")).decision.tier
+        tier = drive(engine.decide(request_from_text(prompt), Memory(), ""), no_model).decision.tier
         assert tier is not None  # noqa: S101 - no prompt here names a model
         found.append(tier)
     return found

@@ -19,9 +19,9 @@ from pointsman.decision.engine import Engine
 from pointsman.decision.memory import Memory
 from pointsman.decision.policy import Policy
 from pointsman.decoding import UNREADABLE, why_unreadable
+from pointsman.drivers import drive, no_model
 from pointsman.errors import ConfigError
 from pointsman.factory import build_engine
-from pointsman.runtime import drive
 from pointsman.wire.request import request_from_text
 
 __all__ = ["export", "read_prompts"]
@@ -95,5 +95,5 @@ def export(
 
 def _chosen(engine: Engine, prompt: str) -> str:
     """Id of the first model of the chain for a prompt that stands alone."""
-    decision = drive(engine.decide(request_from_text(prompt), Memory(), "")).decision
+    decision = drive(engine.decide(request_from_text(prompt), Memory(), ""), no_model).decision
     return engine.policy.models[decision.chain[0]].id

@@ -26,8 +26,8 @@ from pointsman.capabilities import (
     SelectionPolicy,
     TaskClassifierGuide,
 )
-from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.errors import ConfigError
+from pointsman.jsonl import decoded
 from pointsman.learning.capabilities import CalibrationReport, report_selection
 from pointsman.learning.metrics import Interval, bootstrap
 from pointsman.vocabulary import Encoder
@@ -111,13 +111,9 @@ def read_labelled(lines: Iterable[tuple[int, bytes]], place: str) -> list[Labell
     """
     decode = msgspec.json.Decoder(Labelled).decode
     found = []
-    for number, line in lines:
-        try:
-            row = decode(line)
-        except UNREADABLE as error:
-            raise ConfigError(why_unreadable(error), place=f"{place}:{number}") from None
+    for at, row in decoded(lines, decode, place):
         if not row.words:
-            raise ConfigError('a line needs a "task"', place=f"{place}:{number}")
+            raise ConfigError('a line needs a "task"', place=at)
         found.append(row)
     if not found:
         raise ConfigError("there are no tasks", place=place)

@@ -9,13 +9,13 @@ if need be. The state holds plain JSON values only.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from msgspec import to_builtins
 
-from pointsman.capabilities import Selection
+from pointsman.drivers import advance, drive
 from pointsman.errors import MissingExtra
 from pointsman.orchestrator import Application, CapabilityNode, ClassificationNode, Node
 from pointsman.orchestrator.driver import run_node
@@ -138,13 +138,15 @@ def _add_classifier(graph: Any, node: Node) -> None:
 
     async def classifier(state: GraphState) -> Any:
         try:
-            needs = next(node.steps(state))
-        except StopIteration as end:  # nothing to ask
-            update = succeeded(state, node.name, node.result(end.value), 0.0)
-            return types.Command(update=update, goto="router")
+            moved = advance(node.steps(state))
         except Exception as error:  # noqa: BLE001 - any failure of a node becomes a move of the router
             return types.Command(update=fail(state, error, 0.0), goto="router")
-        sends = [types.Send("judge", {"at": at, "need": to_builtins(need)}) for at, need in enumerate(needs)]
+        if moved[0]:  # nothing to ask
+            update = succeeded(state, node.name, node.result(moved[1]), 0.0)
+            return types.Command(update=update, goto="router")
+        sends = [
+            types.Send("judge", {"at": at, "need": to_builtins(need)}) for at, need in enumerate(moved[1])
+        ]
         return types.Command(update={"selection_judgements": None}, goto=sends)
 
     async def scorer(question: dict[str, Any]) -> dict[str, Any]:
@@ -161,7 +163,7 @@ def _add_classifier(graph: Any, node: Node) -> None:
         # They ran side by side, at most five at once; the longest is what the deadline lost at least.
         seconds = max((each["ms"] for each in judgements), default=0.0) / 1e3
         try:
-            selection = _resume(node.steps(state), answers)
+            selection = drive(node.steps(state), lambda _: answers)  # it asks at most once
         except Exception as error:  # noqa: BLE001 - any failure of a node becomes a move of the router
             return types.Command(update=fail(state, error, seconds), goto="router")
         update = succeeded(state, node.name, node.result(selection), seconds)
@@ -171,18 +173,6 @@ def _add_classifier(graph: Any, node: Node) -> None:
     graph.add_node("judge", scorer)
     graph.add_node("read_judgements", read_judgements)
     graph.add_edge("judge", "read_judgements")
-
-
-def _resume(
-    steps: Generator[Sequence[ModelQuery], Sequence[ModelReply], Selection], answers: Sequence[ModelReply]
-) -> Selection:
-    """Bring a selection to the point where it asked, and answer it."""
-    next(steps)
-    try:
-        steps.send(answers)
-    except StopIteration as end:
-        return end.value  # type: ignore[no-any-return]  # typeshed has no type for it
-    raise AssertionError("a selection asks at most once")
 
 
 def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import Final, TypeVar
 
+from pointsman.drivers import drive_async
 from pointsman.model_calls import Ask
 from pointsman.vocabulary import ModelQuery, ModelReply
 
@@ -31,9 +32,7 @@ async def answer_batches(
         async with gate:
             return await ask(need)
 
-    try:
-        needs = next(steps)
-        while True:
-            needs = steps.send(await asyncio.gather(*(one(need) for need in needs)))
-    except StopIteration as end:
-        return end.value  # type: ignore[no-any-return]  # typeshed has no type for it
+    async def batch(needs: Sequence[ModelQuery]) -> Sequence[ModelReply]:
+        return await asyncio.gather(*(one(need) for need in needs))
+
+    return await drive_async(steps, batch)

@@ -15,9 +15,9 @@ from pointsman.decision.decision import Decision
 from pointsman.decision.diff import AsDecided, Verdict, changed, reasons, verdict
 from pointsman.decision.engine import Engine
 from pointsman.decision.memory import Memory
+from pointsman.drivers import drive
 from pointsman.errors import UnknownModel
 from pointsman.reports.usage import HASHED, PRICED, Usage, answered, cost, usage
-from pointsman.runtime import drive
 from pointsman.stores.ledger import Attempt, Record
 from pointsman.vocabulary import ModelSpec
 
