@@ -13,6 +13,7 @@ import argparse
 import io
 import os
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
@@ -34,14 +35,9 @@ CASES = {
 }
 
 
-def cpu(code: str, source: Path, bytecode: Path | None) -> float:
-    """CPU milliseconds of one fresh interpreter."""
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(source),
-        "PYTHONDONTWRITEBYTECODE": "" if bytecode else "1",
-    }
-    environment["PYTHONPYCACHEPREFIX"] = str(bytecode or source / "none")
+def cpu(code: str, source: Path, *, keep: bool) -> float:
+    """CPU milliseconds of one fresh interpreter; without ``keep`` it writes no bytecode."""
+    environment = {**os.environ, "PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "" if keep else "1"}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([sys.executable, "-c", code], env=environment, check=True, stdout=subprocess.DEVNULL)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -58,6 +54,11 @@ def checked_out(commit: str, folder: Path) -> Path:
     return folder / "src"
 
 
+def copied(folder: Path) -> Path:
+    """The sources of the working tree, without bytecode."""
+    return Path(shutil.copytree(ROOT / "src", folder, ignore=shutil.ignore_patterns("__pycache__")))
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser()
@@ -66,15 +67,15 @@ def main() -> None:
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        trees = {"before": checked_out(asked.before, folder / "tree"), "after": ROOT / "src"}
         print(f"{'':18} {'bytecode':9} {'before':>8} {'after':>8} {'ratio':>6}")
         for kept in (True, False):
+            place = folder / ("kept" if kept else "none")
+            trees = {"before": checked_out(asked.before, place / "before"), "after": copied(place / "after")}
             for case, code in CASES.items():
-                cache = {tree: folder / "pyc" / tree if kept else None for tree in trees}
-                for tree, source in trees.items():
-                    cpu(code, source, cache[tree])  # writes the bytecode, and compiles patterns once
+                for source in trees.values():
+                    cpu(code, source, keep=kept)  # writes the bytecode, and compiles patterns once
                 runs = [
-                    {tree: cpu(code, source, cache[tree]) for tree, source in trees.items()}
+                    {tree: cpu(code, source, keep=kept) for tree, source in trees.items()}
                     for _ in range(asked.runs)
                 ]
                 median = {tree: statistics.median(run[tree] for run in runs) for tree in trees}

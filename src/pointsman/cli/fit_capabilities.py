@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from pointsman.cli.options import JsonOption
-from pointsman.cli.output import print_json, read_lines, save, writable
+from pointsman.cli.output import needs_extra, print_json, read_lines, save, writable
 from pointsman.cli.select import CapabilitiesFile, EncoderName
 from pointsman.encoders import load_encoder
 from pointsman.learning.capabilities import CalibrationReport, fit_capabilities, read_tasks
@@ -33,7 +33,8 @@ def capabilities(
     writable(out)
     registry = load_capabilities(capabilities)
     tasks = read_tasks(read_lines(data), str(data))
-    fitted = fit_capabilities(registry, tasks, encoder=load_encoder(encoder))
+    with needs_extra("fit", "pointsman fit capabilities"):
+        fitted = fit_capabilities(registry, tasks, encoder=load_encoder(encoder))
     save(out, msgspec.json.format(msgspec.json.encode(fitted.calibration.to_json()), indent=2))
     if as_json:
         print_json({"calibration": str(out), "before": fitted.before, "after": fitted.after})

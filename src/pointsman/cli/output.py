@@ -13,7 +13,6 @@ import typer
 from typer.core import TyperGroup
 
 from pointsman.errors import ConfigError, MissingExtra, PointsmanError
-from pointsman.jsonl import numbered, numbered_lines
 
 __all__ = [
     "FAILED",
@@ -151,6 +150,8 @@ def read_lines(file: Path | None) -> Iterator[tuple[int, bytes]]:
     Raises:
         PointsmanError: the file cannot be read.
     """
+    from pointsman.jsonl import numbered, numbered_lines
+
     if file is None or str(file) == "-":
         yield from numbered(standard_input())
     else:

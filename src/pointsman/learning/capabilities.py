@@ -152,13 +152,16 @@ def _share(flags: Iterable[bool]) -> float | None:
 def _calibration_error(
     probabilities: Sequence[Sequence[float]], needs: Needs, threshold: float
 ) -> float | None:
-    """Mean distance between probability and share of right ones in ten bins, over what would be selected."""
-    bins: list[list[tuple[float, bool]]] = [[] for _ in range(10)]
-    for line, needed in zip(probabilities, needs, strict=True):
-        for at, probability in enumerate(line):
-            if probability >= threshold:
-                bins[min(int(probability * 10), 9)].append((probability, at in needed))
-    total = sum(map(len, bins))
-    if not total:
+    """``metrics.calibration_error`` over what would be selected; None when that is nothing."""
+    from pointsman.learning.metrics import calibration_error  # and with it numpy
+
+    selected = [
+        (probability, at in needed)
+        for line, needed in zip(probabilities, needs, strict=True)
+        for at, probability in enumerate(line)
+        if probability >= threshold
+    ]
+    if not selected:
         return None
-    return sum(abs(sum(p for p, _ in each) - sum(right for _, right in each)) for each in bins) / total
+    predicted, right = zip(*selected, strict=True)
+    return calibration_error(predicted, right)
