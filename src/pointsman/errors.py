@@ -1,4 +1,4 @@
-"""Every error Pointsman raises on purpose, and whose fault it is.
+"""All errors that Pointsman raises deliberately, by who is responsible.
 
 PointsmanError
  ├─ CallerError            the request is wrong                      4xx

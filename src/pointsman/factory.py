@@ -1,4 +1,4 @@
-"""From an operator's configuration to something that decides: policy, engine, runtime."""
+"""Builds policy, engine and runtime from a configuration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asking models on behalf of decisions: never the same twice, within a budget, within a time."""
+"""Asks models for decisions: cached, within a budget, with a timeout."""
 
 from __future__ import annotations
 

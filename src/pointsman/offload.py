@@ -1,4 +1,4 @@
-"""Work too long for the event loop, done in a thread beside it: one for large requests, one for huge ones.
+"""Runs long work in threads off the event loop: one for large requests, one for huge ones.
 
 What is large: ``vocabulary.LARGE``.
 """

@@ -1,4 +1,4 @@
-"""The one place that performs effects for a decision: time, ids, memory, model calls, the ledger."""
+"""The runtime: performs all effects of a decision: time, ids, memory, model calls, the ledger."""
 
 from __future__ import annotations
 

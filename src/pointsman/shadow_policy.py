@@ -1,4 +1,4 @@
-"""Another policy beside the one that serves: every turn is decided under both, and how they differ is kept.
+"""The shadow policy: decides every request a second time, and records the difference.
 
 It runs in a thread of its own, on turns that are decided already: it can delay no answer and change none. A
 turn that it cannot decide is counted and written down as such.

@@ -1,4 +1,4 @@
-"""The vocabulary every other module shares: what a turn is, what a scan found, what is asked and answered.
+"""Shared types: requests, messages, evidence, model queries and replies, models.
 
 Nothing here does anything. The types on the path of every request are ``msgspec.Struct``s: frozen like a
 dataclass, and ten times cheaper to build (0.07 against 0.74 µs; docs/decisions/0003).
@@ -175,7 +175,7 @@ class AgentRequest(msgspec.Struct, frozen=True):
     tools: tuple[str, ...] = ()  # names of the tools offered
     model: str = "auto"  # the model id the caller asked for
     session: str = ""
-    arrived_at: float = 0.0  # seconds since the epoch; time arrives inside the turn
+    arrived_at: float = 0.0  # seconds since the epoch; time arrives inside the request
     message_id: str = ""  # identity of the user message, where the caller knows it
     size: int = 0  # bytes of the request
     tool_list: msgspec.Raw = msgspec.Raw()  # the tools offered, as sent
@@ -185,7 +185,7 @@ class AgentRequest(msgspec.Struct, frozen=True):
 
 
 class Evidence(msgspec.Struct, frozen=True, gc=False):
-    """What one scan of the person's words found.
+    """The result of one scan of the user's words.
 
     ``hits`` is a set of signals as a bit mask: bit *i* stands for signal *i* of the ``SignalTable`` that
     scanned the text. A group's hits are ``(hits & group_mask).bit_count()``: no loop, one total order.
@@ -221,7 +221,7 @@ class Encoder(Protocol):
 
 
 class ModelQuery(msgspec.Struct, frozen=True, gc=False):
-    """A question only a model can answer. Decisions yield it and are sent an ``ModelReply``."""
+    """A question to a model. A decision yields it and receives a ``ModelReply``."""
 
     kind: str  # "verify_tier", "judge_capability", "guidance"
     system: str  # instructions; the caller's text is never here
@@ -233,7 +233,7 @@ class ModelQuery(msgspec.Struct, frozen=True, gc=False):
 
 
 class ModelReply(msgspec.Struct, frozen=True, gc=False):
-    """A reply to a need, or its failure. Unavailable and "no" are different answers."""
+    """The reply to a model query, or its failure. "Unavailable" and "no" are different replies."""
 
     text: str = ""
     error: str = ""  # why there is no reply: "timeout", "no-key", "budget", "upstream: …"

@@ -1,4 +1,4 @@
-"""Floor 3: which capabilities a task needs."""
+"""Floor 3: selection of the capabilities that a task needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Selections remembered: the same question about the same registry has the same answer."""
+"""A cache of selections: the same task with the same registry has the same result."""
 
 from __future__ import annotations
 

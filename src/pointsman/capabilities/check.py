@@ -1,4 +1,4 @@
-"""What makes a registry select badly, found before anybody selects."""
+"""Checks of a registry: findings that reduce the accuracy of selection."""
 
 from __future__ import annotations
 

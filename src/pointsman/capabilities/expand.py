@@ -1,4 +1,4 @@
-"""What a selection needs besides itself: providers of what it requires, to a fixed point."""
+"""Dependency expansion: adds providers of what a selection requires, to a fixed point."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How well each capability's guide fits a task, before calibration: two indexes behind one protocol."""
+"""Raw scores of a task against each capability's guide: two implementations of one protocol."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The index used with an encoder: kernel ridge regression over meaning and wording together.
+"""The index with an encoder: kernel ridge regression over embeddings and n-grams.
 
 The kernel of two texts is ``0.8 · exp(3 (cos of vectors − 1)) + 0.2 · exp(2 (cos of n-grams − 1))``; each
 capability is one column of targets, 1 for its own rows and 0 for the rest. With ten examples per intent

@@ -1,4 +1,4 @@
-"""The index used without an encoder: each capability's words, weighed against everyone else's. Pure Python.
+"""The index without an encoder: cosine similarity of weighted n-gram profiles, in pure Python.
 
 A capability is the sum of its rows' n-gram vectors; a task's score is a cosine with it. Three corrections,
 measured on CLINC150 with ten examples per intent: features that many capabilities share count less, sums

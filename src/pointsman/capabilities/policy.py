@@ -1,4 +1,4 @@
-"""What an operator can set about selection, and why a selection could not be made."""
+"""The configurable policy of selection, and the error of a selection that is unavailable."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Strategy(StrEnum):
 
 
 class OnFailure(StrEnum):
-    """What stands in for judgements a model could not give."""
+    """Fallback for judgements that a model could not give."""
 
     LOCAL = "local"  # the local score decides
     NONE = "none"  # what was not judged is not selected

@@ -1,4 +1,4 @@
-"""The capabilities there are: declared once, checked when collected, versioned by content."""
+"""The registry of capabilities: validated when it is built, versioned by content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The local judgement: an index and its calibration, made once per registry."""
+"""The local scorer: an index with its calibration, built once per registry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which capabilities a task needs. A generator: it yields batches of questions and is sent their answers.
+"""Selection of capabilities: a generator that yields batches of model queries and receives the replies.
 
 Order: always-active capabilities, then the rest, each judged, then providers of what they require
 (docs/explanation/capabilities.md, "Order of selection"). Source of the judging by a model:

@@ -1,1 +1,1 @@
-"""Floor 7: the founding documents' own names over the real thing. Nothing of ours imports it."""
+"""Floor 7: the names of the founding documents (docs/sources), for code written against them.."""

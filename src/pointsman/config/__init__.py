@@ -1,4 +1,4 @@
-"""Floor 6: the operator's file, read into one frozen ``Config``."""
+"""Floor 5: the configuration file, loaded into one immutable ``Config``."""
 
 from __future__ import annotations
 

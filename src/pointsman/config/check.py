@@ -1,4 +1,4 @@
-"""What no single key shows: names that must exist, and settings that exclude each other."""
+"""Checks across keys: references to names that must exist, and settings that exclude each other."""
 
 from __future__ import annotations
 

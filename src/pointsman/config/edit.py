@@ -34,7 +34,7 @@ def set_value(text: str, path: KeyPath, literal: str) -> str:
 
 
 def write_file(file: Path, text: str) -> None:
-    """Replace a file in one step, so that nobody ever reads half of it.
+    """Replace a file atomically, so that no reader sees a partial file.
 
     Raises:
         ConfigError: it cannot be written.

@@ -1,4 +1,4 @@
-"""The text of a file that somebody named."""
+"""Reading a file that the configuration or an option names."""
 
 from __future__ import annotations
 

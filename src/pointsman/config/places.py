@@ -1,4 +1,4 @@
-"""On which line of a TOML file each key stands; ``tomllib`` does not tell.
+"""Line numbers of the keys of a TOML file, which ``tomllib`` does not provide.
 
 Reads only documents that ``tomllib`` has accepted, so it looks for structure and checks nothing.
 """

@@ -1,4 +1,4 @@
-"""What an operator can set: one frozen type per table of ``pointsman.toml``.
+"""The configuration: one immutable type per table of ``pointsman.toml``.
 
 These types are the only description of the file: the loader checks against them, and the page
 ``docs/reference/configuration.md`` is printed from them.

@@ -1,4 +1,4 @@
-"""A configuration as it takes effect, defaults included, in plain values and as TOML; keys by reference."""
+"""The effective configuration with defaults, as plain values and as TOML; API keys as references."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Floor 4: the four answers put together: policy, engine, decision, and two decisions side by side."""
+"""Floor 4: the four decisions combined: policy, engine, decision, and the difference of two decisions."""

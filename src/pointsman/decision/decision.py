@@ -1,4 +1,4 @@
-"""What the engine answers for one turn, and what is written down about it."""
+"""The decision of one request, as it is returned and recorded."""
 
 from __future__ import annotations
 

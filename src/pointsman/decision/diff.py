@@ -1,4 +1,4 @@
-"""Two decisions of one turn side by side: what the second says otherwise, and why.
+"""The difference between two decisions of one request, with reasons.
 
 Pure. The first decision is the one that served; the second is another policy's, on the same turn.
 """

@@ -1,4 +1,4 @@
-"""The four answers put together: one turn and a session's memory in, a decision and new memory out.
+"""The engine: one request and session memory in, a decision and new session memory out.
 
 Pure and synchronous. A part that fails abstains: the decision says so and goes on without it.
 """

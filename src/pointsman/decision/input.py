@@ -1,4 +1,4 @@
-"""What was read of one request: what deciding starts from, and all of it that is written down."""
+"""The input of a decision: what was read of one request, as it is recorded for replay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one session remembers between turns, and reading what another version of this program kept."""
+"""Session memory between requests, and reading memory stored by another version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that decides, as one frozen value with a version.
+"""The policy: everything that affects decisions, as one immutable value with a version hash.
 
 A policy is made from the operator's configuration above the line, or by hand in a library or a test. Two
 policies with the same version decide alike, on every machine.

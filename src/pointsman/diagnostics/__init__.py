@@ -1,4 +1,4 @@
-"""What an operator asks: how requests are routed, whether all is well, another model to verify with."""
+"""Diagnostics for the operator: show the routing, run the doctor, change the verifying model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether an installation is well: its file, its engine, its stores, the upstreams it names."""
+"""The doctor: checks configuration, engine, stores and upstreams."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Floor 3: which task domains a conversation is in, and what guidance follows."""
+"""Floor 3: task domains of a conversation, and the enrichment of the prompt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said to the model about the domains: the plan, and the text.
+"""Enrichment of the prompt with domain guidance: the plan and the text.
 
 Nothing but guidance enters the text. Why something was left out is in the plan and in the log: a sentence
 about skipped enrichment helps no model.

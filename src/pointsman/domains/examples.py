@@ -1,4 +1,4 @@
-"""Example-based matching: where no signal speaks, the nearest example utterance may.
+"""Example-based matching: for a message without signals, the nearest example utterance.
 
 Off unless an encoder is given, and labelled ``Source.EXAMPLES`` where it decides. A message without signals
 is most often about what the conversation was about before (93 % of such turns in a public set), so an example

@@ -1,4 +1,4 @@
-"""Mistakes in a domain file that reading it cannot see: phrases that never match, or that count twice.
+"""Checks of a domain file: phrases that never match, or that count twice.
 
 Patterns that are not linear-time, or that match everything, are refused when the file is read.
 """

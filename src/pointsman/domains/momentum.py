@@ -1,4 +1,4 @@
-"""Memory: what a message changes about the task a conversation is in. The table is the truth.
+"""Domain memory as a transition table: how a message changes the task domains of a conversation.
 
 Momentum counts the turns that confirmed the task pair; from three on the pair is *strong* and resists chores,
 side remarks and ties. Source: the rule table of docs/explanation/domains.md, which is printed from

@@ -1,4 +1,4 @@
-"""Which domains' guidance does a model more harm than good: its evaluation profile, read from JSON text."""
+"""Model profiles: the domains whose enrichment is disabled for a model, read from JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one message alone says: scores of all domains, and the pair they make.
+"""Scoring one message: scores of all domains, and the primary and secondary domain.
 
 Source: docs/sources/compound-domains.md, "Step 1: score all domains" and "Step 2: extract primary and
 secondary"; differences: docs/decisions/0041.

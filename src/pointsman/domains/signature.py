@@ -1,4 +1,4 @@
-"""A pair of domains as one string, as sessions written by the founding specification keep it."""
+"""The signature of a pair of domains, in the format of docs/sources/compound-domains.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The domain decision of one turn: score, remember, plan, say why."""
+"""The domain decision of one turn: scoring, memory, enrichment plan, reasons."""
 
 from __future__ import annotations
 

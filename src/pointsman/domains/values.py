@@ -1,4 +1,4 @@
-"""The values domains are spoken of in: a domain's class, a result and its parts, and what is remembered.
+"""Value types of domains: classes, results and their parts, and memory.
 
 All are frozen, compare by value and turn into plain JSON values with ``msgspec.to_builtins``.
 """

@@ -1,4 +1,4 @@
-"""Files of learned routers, read and given the encoder they ask for."""
+"""Loading a learned router file with the encoder it requires."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Floor 2: one scan of the text; what every classifier reads."""
+"""Floor 2: one scan of the text, read by every classifier."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The best matching engine that is installed, and what may be kept of its work.
+"""Selects the best installed pattern engine, and caches its compiled patterns.
 
 Nothing here touches a disk: whoever may (``pointsman.stores.pattern_cache``) is handed bytes and hands
 them back.

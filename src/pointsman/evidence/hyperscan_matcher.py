@@ -1,4 +1,4 @@
-"""The matcher of choice: Hyperscan (Vectorscan), one pass whatever the number of patterns."""
+"""The default pattern engine: Hyperscan (Vectorscan), one pass for any number of patterns."""
 
 from __future__ import annotations
 

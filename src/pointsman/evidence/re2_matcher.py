@@ -1,4 +1,4 @@
-"""The drop-in where Hyperscan has no wheel: RE2 sets, two to ten times the time of Hyperscan."""
+"""The replacement where Hyperscan has no wheel: RE2 sets, at two to ten times the cost."""
 
 from __future__ import annotations
 

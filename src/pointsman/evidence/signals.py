@@ -1,4 +1,4 @@
-"""Signals: the patterns every classifier listens for, as data.
+"""Signals: the patterns that classifiers match, as data.
 
 A lexicon (a tier profile, a set of domains, a user's file) declares signals; a ``SignalTable`` gives all of
 them one total order, so that what a scan found is one integer.

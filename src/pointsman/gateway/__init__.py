@@ -1,1 +1,1 @@
-"""Floor 7: HTTP in, HTTP out."""
+"""Floor 7: the HTTP proxy between agents and providers."""

@@ -1,4 +1,4 @@
-"""One request of an agent: read it, decide and write down, relay it to an upstream, answer the caller."""
+"""The endpoint for agents: read a request, decide, record, relay it to an upstream, respond."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gateway as an ASGI application: finds who serves a request, and sees it to its end."""
+"""The gateway as an ASGI application: routes each request and handles its errors."""
 
 from __future__ import annotations
 

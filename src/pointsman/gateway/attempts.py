@@ -1,7 +1,7 @@
-"""Trying a request's models in order until one answers.
+"""Attempts: tries the models of a request in order, with retries and fallback, until one responds.
 
 Everything here happens before the caller has seen a byte. A whole answer is read to its end and a stream to
-its first event before it counts, so that what breaks until then can still be made good by another try.
+its first event before it counts, so that a failure until then can still be retried.
 """
 
 from __future__ import annotations

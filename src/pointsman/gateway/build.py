@@ -1,4 +1,4 @@
-"""From a configuration to a live state, at the start and again after a change."""
+"""Builds the live state from a configuration, at start and at hot reload."""
 
 from __future__ import annotations
 

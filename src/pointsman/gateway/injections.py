@@ -1,4 +1,4 @@
-"""What a decision changes in a request: marked text at the very end, and tools that are not passed on."""
+"""Changes of a request by a decision: marked text at the end, and removed tools."""
 
 from __future__ import annotations
 

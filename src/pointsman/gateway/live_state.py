@@ -1,4 +1,4 @@
-"""Everything the gateway serves with, as one value: a reload builds another and puts it in force whole.
+"""The live state: everything the gateway serves with, replaced as a whole by a hot reload.
 
 What a reload carries over is listed in ``build_live_state``. A request keeps the state it began with
 (docs/decisions/0104).

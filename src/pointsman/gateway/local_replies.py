@@ -1,4 +1,4 @@
-"""Answers of the gateway itself, in the caller's format: errors, router commands, the end of a stuck run."""
+"""Responses by the gateway itself, in the caller's format: errors, router commands, end of a stuck run."""
 
 from __future__ import annotations
 

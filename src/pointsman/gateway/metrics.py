@@ -1,4 +1,4 @@
-"""What ``/metrics`` shows.
+"""Prometheus metrics of the gateway.
 
 Counted in plain numbers, and put into Prometheus' shape when somebody looks: an increment costs 0.1 µs, a
 cached child of a ``prometheus_client`` counter 0.6, and every request makes seven.

@@ -1,4 +1,4 @@
-"""What uvicorn's HTTP protocol leaves to a proxy: bounds on heads and callers, no upgrades, one write."""
+"""uvicorn's HTTP protocol with limits on headers and slow clients, without upgrades, with one write."""
 
 from __future__ import annotations
 

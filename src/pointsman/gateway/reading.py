@@ -1,4 +1,4 @@
-"""From the body of a request to a turn: its session, and the conversation it goes on with."""
+"""Reads a request body into an agent request, with its session and stored conversation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is refused before it is a request: the reason, the answer, and a log that callers cannot fill."""
+"""Rejects invalid HTTP before it becomes a request, with a rate-limited log."""
 
 from __future__ import annotations
 

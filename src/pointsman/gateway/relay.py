@@ -1,4 +1,4 @@
-"""From an upstream's answer to the caller's."""
+"""Relays an upstream's response to the caller, with back-pressure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The request to an upstream: the caller's, with the model's name, injections and the upstream's key."""
+"""The request to an upstream: the caller's, with the model name, injections and API key replaced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The headers of an answer: the upstream's that go to the caller, and the gateway's own."""
+"""Builds the response headers: the relayed headers of the upstream and the ``x-pointsman-*`` headers."""
 
 from __future__ import annotations
 

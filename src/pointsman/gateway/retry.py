@@ -1,4 +1,4 @@
-"""When to try again, and after how long."""
+"""Retry policy: which failures are retried, and the backoff."""
 
 from __future__ import annotations
 

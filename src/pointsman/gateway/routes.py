@@ -1,4 +1,4 @@
-"""The routes beside those of agents: health, metrics, the list of models, decisions and their outcomes."""
+"""Routes other than those for agents: health, metrics, models, decisions and outcomes."""
 
 from __future__ import annotations
 

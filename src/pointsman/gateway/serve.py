@@ -1,4 +1,4 @@
-"""Running the gateway: uvicorn with uvloop and httptools, a graceful end, and configuration read again."""
+"""Runs the gateway: uvicorn with uvloop and httptools, graceful shutdown, hot reload."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ class Server(uvicorn.Server):
                 await self.reload()
 
     async def reload(self) -> bool:
-        """Read the configuration again; a bad one is reported and the old one stays.
+        """Reload the configuration; an invalid one is reported and the old one stays in effect.
 
         It is read in a thread: to compile a policy takes half a second, in which callers are served.
         """

@@ -1,4 +1,4 @@
-"""Token counts of a Messages request: asked of the upstream, estimated where it cannot say."""
+"""Token counts of a Messages request: by the upstream, or estimated."""
 
 from __future__ import annotations
 

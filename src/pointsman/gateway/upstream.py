@@ -1,4 +1,4 @@
-"""An upstream while serving: its client, its circuit breaker, and the headers that prove who we are."""
+"""An upstream at run time: its client, its circuit breaker, and its credentials."""
 
 from __future__ import annotations
 

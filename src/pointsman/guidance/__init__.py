@@ -1,4 +1,4 @@
-"""Floor 3: whether an agent is stuck, and what to tell it."""
+"""Floor 3: detection of a stuck agent, and the hint it gets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asking every provider whether its moment has come: isolated from each other, each within its limits."""
+"""Asks every provider for guidance, isolated from each other and within their limits."""
 
 from __future__ import annotations
 

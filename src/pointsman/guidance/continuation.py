@@ -1,4 +1,4 @@
-"""Whether trouble goes on: does the call after an intervention fail again, or repeat what was known?"""
+"""Whether an episode continues: whether the call after an intervention fails or brings no progress."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Floor 3: which models may serve a tier, in order, and when a conversation changes its model."""
+"""Floor 3: the fallback chain of a tier, and model stickiness."""

@@ -1,4 +1,4 @@
-"""Which models serve a turn, in order: the tier's chain, and whether the session stays with what it has."""
+"""Chooses the models of a request: the tier's fallback chain and the session's model."""
 
 from __future__ import annotations
 

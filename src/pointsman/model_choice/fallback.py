@@ -1,4 +1,4 @@
-"""From a tier to the models that may serve it, first choice first.
+"""The fallback chain: the models that may serve a tier, in order.
 
 What a request needs is checked before the tier: a model that cannot read the images is no choice, however
 cheap. The tier then bounds the price: nothing dearer than its fallback chain is ever tried.

@@ -1,4 +1,4 @@
-"""Whether a session stays with the model it has.
+"""Model stickiness: whether a session keeps its model.
 
 Changing the model throws away what the provider has cached of the conversation, and inside a tool loop the
 model's own thinking signatures. Source: docs/explanation/tiers.md, "From the tier to a model".

@@ -1,4 +1,4 @@
-"""Floor 6: an agent around the router: its nodes over a chat model, and the asyncio driver."""
+"""Floor 7: an agent around the router: nodes, state machine, and the asyncio driver."""
 
 from __future__ import annotations
 

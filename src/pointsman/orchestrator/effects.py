@@ -1,4 +1,4 @@
-"""What a move changes in the state: named, so that the transition table stays data."""
+"""Named state updates, so that the transition table stays data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state machine: which node of an agent's run comes next, and within which bounds."""
+"""The state machine of an agent's run: the next node, within limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a node that has run leaves in the state. Shared by every driver, so that none can forget a counter."""
+"""State updates after a node has run, with counters. Shared by every driver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the nodes say to a model. Templates are data: replace any with your own."""
+"""Prompt templates of the nodes. Templates are data and can be replaced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a failure means for the run: five severities, and the classification a node gives its exception.
+"""Error severities of a run, and the classification of a node's exceptions.
 
 Source: docs/sources/classification-and-routing.md, "Error handling and retry" and "Reclassification support".
 """

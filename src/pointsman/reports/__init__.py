@@ -1,1 +1,1 @@
-"""Floor 7: what the ledger says afterwards: savings, drift, shadows, replay, the effect of guidance."""
+"""Floor 7: reports from the ledger: savings, drift, shadows, replay, the effect of guidance."""

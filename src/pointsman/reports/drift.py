@@ -1,4 +1,4 @@
-"""``pointsman report drift``: whether live prompts have left what a learned router was trained on.
+"""``pointsman report drift``: compares live prompts with the training data of a learned router.
 
 Compares two facts that the ledger keeps of every prompt without its words, its length and how familiar it was
 to the learned router, with the deciles in the learned router file.

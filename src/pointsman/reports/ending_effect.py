@@ -1,4 +1,4 @@
-"""How sessions ended in which a hint was due: those that got it against those from which it was withheld."""
+"""How sessions ended in which a hint was due: the treated sessions against the control group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Did it help? Comparing sessions in which guidance was given with those in which it was withheld.
+"""The effect of guidance: treated sessions against the control group.
 
 About half of stuck agents recover unaided, so what happens after guidance says nothing by itself.
 """

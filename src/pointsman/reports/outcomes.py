@@ -1,4 +1,4 @@
-"""What became of decisions: derived from what happened next, and written for fitting."""
+"""Implicit outcomes, derived from later requests, and the export of training data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What another policy would have decided on recorded traffic: turn by turn, and why it differs.
+"""Replay: decides recorded requests under another policy, and explains the differences.
 
 Deterministic: the same ledger and policy give the same values on every machine. Nothing is asked of a model;
 a turn whose tier a model verified then is answered with the tier recorded.

@@ -1,4 +1,4 @@
-"""A replay in a few lines that a person can paste."""
+"""The summary of a replay."""
 
 from __future__ import annotations
 

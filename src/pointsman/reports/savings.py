@@ -1,4 +1,4 @@
-"""What deciding saved against always using one model, net of what deciding itself costs."""
+"""Net savings against a baseline model."""
 
 from __future__ import annotations
 

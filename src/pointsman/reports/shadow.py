@@ -1,4 +1,4 @@
-"""What was tried beside the answers: how another policy would have decided, how another model answered."""
+"""The report on the shadow policy and the shadow model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What records hold for the reports: tokens as the upstream reported them, and what they cost."""
+"""Tokens and costs of ledger records, for the reports."""
 
 from __future__ import annotations
 

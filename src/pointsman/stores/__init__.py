@@ -1,1 +1,1 @@
-"""Floor 5: what is kept: the ledger, sessions, compiled patterns; and how a SQLite file is written."""
+"""Floor 5: stores: the ledger, sessions, compiled patterns; and writing SQLite files."""

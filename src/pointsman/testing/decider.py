@@ -1,4 +1,4 @@
-"""A decider that does as it is told, for testing what stands around one."""
+"""A scripted decider, for testing its callers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every ledger must do."""
+"""Contract checks of every ledger."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model that answers as a test says, and what every model must do."""
+"""A scripted model, and contract checks of every chat model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every session store must do."""
+"""Contract checks of every session store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Floor 1: the person's words inside what an agent sends."""
+"""Floor 1: extraction of the user's words from what an agent sends."""
 
 from __future__ import annotations
 

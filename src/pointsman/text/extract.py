@@ -1,4 +1,4 @@
-"""The person's latest words, out of everything an agent packs around them.
+"""Extracts the user's latest words from everything an agent wraps around them.
 
 Without this the keywords of system prompts, file dumps and tool results decide the tier: "3+1" became MEDIUM
 because a system prompt mentioned JSON. Source of the first three rules: docs/sources/prompt-classifier.md,

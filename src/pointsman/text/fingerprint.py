@@ -1,4 +1,4 @@
-"""How a message is recognised when a client sends it again.
+"""Fingerprints of messages, to recognise resent messages.
 
 Not by its bytes: clients move cache markers from message to message, which changes the bytes of messages
 whose meaning is the same (docs/decisions/0030).

@@ -1,4 +1,4 @@
-"""Which writing system a text is in."""
+"""Detects the writing system of a text."""
 
 from __future__ import annotations
 

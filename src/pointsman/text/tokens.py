@@ -1,4 +1,4 @@
-"""How many tokens a text is, near enough to choose by."""
+"""Token estimate of a text."""
 
 from __future__ import annotations
 

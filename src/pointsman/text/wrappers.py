@@ -1,4 +1,4 @@
-"""Blocks that agents put around a person's words, taken off in one pass.
+"""Removes blocks that agents wrap around the user's words, in one pass.
 
 The table names the tags seen on the wire from the agents in use today. A block counts only when it is closed:
 somebody who asks "what does <file> mean?" keeps their words. Time is linear whatever the text nests or leaves

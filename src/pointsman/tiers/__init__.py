@@ -1,4 +1,4 @@
-"""Floor 3: which model tier should serve a prompt."""
+"""Floor 3: the model tier of a prompt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A profile made ready for one signal table: masks instead of names, contributions instead of weights."""
+"""A tier profile compiled for one signal table: bit masks and contributions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tier decision is: ``TierDecision``."""
+"""The tier decision, ``TierDecision``."""
 
 from __future__ import annotations
 

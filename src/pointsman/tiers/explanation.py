@@ -1,4 +1,4 @@
-"""A tier decision taken apart for a person: what fired, what it weighed, what would have changed it."""
+"""The explanation of a tier decision: signals, weights, and counterfactual changes."""
 
 from __future__ import annotations
 

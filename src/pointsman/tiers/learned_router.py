@@ -1,4 +1,4 @@
-"""The learned router: how likely a weak and a strong model serve a prompt well, learned from outcomes.
+"""The learned router: probabilities that a weak and a strong model serve a prompt well, from outcomes.
 
 A linear model over hashed words and word pairs, on top of a prior: a longer prompt, and one that the rules
 score higher, gains more from the strong model. What the n-grams say is added to the prior only as far as the
@@ -142,7 +142,7 @@ _decode: Final = msgspec.json.Decoder(LearnedRouter).decode
 
 
 class LearnedScore(msgspec.Struct, frozen=True, gc=False):
-    """What a learned router says of one prompt."""
+    """The learned router's score of one prompt."""
 
     score: float  # rank by this for the strong model: gain over that of an average training prompt
     p_weak: float  # probability that the weak model serves it well

@@ -1,4 +1,4 @@
-"""The second of three stages: a learned router takes the rules' place where it knows the prompt."""
+"""The learned stage: replaces the rules for prompts that are not out of distribution."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hashed words and word pairs: what the learned router reads of a text.
+"""Hashed n-grams (words and word pairs): the features of the learned router.
 
 No vocabulary is kept, so a learned router file holds nobody's words. Digits count by how many there are, not
 by which.

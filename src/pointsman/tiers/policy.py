@@ -1,4 +1,4 @@
-"""What an operator can set about verifying tiers and about a learned router.
+"""The configurable policy of verification and of the learned router.
 
 These structs are tables of the configuration: what they say of themselves is printed in its reference.
 """

@@ -1,4 +1,4 @@
-"""A tier profile: everything about scoring a prompt that is data.
+"""The tier profile: dimensions, weights, boundaries and overrides as data.
 
 A dimension measures one thing (tokens, keyword hits, question marks), maps the measure to a score by steps
 or by a curve, and adds ``weight * score`` to the sum. Boundaries cut the sum into tiers. The code is one;

@@ -1,4 +1,4 @@
-"""The weighted sum: evidence in, ``TierDecision`` out."""
+"""The rule scorer: a weighted sum from evidence to ``TierDecision``."""
 
 from __future__ import annotations
 

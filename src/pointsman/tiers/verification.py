@@ -1,4 +1,4 @@
-"""Asking a model for the tier: the question, its parse, and what holds when there is no answer."""
+"""Verification of a tier by a model: the query, parsing the reply, and the fallback."""
 
 from __future__ import annotations
 

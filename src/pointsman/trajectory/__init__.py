@@ -1,4 +1,4 @@
-"""Floor 2: what an agent did, step by step, and the patterns in it."""
+"""Floor 2: the trajectory of an agent's run, and the patterns in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run as classifiers see it: counts, the latest calls, and the patterns found in them."""
+"""The analysis of a run for classifiers: counts, the latest calls, and patterns."""
 
 from __future__ import annotations
 

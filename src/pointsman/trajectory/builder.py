@@ -1,4 +1,4 @@
-"""The one mutable thing of this floor: it takes events as they come."""
+"""The trajectory builder, the only mutable class of this floor."""
 
 from __future__ import annotations
 

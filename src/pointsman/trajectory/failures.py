@@ -1,4 +1,4 @@
-"""Did a call fail, is it the agent's to solve, and which failure is it?
+"""Classifies tool results: whether a call failed, whose failure it is, and its error signature.
 
 Only the Messages format says whether a tool failed. Elsewhere the text must tell, and a text that merely
 talks about errors (a log, a source file) must not: only how a result begins, how test runners and builds

@@ -1,4 +1,4 @@
-"""What detectors find: one small value per kind of trouble."""
+"""Patterns that detectors find."""
 
 from __future__ import annotations
 

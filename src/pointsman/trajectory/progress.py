@@ -1,4 +1,4 @@
-"""Signs in a result that the agent got somewhere.
+"""Indicators of progress in a tool result.
 
 Two more signs need no text and are kept by the trajectory itself: a call and result it has not seen before
 (a new file, a new resource), and a person who speaks.

@@ -1,4 +1,4 @@
-"""What is remembered of a run: a window of steps and a few counters, in plain values."""
+"""The state of a trajectory: a window of steps and a few counters, in plain values."""
 
 from __future__ import annotations
 

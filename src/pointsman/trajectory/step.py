@@ -1,4 +1,4 @@
-"""One tool call and what came of it: facts and hashes, never contents."""
+"""A step: one tool call with hashes of its arguments and result, never their contents."""
 
 from __future__ import annotations
 

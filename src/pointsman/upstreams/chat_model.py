@@ -1,4 +1,4 @@
-"""A model asked over an upstream's own request format: OpenAI-compatible chat, or Anthropic Messages."""
+"""A chat model over an upstream's wire format: chat completions or Messages."""
 
 from __future__ import annotations
 

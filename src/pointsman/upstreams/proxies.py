@@ -1,4 +1,4 @@
-"""Which proxy an upstream is reached through: its own, one that the environment names, or none."""
+"""The HTTP proxy of an upstream: configured, from the environment, or none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the certificate of an upstream is checked against."""
+"""Certificate authorities that an upstream's certificate is verified against."""
 
 from __future__ import annotations
 

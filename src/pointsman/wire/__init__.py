@@ -1,4 +1,4 @@
-"""The three request formats: where each keeps the few things the gateway reads or writes."""
+"""Floor 1: the three wire formats, and the fields that the gateway reads or writes."""
 
 from __future__ import annotations
 

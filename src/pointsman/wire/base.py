@@ -1,4 +1,4 @@
-"""What the relay asks of a wire format."""
+"""The interface of a wire format."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class End(msgspec.Struct, frozen=True):
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """What went wrong, before it takes a format's shape."""
+    """An error, independent of the wire format."""
 
     status: int
     message: str  # for a person; never a key or a body

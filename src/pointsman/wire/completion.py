@@ -1,4 +1,4 @@
-"""What an answer amounts to: why it ended, which tools it calls; and its words."""
+"""The completion summary: finish reason, called tools, and text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class CompletionSummary(msgspec.Struct, frozen=True, gc=False):
-    """What an answer amounts to, without its words."""
+    """The summary of a completion, without its text."""
 
     finish: str = ""  # why it ended, in its format's terms; empty: it did not say
     tools: tuple[str, ...] = ()  # names of the tools it calls, in order

@@ -1,4 +1,4 @@
-"""Text at the very end of what a model sees, this time only, in each wire format.
+"""Inserts text at the end of a prompt, for one request, in each wire format.
 
 Everything before the place of insertion keeps its bytes, so the provider's prompt cache stays warm, and
 nothing is stored: the agent resends its own history without it. Where the last message takes text it goes

@@ -1,4 +1,4 @@
-"""How a question is written in each request format that models are asked in, and its reply read."""
+"""Writes a model query in each wire format, and reads the reply."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A request body as bytes with known places: what is not replaced reaches the upstream as it was sent."""
+"""A request body as bytes with spans: bytes outside the edits are relayed unchanged."""
 
 from __future__ import annotations
 

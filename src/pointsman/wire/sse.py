@@ -1,4 +1,4 @@
-"""Server-sent events as bytes: where one ends, and what it says.
+"""Server-sent events (SSE) as bytes: splitting and reading them.
 
 Source: WHATWG HTML, "Server-sent events", sections 9.2.5 and 9.2.6.
 """

@@ -1,4 +1,4 @@
-"""Conversations that the provider keeps: what of the items it holds must be known to decide the next turn.
+"""Conversations stored by the provider: what is kept of their items to decide the next request.
 
 With ``previous_response_id`` an agent sends only what is new. The rest is put back here as far as a decision
 looks at it: how the conversation began, the person's latest words, and the calls that wait for a result. All

@@ -1,4 +1,4 @@
-"""Classifiers over what goes into tools and comes out.
+"""Classifiers of the parameters and results of tool calls.
 
 Source of names and defaults: docs/sources/guidance-classifiers.md, "Content-based classifiers".
 """

@@ -1,4 +1,4 @@
-"""A classifier that asks a model, for what heuristics cannot tell.
+"""A classifier that asks a model, for decisions that heuristics cannot make.
 
 It does no I/O. Without an answer it abstains and says what it needs; whoever drives the decision asks, and
 comes again with the answer in the context. A library user may give it a function that asks instead.

@@ -1,4 +1,4 @@
-"""Floor 6: what was decided, tried and became of it, appended off the request path."""
+"""The ledger: decisions, attempts and outcomes, appended off the request path."""
 
 from __future__ import annotations
 

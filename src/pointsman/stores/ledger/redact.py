@@ -1,4 +1,4 @@
-"""What is kept of a prompt, by text mode; and taking keys and e-mail addresses out of one.
+"""What is stored of a prompt, by text mode; and redaction of keys and e-mail addresses.
 
 Every pattern has bounded repetition, behind a literal or a character it cannot repeat, so that the time
 is linear in the text. Shapes of keys: their vendors' documentation and the rule set of

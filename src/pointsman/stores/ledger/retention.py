@@ -1,4 +1,4 @@
-"""How much a SQLite ledger keeps, and for how long."""
+"""Retention of a SQLite ledger: limits on age and size."""
 
 from __future__ import annotations
 

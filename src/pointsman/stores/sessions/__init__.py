@@ -1,4 +1,4 @@
-"""Floor 6: where session memory is kept."""
+"""Session stores: where session memory is kept."""
 
 from __future__ import annotations
 

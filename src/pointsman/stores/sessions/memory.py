@@ -1,4 +1,4 @@
-"""Session memory in this process: bounded, least recently used out first."""
+"""Session memory in this process: a bounded LRU cache with a time to live."""
 
 from __future__ import annotations
 

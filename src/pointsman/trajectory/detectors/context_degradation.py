@@ -1,4 +1,4 @@
-"""Signs that the agent no longer has in its context what it has seen.
+"""Detects that the agent has lost earlier results from its context window.
 
 Three signs can be read from calls and hashes: an error that says the context is full; several results fetched
 again, unchanged, after other work; and a call whose result goes from one state to another and back, which is

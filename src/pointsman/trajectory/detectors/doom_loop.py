@@ -1,4 +1,4 @@
-"""The same cycle of calls with the same results, over and over.
+"""Detects a doom loop: a repeated cycle of calls with the same results.
 
 Names alone make edit, test, edit, test a loop, and calls alone make scrolling and polling one: so tool,
 arguments and result are compared. A cycle is taken at its shortest period, so AAAA is four times A and never

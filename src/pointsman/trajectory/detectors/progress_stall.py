@@ -1,4 +1,4 @@
-"""Action after action, and nothing new.
+"""Detects a progress stall: calls without any new result.
 
 New is what no call of the window has brought yet: another result, the same result for other arguments, a
 test that passes, a build that succeeds, a plan step done, a user message. Source of the default of five:

@@ -1,6 +1,6 @@
-"""The same error again, under the same or other arguments.
+"""Detects a repeated error, with the same or different arguments.
 
-The agent changes the call and meets the same wall. Errors are compared by their normalised signature inside
+The agent changes the call and gets the same error. Errors are compared by their normalised signature inside
 the last ten calls (docs/reference/guidance.md, "Trajectory"): an error that recurs after long other work is a
 new one.
 """

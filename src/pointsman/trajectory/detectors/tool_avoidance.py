@@ -1,4 +1,4 @@
-"""A tool was recommended, and the agent keeps using others.
+"""Detects that a recommended tool is avoided.
 
 Three other calls are tolerated, because an agent may finish what it is doing. Source:
 docs/reference/guidance.md, "Trajectory".

@@ -1,4 +1,4 @@
-"""The client of one upstream: its connections, their number, and the time limits of its answers."""
+"""The client of one upstream: connection pool, connection limit, and timeouts."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class HttpClient:
         return b"".join(parts)
 
     async def _take_place(self) -> None:
-        """Wait until the request may have a connection.
+        """Wait for a place in the connection limit (back-pressure).
 
         Raises:
             UpstreamBusy: all were in use for as long as a connection may take.
