@@ -158,4 +158,4 @@ class UpstreamUnavailable(UpstreamError):
 
 
 class UpstreamBusy(UpstreamUnavailable):
-    """As many requests as the provider may have connections are under way. It has not failed."""
+    """As many requests as the provider may have connections are in progress. It has not failed."""

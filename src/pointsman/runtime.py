@@ -108,7 +108,7 @@ class _Replies:
 class Runtime:
     """Decides turns: loads a session's memory, runs the engine, keeps memory and decision.
 
-    It does not change: another policy is another runtime (``with_policy``), and a turn under way keeps the
+    It does not change: another policy is another runtime (``with_policy``), and a turn in progress keeps the
     one it began with.
     """
 
@@ -166,7 +166,7 @@ class Runtime:
 
     @property
     def failures(self) -> int:
-        """Times the memory of a session could not be read, kept or written down."""
+        """Times the memory of a session could not be read, kept or recorded."""
         return self.memories.failures + self.sessions.lost
 
     @property

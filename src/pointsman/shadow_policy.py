@@ -1,7 +1,7 @@
 """The shadow policy: decides every request a second time, and records the difference.
 
 It runs in a thread of its own, on turns that are decided already: it can delay no answer and change none. A
-turn that it cannot decide is counted and written down as such.
+turn that it cannot decide is counted and recorded as such.
 """
 
 from __future__ import annotations

@@ -153,7 +153,7 @@ class Message(msgspec.Struct, frozen=True, gc=False):
 
 
 class History(Protocol):
-    """The messages of a request, decoded only where somebody looks."""
+    """The messages of a request, decoded only where someone looks."""
 
     def __len__(self) -> int: ...
 
@@ -191,7 +191,7 @@ class Evidence(msgspec.Struct, frozen=True, gc=False):
     scanned the text. A group's hits are ``(hits & group_mask).bit_count()``: no loop, one total order.
     """
 
-    text: str  # the person's words
+    text: str  # the user's words
     hits: int
     characters: int
     utf16_units: int

@@ -80,7 +80,7 @@ def test_cost_at_equal_quality_follows_the_share_of_strong_calls(tmp_path: Path)
     ("arguments", "message"),
     [
         (["--price-weak", "1"], "both prices"),
-        (["--price-weak", "2", "--price-strong", "2"], "not dearer"),
+        (["--price-weak", "2", "--price-strong", "2"], "not more expensive"),
     ],
 )
 def test_prices_that_make_no_sense(tmp_path: Path, arguments: list[str], message: str) -> None:

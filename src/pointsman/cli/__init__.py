@@ -112,7 +112,7 @@ def _run() -> int | None:
         return report_error(_wrong_usage(error))
     except typer.Abort:  # a question got no answer
         return FAILED
-    except OSError as error:  # a file somebody named, or the disk behind the output
+    except OSError as error:  # a file someone named, or the disk behind the output
         place = f"{error.filename}: " if error.filename else ""
         return report_error(PointsmanError(f"{place}{error.strerror or error}"))
     return code

@@ -114,7 +114,7 @@ def _ratio(weak: float | None, strong: float | None) -> float | None:
     """Price of a weak call in strong calls; None without prices.
 
     Raises:
-        PointsmanError: only one price is given, or the strong model is not the dearer one.
+        PointsmanError: only one price is given, or the strong model is not the more expensive one.
     """
     if weak is None and strong is None:
         return None

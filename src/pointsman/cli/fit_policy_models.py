@@ -86,7 +86,7 @@ def _two(
             "a policy needs prices", hint="--price-weak and --price-strong, or --config pointsman.toml"
         )
     if price_strong <= price_weak:
-        raise PointsmanError("the strong model is not dearer than the weak one: nothing to choose")
+        raise PointsmanError("the strong model is not more expensive than the weak one")
     return ServedModels((weak, strong), (price_weak, price_strong))
 
 

@@ -1,1 +1,1 @@
-"""Floor 7: the names of the founding documents (docs/sources), for code written against them.."""
+"""Floor 7: the names of the founding documents (docs/sources), for code written against them."""

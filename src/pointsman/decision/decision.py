@@ -14,7 +14,7 @@ from pointsman.vocabulary import Reason
 
 __all__ = ["Decision", "Injection", "TextMode", "ToolDecision", "without_content"]
 
-#: What is kept of a person's words: nothing, their hash, themselves without keys and addresses, all.
+#: What is kept of the user's words: nothing, their hash, themselves without keys and addresses, all.
 TextMode = Literal["off", "hash", "redacted", "full"]
 
 
@@ -51,7 +51,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def without_content(decision: Decision) -> Decision:
-    """The decision without any text that quotes a request: what may be written down unasked.
+    """The decision without any text that quotes a request: what may be recorded unasked.
 
     A hint names the error it answers, and an error may hold anything.
     """

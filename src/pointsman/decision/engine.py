@@ -68,7 +68,7 @@ class Decided(NamedTuple):
 
     decision: Decision
     memory: Memory
-    words: Extracted  # the person's words; apart from the decision, which may be kept where they may not
+    words: Extracted  # the user's words; apart from the decision, which may be kept where they may not
 
 
 class _Draft:
@@ -151,7 +151,7 @@ class Engine:
         return Decided(self._decision(draft, decision_id), self._remembered(draft), reading.words)
 
     def read(self, request: AgentRequest, memory: Memory) -> Reading:
-        """Read a request: the person's words, what is found in them, and what the agent did since.
+        """Read a request: the user's words, what is found in them, and what the agent did since.
 
         What cannot be read is decided as if it were empty.
         """
@@ -201,7 +201,7 @@ class Engine:
         Args:
             then: What was recorded.
             memory: What this session remembers under this policy.
-            text: The person's words, where they were kept. Without them only the signals found then are
+            text: The user's words, where they were kept. Without them only the signals found then are
                 known: a signal that this policy adds cannot be found.
         """
         asked, guide, router = then.input, self._guide, self._learned_router

@@ -25,10 +25,10 @@ class RequestInput(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     messages: int = 0  # in the history
     tools: int = 0  # offered
     user_message: int = 0  # of the session, to which this turn belongs, from 1; 0: nobody's words are in it
-    signals: tuple[str, ...] = ()  # ids of all signals found in the person's words, in total order
+    signals: tuple[str, ...] = ()  # ids of all signals found in the user's words, in total order
     characters: int = 0
     utf16_units: int = 0
-    tokens: int = 0  # estimate over the person's words
+    tokens: int = 0  # estimate over the user's words
     questions: int = 0  # question marks
     script: Script = Script.NONE
     thread: int = 0  # number of the conversation within the session, from 1; 0: the agent did nothing yet
@@ -37,7 +37,7 @@ class RequestInput(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Reading(msgspec.Struct, frozen=True, gc=False):
-    """A request ready to be decided: its input, and what of it is at hand and never written down."""
+    """A request ready to be decided: its input, and what of it is at hand and never recorded."""
 
     input: RequestInput
     message: str  # identity of the user message: the same on every tool iteration; empty when there is none

@@ -26,7 +26,7 @@ class Memory(msgspec.Struct, frozen=True, omit_defaults=True):
     tools: ToolMemory = ToolMemory()
     called: tuple[str, ...] = ()  # names of all tools called so far
     counted: int = 0  # messages searched for them
-    searched: Searched = Searched()  # for the person's words
+    searched: Searched = Searched()  # for the user's words
 
 
 encode_memory: Final = msgspec.json.Encoder().encode

@@ -41,7 +41,7 @@ class ExampleMatcher:
         """Read one message that has no signal.
 
         Args:
-            text: the person's words.
+            text: the user's words.
             carrying: memory has a task that the message would go on with.
 
         Returns:

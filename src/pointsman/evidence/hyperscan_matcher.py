@@ -22,7 +22,7 @@ class HyperscanMatcher:
     def __init__(self, patterns: PatternSet, database: hyperscan.Database) -> None:
         self._patterns = patterns
         self._database = database
-        # Hyperscan needs working space of its own for every scan under way. Free ones wait here: taking and
+        # Hyperscan needs working space of its own for every scan in progress. Free ones wait here: taking and
         # giving back the last element of a list is atomic, so that no lock is needed.
         self._scratches = [hyperscan.Scratch(database)]
 

@@ -24,7 +24,7 @@ __all__ = ["Cost", "Finding", "Report", "check"]
 
 #: Long enough that the fixed cost of a scan (1 µs) is lost in it.
 _SAMPLE_BYTES: Final = 64_000
-_REPEATS: Final = 3  # the fastest counts: anything slower was somebody else's
+_REPEATS: Final = 3  # the fastest counts: anything slower was someone else's
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What was found, worst first, and what matching costs, dearest first."""
+    """What was found, worst first, and what matching costs, most expensive first."""
 
     patterns: int
     findings: tuple[Finding, ...]

@@ -18,12 +18,12 @@ _BYTES: Final = 8 << 20
 
 
 class Scanner:
-    """Turns a person's words into evidence, once for each text. May be shared between threads.
+    """Turns the user's words into evidence, once for each text. May be shared between threads.
 
     Agents resend the same user message with every tool iteration; what was found in it is kept. The cache has
     two generations: when the young one is full it becomes the old one, whose entries are dropped at the next
     turn unless they were asked for again. Every step is one operation on a dict, so no lock is needed, and
-    the count of bytes cannot drift, for it starts anew with each generation.
+    the count of bytes cannot drift, for it starts again with each generation.
     """
 
     def __init__(

@@ -51,7 +51,7 @@ class Gateway:
     def __init__(self, state: LiveState) -> None:
         self.state = state
         self.metrics = Metrics()
-        self.active = 0  # requests under way
+        self.active = 0  # requests in progress
         self.bodies = BodyBudget()
         self.routes = build_routes(self.metrics)
         self._watches = DisconnectWatches()
@@ -59,7 +59,7 @@ class Gateway:
         _add_gauges(self)
 
     def replace(self, state: LiveState) -> None:
-        """Put another state in force for the requests that arrive from now on."""
+        """Put another state in effect for the requests that arrive from now on."""
         previous, self.state = self.state, state
         previous.retire(state)
 
@@ -132,10 +132,10 @@ class Gateway:
 
 
 def _add_gauges(gateway: Gateway) -> None:
-    """Add what is read off the gateway and its state in force when somebody looks."""
+    """Add what is read off the gateway and its state in effect when someone looks."""
     gauge = gateway.metrics.gauge
-    gauge("requests_in_progress", "Requests under way.", lambda: gateway.active)
-    gauge("body_bytes_held", "Bytes of the bodies of requests under way.", lambda: gateway.bodies.held)
+    gauge("requests_in_progress", "Requests in progress.", lambda: gateway.active)
+    gauge("body_bytes_held", "Bytes of the bodies of requests in progress.", lambda: gateway.bodies.held)
     gauge("ledger_lost", "Rows the ledger could not keep.", lambda: gateway.state.runtime.ledger.lost)
     gauge(
         "session_failures",

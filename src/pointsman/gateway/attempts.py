@@ -31,7 +31,7 @@ _LONGEST_PAUSE: Final = 8.0
 
 
 class RunningAttempt:
-    """One attempt while it is under way; becomes a row of the ledger when it is over."""
+    """One attempt while it is in progress; becomes a row of the ledger when it is over."""
 
     __slots__ = ("_started", "_wall", "first_byte", "number", "request", "target")
 

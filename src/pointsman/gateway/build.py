@@ -39,7 +39,7 @@ class Builder:
         self._at_start: Mapping[str, object] = {}  # see _opened_once
 
     def __call__(self, previous: LiveState | None = None) -> LiveState:
-        """Read the configuration and build what serves it; ``previous``, in force until then, is not touched.
+        """Read the configuration and build a live state for it; ``previous`` stays unchanged.
 
         Raises:
             ConfigError: the configuration is wrong.
@@ -103,7 +103,7 @@ def _shadow_policy(engine: Engine | None, ledger: Ledger, before: ShadowPolicy |
 def _opened_once(config: Config) -> dict[str, object]:
     """Settings of what is opened at the start and kept open, by their place in the file.
 
-    A ledger or a session store that changed its file in between would leave answers under way without a
+    A ledger or a session store that changed its file in between would leave answers in progress without a
     record, and sessions without a memory; a restart drains first.
     """
     tables = {"ledger": config.ledger, "sessions": config.sessions}

@@ -36,7 +36,7 @@ class Decider(Protocol):
 
     @property
     def failures(self) -> int:
-        """Times the memory of a session could not be read, kept or written down."""
+        """Times the memory of a session could not be read, kept or recorded."""
         ...
 
     @property
@@ -78,7 +78,7 @@ class LiveState:
         return found
 
     def retire(self, successor: LiveState) -> None:
-        """Close what ``successor`` has not taken over. Requests under way still finish with this state."""
+        """Close what ``successor`` has not taken over. Requests in progress still finish with this state."""
         self.connections.close(but=successor.connections)
         if self.shadow_model is not None and successor.shadow_model is None:
             self.shadow_model.stop()
@@ -104,10 +104,10 @@ def build_live_state(
     command: RouterCommand | None = None,
     previous: LiveState | None = None,
 ) -> LiveState:
-    """Build a state beside the one in force, which is not touched.
+    """Build a state beside the one in effect, which is not touched.
 
     Of ``previous`` it carries over: the connections and the circuit breaker of every upstream whose
-    configuration did not change, and what the shadow model has spent and has under way. The runtime that is
+    configuration did not change, and what the shadow model has spent and has in progress. The runtime that is
     passed in shares the ledger, the sessions and today's spending (``Runtime.with_policy``); the shadow
     policy its sessions and counts (``ShadowPolicy.with_engine``). Metrics, stored conversations and the
     count of body bytes belong to the gateway, and no reload touches them.

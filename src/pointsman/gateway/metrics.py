@@ -1,6 +1,6 @@
 """Prometheus metrics of the gateway.
 
-Counted in plain numbers, and put into Prometheus' shape when somebody looks: an increment costs 0.1 µs, a
+Counted in plain numbers, and put into Prometheus' shape when someone looks: an increment costs 0.1 µs, a
 cached child of a ``prometheus_client`` counter 0.6, and every request makes seven.
 """
 
@@ -87,11 +87,11 @@ class Metrics(Collector):
         self._counts[key] += by
 
     def gauge(self, name: str, help_text: str, read: Callable[[], float]) -> None:
-        """Add a gauge that is read when somebody looks."""
+        """Add a gauge that is read when someone looks."""
         self._gauges[name] = help_text, read
 
     def results(self, name: str, help_text: str, read: Callable[[], Mapping[str, float]]) -> None:
-        """Add a counter by result that somebody else counts; it is read when somebody looks."""
+        """Add a counter by result that someone else counts; it is read when someone looks."""
         self._results[name] = help_text, read
 
     def seen(self, entry: Decision | Attempt) -> None:

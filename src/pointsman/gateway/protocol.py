@@ -16,8 +16,8 @@ __all__ = ["bounded_protocol", "close_slow", "close_unread"]
 
 #: Seconds between looks at all connections, so that no request pays for a timer.
 _SWEEP_EVERY: Final = 15.0
-#: Looks at which a connection may have no request under way: 75 s at least, longer than the 60 of common load
-#: balancers, which so are the first to close.
+#: Looks at which a connection may have no request in progress: 75 s at least, longer than the 60 of common
+#: load balancers, which so are the first to close.
 _WITHOUT_REQUEST: Final = 6
 #: Looks at which the body of one request may be arriving: 2 minutes, the largest one at 2.5 Mbit/s. Meanwhile
 #: what has arrived of it counts against ``total_body_bytes``.
@@ -183,7 +183,7 @@ class _Bounded(HttpToolsProtocol):
         return Refused(431, "too_large", f"the headers are larger than {self.header_bytes} bytes")
 
     def _refuse(self, why: Refused) -> None:
-        """Read no more requests here; say why, unless an answer to an earlier one is under way."""
+        """Read no more requests here; say why, unless an answer to an earlier one is in progress."""
         self._is_refused = True
         self.note(f"refused a connection: {why}")
         request: Any = self.cycle

@@ -99,5 +99,5 @@ class DecidedRequest:
         self.metrics.seen(attempt)
 
     def record_shadow(self, answer: ShadowAnswer) -> None:
-        """Write down what the shadow model answered."""
+        """Record what the shadow model answered."""
         self._ledger.append(answer)

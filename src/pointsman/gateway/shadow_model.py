@@ -94,7 +94,7 @@ class _CapturedResponse:
 
 @dataclass(slots=True)
 class _ShadowAttempt:
-    """One request to the shadow model while it is under way."""
+    """One request to the shadow model while it is in progress."""
 
     began: float  # seconds on a steady clock
     status: int = 0
@@ -109,7 +109,7 @@ class _ShadowAttempt:
 
 
 class ShadowUsage:
-    """What the shadow model has under way and has spent; carried over on reload. For one event loop."""
+    """What the shadow model has in progress and has spent; carried over on reload. For one event loop."""
 
     def __init__(self) -> None:
         self.under_way: set[asyncio.Task[None]] = set()
@@ -148,7 +148,7 @@ class ShadowModel:
         self._target: Final = target
 
     def stop(self) -> None:
-        """Take no more samples, and cancel what is under way."""
+        """Take no more samples, and cancel what is in progress."""
         self.usage.stopped = True
         for task in self.usage.under_way:
             task.cancel()

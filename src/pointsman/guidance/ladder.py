@@ -1,6 +1,6 @@
 """One hint per stretch of being stuck, and what follows if it lasts.
 
-A person's word, or two calls without trouble, end the stretch. In observe mode and in the control group all
+A user message, or two calls without trouble, end the stretch. In observe mode and in the control group all
 is decided and remembered alike, and nothing is delivered: otherwise the two sides could not be compared.
 """
 
@@ -71,7 +71,7 @@ class _Choice(NamedTuple):
 
 
 def still_valid(thread: Thread, trajectory: TrajectoryAnalysis) -> Thread:
-    """Drop what ended since the last decision: by a person's word, or with another history."""
+    """Drop what ended since the last decision: by a user message, or with another history."""
     calls = trajectory.tool_call_count
     shorter = calls < thread.calls  # rewound, compacted, or another conversation
     spoke = trajectory.state.attempt <= calls - thread.calls

@@ -173,7 +173,7 @@ class Point:
 def curve(
     prompts: Prompts, tiers: Tiers, *, best: Floats, first: Rows | None = None, seed: int
 ) -> Iterator[Point]:
-    """What each budget buys, from the cheapest tier alone to the dearest alone. As ``cross_fitted``."""
+    """The cost-quality curve from the cheapest tier alone to the most expensive. As ``cross_fitted``."""
     means = prompts.cost.mean(axis=0)
     for budget in np.linspace(means.min(), means.max(), POINTS):
         served = cross_fitted(prompts, Budget(float(budget)), tiers, best=best, first=first, seed=seed)

@@ -85,15 +85,15 @@ class Corpus:
 
     weak: Floats  # (n,)
     strong: Floats  # (n,)
-    log_length: Floats  # (n,) natural logarithm of the characters of the person's words
+    log_length: Floats  # (n,) natural logarithm of the characters of the user's words
     rules: Floats  # (n,) score of the profile RULES
     ngrams: Any  # scipy CSR matrix, (n, BUCKETS), ones
     vectors: NDArray[np.float64] | None  # (n, d) from an encoder
-    first: Rows  # (n,) the first row with the same n-grams: copies of a prompt belong together
+    first: Rows  # (n,) the first row with the same n-grams: duplicate prompts belong together
 
     @classmethod
     def of(cls, rows: Sequence[Outcome], encoder: Encoder | None = None) -> Corpus:
-        """Read the person's words of every prompt as the live learned router will."""
+        """Read the user's words of every prompt as the live learned router will."""
         texts = [persons_text(row.prompt) for row in rows]
         return cls(
             weak=np.array([row.weak for row in rows]),
@@ -208,7 +208,7 @@ class HeldOut:
 
 
 def held_out(corpus: Corpus, *, seed: int) -> HeldOut:
-    """Predict every prompt by a router fitted on the other folds. Copies of a prompt are in the same fold."""
+    """Predict every prompt by a router fitted on the other folds. Duplicate prompts are in the same fold."""
     folds = (np.random.default_rng(seed).permutation(len(corpus)) % FOLDS)[corpus.first]
     evidence = np.zeros((2, len(corpus)))
     prior = np.zeros(len(corpus))

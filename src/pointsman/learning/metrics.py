@@ -147,7 +147,7 @@ def curve_intervals(
 ) -> list[Interval]:
     """Return several figures of one curve, each with its bootstrap interval over prompts.
 
-    Shapes and errors as ``gap_curve``. Rows of one number in ``together`` (copies of a prompt) are drawn as
+    Shapes and errors as ``gap_curve``. Rows of one number in ``together`` (duplicate prompts) are drawn as
     one: one by one they would look like more evidence than they are.
     """
     ties = _Ties(scores, weak, strong)

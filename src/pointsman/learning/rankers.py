@@ -47,7 +47,7 @@ def persons_text(prompt: str) -> str:
 def alike(texts: Sequence[str]) -> NDArray[np.intp]:
     """The first text that a router cannot tell from each, as it reads the same n-grams. Shape ``(n,)``.
 
-    Copies of a prompt say the same thing twice, whatever their case, spaces and numbers: what is learned from
+    Duplicate prompts say the same thing twice, whatever their case, spaces and numbers: what is learned from
     one is not held out from the other, and an interval that draws them one by one is too narrow.
     """
     first: dict[bytes, int] = {}

@@ -1,7 +1,7 @@
 """The fallback chain: the models that may serve a tier, in order.
 
 What a request needs is checked before the tier: a model that cannot read the images is no choice, however
-cheap. The tier then bounds the price: nothing dearer than its fallback chain is ever tried.
+cheap. The tier then bounds the price: nothing more expensive than its fallback chain is ever tried.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def model_chain(
 
     When none of the fallback chain can serve, cheaper tiers are tried, nearest first. When those cannot
     either, the chain is left unfiltered: what we know of a model may be wrong, and its own error says more
-    than a refusal of ours. Only where no tier up to the chain's last has a model at all, the next dearer one
-    serves: an operator who configured a single model means it.
+    than a refusal of ours. Only where no tier up to the chain's last has a model at all, the next more
+    expensive one serves: an operator who configured a single model means it.
     """
     named = _named(FALLBACK_CHAIN[tier], tier_models)
     cheaper = _named(reversed(_TIERS[: tier.rank]), tier_models)

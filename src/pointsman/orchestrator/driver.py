@@ -89,7 +89,7 @@ class Agent:
         """Carry out what a person said; the final state, with ``response``.
 
         Args:
-            said: the person's words; commands at their beginning are obeyed.
+            said: the user's words; commands at their beginning are obeyed.
             previous: the final state of the conversation's last turn.
         """
         final: Mapping[str, Any] = {}

@@ -41,7 +41,7 @@ def _gather(kept: Sequence[Any] | None, new: Sequence[Any] | None) -> list[Any]:
 
 
 class GraphState(AgentState, total=False):
-    """The run's state, and the judgements of the selection under way."""
+    """The run's state, and the judgements of the selection in progress."""
 
     # {"at": position of the question, "text", "error"}
     selection_judgements: Annotated[list[dict[str, Any]] | None, _gather]

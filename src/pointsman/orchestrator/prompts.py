@@ -20,7 +20,7 @@ _FIELDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class NodePrompts:
-    """Instructions of the nodes that ask a model. The person's words are always sent apart, as data."""
+    """Instructions of the nodes that ask a model. The user's words are always sent apart, as data."""
 
     task_extraction: str = """\
 State what the person wants now, as one task that can be understood without the conversation. Resolve "it",

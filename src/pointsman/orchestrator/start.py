@@ -17,7 +17,7 @@ def start_turn(
     """Begin a turn: commands of this message go over those of the session, and those over the configuration.
 
     Args:
-        said: the person's words, commands included.
+        said: the user's words, commands included.
         previous: the last state of the same conversation.
         configured: what the operator set; commands never change it.
     """

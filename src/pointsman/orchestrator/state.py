@@ -60,7 +60,7 @@ class AgentState(TypedDict, total=False):
     control_kill_reason: str
     control_direct_chat: bool  # answer without tasks or capabilities: "/chat"
     control_capability_bypass: bool  # all capabilities, unjudged: "/caps:off"
-    control_task_bypass: bool  # the person's words are the task: "/task:off"
+    control_task_bypass: bool  # the user's words are the task: "/task:off"
     control_steps_taken_count: int
     control_elapsed_seconds: float  # work and waiting so far
     control_current_node: str  # the node the router chose last

@@ -20,7 +20,7 @@ _OF_GUIDANCE: Final = "implicit:escalation"
 
 @dataclass(slots=True)
 class Endings:
-    """The same sessions twice: by what somebody said, and by signs against an answer that were derived."""
+    """The same sessions twice: by what someone said, and by signs against an answer that were derived."""
 
     said: list[Ended]  # mean of the scores said from the first due hint on
     signs: list[Ended]  # 1 where no sign was seen from then on, else 0; empty where none were ever derived

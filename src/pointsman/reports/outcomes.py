@@ -149,7 +149,7 @@ class Fittable(msgspec.Struct, frozen=True, omit_defaults=True):
 def fittable(records: Iterable[Record], models: Sequence[str] = ()) -> Iterator[Fittable]:
     """Yield prompts whose words were kept, with the mean score of each model that answered them.
 
-    A shadow's answer counts where somebody said what it was worth. What a person or a program said counts;
+    A shadow's answer counts where someone said what it was worth. What a person or a program said counts;
     implicit signs only where nobody said anything.
 
     Args:

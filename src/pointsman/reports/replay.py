@@ -27,7 +27,7 @@ __all__ = ["Cache", "Replay", "Replayed", "SessionState", "Side", "Source", "cos
 class Source(StrEnum):
     """What a turn was decided again from."""
 
-    WORDS = "words"  # the person's words, kept whole
+    WORDS = "words"  # the user's words, kept whole
     ALTERED = "altered words"  # kept cut or redacted
     SIGNALS = "signals"  # no words kept: what this policy adds cannot be found
     NOTHING = "nothing"  # not decided again, see ``refused``
@@ -141,7 +141,7 @@ def served(then: Decision, attempts: Iterable[Attempt]) -> str:
 def costs(
     used: Usage | None, models: Mapping[str, ModelSpec], before: SessionState, was: str, would: str
 ) -> tuple[Cache, float | None, float | None]:
-    """What became of the cache, and what the turn's answer costs then and now."""
+    """What happens to the prompt cache, and what the turn's answer costs then and now."""
     if used is None:
         return Cache.NONE, None, None
     cache = _cache(before, was, would)

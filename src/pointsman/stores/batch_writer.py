@@ -58,7 +58,7 @@ class BatchWriter(Generic[T]):
         self._batch: list[T] = []
         self._lock: Final = threading.Lock()
         self._wake: Final = threading.Event()  # there is something to do
-        self._hurry: Final = threading.Event()  # somebody waits for it
+        self._hurry: Final = threading.Event()  # someone waits for it
         self._idle = True
         self._closed = False
         self._thread: threading.Thread | None = None

@@ -67,7 +67,7 @@ _LONGEST_LABEL: Final = len("assistant :")
 
 
 class Extracted(msgspec.Struct, frozen=True, gc=False):
-    """The person's words of one turn, and how they were found."""
+    """The user's words of one turn, and how they were found."""
 
     text: str  # empty when no message holds any
     index: int  # position of the message they stand in; -1 when there is none
@@ -83,7 +83,7 @@ _NOTHING: Final = Extracted("", -1, ())
 
 
 class Searched(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """Where the person's words stood when a conversation was last looked at."""
+    """Where the user's words stood when a conversation was last looked at."""
 
     index: int = -1  # of their message; -1: no message held any
     messages: int = 0  # how many there were; 0: nothing is known
@@ -94,7 +94,7 @@ _UNKNOWN: Final = Searched()
 
 
 def extract(request: AgentRequest, before: Searched = _UNKNOWN) -> Extracted:
-    """Find the last message that holds a person's words, and return only those.
+    """Find the last message that holds the user's words, and return only those.
 
     Messages of tool results, reminders or environment blocks alone are passed over.
 
@@ -147,7 +147,7 @@ def persons_words(request: AgentRequest) -> str:
 
 
 def user_message_key(request: AgentRequest) -> str:
-    """Identity of the current user message: its position and a digest of the person's words.
+    """Identity of the current user message: its position and a digest of the user's words.
 
     Empty when the request holds no words of a person, as when only tool results are sent after
     ``previous_response_id``: the turn then still belongs to the user message before it.

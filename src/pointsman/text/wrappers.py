@@ -1,7 +1,7 @@
 """Removes blocks that agents wrap around the user's words, in one pass.
 
 The table names the tags seen on the wire from the agents in use today. A block counts only when it is closed:
-somebody who asks "what does <file> mean?" keeps their words. Time is linear whatever the text nests or leaves
+someone who asks "what does <file> mean?" keeps their words. Time is linear whatever the text nests or leaves
 open: tags are found by one regular expression without backtracking and matched with a stack.
 """
 
@@ -74,7 +74,7 @@ class Unwrapped(NamedTuple):
 
     text: str
     tags: tuple[str, ...] = ()  # names of the tags found, sorted
-    is_marked: bool = False  # the agent itself says that these are the person's words
+    is_marked: bool = False  # the agent itself says that these are the user's words
 
 
 def unwrap(text: str, *, only_marked: bool = False) -> Unwrapped:

@@ -20,5 +20,5 @@ class TierDecision(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     stage: Stage
     needs_verification: bool  # the rules were unsure
     reasons: tuple[Reason, ...]
-    learned_router: LearnedScore | None = None  # what a learned router said, also where the rules were kept
+    learned_router: LearnedScore | None = None  # the learned router's score, also where the rules were kept
     learned_router_version: str = ""  # which learned router that was

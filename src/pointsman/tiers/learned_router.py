@@ -170,7 +170,7 @@ class LearnedScorer:
         self._dense = _Vector(learned_router.dense, encoder) if learned_router.dense else None
 
     def score(self, text: str, *, rules: float | None = None, domain: str = "") -> LearnedScore:
-        """Score a person's words.
+        """Score the user's words.
 
         Args:
             text: The words.

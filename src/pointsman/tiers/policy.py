@@ -12,7 +12,7 @@ from msgspec import Meta
 
 __all__ = ["LearnedRouterSettings", "Spending", "Verification"]
 
-#: Seconds after which counting starts anew.
+#: Seconds after which counting starts again.
 DAY: Final = 86_400.0
 
 _Share: TypeAlias = Annotated[float, Meta(ge=0, le=1)]

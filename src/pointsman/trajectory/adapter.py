@@ -103,7 +103,7 @@ def _result_text(message: Message) -> str:
 
 
 def opening_of(history: Conversation) -> str:
-    """How a conversation began: a name for it that stays, by the person's words before the first answer.
+    """How a conversation began: a name for it that stays, by the user's words before the first answer.
 
     Of each message the end is enough, and the rest may be a megabyte of pasted files.
     """

@@ -89,7 +89,7 @@ class TrajectoryAnalysis:
 
     @property
     def consecutive_errors(self) -> int:
-        """Failed calls in a row up to now; a success or a person's message ends the row."""
+        """Failed calls in a row up to now; a success or a user message ends the row."""
         return self.state.consecutive_errors
 
     @property

@@ -25,7 +25,7 @@ __all__ = ["LABEL", "DemoClient"]
 LABEL: Final = "[Pointsman demo upstream: no model was called]"
 
 _BY_PATH: Final = {wire.path: wire for wire in WIRES.values()}
-_ECHO: Final = 200  # characters of the person's words that are repeated
+_ECHO: Final = 200  # characters of the user's words that are repeated
 _JSON: Final = ((b"content-type", b"application/json"),)
 _EVENTS: Final = ((b"content-type", b"text/event-stream"),)
 

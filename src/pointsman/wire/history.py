@@ -1,4 +1,4 @@
-"""The messages of a request, kept as the bytes they came in and decoded only where somebody looks.
+"""The messages of a request, kept as the bytes they came in and decoded only where someone looks.
 
 An agent resends its whole history with every request. Two thousand messages cost one split (0.2 ms for
 400 kB); only the few that a classifier reads are decoded.

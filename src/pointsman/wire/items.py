@@ -40,7 +40,7 @@ _IMAGES: Final = frozenset({"image", "image_url", "input_image", "computer_scree
 
 
 def read_role(role: object) -> Role:
-    """The role a message names. An unknown one is TOOL: neither the person's words nor the model's."""
+    """The role a message names. An unknown one is TOOL: neither the user's words nor the model's."""
     return _ROLES.get(role, _TOOL) if isinstance(role, str) else _TOOL
 
 

@@ -147,7 +147,7 @@ def _is_structured(shape: msgspec.Raw) -> bool:
 def request_from_text(
     text: str, *, system: str = "", session: str = "", arrived_at: float = 0.0
 ) -> AgentRequest:
-    """The turn of somebody who sends one message and nothing else."""
+    """The turn of someone who sends one message and nothing else."""
     whole = text.encode("utf-8", "replace").decode()  # bytes that were not UTF-8 arrive as half surrogates
     body = {"messages": [{"role": "user", "content": whole}]}
     request = read_request(WireFormat.CHAT, body, session=session, arrived_at=arrived_at)

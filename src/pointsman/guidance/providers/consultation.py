@@ -1,4 +1,4 @@
-"""Sends an agent that stays stuck to somebody else."""
+"""Sends an agent that stays stuck to someone else."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ConsultationPromptProvider:
     """By itself speaks at five failures in a row; the default policy sends it when a hint did not help."""
 
     failure_threshold: int = 5  # calls
-    consultation_tool: str = ""  # a tool of the agent that asks somebody, if it has one
+    consultation_tool: str = ""  # a tool of the agent that asks someone, if it has one
     priority: int = 20
 
     @property

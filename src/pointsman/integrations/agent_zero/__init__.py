@@ -85,7 +85,7 @@ def _memory(agent: Any) -> DomainMemory:
 
 
 def _words(content: Any) -> str:
-    """The person's words in a message: plain text, or a field of the template that Agent Zero filled in."""
+    """The user's words in a message: plain text, or a field of the template that Agent Zero filled in."""
     if isinstance(content, Mapping):
         return str(content.get("user_message") or content.get("user_intervention") or "")
     return content if isinstance(content, str) else ""

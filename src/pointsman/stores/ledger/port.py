@@ -25,7 +25,7 @@ __all__ = [
     "ShadowDecision",
 ]
 
-#: Characters of a prompt that are kept at most. A person's words are shorter in all but pasted files, and
+#: Characters of a prompt that are kept at most. the user's words are shorter in all but pasted files, and
 #: a full queue of ten thousand such texts still fits into memory.
 MAX_TEXT: Final = 32_000
 
@@ -52,7 +52,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What became of a decision, said by a person or derived."""
+    """The outcome of a decision, said by a person or derived."""
 
     decision: str  # id
     score: float | None = None  # 0 bad … 1 good
@@ -64,7 +64,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class PromptText(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The person's words behind a decision. Append them always: the ledger's text mode says what is kept."""
+    """The user's words behind a decision. Append them always: the ledger's text mode says what is kept."""
 
     decision: str  # id
     text: str  # cut to ``MAX_TEXT`` characters when kept

@@ -18,12 +18,12 @@ class MemorySessions:
 
     @property
     def fault(self) -> str:
-        """Empty: nothing is written down."""
+        """Empty: nothing is recorded."""
         return ""
 
     @property
     def lost(self) -> int:
-        """None: nothing is written down."""
+        """None: nothing is recorded."""
         return 0
 
     def __init__(

@@ -21,12 +21,12 @@ class SessionStore(Protocol):
 
     @property
     def fault(self) -> str:
-        """Why what is kept cannot be written down just now; empty when all is well."""
+        """Why what is kept cannot be recorded just now; empty when all is well."""
         ...
 
     @property
     def lost(self) -> int:
-        """Changes that were kept and could not be written down, since the start."""
+        """Changes that were kept and could not be recorded, since the start."""
         ...
 
     def get(self, session: str, /) -> bytes | None:

@@ -46,7 +46,7 @@ class HttpClient:
         self._sweep_every = min(
             spec.timeouts.first_byte / _SWEEPS, spec.timeouts.total / _SWEEPS, _SWEEP_EVERY
         )
-        self._free = spec.connections  # how many more requests may be under way
+        self._free = spec.connections  # how many more requests may be in progress
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._idle: deque[Connection] = deque()  # the one used last is the last
         self._active: set[Response] = set()
@@ -70,7 +70,7 @@ class HttpClient:
         """See ``UpstreamClient``."""
         self._closed = True
         self._reaper.cancel()
-        if not self._active:  # what is under way keeps its time limits
+        if not self._active:  # what is in progress keeps its time limits
             self._sweep.cancel()
         while self._idle:
             self._idle.pop().transport.close()
@@ -187,7 +187,7 @@ class HttpClient:
 
 
 class _Timer:
-    """One call later at a time. A loop that is closed takes its call with it, so a new loop starts anew."""
+    """One call later at a time. A loop that is closed takes its call with it, so a new loop starts again."""
 
     __slots__ = ("_handle", "_loop")
 
