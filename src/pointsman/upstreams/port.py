@@ -115,15 +115,15 @@ class UpstreamSpec(msgspec.Struct, frozen=True):
     ] = ""
     proxy: Annotated[
         ProxyUrl | None,
-        Meta(description='Its HTTP proxy; `""` for none. Default: `HTTPS_PROXY` and `NO_PROXY`.'),
+        Meta(description='HTTP proxy; `""` for none. Default: the variables `HTTPS_PROXY` and `NO_PROXY`.'),
     ] = None
     ca_file: Annotated[
         Path | None,
-        Meta(description="Certificate authorities trusted for it, a PEM file; default: the system's."),
+        Meta(description="PEM file of trusted certificate authorities; default: the system's."),
     ] = None
     # at one second a turn, 500 requests a second; a process may have 1,024 files open on many systems
     connections: Annotated[
-        int, Meta(ge=1, description="Most connections at a time; further requests wait.")
+        int, Meta(ge=1, description="Maximum number of connections; further requests wait.")
     ] = 512
 
 

@@ -1,4 +1,4 @@
-"""How a connection to an upstream is made: directly or through a proxy, with or without TLS."""
+"""Connecting to an upstream: directly or through an HTTP proxy, with or without TLS."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _PORTS: Final = {"http": 80, "https": 443}
 
 
 class Route:
-    """The way to one upstream. Nothing is sent before ``open``."""
+    """How one upstream is reached. Nothing is sent before ``open``."""
 
     def __init__(self, spec: UpstreamSpec, env: Mapping[str, str] = os.environ) -> None:
-        """Work out the way.
+        """Choose the proxy and the TLS context.
 
         Raises:
             ConfigError: the address of the upstream or of its proxy, or the CA file, cannot be used.
@@ -63,7 +63,7 @@ class Route:
                 with _explained("the upstream", via):
                     await self._open(asyncio.get_running_loop(), connection)
         except TimeoutError:
-            raise UpstreamUnavailable(f"the upstream did not accept a connection in time{via}") from None
+            raise UpstreamUnavailable(f"connection to the upstream timed out{via}") from None
 
     async def _open(self, loop: asyncio.AbstractEventLoop, connection: Connection) -> None:
         if self.proxy is None:
@@ -140,7 +140,7 @@ def _explained(party: str, via: str) -> Iterator[None]:
     except ssl.SSLCertVerificationError as error:
         message = f"{party}'s certificate is refused{via}: {error.verify_message}"
     except ssl.SSLError as error:
-        message = f"no TLS connection to {party}{via}: {error.reason or 'it was cut off'}"
+        message = f"TLS handshake with {party} failed{via}: {error.reason or 'connection closed'}"
     except (OSError, UnicodeError):  # UnicodeError: a host name that no name server can be asked for
         message = f"{party} cannot be reached{via}"
     else:
