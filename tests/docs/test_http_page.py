@@ -11,7 +11,6 @@ from pointsman.gateway.live_state import build_live_state
 from pointsman.gateway.local_replies import error_code
 from pointsman.gateway.request import _NOT_UP, HOP_BY_HOP
 from pointsman.gateway.routes import OPEN_PATHS
-from pointsman.gateway.tokens import TOKEN_PATHS
 from pointsman.testing import ScriptedDecider
 from pointsman.wire import WIRES
 
@@ -25,7 +24,8 @@ def test_every_route() -> None:
     routes = [route for route in served.routes.router.routes if isinstance(route, Route)]
     assert len(routes) == len(served.routes.router.routes)
     paths = {route.path.replace(":path", "") for route in routes}
-    paths |= {f"/v1{wire.path.decode()}" for wire in WIRES.values()} | {p.decode() for p in TOKEN_PATHS}
+    paths |= {f"/v1{wire.path.decode()}" for wire in WIRES.values()}
+    paths |= {f"/v1{wire.token_path.decode()}" for wire in WIRES.values() if wire.token_path}
     written = set(re.findall(r"(?:GET|HEAD|POST) (/[^`,]*)`", PAGE))
     assert written == {path for path in paths if f"/v1{path}" not in paths}
     for path in OPEN_PATHS:

@@ -19,7 +19,7 @@ from pointsman.gateway import inbound
 from pointsman.gateway.inbound import BodyBudget
 from pointsman.upstreams.port import Limits, ServerSpec
 from pointsman.vocabulary import LARGE, AgentRequest, WireFormat
-from pointsman.wire import Body
+from pointsman.wire import Body, Wire
 from pointsman.wire.request import read_request
 from support.raw_http import ASKED, JSON, head, statuses, talk
 from support.requests_by_format import PATHS, post, request
@@ -128,9 +128,9 @@ def test_large_bodies_are_read_beside_the_event_loop(
 ) -> None:
     seen: list[str] = []
 
-    def body(raw: bytes) -> Body:
+    def body(wire: Wire, raw: bytes) -> Body:
         seen.append(threading.current_thread().name)
-        return Body(raw)
+        return Body(wire, raw)
 
     def turn(*given: Any, **more: Any) -> AgentRequest:
         seen.append(threading.current_thread().name)

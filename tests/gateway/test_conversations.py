@@ -20,7 +20,7 @@ from pointsman.stores.sessions import MemorySessions
 from pointsman.tiers import builtin_profile
 from pointsman.upstreams.port import DEMO_URL, ServerSpec, UpstreamSpec
 from pointsman.vocabulary import Mode, ModelSpec, Tier, WireFormat
-from pointsman.wire import Body, sse
+from pointsman.wire import WIRES, Body, sse
 from pointsman.wire.request import read_request
 from support.requests_by_format import start_stream
 from support.servers import Asked, Running, ScriptedUpstream, gateway, reply
@@ -31,6 +31,7 @@ FAILED = "Error: command not found: pytset"
 WORDS = "run the tests"
 TOOL = {"type": "function", "name": "bash", "parameters": {"type": "object"}}
 HINT = "<pointsman"
+RESPONSES = WIRES[WireFormat.RESPONSES]
 
 
 def call(number: int) -> dict[str, Any]:
@@ -215,12 +216,14 @@ def kept(conversations: Conversations, name: str, words: str, **body: Any) -> No
     agent_request = read_request(WireFormat.RESPONSES, raw, session=f"s-{name}", arrived_at=1_000.0)
     spec = UpstreamSpec("up", DEMO_URL)
     target = Target(ModelSpec("m", "up", "m"), Upstream(spec, Connections()(spec)), b'"m"', b"m")
-    conversations.keep(agent_request, Body(raw), target, [json.dumps({"id": name, "output": []}).encode()])
+    conversations.keep(
+        agent_request, Body(RESPONSES, raw), target, [json.dumps({"id": name, "output": []}).encode()]
+    )
 
 
 def session_of(conversations: Conversations, name: str, now: float = 1_000.0) -> str:
     raw = json.dumps({"input": "x", "previous_response_id": name}).encode()
-    link = conversations.continued(Body(raw), now)
+    link = conversations.continued(Body(RESPONSES, raw), now)
     assert link is not None
     return link.session
 
@@ -258,7 +261,7 @@ def test_a_response_is_forgotten_after_a_day() -> None:
 @pytest.mark.parametrize("named", ["null", '""', "7", '["resp_1"]', '{"id": 7}'])
 def test_a_name_that_is_none_continues_nothing(named: str) -> None:
     raw = f'{{"input": "x", "previous_response_id": {named}}}'.encode()
-    assert Conversations().continued(Body(raw), 0.0) is None
+    assert Conversations().continued(Body(RESPONSES, raw), 0.0) is None
 
 
 @pytest.mark.parametrize("answer", [b"", b"{}", b'{"id": 7, "output": []}', b"[]", b"data: {}\n\n", b"\xff"])
@@ -267,5 +270,5 @@ def test_an_answer_of_another_shape_is_passed_over(answer: bytes) -> None:
     spec = UpstreamSpec("up", DEMO_URL)
     target = Target(ModelSpec("m", "up", "m"), Upstream(spec, Connections()(spec)), b'"m"', b"m")
     conversations = Conversations()
-    conversations.keep(read_request(WireFormat.RESPONSES, raw), Body(raw), target, [answer])
+    conversations.keep(read_request(WireFormat.RESPONSES, raw), Body(RESPONSES, raw), target, [answer])
     assert len(conversations) == 0

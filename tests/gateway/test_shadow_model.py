@@ -23,7 +23,7 @@ from pointsman.stores.ledger import MemoryLedger, ShadowAnswer, ShadowDecision, 
 from pointsman.testing import ScriptedDecider
 from pointsman.vocabulary import WireFormat
 from pointsman.wire import WIRES, Reply
-from pointsman.wire.completion import CompletionSummary, read_completion
+from pointsman.wire.completion import CompletionSummary
 from support.requests_by_format import PATHS, answer, events, format_of, request
 from support.servers import Answering, Asked, Running, ScriptedUpstream, reply, state_for
 from support.stuck_agents import requests
@@ -353,7 +353,7 @@ def test_the_share_is_drawn_by_session_and_seed(share: float) -> None:
 def test_what_is_of_no_known_shape_says_nothing() -> None:
     for wire in WireFormat:
         for answered in (b"<html>", b'{"choices": 3, "content": 3, "output": 3}', b"data: {\n\n", b""):
-            assert read_completion(wire, answered) == (CompletionSummary(), "")
+            assert WIRES[wire].completion(answered) == (CompletionSummary(), "")
 
 
 CONFIG = """

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from pointsman.guidance import GuidanceMemory, GuidancePolicy, Guide, Mode, without_models
 from pointsman.vocabulary import WireFormat
+from pointsman.wire import WIRES
 from pointsman.wire.history import JsonHistory
 from pointsman.wire.insertion import append_text, mark
 from support.stuck_agents import CHAT, MESSAGES, RESPONSES, call, requests, say
@@ -41,7 +42,7 @@ def test_the_hint_comes_with_the_third_failure_once(wire: WireFormat) -> None:
 def test_the_bytes_before_it_are_the_agents_own(wire: WireFormat) -> None:
     *_, history = requests(wire, 3)
     before = json.dumps(history).encode()
-    after = append_text(wire, before, mark("guidance", said(wire, requests(wire, 3))[-1]))
+    after = append_text(WIRES[wire], before, mark("guidance", said(wire, requests(wire, 3))[-1]))
     assert after is not None
     first_difference = next(n for n, (old, new) in enumerate(zip(before, after, strict=False)) if old != new)
     assert first_difference >= len(json.dumps(history[:-1]).encode()) - 1

@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from pointsman.vocabulary import Message, Role, WireFormat
-from pointsman.wire.history import PASSED, JsonHistory
+from pointsman.wire.history import JsonHistory
+from pointsman.wire.responses.request import PASSED
 
 CHAT, RESPONSES, MESSAGES = WireFormat
 THREE = [

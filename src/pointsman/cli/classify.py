@@ -26,6 +26,7 @@ from pointsman.errors import CallerError, ConfigError, MalformedRequest
 from pointsman.factory import build_engine, build_policy, read_profile
 from pointsman.tiers.learned_router import LearnedScorer
 from pointsman.vocabulary import AgentRequest, ModelQuery, ModelReply, WireFormat
+from pointsman.wire import WIRES
 from pointsman.wire.request import read_request, request_from_text
 
 __all__ = ["register"]
@@ -168,12 +169,7 @@ def _turn(line: Line) -> AgentRequest:
 
 def _body(line: Line) -> dict[str, object]:
     """The request body whose messages these are; each format has its own place for the system prompt."""
-    if line.format is WireFormat.RESPONSES:
-        return {"input": line.messages, "instructions": line.system or None}
-    if line.format is WireFormat.MESSAGES:
-        return {"messages": line.messages, "system": line.system}
-    system = [{"role": "system", "content": line.system}] if line.system else []
-    return {"messages": [*system, *(line.messages or [])]}
+    return WIRES[line.format].body(line.messages or [], line.system)
 
 
 def _answer(line: Line, decided: Decided, elapsed: float) -> dict[str, object]:

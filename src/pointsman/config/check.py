@@ -17,7 +17,8 @@ from pointsman.tiers import BUILTIN_PROFILES, load_profile, read_learned_router
 from pointsman.upstreams.port import DEMO_URL, UpstreamSpec
 from pointsman.upstreams.proxies import is_loopback, parse_proxy
 from pointsman.upstreams.trust import trust
-from pointsman.vocabulary import Tier, WireFormat
+from pointsman.vocabulary import Tier
+from pointsman.wire import ASKABLE
 
 __all__ = ["RESERVED", "check", "is_loopback"]
 
@@ -126,7 +127,7 @@ def _verify(file: File) -> Iterator[Problem]:
         yield _unknown(path, "model", verify.model, file.models)
         return
     upstream = file.upstreams.get(file.models[verify.model].upstream)
-    if upstream and not upstream.formats & {WireFormat.CHAT, WireFormat.MESSAGES}:
+    if upstream and not upstream.formats & ASKABLE.keys():
         yield Problem(
             path, f'"{verify.model}" cannot be asked: its upstream speaks neither chat nor messages'
         )

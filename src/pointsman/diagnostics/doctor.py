@@ -18,7 +18,7 @@ from pointsman.stores.ledger import SqliteLedger
 from pointsman.upstreams.port import DEMO_URL, UpstreamSpec, credentials
 from pointsman.upstreams.proxies import Proxy, proxy_of
 from pointsman.upstreams.trust import trust
-from pointsman.vocabulary import WireFormat
+from pointsman.wire import WIRES
 
 if TYPE_CHECKING:
     from http.client import HTTPConnection
@@ -147,7 +147,7 @@ def _upstream(spec: UpstreamSpec) -> Check:
 def _status(spec: UpstreamSpec) -> int:
     """Ask for the list of models. Follows no redirect: the key goes where the configuration says."""
     url = urlsplit(spec.base_url)
-    wire = WireFormat.CHAT if WireFormat.CHAT in spec.formats else WireFormat.MESSAGES
+    wire = next(wire for wire in WIRES if wire in spec.formats)
     proof = {name.decode(): value.decode() for name, value in credentials(spec, wire)}
     headers = {"anthropic-version": "2023-06-01", **proof}
     target = f"{url.path.rstrip('/')}/models"

@@ -15,7 +15,7 @@ from pointsman.gateway.relay import Send, relay
 from pointsman.gateway.request import DecidedRequest
 from pointsman.gateway.response_headers import Headers, response_headers
 from pointsman.gateway.upstream import Target
-from pointsman.vocabulary import AgentRequest, WireFormat
+from pointsman.vocabulary import AgentRequest
 
 __all__ = ["AgentEndpoint"]
 
@@ -30,14 +30,14 @@ class AgentEndpoint:
     async def answer(self, state: LiveState, inbound: InboundRequest, send: Send) -> int:
         """Answer one request, and return the status sent."""
         wire, body, headers = inbound.wire, inbound.body, inbound.headers
-        agent_request, continuation = await read_turn(wire.format, headers, body, self._conversations)
+        agent_request, continuation = await read_turn(headers, body, self._conversations)
         if state.command is not None and (text := answer_command(agent_request, state.command)):
             return await send_text(wire, body, agent_request, text, [], send)
         decision = await state.runtime.decide(agent_request)
         self._metrics.seen(decision)
         targets = state.candidates(wire.format, decision.chain)
         request = DecidedRequest(inbound, decision, state.runtime.ledger, self._metrics)
-        if wire.format is WireFormat.RESPONSES:
+        if wire.is_stateful:
             targets = self._continue(state, request, agent_request, continuation, targets)
         overhead = time.perf_counter() - inbound.arrived
         self._metrics.overhead.observe(overhead)

@@ -27,9 +27,8 @@ from pointsman.gateway.local_replies import send_fault, send_refusal, send_shutt
 from pointsman.gateway.metrics import Metrics
 from pointsman.gateway.relay import Send
 from pointsman.gateway.routes import OPEN_PATHS, build_routes
-from pointsman.gateway.tokens import TOKEN_PATHS, count_tokens
-from pointsman.vocabulary import WireFormat
-from pointsman.wire import WIRES, Fault, Wire
+from pointsman.gateway.tokens import count_tokens
+from pointsman.wire import WIRES, Fault, Wire, guess_wire
 
 __all__ = ["Gateway"]
 
@@ -38,6 +37,9 @@ log = logging.getLogger(__name__)
 #: Both spellings of each endpoint: some clients add the version to their base URL, some to their path.
 _ENDPOINTS: Final[Mapping[bytes, Wire]] = {
     prefix + wire.path: wire for wire in WIRES.values() for prefix in (b"", b"/v1")
+}
+_TOKEN_ENDPOINTS: Final[Mapping[bytes, Wire]] = {
+    prefix + wire.token_path: wire for wire in WIRES.values() if wire.token_path for prefix in (b"", b"/v1")
 }
 _STATUS_CLASS: Final = ("0xx", "1xx", "2xx", "3xx", "4xx", "5xx")
 
@@ -77,15 +79,15 @@ class Gateway:
             if (wire := _ENDPOINTS.get(path)) is not None:
                 await self._serve(self._agents.answer, wire, state, scope, receive, send)
                 return
-            if path in TOKEN_PATHS:
-                await self._serve(count_tokens, WIRES[WireFormat.MESSAGES], state, scope, receive, send)
+            if (wire := _TOKEN_ENDPOINTS.get(path)) is not None:
+                await self._serve(count_tokens, wire, state, scope, receive, send)
                 return
         headers = dict(scope["headers"])
         try:
             if path not in OPEN_PATHS:
                 authorise(headers, state.server.keys)
         except CallerError as error:
-            wire = WIRES[WireFormat.MESSAGES if b"anthropic-version" in headers else WireFormat.CHAT]
+            wire = guess_wire(headers)
             self._count(wire, await send_refusal(wire, error, headers, send))
             return
         scope["path"] = path.decode("ascii")  # what was authorised is what is looked up
@@ -101,7 +103,7 @@ class Gateway:
         watch: DisconnectWatch | None = None
         self.active += 1
         try:
-            body = await read_body(headers, receive, state.server, reservation)
+            body = await read_body(wire, headers, receive, state.server, reservation)
             watch = self._watches.begin(receive)
             request = InboundRequest(wire, headers, scope["headers"], scope["query_string"], body, arrived)
             self._count(wire, await handler(state, request, send))

@@ -12,13 +12,18 @@ from typing import Final
 
 import msgspec
 
-from pointsman.decoding import UNREADABLE
 from pointsman.gateway.upstream import Target
 from pointsman.text import extract
 from pointsman.vocabulary import AgentRequest
 from pointsman.wire import Body
-from pointsman.wire.responses.answer import answered
-from pointsman.wire.stored_conversation import StoredConversation, stored_conversation
+from pointsman.wire.responses.stored_conversation import (
+    StoredConversation,
+    answered,
+    continues,
+    conversation_id,
+    is_stored,
+    stored_conversation,
+)
 
 __all__ = ["Continuation", "Conversations", "with_conversation"]
 
@@ -39,13 +44,6 @@ class Continuation(msgspec.Struct, frozen=True):
     earlier: StoredConversation | None = None  # None: nothing is known
 
 
-class _Conversation(msgspec.Struct, gc=False):
-    id: str = ""
-
-
-_decode_id: Final = msgspec.json.Decoder(_Conversation | str | None).decode
-
-
 class Conversations:
     """The latest responses that could be continued; the one unused longest makes room."""
 
@@ -64,7 +62,7 @@ class Conversations:
             body: A request in the Responses format.
             now: Seconds since the epoch.
         """
-        name = _named(body, "previous_response_id") or _named(body, "conversation")
+        name = continues(body.member)
         if not name:
             return None
         entry = self._entries.get(name)
@@ -84,7 +82,7 @@ class Conversations:
             target: Who answered.
             answer: The whole body, or the last events of a stream.
         """
-        if bytes(body.members.get("store", b"")) == b"false":
+        if not is_stored(body.member):
             return
         found = answered(answer)
         if found is None:
@@ -97,7 +95,7 @@ class Conversations:
             stored_conversation(request, items, extract(request).index),
         )
         self._put(response, entry)
-        if conversation := _named(body, "conversation"):
+        if conversation := conversation_id(body.member):
             self._put(conversation, entry)
 
     def _put(self, name: str, entry: Continuation) -> None:
@@ -121,18 +119,6 @@ def with_conversation(chosen: list[Target], kept: Target | None) -> list[Target]
     if kept is None:
         return chosen
     return [target for target in chosen if target.upstream is kept.upstream] or [kept]
-
-
-def _named(body: Body, member: str) -> str:
-    """Return the id of a response or a conversation that a request names; empty when it names none."""
-    raw = body.members.get(member)
-    if raw is None:
-        return ""
-    try:
-        named = _decode_id(raw) or ""
-    except UNREADABLE:
-        return ""  # for the upstream to refuse
-    return named if isinstance(named, str) else named.id
 
 
 def _weight(entry: Continuation) -> int:

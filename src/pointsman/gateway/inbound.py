@@ -83,7 +83,11 @@ def _is_local(origin: bytes) -> bool:
 
 
 async def read_body(
-    headers: Mapping[bytes, bytes], receive: Receive, server: ServerSpec, reservation: BodyReservation
+    wire: Wire,
+    headers: Mapping[bytes, bytes],
+    receive: Receive,
+    server: ServerSpec,
+    reservation: BodyReservation,
 ) -> Body:
     """Check everything that can be checked before the body is read, then read it.
 
@@ -98,7 +102,7 @@ async def read_body(
     if headers.get(b"content-encoding", b"identity") != b"identity":
         raise WrongContentType("the body must not be compressed", hint="send no 'Content-Encoding'")
     raw = await read_bytes(receive, headers, server.limits.body_bytes, reservation)
-    return Body(raw) if len(raw) <= LARGE else await offload(len(raw), partial(Body, raw))
+    return Body(wire, raw) if len(raw) <= LARGE else await offload(len(raw), partial(Body, wire, raw))
 
 
 async def read_bytes(

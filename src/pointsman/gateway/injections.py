@@ -6,8 +6,8 @@ import logging
 
 from pointsman.decision.decision import Decision, ToolDecision
 from pointsman.wire import Body, Wire
+from pointsman.wire.body import Edit
 from pointsman.wire.insertion import insertion, mark
-from pointsman.wire.spans import Edit
 from pointsman.wire.tools import only_tools
 
 __all__ = ["injections", "kept_tools"]
@@ -22,7 +22,7 @@ def injections(wire: Wire, body: Body, decision: Decision) -> list[Edit]:
     """
     text = "\n\n".join(mark(injection.source, injection.text) for injection in decision.injections)
     span = body.span(wire.items)
-    place = insertion(wire.format, body.raw[slice(*span)], text) if span else None
+    place = insertion(wire, body.readable[slice(*span)], text, body.last_item) if span else None
     if span is None or place is None:
         log.warning("decision %s adds a text, but the request has no insertion point", decision.id)
         return []

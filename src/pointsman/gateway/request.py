@@ -14,7 +14,7 @@ from pointsman.gateway.upstream import Target
 from pointsman.stores.ledger.port import Attempt, Ledger, ShadowAnswer
 from pointsman.upstreams.port import Call, Headers
 from pointsman.wire import Body
-from pointsman.wire.spans import Edit, Span
+from pointsman.wire.body import Edit, Span
 
 __all__ = ["HOP_BY_HOP", "KEPT_NAMES", "OWN_PREFIX", "DecidedRequest", "model_edit", "upstream_headers"]
 
@@ -54,7 +54,7 @@ def model_edit(body: Body, place: Span | None, model: bytes) -> Edit:
     if place is not None:
         return place, model
     start = body.raw.index(b"{") + 1
-    return (start, start), b'"model":' + model + (b"," if body.members else b"")
+    return (start, start), b'"model":' + model + (b"," if not body.is_empty else b"")
 
 
 class DecidedRequest:

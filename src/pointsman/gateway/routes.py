@@ -22,8 +22,8 @@ from pointsman.gateway.live_state import LiveState
 from pointsman.gateway.metrics import Metrics
 from pointsman.gateway.upstream import Target
 from pointsman.stores.ledger.outcome_reports import read_report
-from pointsman.vocabulary import Tier, WireFormat
-from pointsman.wire import WIRES, Fault
+from pointsman.vocabulary import Tier
+from pointsman.wire import WIRES, Fault, guess_wire
 
 __all__ = ["OPEN_PATHS", "build_routes"]
 
@@ -170,6 +170,5 @@ def _not_found(request: Request, message: str) -> Response:
 
 
 def _error(request: Request, fault: Fault) -> Response:
-    is_anthropic = "anthropic-version" in request.headers or "/messages" in request.url.path
-    wire = WIRES[WireFormat.MESSAGES if is_anthropic else WireFormat.CHAT]
+    wire = guess_wire((name for name, _ in request.headers.raw), request.url.path)
     return Response(wire.error(fault), fault.status, media_type="application/json")

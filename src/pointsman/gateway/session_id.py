@@ -49,7 +49,7 @@ def named_session(headers: Mapping[bytes, bytes], body: Body) -> str:
         for name in _HEADERS:
             if value := headers.get(name):
                 return value.decode("ascii") if _PLAIN.fullmatch(value) else _digest(value)
-    metadata = body.members.get("metadata")
+    metadata = body.member("metadata")
     if metadata is None:
         return ""
     try:

@@ -31,7 +31,7 @@ from pointsman.stores.ledger.port import ShadowAnswer
 from pointsman.stores.ledger.redact import kept_text
 from pointsman.upstreams.port import Call, read_at_most
 from pointsman.wire import Body, Ending, Usage, Wire
-from pointsman.wire.completion import CompletionSummary, read_completion
+from pointsman.wire.completion import CompletionSummary
 
 __all__ = ["ShadowModel", "ShadowUsage"]
 
@@ -254,10 +254,10 @@ def _unfit(request: DecidedRequest, target: Target) -> str:
 
 def _has_effects(body: Body) -> bool:
     """Whether sending a request again could do more than ask again."""
-    if any(bytes(body.members.get(name, b"null")) not in {b"null", b"false"} for name in _EFFECTS):
+    if any(bytes(body.member(name) or b"null") not in {b"null", b"false"} for name in _EFFECTS):
         return True
     try:
-        tools = _decode_tools(body.members.get("tools", b"null"))
+        tools = _decode_tools(body.member("tools") or b"null")
     except UNREADABLE:
         return True  # of an unknown kind: better not
     return any(tool.type == "mcp" for tool in tools or ())
@@ -287,7 +287,7 @@ def _call(request: DecidedRequest, target: Target) -> Call:
 
 def _look(attempt: _ShadowAttempt, wire: Wire, body: bytes, text: TextMode, *, stream: bool) -> None:
     """Find what an answer used, how it failed if it did, and what it amounts to."""
-    attempt.said, words = read_completion(wire.format, body)
+    attempt.said, words = wire.completion(body)
     attempt.text = kept_text(words, text)
     if stream:
         end = wire.end([body])
@@ -303,5 +303,5 @@ def _compare(attempt: _ShadowAttempt, sample: _CapturedResponse, text: TextMode)
     """Find what the caller's answer amounts to."""
     body = sample.body
     if body is not None:
-        attempt.beside, words = read_completion(sample.request.wire.format, body)
+        attempt.beside, words = sample.request.wire.completion(body)
         attempt.beside_text = kept_text(words, text)

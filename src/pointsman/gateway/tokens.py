@@ -1,9 +1,8 @@
-"""Token counts of a Messages request: by the upstream, or estimated."""
+"""Token counts of a request: by the upstream, or estimated."""
 
 from __future__ import annotations
 
 import logging
-from typing import Final
 
 import msgspec
 
@@ -14,12 +13,9 @@ from pointsman.gateway.relay import Send, send_body
 from pointsman.gateway.request import model_edit, upstream_headers
 from pointsman.gateway.upstream import Target
 from pointsman.upstreams.port import Call
-from pointsman.vocabulary import WireFormat
 
-__all__ = ["TOKEN_PATHS", "count_tokens"]
+__all__ = ["count_tokens"]
 
-_PATH: Final = b"/messages/count_tokens"
-TOKEN_PATHS: Final = frozenset({_PATH, b"/v1" + _PATH})
 
 log = logging.getLogger(__name__)
 
@@ -27,14 +23,14 @@ log = logging.getLogger(__name__)
 async def count_tokens(state: LiveState, inbound: InboundRequest, send: Send) -> int:
     """Answer with a number of input tokens, and return the status sent.
 
-    Asks the upstream of the model named, or of the first that speaks Messages: which model will serve is
+    Asks the upstream of the model named, or of the first that speaks the format: which model will serve is
     decided when there is something to serve, and all models of a provider count much alike.
     """
     body, targets = inbound.body, state.targets
     named = targets.get((body.text("model") or "").removeprefix("pointsman/"))
     target = named or next(iter(targets.values()), None)
-    if target is not None and WireFormat.MESSAGES not in target.model.formats:
-        target = next((t for t in targets.values() if WireFormat.MESSAGES in t.model.formats), None)
+    if target is not None and inbound.wire.format not in target.model.formats:
+        target = next((t for t in targets.values() if inbound.wire.format in t.model.formats), None)
     counted = await _ask(target, inbound) if target else b""
     if counted:
         await send_body(send, 200, [(b"content-type", b"application/json")], counted)
@@ -49,8 +45,8 @@ async def count_tokens(state: LiveState, inbound: InboundRequest, send: Send) ->
 async def _ask(target: Target, inbound: InboundRequest) -> bytes:
     """Return the upstream's count as it stands; empty when there is none."""
     query, body = inbound.query, inbound.body
-    path = _PATH + b"?" + query if query else _PATH
-    sent = upstream_headers(inbound.all_headers) + target.upstream.headers[WireFormat.MESSAGES]
+    path = inbound.wire.token_path + b"?" + query if query else inbound.wire.token_path
+    sent = upstream_headers(inbound.all_headers) + target.upstream.headers[inbound.wire.format]
     edit = model_edit(body, body.span("model"), target.id)
     try:
         exchange = await target.upstream.client.send(Call(path, sent, body.edited([edit])))

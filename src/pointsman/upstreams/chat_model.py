@@ -12,8 +12,9 @@ import msgspec
 from pointsman.errors import ConfigError, UpstreamError, UpstreamTimeout, UpstreamUnavailable
 from pointsman.upstreams.chat_model_port import ChatModel
 from pointsman.upstreams.port import Call, UpstreamClient, UpstreamSpec, credentials, read_at_most
-from pointsman.vocabulary import ModelSpec, Prompt, WireFormat
-from pointsman.wire.model_call import DIALECTS, Dialect
+from pointsman.vocabulary import ModelSpec, Prompt
+from pointsman.wire import ASKABLE, WIRES, Wire
+from pointsman.wire.base import ModelCall
 
 __all__ = ["HttpModel", "chat_models"]
 
@@ -35,12 +36,13 @@ class HttpModel:
     def __init__(self, spec: ModelSpec, upstream: UpstreamSpec, client: UpstreamClient) -> None:
         self._spec: Final = spec
         self._client: Final = client
-        wire = _wire(spec, upstream)
-        self._dialect: Final[Dialect] = DIALECTS[wire]
+        wire, call = _format(spec, upstream)
+        self._path: Final = wire.path
+        self._format: Final[ModelCall] = call
         self._headers: Final = [
             (b"content-type", b"application/json"),
-            *self._dialect.headers,
-            *credentials(upstream, wire),
+            *call.headers,
+            *credentials(upstream, wire.format),
         ]
         self._plain = False  # this model refused our first way of asking
 
@@ -63,9 +65,9 @@ class HttpModel:
         return body
 
     async def _send(self, prompt: Prompt, *, plain: bool) -> tuple[int, bytes]:
-        write = self._dialect.write_plain if plain else self._dialect.write
+        write = self._format.write_plain if plain else self._format.write
         body = msgspec.json.encode(write(self._spec.id, prompt))
-        exchange = await self._client.send(Call(self._dialect.path, self._headers, body))
+        exchange = await self._client.send(Call(self._path, self._headers, body))
         try:
             return exchange.status, await read_at_most(exchange, MAX_REPLY, _TOO_LONG)
         finally:
@@ -82,7 +84,7 @@ class HttpModel:
 
     def _text(self, body: bytes) -> str:
         try:
-            text = self._dialect.read(body).strip()
+            text = self._format.read(body).strip()
         except msgspec.MsgspecError:
             raise UpstreamError(f'model "{self._spec.name}" sent no reply of its format') from None
         if not text:
@@ -106,7 +108,7 @@ def chat_models(
     asked: dict[str, ChatModel] = {}
     for name, model in models.items():
         upstream = upstreams[model.upstream]
-        if not upstream.formats & DIALECTS.keys():
+        if not upstream.formats & ASKABLE.keys():
             continue
         if upstream.name not in clients:
             clients[upstream.name] = connect(upstream)
@@ -114,10 +116,10 @@ def chat_models(
     return asked
 
 
-def _wire(spec: ModelSpec, upstream: UpstreamSpec) -> WireFormat:
-    for wire in DIALECTS:
-        if wire in upstream.formats:
-            return wire
+def _format(spec: ModelSpec, upstream: UpstreamSpec) -> tuple[Wire, ModelCall]:
+    for format_, call in ASKABLE.items():
+        if format_ in upstream.formats:
+            return WIRES[format_], call
     raise ConfigError(f'model "{spec.name}" cannot be asked: its upstream speaks neither chat nor messages')
 
 

@@ -15,8 +15,8 @@ import msgspec
 from pointsman.decoding import UNREADABLE
 from pointsman.text.extract import persons_words
 from pointsman.upstreams.port import Call, Exchange, Headers
-from pointsman.vocabulary import AgentRequest, Role, WireFormat
-from pointsman.wire import WIRES, Body, Fault, Reply, Wire
+from pointsman.vocabulary import AgentRequest, Role
+from pointsman.wire import WIRES, Body, Fault, Reply, Wire, guess_wire
 from pointsman.wire.request import read_request
 
 __all__ = ["LABEL", "DemoClient"]
@@ -25,6 +25,7 @@ __all__ = ["LABEL", "DemoClient"]
 LABEL: Final = "[Pointsman demo upstream: no model was called]"
 
 _BY_PATH: Final = {wire.path: wire for wire in WIRES.values()}
+_TOKEN_PATHS: Final = frozenset(wire.token_path for wire in WIRES.values() if wire.token_path)
 _ECHO: Final = 200  # characters of the user's words that are repeated
 _JSON: Final = ((b"content-type", b"application/json"),)
 _EVENTS: Final = ((b"content-type", b"text/event-stream"),)
@@ -32,9 +33,7 @@ _EVENTS: Final = ((b"content-type", b"text/event-stream"),)
 
 _EMPTY: Final = msgspec.Raw(b"[]")
 _NULL: Final = msgspec.Raw(b"null")
-_NOT_FOUND: Final = WIRES[WireFormat.CHAT].error(
-    Fault(404, "the demo upstream has no such path", "not_found")
-)
+_NOT_FOUND: Final = Fault(404, "the demo upstream has no such path", "not_found")
 
 
 class DemoClient:
@@ -43,12 +42,12 @@ class DemoClient:
     async def send(self, call: Call) -> Exchange:
         """Answer at once."""
         path = call.path.partition(b"?")[0]
-        if path == b"/messages/count_tokens":
+        if path in _TOKEN_PATHS:
             return _Answered(200, _JSON, (msgspec.json.encode({"input_tokens": len(call.body) // 4}),))
         wire = _BY_PATH.get(path)
         if wire is None:
-            return _Answered(404, _JSON, (_NOT_FOUND,))
-        body = Body(call.body)
+            return _Answered(404, _JSON, (guess_wire(()).error(_NOT_FOUND),))
+        body = Body(wire, call.body)
         if fault := _complaint(wire, body):
             return _Answered(fault.status, _JSON, (wire.error(fault),))
         reply = answer(wire, body)
@@ -80,12 +79,13 @@ class _Answered:
 
 def _complaint(wire: Wire, body: Body) -> Fault | None:
     """Say what the providers would not accept either, of what a client most easily gets wrong."""
-    if wire.format is WireFormat.MESSAGES and "max_tokens" not in body.members:
-        return Fault(400, "max_tokens: Field required", param="max_tokens")
-    if body.members.get(wire.items) == _EMPTY:
+    for name in wire.required:
+        if name not in body:
+            return Fault(400, f"{name}: Field required", param=name)
+    if body.member(wire.items) == _EMPTY:
         return Fault(400, f"{wire.items}: at least one item is required", param=wire.items)
     try:
-        _decode_choice(body.members.get("tool_choice", _NULL))
+        _decode_choice(body.member("tool_choice") or _NULL)
     except UNREADABLE as error:
         return Fault(400, f"tool_choice: {error}", param="tool_choice")
     return None
@@ -93,7 +93,7 @@ def _complaint(wire: Wire, body: Body) -> Fault | None:
 
 def answer(wire: Wire, body: Body) -> Reply:
     """Return the demo's answer to a request: the same for the same bytes."""
-    agent_request = read_request(wire.format, body.readable)
+    agent_request = read_request(wire.format, body)
     tool = _wanted_tool(body, agent_request)
     text = "" if tool else _text(agent_request)
     return Reply(
@@ -132,7 +132,7 @@ _decode_choice: Final = msgspec.json.Decoder(_Choice | str | None).decode
 
 def _wanted_tool(body: Body, agent_request: AgentRequest) -> str:
     """Return the tool that ``tool_choice`` demands; empty when the model would be free to choose."""
-    choice: _Choice | str | None = _decode_choice(body.members.get("tool_choice", _NULL))
+    choice: _Choice | str | None = _decode_choice(body.member("tool_choice") or _NULL)
     if choice is None or not agent_request.tools:
         return ""
     if isinstance(choice, str):

@@ -12,6 +12,7 @@ from msgspec import Meta
 
 from pointsman.errors import UpstreamError
 from pointsman.vocabulary import WireFormat
+from pointsman.wire import WIRES
 
 __all__ = [
     "DEMO_URL",
@@ -245,5 +246,5 @@ def credentials(spec: UpstreamSpec, wire: WireFormat) -> list[tuple[bytes, bytes
     if spec.api_key is None:
         return []
     secret = spec.api_key.reveal().encode()
-    scheme = spec.auth or ("x-api-key" if wire is WireFormat.MESSAGES else "bearer")
+    scheme = spec.auth or (WIRES[wire].auth)
     return [(b"authorization", b"Bearer " + secret) if scheme == "bearer" else (b"x-api-key", secret)]

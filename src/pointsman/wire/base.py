@@ -1,22 +1,51 @@
-"""The interface of a wire format."""
+"""The interface of a wire format: names and functions, one ``Wire`` per format."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
 from pointsman.decoding import UNREADABLE
-from pointsman.vocabulary import WireFormat
+from pointsman.vocabulary import History, Message, Prompt, Role, WireFormat
+from pointsman.wire.completion import CompletionSummary
 
-__all__ = ["End", "Ending", "Fault", "Reply", "Usage", "Wire", "lenient"]
+__all__ = [
+    "ABSENT",
+    "End",
+    "Ending",
+    "Fault",
+    "Insertion",
+    "Item",
+    "Items",
+    "Member",
+    "Members",
+    "ModelCall",
+    "Reply",
+    "Usage",
+    "Wire",
+    "lenient",
+]
 
 T = TypeVar("T")
 
 _WORD: Final = re.compile(r"\S+\s*|\s+")
+
+#: Stands for a member that a body does not have.
+ABSENT: Final = msgspec.Raw()
+
+#: One message of a request, as JSON.
+Item: TypeAlias = msgspec.Raw | bytes
+
+#: A conversation: its items, or the one text that Responses takes instead.
+Items: TypeAlias = Sequence[msgspec.Raw] | str | None
+
+#: Returns a member of a request body as JSON; None when the body has none of that name.
+Member: TypeAlias = Callable[[str], msgspec.Raw | None]
 
 
 class Usage(msgspec.Struct, frozen=True, gc=False):
@@ -71,59 +100,82 @@ class Reply(msgspec.Struct, frozen=True):
         return (found[0] for found in _WORD.finditer(self.text))
 
 
-class Wire(Protocol):
-    """One request format. Implementations hold no state."""
+class Members(NamedTuple):
+    """Decoders of a request body."""
 
-    @property
-    def format(self) -> WireFormat:
-        """Which one."""
-        ...
+    known: Callable[[bytes], Any]  # all its members; refuses one with a member that is not known
+    checked: Callable[[bytes], Any]  # conversation and model of any body; says what is wrong with them
+    names: tuple[str, ...]
 
-    @property
-    def items(self) -> str:
-        """Name of the field that holds the conversation."""
-        ...
+    @classmethod
+    def of(cls, struct: type[msgspec.Struct], items: str) -> Members:
+        """Decoders of a struct of all members, which forbids unknown ones; ``items`` is the conversation."""
+        field = next(field for field in msgspec.structs.fields(struct) if field.name == items)
+        default = () if field.required else (field.default,)
+        fields = [(items, field.type, *default), ("model", str, "auto")]
+        checked = msgspec.defstruct("Request", fields, gc=False)
+        known = msgspec.json.Decoder(struct)
+        return cls(known.decode, msgspec.json.Decoder(checked).decode, struct.__struct_fields__)
 
-    @property
-    def path(self) -> bytes:
-        """Path of its endpoint below an upstream's ``base_url``."""
-        ...
 
-    def usage(self, answer: bytes) -> Usage:
-        """Read the usage of a whole answer.
+class Insertion(NamedTuple):
+    """Bytes to put at one place."""
 
-        Raises:
-            UNREADABLE: the answer is not JSON.
-        """
-        ...
+    at: int  # offset
+    data: bytes
 
-    def end(self, blocks: Sequence[bytes]) -> End:
-        """Say how a stream ended, from its first block of events and its last few."""
-        ...
 
-    def refusal(self, block: bytes) -> int | None:
-        """Return the HTTP status that a stream's first block amounts to when it is an error event."""
-        ...
+class ModelCall(NamedTuple):
+    """How a question of our own is written, and its reply read.
 
-    def is_error(self, answer: bytes) -> bool:
-        """Whether an answer is an error in this format's shape."""
-        ...
+    ``read`` raises ``msgspec.MsgspecError`` for what is not a reply.
+    """
 
-    def error(self, fault: Fault) -> bytes:
-        """Return the body of an error answer."""
-        ...
+    headers: tuple[tuple[bytes, bytes], ...]
+    write: Callable[[str, Prompt], Mapping[str, object]]  # model id and prompt to body
+    write_plain: Callable[[str, Prompt], Mapping[str, object]]  # without what some reasoning models refuse
+    read: Callable[[bytes], str]
 
-    def error_event(self, fault: Fault, blocks: Sequence[bytes]) -> bytes:
-        """Return the event that ends a failed stream, whose first and last blocks were ``blocks``."""
-        ...
 
-    def answer(self, reply: Reply) -> bytes:
-        """Return a whole answer."""
-        ...
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wire:
+    """One request format. Every function is pure; bytes are JSON or, for streams, blocks of events."""
 
-    def answer_events(self, reply: Reply) -> Iterator[bytes]:
-        """Return the same answer as a stream of events."""
-        ...
+    format: WireFormat
+    path: bytes  # of its endpoint, below an upstream's ``base_url``
+    token_path: bytes = b""  # of the endpoint that counts tokens; empty: none
+    auth: Literal["bearer", "x-api-key"] = "bearer"  # how its providers take the key, unless configured
+    header: bytes = b""  # a request header that only clients of this format send
+    is_stateful: bool = False  # a provider may keep the conversation, and only what is new is sent
+
+    # The request.
+    items: str  # name of the member that holds the conversation
+    members: Members
+    required: tuple[str, ...] = ()  # members, beside model and conversation, that providers insist on
+    old_tools: str = ""  # the member that held tools before ``tools``; empty: none
+    shapes: tuple[str, ...]  # members that may demand an answer of a given JSON shape
+    system: Callable[[Member, History], str]  # the system text
+    body: Callable[[Sequence[Any], str], dict[str, Any]]  # items and a system text as a body
+    read_item: Callable[[Mapping[str, Any]], Message]  # one item, decoded from JSON
+    read_role: Callable[[Item], Role]  # of an item, undecoded; raises ``UNREADABLE``
+    #: Where a text goes at the end of the conversation, given as JSON with its last item where that is known;
+    #: None where it has no place. Raises ``UNREADABLE``.
+    place: Callable[[bytes, Item | None, str], Insertion | None]
+
+    # The answer.
+    usage: Callable[[bytes], Usage]  # of a whole answer; raises ``UNREADABLE``
+    completion: Callable[[bytes], tuple[CompletionSummary, str]]  # of a whole answer or stream, and its words
+    answer: Callable[[Reply], bytes]
+    is_error: Callable[[bytes], bool]
+    error: Callable[[Fault], bytes]  # the body of an error answer
+
+    # The stream.
+    end: Callable[[Sequence[bytes]], End]  # from its first block of events and its last few
+    refusal: Callable[[bytes], int | None]  # the status a first block amounts to when it is an error
+    answer_events: Callable[[Reply], Iterator[bytes]]
+    error_event: Callable[[Fault, Sequence[bytes]], bytes]  # ends a stream that began and ended with these
+
+    model_call: ModelCall | None = None  # None: we ask no model in this format
 
 
 def lenient(decode: Callable[[msgspec.Raw], T | None], raw: msgspec.Raw) -> T | None:

@@ -1,4 +1,4 @@
-"""Inserts text at the end of a prompt, for one request, in each wire format.
+"""Inserts text at the end of a prompt, for one request; the formats share how the place is found.
 
 Everything before the place of insertion keeps its bytes, so the provider's prompt cache stays warm, and
 nothing is stored: the agent resends its own history without it. Where the last message takes text it goes
@@ -9,22 +9,14 @@ providers ("Unexpected role 'user' after role 'tool'"; docs/decisions/0031).
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
 from pointsman.decoding import UNREADABLE
-from pointsman.vocabulary import WireFormat
+from pointsman.wire.base import Insertion, Item, Wire
 
-__all__ = ["Insertion", "append_text", "insertion", "mark"]
-
-
-class Insertion(NamedTuple):
-    """Bytes to put at one place."""
-
-    at: int  # offset
-    data: bytes
-
+__all__ = ["append_text", "before_quote", "insertion", "mark", "new_item", "place_in_messages"]
 
 _decode_items: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _decode_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -42,47 +34,46 @@ def mark(source: str, text: str) -> str:
     return f'<pointsman source="{source}">\n{text}\n</pointsman>'
 
 
-def append_text(wire: WireFormat, items: bytes, text: str) -> bytes | None:
+def append_text(wire: Wire, items: bytes, text: str) -> bytes | None:
     """Return ``messages`` or ``input``, as JSON, with a text at its end; None where it has no place."""
     found = insertion(wire, items, text)
     return items[: found.at] + found.data + items[found.at :] if found else None
 
 
-def insertion(wire: WireFormat, items: bytes, text: str) -> Insertion | None:
+def insertion(wire: Wire, items: bytes, text: str, last: Item | None = None) -> Insertion | None:
     """Find where a text goes at the end of ``messages`` or ``input``, given as JSON.
 
     None when the conversation ends with the assistant's own words, which the model is to continue, or when
     the JSON cannot be read.
+
+    Args:
+        wire: The format.
+        items: The conversation, a list or, in Responses, a string.
+        text: What to add.
+        last: The last item of the list, where that is known: the list is then not split again.
     """
     try:
-        if wire is WireFormat.RESPONSES:
-            return _in_input(items, text)
-        return _in_messages(items, text)
+        return wire.place(items, last, text)
     except UNREADABLE:  # no place is found in it
         return None
 
 
-def _in_input(items: bytes, text: str) -> Insertion | None:
-    if items.lstrip().startswith(b'"'):
-        _decode_text(items)
-        return _before_quote(len(items.rstrip()), text)
-    content = [{"type": "input_text", "text": text}]
-    return _new_item(items, {"type": "message", "role": "user", "content": content})
-
-
-def _in_messages(items: bytes, text: str) -> Insertion | None:
-    messages = _decode_items(items)
-    if messages:
+def place_in_messages(items: bytes, last: Item | None, text: str) -> Insertion | None:
+    """Find the place in ``messages``, which chat completions and Messages share. Raises ``UNREADABLE``."""
+    if last is None:
+        messages = _decode_items(items)
+        last = messages[-1] if messages else None
+    if last is not None:
         end = len(items.rstrip()[:-1].rstrip())  # of the last message
-        last = bytes(messages[-1])
-        members = _decode_members(last)
+        message = bytes(last)
+        members = _decode_members(message)
         role = _role(members)
         if role == "assistant":
             return None
-        place = _in_content(last, members, text) if role in {"user", "tool"} else None
+        place = _in_content(message, members, text) if role in {"user", "tool"} else None
         if place:
-            return Insertion(end - len(last) + place.at, place.data)
-    return _new_item(items, {"role": "user", "content": text})
+            return Insertion(end - len(message) + place.at, place.data)
+    return new_item(items, {"role": "user", "content": text})
 
 
 def _role(members: dict[str, msgspec.Raw]) -> str:
@@ -96,7 +87,7 @@ def _in_content(message: bytes, members: dict[str, msgspec.Raw], text: str) -> I
         return None
     start, end = span
     if message[start : start + 1] == b'"':
-        return _before_quote(end, text)
+        return before_quote(end, text)
     if message[start : start + 1] == b"[":
         inside = message[start + 1 : end - 1].strip()
         block = _encode({"type": "text", "text": text})
@@ -118,11 +109,13 @@ def _span(message: bytes, members: dict[str, msgspec.Raw], name: str) -> tuple[i
     return found if message[at:].strip() == b"}" else None
 
 
-def _before_quote(end: int, text: str) -> Insertion:
+def before_quote(end: int, text: str) -> Insertion:
+    """Insert before the quote that ends a string, which ends at ``end``."""
     return Insertion(end - 1, _encode("\n\n" + text)[1:-1])
 
 
-def _new_item(items: bytes, item: object) -> Insertion:
+def new_item(items: bytes, item: object) -> Insertion:
+    """Insert one more item at the end of a list."""
     end = len(items.rstrip()) - 1
     is_empty = not items[:end].strip()[1:].strip()
     return Insertion(end, (b"" if is_empty else b",") + _encode(item))

@@ -10,7 +10,7 @@ from pointsman.decoding import UNREADABLE
 from pointsman.wire import sse
 from pointsman.wire.base import Fault
 
-__all__ = ["error_object", "is_error", "status_of"]
+__all__ = ["error_object", "is_error", "status_of", "write_error"]
 
 #: What OpenAI calls an error of each status; any other below 500 is the request's fault.
 _TYPES: Final = {
@@ -57,6 +57,11 @@ def error_object(fault: Fault) -> dict[str, Any]:
     """Return the object under ``error``."""
     kind = "server_error" if fault.status >= 500 else _TYPES.get(fault.status, "invalid_request_error")
     return {"message": fault.message, "type": kind, "param": fault.param, "code": fault.code or None}
+
+
+def write_error(fault: Fault) -> bytes:
+    """Return the body of an error answer."""
+    return msgspec.json.encode({"error": error_object(fault)})
 
 
 def is_error(answer: bytes) -> bool:

@@ -1,1 +1,39 @@
-"""The chat completions format."""
+"""Chat completions: ``POST /v1/chat/completions``."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pointsman.vocabulary import WireFormat
+from pointsman.wire import openai_errors
+from pointsman.wire.base import Wire
+from pointsman.wire.chat import answer, request, stream
+from pointsman.wire.chat.model_call import MODEL_CALL
+from pointsman.wire.insertion import place_in_messages
+from pointsman.wire.items import leading_system, role_of
+
+__all__ = ["CHAT"]
+
+CHAT: Final = Wire(
+    format=WireFormat.CHAT,
+    path=b"/chat/completions",
+    items="messages",
+    members=request.MEMBERS,
+    old_tools="functions",
+    shapes=("response_format",),
+    system=lambda member, history: leading_system(history),  # noqa: ARG005 - no member holds one
+    body=request.write_body,
+    read_item=request.read_item,
+    read_role=role_of,
+    place=place_in_messages,
+    usage=answer.usage,
+    completion=answer.read_completion,
+    answer=answer.write_answer,
+    is_error=openai_errors.is_error,
+    error=openai_errors.write_error,
+    end=stream.end,
+    refusal=openai_errors.status_of,
+    answer_events=stream.answer_events,
+    error_event=stream.error_event,
+    model_call=MODEL_CALL,
+)

@@ -1,35 +1,26 @@
-"""Messages: ``POST /v1/messages``."""
+"""A whole answer of the Messages format: what it used, what it amounts to, and one of our own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
 
-from pointsman.decoding import UNREADABLE
-from pointsman.vocabulary import WireFormat
-from pointsman.wire import sse
-from pointsman.wire.base import End, Ending, Fault, Reply, Usage, lenient
+from pointsman.wire.base import Reply, Usage, lenient
+from pointsman.wire.completion import CompletionSummary, decoded
 
-__all__ = ["MESSAGES"]
+__all__ = [
+    "Answer",
+    "merge_usage",
+    "read_completion",
+    "usage",
+    "write_answer",
+    "write_block",
+    "write_message",
+    "write_stop",
+]
 
 _encode: Final = msgspec.json.encode
-
-#: Anthropic's documented error types by status.
-_TYPES: Final = {
-    400: "invalid_request_error",
-    401: "authentication_error",
-    402: "billing_error",
-    403: "permission_error",
-    404: "not_found_error",
-    413: "request_too_large",
-    429: "rate_limit_error",
-    500: "api_error",
-    504: "timeout_error",
-    529: "overloaded_error",
-}
-_STATUS: Final = {kind: status for status, kind in _TYPES.items()}
 
 
 class _Usage(msgspec.Struct, gc=False):
@@ -39,100 +30,40 @@ class _Usage(msgspec.Struct, gc=False):
     output_tokens: int | None = None
 
 
-class _Answer(msgspec.Struct, gc=False):
+class Answer(msgspec.Struct, gc=False):
+    """An answer as far as its usage is looked for."""
+
     usage: msgspec.Raw = msgspec.Raw()
 
 
-class _Error(msgspec.Struct, gc=False):
+class _Block(msgspec.Struct, frozen=True, gc=False):
     type: str = ""
+    name: str | None = None
+    text: str | None = None
 
 
-class _Event(msgspec.Struct, gc=False):
-    type: str = ""
-    message: _Answer | None = None
-    usage: msgspec.Raw = msgspec.Raw()
-    error: _Error | None = None
+class _Delta(msgspec.Struct, frozen=True, gc=False):
+    stop_reason: str | None = None
+    text: str | None = None
+
+
+class _Completion(msgspec.Struct, frozen=True, gc=False):
+    stop_reason: str | None = None  # of a whole answer
+    content: list[_Block] = []
+    content_block: _Block = _Block()  # of a stream
+    delta: _Delta = _Delta()
 
 
 _decode_usage: Final = msgspec.json.Decoder(_Usage | None).decode
-_decode_answer: Final = msgspec.json.Decoder(_Answer).decode
-_decode_event: Final = msgspec.json.Decoder(_Event).decode
+_decode_answer: Final = msgspec.json.Decoder(Answer).decode
 
 
-class _MessagesWire:
-    format: Final = WireFormat.MESSAGES
-    items: Final = "messages"
-    path: Final = b"/messages"
-
-    def usage(self, answer: bytes) -> Usage:
-        return _usage(_decode_answer(answer).usage, msgspec.Raw())
-
-    def end(self, blocks: Sequence[bytes]) -> End:
-        ending = Ending.CUT
-        start = final = msgspec.Raw()
-        for event in _events(blocks):
-            if event.type == "message_start" and event.message:
-                start = event.message.usage
-            elif event.type == "message_delta":
-                final = event.usage
-            elif event.type == "message_stop":
-                ending = Ending.COMPLETE
-            elif event.type == "error":
-                ending = Ending.REFUSED
-        return End(ending, _usage(start, final))
-
-    def refusal(self, block: bytes) -> int | None:
-        event = next(_events((block,)), None)
-        if event is None or event.type != "error":
-            return None
-        return _STATUS.get(event.error.type, 502) if event.error else 502
-
-    def is_error(self, answer: bytes) -> bool:
-        try:
-            return _decode_event(answer).error is not None
-        except UNREADABLE:
-            return False
-
-    def error(self, fault: Fault) -> bytes:
-        kind = _TYPES.get(fault.status, "api_error" if fault.status >= 500 else "invalid_request_error")
-        return _encode({"type": "error", "error": {"type": kind, "message": fault.message}})
-
-    def error_event(self, fault: Fault, blocks: Sequence[bytes]) -> bytes:  # noqa: ARG002 - not numbered
-        return sse.event(self.error(fault), "error")
-
-    def answer(self, reply: Reply) -> bytes:
-        return _encode(_message(reply, [_block(reply)], _stop(reply), reply.output_tokens))
-
-    def answer_events(self, reply: Reply) -> Iterator[bytes]:
-        def event(kind: str, **fields: Any) -> bytes:
-            return sse.event(_encode({"type": kind, **fields}), kind)
-
-        block = _block(reply)
-        yield event("message_start", message=_message(reply, [], None, 1))
-        empty: dict[str, Any] = {"input": {}} if reply.tool else {"text": ""}
-        yield event("content_block_start", index=0, content_block={**block, **empty})
-        if reply.tool:
-            partial = _encode(reply.arguments).decode()
-            yield event(
-                "content_block_delta", index=0, delta={"type": "input_json_delta", "partial_json": partial}
-            )
-        for piece in reply.pieces():
-            yield event("content_block_delta", index=0, delta={"type": "text_delta", "text": piece})
-        yield event("content_block_stop", index=0)
-        stop = {"stop_reason": _stop(reply), "stop_sequence": None}
-        yield event("message_delta", delta=stop, usage={"output_tokens": reply.output_tokens})
-        yield event("message_stop")
+def usage(answer: bytes) -> Usage:
+    """Read the usage of a whole answer. Raises ``UNREADABLE`` when it is not JSON."""
+    return merge_usage(_decode_answer(answer).usage, msgspec.Raw())
 
 
-def _events(blocks: Sequence[bytes]) -> Iterator[_Event]:
-    for single in sse.events(b"".join(blocks)):
-        try:
-            yield _decode_event(sse.data(single))
-        except UNREADABLE:
-            continue
-
-
-def _usage(start: msgspec.Raw, final: msgspec.Raw) -> Usage:
+def merge_usage(start: msgspec.Raw, final: msgspec.Raw) -> Usage:
     """Put together what ``message_start`` and ``message_delta`` report; the later one counts."""
     first = lenient(_decode_usage, start) or _Usage()
     then = lenient(_decode_usage, final) or _Usage()
@@ -151,7 +82,25 @@ def _usage(start: msgspec.Raw, final: msgspec.Raw) -> Usage:
     return Usage(whole, cached, pick("output_tokens"))
 
 
-def _block(reply: Reply) -> dict[str, Any]:
+def read_completion(answer: bytes) -> tuple[CompletionSummary, str]:
+    """Read a whole answer, or all events of a streamed one."""
+    why, tools, words = "", list[str](), list[str]()
+    for event in decoded(answer, _Completion):
+        blocks = (*event.content, event.content_block)
+        tools += [block.name for block in blocks if block.type == "tool_use" and block.name]
+        words += [block.text for block in blocks if block.type == "text" and block.text]
+        words.append(event.delta.text or "")
+        why = event.stop_reason or event.delta.stop_reason or why
+    return CompletionSummary(why, tuple(tools)), "".join(words)
+
+
+def write_answer(reply: Reply) -> bytes:
+    """Return a whole answer."""
+    return _encode(write_message(reply, [write_block(reply)], write_stop(reply), reply.output_tokens))
+
+
+def write_block(reply: Reply) -> dict[str, Any]:
+    """The one block of an answer: a tool call or a text."""
     if reply.tool:
         return {
             "type": "tool_use",
@@ -163,11 +112,15 @@ def _block(reply: Reply) -> dict[str, Any]:
     return {"type": "text", "text": reply.text, "citations": None}
 
 
-def _stop(reply: Reply) -> str:
+def write_stop(reply: Reply) -> str:
+    """Why an answer ends."""
     return "tool_use" if reply.tool else "end_turn"
 
 
-def _message(reply: Reply, content: list[dict[str, Any]], stop: str | None, output: int) -> dict[str, Any]:
+def write_message(
+    reply: Reply, content: list[dict[str, Any]], stop: str | None, output: int
+) -> dict[str, Any]:
+    """An answer with some of its blocks."""
     usage = {
         "input_tokens": reply.input_tokens,
         "cache_creation_input_tokens": 0,
@@ -191,6 +144,3 @@ def _message(reply: Reply, content: list[dict[str, Any]], stop: str | None, outp
         "container": None,
         "usage": usage,
     }
-
-
-MESSAGES: Final = _MessagesWire()

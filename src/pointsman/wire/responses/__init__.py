@@ -1,1 +1,35 @@
-"""The Responses format."""
+"""Responses: ``POST /v1/responses``."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pointsman.vocabulary import WireFormat
+from pointsman.wire import openai_errors
+from pointsman.wire.base import Wire
+from pointsman.wire.responses import answer, request, stream
+
+__all__ = ["RESPONSES"]
+
+RESPONSES: Final = Wire(
+    format=WireFormat.RESPONSES,
+    path=b"/responses",
+    is_stateful=True,
+    items="input",
+    members=request.MEMBERS,
+    shapes=("text",),
+    system=request.system,
+    body=request.write_body,
+    read_item=request.read_item,
+    read_role=request.role_of,
+    place=request.place,
+    usage=answer.usage,
+    completion=answer.read_completion,
+    answer=answer.write_answer,
+    is_error=openai_errors.is_error,
+    error=openai_errors.write_error,
+    end=stream.end,
+    refusal=openai_errors.status_of,
+    answer_events=stream.answer_events,
+    error_event=stream.error_event,
+)

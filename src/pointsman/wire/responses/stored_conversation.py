@@ -13,14 +13,42 @@ from typing import Any, Final
 
 import msgspec
 
-from pointsman.vocabulary import AgentRequest, Message, Role, WireFormat
-from pointsman.wire.history import PASSED, JsonHistory
+from pointsman.decoding import UNREADABLE
+from pointsman.vocabulary import AgentRequest, Message, Role
+from pointsman.wire import sse
+from pointsman.wire.base import Member
+from pointsman.wire.responses.request import PASSED, read_item
 
-__all__ = ["StoredConversation", "stored_conversation"]
+__all__ = [
+    "StoredConversation",
+    "answered",
+    "continues",
+    "conversation_id",
+    "is_stored",
+    "stored_conversation",
+]
 
 #: Characters kept of a result that has been counted already. Only strings matter that come again in the next
 #: call's arguments, and those are looked for in its beginning (``trajectory.arguments.MAX_SOURCE``).
 _RESULT: Final = 20_000
+
+
+class _Stored(msgspec.Struct, gc=False):
+    id: str
+    output: list[msgspec.Raw]
+
+
+class _StoredEvent(msgspec.Struct, gc=False):
+    response: _Stored
+
+
+class _Conversation(msgspec.Struct, gc=False):
+    id: str = ""
+
+
+_decode_stored: Final = msgspec.json.Decoder(_Stored).decode
+_decode_stored_event: Final = msgspec.json.Decoder(_StoredEvent).decode
+_decode_id: Final = msgspec.json.Decoder(_Conversation | str | None).decode
 
 
 class StoredConversation(msgspec.Struct, frozen=True):
@@ -57,8 +85,7 @@ def stored_conversation(
     history, count = request.history, len(request.history)
     positions = [*_opening(request), words_at, count - 1]
     kept = {at: _shortened(history[at]) for at in positions if at >= 0}
-    answer = JsonHistory(WireFormat.RESPONSES, answered)
-    kept |= {count + at: item for at, item in enumerate(answered) if answer[at].calls}
+    kept |= {count + at: item for at, item in enumerate(answered) if _is_call(item)}
     return StoredConversation(
         count=count + len(answered),
         kept=tuple(sorted(kept.items())),
@@ -99,3 +126,50 @@ def _shortened(message: Message) -> bytes:
         blocks = [{"type": "input_text", "text": text} for text in message.texts]
         item = {"role": message.role, "content": blocks}
     return msgspec.json.encode(item)
+
+
+def _is_call(item: bytes) -> bool:
+    try:
+        read = msgspec.json.decode(item)
+    except UNREADABLE:
+        return False
+    return isinstance(read, dict) and bool(read_item(read).calls)
+
+
+def continues(member: Member) -> str:
+    """Return the id of the response or conversation that a request goes on from; empty when it holds all."""
+    return _named(member, "previous_response_id") or _named(member, "conversation")
+
+
+def conversation_id(member: Member) -> str:
+    """Return the id of the conversation that a request belongs to; empty when it names none."""
+    return _named(member, "conversation")
+
+
+def is_stored(member: Member) -> bool:
+    """Whether the provider keeps the answer, so that a request can go on from it."""
+    return bytes(member("store") or b"") != b"false"
+
+
+def _named(member: Member, name: str) -> str:
+    raw = member(name)
+    if raw is None:
+        return ""
+    try:
+        named = _decode_id(raw) or ""
+    except UNREADABLE:
+        return ""  # for the upstream to refuse
+    return named if isinstance(named, str) else named.id
+
+
+def answered(parts: Sequence[bytes]) -> tuple[str, list[bytes]] | None:
+    """Return the id and the items of a whole body, or of the last events of a stream; None without such."""
+    whole = b"".join(parts)
+    streamed = not whole.lstrip().startswith(b"{")
+    for payload in reversed([sse.data(event) for event in sse.events(whole)]) if streamed else (whole,):
+        try:
+            found = _decode_stored_event(payload).response if streamed else _decode_stored(payload)
+        except UNREADABLE:
+            continue  # a comment, or half an event
+        return found.id, [bytes(item) for item in found.output]
+    return None

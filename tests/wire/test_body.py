@@ -8,9 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pointsman.errors import MalformedRequest, TooLarge
-from pointsman.vocabulary import LARGE
-from pointsman.wire import Body
-from pointsman.wire.spans import MAX_MEMBERS, MAX_VALUES
+from pointsman.vocabulary import LARGE, WireFormat
+from pointsman.wire import WIRES, Body
+from pointsman.wire.body import MAX_MEMBERS, MAX_VALUES
+
+CHAT = WIRES[WireFormat.CHAT]
 
 VALUES = st.recursive(
     st.none()
@@ -32,7 +34,7 @@ def test_every_other_byte_stays(
 ) -> None:
     whole = {**before, "model": model, **{k: v for k, v in after.items() if k not in {*before, "model"}}}
     raw = json.dumps(whole, indent=indent, ensure_ascii=ascii_).encode("utf-8", "surrogatepass")
-    body = Body(raw)
+    body = Body(CHAT, raw)
     span = body.span("model")
     assert span is not None
     assert json.loads(raw[slice(*span)]) == model
@@ -53,26 +55,26 @@ def test_every_other_byte_stays(
 )
 def test_a_name_that_stands_twice_is_refused(raw: bytes) -> None:
     with pytest.raises(MalformedRequest, match="duplicate key"):
-        Body(raw).span("model")
+        Body(CHAT, raw).span("model")
 
 
 def test_a_nested_model_is_not_the_model() -> None:
     raw = b'{"metadata":{"model":"x"},"tools":[{"model":"y"}],"model":"auto"}'
-    span = Body(raw).span("model")
+    span = Body(CHAT, raw).span("model")
     assert span is not None
     assert span[0] == raw.rindex(b'"auto"')
 
 
 def test_a_name_written_with_escapes_is_found() -> None:
     raw = b'{"metadata":{"model":"x"},"mod\\u0065l" : "auto"}'
-    assert raw[slice(*Body(raw).span("model") or ())] == b'"auto"'
+    assert raw[slice(*Body(CHAT, raw).span("model") or ())] == b'"auto"'
 
 
 def test_half_a_surrogate_pair_is_read_and_relayed_as_it_came() -> None:
     raw = (
         b'{"model":"auto","messages":[{"role":"user","content":"cut \\ud83d here \\ud83d\\ude00 \\\\ud83d"}]}'
     )
-    body = Body(raw)
+    body = Body(CHAT, raw)
     assert body.text("model") == "auto"
     assert len(body.readable) == len(raw)
     assert body.readable.count(rb"\ufffd") == 1
@@ -94,13 +96,13 @@ def test_half_a_surrogate_pair_is_read_and_relayed_as_it_came() -> None:
 )
 def test_what_is_not_an_object(raw: bytes, message: str) -> None:
     with pytest.raises(MalformedRequest, match=message):
-        Body(raw)
+        Body(CHAT, raw)
 
 
 @pytest.mark.parametrize("before", [b"", b'"half": "\\ud83d", '])
 def test_nesting_without_end_is_refused(before: bytes) -> None:
     with pytest.raises(TooLarge, match="nested"):
-        Body(b"{" + before + b'"a":' + b"[" * 200_000 + b"]" * 200_000 + b"}")
+        Body(CHAT, b"{" + before + b'"a":' + b"[" * 200_000 + b"]" * 200_000 + b"}")
 
 
 VALUES_ALLOWED = b'{"x":[' + b"11," * (MAX_VALUES - 3) + b"1]}"
@@ -108,21 +110,21 @@ VALUES_ALLOWED = b'{"x":[' + b"11," * (MAX_VALUES - 3) + b"1]}"
 
 def test_more_values_than_any_agent_sends() -> None:
     assert len(VALUES_ALLOWED) > LARGE
-    assert Body(VALUES_ALLOWED).members
+    assert Body(CHAT, VALUES_ALLOWED).members
     with pytest.raises(TooLarge, match="more than 250000 values"):
-        Body(VALUES_ALLOWED[:-2] + b",1,1]}")
+        Body(CHAT, VALUES_ALLOWED[:-2] + b",1,1]}")
 
 
 def test_nothing_is_decoded_of_a_body_with_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pointsman.wire.spans._decode_members", None)
+    monkeypatch.setattr("pointsman.wire.body._decode_members", None)
     with pytest.raises(TooLarge, match="more than 250000 values"):
-        Body(b'{"x":[' + b"[]," * MAX_VALUES)
+        Body(CHAT, b'{"x":[' + b"[]," * MAX_VALUES)
 
 
 @pytest.mark.parametrize("name", ['"x%d":1', '"x%d":"\\ud83d"'])
 def test_more_members_than_any_format_has(name: str) -> None:
     def body(count: int) -> Body:
-        return Body(f"{{{','.join(name % n for n in range(count))}}}".encode())
+        return Body(CHAT, f"{{{','.join(name % n for n in range(count))}}}".encode())
 
     assert len(body(MAX_MEMBERS).members) == MAX_MEMBERS
     with pytest.raises(TooLarge, match="more than 1000 members"):
@@ -133,9 +135,9 @@ def test_more_members_than_any_format_has(name: str) -> None:
     ("value", "expected"), [(b"true", True), (b"false", False), (b'"true"', False), (b"1", False)]
 )
 def test_only_true_is_true(value: bytes, expected: bool) -> None:
-    assert Body(b'{"stream":' + value + b"}").is_true("stream") is expected
+    assert Body(CHAT, b'{"stream":' + value + b"}").is_true("stream") is expected
 
 
 def test_a_model_that_is_no_text() -> None:
     with pytest.raises(MalformedRequest, match='"model" must be a string'):
-        Body(b'{"model":3}').text("model")
+        Body(CHAT, b'{"model":3}').text("model")

@@ -10,7 +10,7 @@ from pointsman.text import extract
 from pointsman.trajectory import opening_of
 from pointsman.vocabulary import AgentRequest, Role, WireFormat
 from pointsman.wire.request import read_request
-from pointsman.wire.stored_conversation import StoredConversation, stored_conversation
+from pointsman.wire.responses.stored_conversation import StoredConversation, stored_conversation
 
 WORDS = st.sampled_from(["run the tests", "now fix it", "<system-reminder>x</system-reminder>", ""])
 IDS = st.sampled_from(["c1", "c2", "c3"])

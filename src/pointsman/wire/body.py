@@ -1,0 +1,240 @@
+"""A request body, read once: its members for the decision, their places for edits.
+
+What is not replaced reaches the upstream as it was sent. A body is decoded by one typed decoder of its
+format, which knows every documented member and splits the conversation into its items; the places of members
+follow from their lengths. Only a body with members that no documentation names is also split by name.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from pointsman.decoding import UNREADABLE, without_halves
+from pointsman.errors import MalformedRequest, TooLarge
+from pointsman.vocabulary import LARGE
+from pointsman.wire.base import ABSENT, Items, Wire
+from pointsman.wire.values import count_values
+
+__all__ = ["MAX_MEMBERS", "MAX_VALUES", "Body", "Edit", "Items", "Span"]
+
+#: Lists, objects, members and items of a whole body: those of about 8,000 messages with tool calls, four to
+#: ten times what fits in a context of a million tokens. Decoding them takes about 50 ms.
+MAX_VALUES: Final = 250_000
+#: Names at the top level. The formats know about forty.
+MAX_MEMBERS: Final = 1_000
+
+_decode_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_text: Final = msgspec.json.Decoder(str).decode
+_FEWER: Final = "send fewer messages and tools"
+_DEPTH: Final = "about 1,000 levels are read"
+
+#: A member's name up to its value; the first one also takes the opening brace.
+_NAME: Final = re.compile(rb'[\s,{]*+"([^"\\]*+(?:\\.[^"\\]*+)*+)"\s*+:\s*+')
+_STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"')
+#: What stands between the items of a list, as encoders in use write it.
+_BETWEEN: Final = (b",", b", ")
+
+#: Where something stands in the body: ``raw[start:end]``. A plain tuple, because there are many.
+Span: TypeAlias = tuple[int, int]
+
+#: A span, and the bytes to put in its place.
+Edit: TypeAlias = tuple[Span, bytes]
+
+
+class Body:
+    """One request body, and where the values of its members stand."""
+
+    __slots__ = ("_items", "_known", "_members", "_model", "raw", "readable", "wire")
+
+    def __init__(self, wire: Wire, raw: bytes, *, trusted: bool = False) -> None:
+        """Read a body.
+
+        Args:
+            wire: Its format.
+            raw: Its bytes.
+            trusted: It comes from inside the process: nothing is refused before ``conversation``.
+
+        Raises:
+            MalformedRequest: not a JSON object.
+            TooLarge: nested deeper than the decoder goes (about 1,000 levels), more than ``MAX_VALUES``
+                values, or more than ``MAX_MEMBERS`` of them at the top level.
+        """
+        if len(raw) > LARGE and not trusted and count_values(raw, MAX_VALUES) > MAX_VALUES:
+            raise TooLarge(f"the request body holds more than {MAX_VALUES} values", hint=_FEWER)
+        self.wire = wire
+        self.raw = raw
+        self.readable = raw  # the same length; differs from ``raw`` only in lone surrogates
+        self._items = wire.items
+        self._members: dict[str, msgspec.Raw] | None = None
+        #: The members by name, where all of them are known; what else is in a body, or wrong, is found later.
+        self._known: Any = None
+        self._model = "auto"
+        try:
+            known: Any = wire.members.known(raw)
+            if known.model is not ABSENT:
+                self._model = _decode_text(known.model)
+            self._known = known
+        except UNREADABLE:
+            if not trusted:
+                self._split()
+
+    def _split(self) -> None:
+        """Split a body by the names of its members."""
+        try:
+            members = _decode_members(self.raw)
+        except RecursionError:
+            raise TooLarge("the request body is nested too deep", hint=_DEPTH) from None
+        except (msgspec.DecodeError, UnicodeError) as error:
+            members = self._reread(error)
+        if len(members) > MAX_MEMBERS:
+            raise TooLarge(f"the request body has more than {MAX_MEMBERS} members")
+        self._members = members
+
+    def _reread(self, error: Exception) -> dict[str, msgspec.Raw]:
+        """Read again with every lone surrogate replaced; relay the body as it came all the same."""
+        self.readable = without_halves(self.raw)
+        if self.readable == self.raw:
+            raise MalformedRequest(_reason(error, self.raw)) from None
+        try:
+            return _decode_members(self.readable)
+        except RecursionError:
+            raise TooLarge("the request body is nested too deep", hint=_DEPTH) from None
+        except (msgspec.DecodeError, UnicodeError) as again:
+            raise MalformedRequest(_reason(again, self.raw)) from None
+
+    @property
+    def members(self) -> Mapping[str, msgspec.Raw]:
+        """Every member by name; costs a second reading of the body."""
+        if self._members is None:
+            self._members = _decode_members(self.readable)
+        return self._members
+
+    def member(self, name: str) -> msgspec.Raw | None:
+        """Return a member as JSON; None when absent."""
+        if self._known is None or name == self._items:
+            return self.members.get(name)
+        value: msgspec.Raw = getattr(self._known, name, ABSENT)
+        return None if value is ABSENT else value
+
+    def __contains__(self, name: str) -> bool:
+        if self._known is not None and name == self._items:
+            return getattr(self._known, name) is not None
+        return self.member(name) is not None
+
+    def conversation(self) -> tuple[Items, str]:
+        """Return the items of the conversation, and the model asked for: ``auto`` where none is.
+
+        Raises:
+            msgspec.MsgspecError: a member is missing or not of the format's shape.
+            UnicodeError: a text is not UTF-8.
+            RecursionError: the body is nested too deep.
+        """
+        if self._known is not None:
+            return getattr(self._known, self._items), self._model
+        checked = self.wire.members.checked(self.readable)
+        if self._members is None:
+            self._members = _decode_members(self.readable)
+        return getattr(checked, self._items), checked.model
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no members at all."""
+        return _NAME.match(self.readable) is None
+
+    @property
+    def last_item(self) -> msgspec.Raw | None:
+        """The last item of the conversation; None where that is not known without reading again."""
+        items = getattr(self._known, self._items, None)
+        return items[-1] if isinstance(items, list) and items else None
+
+    def text(self, name: str) -> str | None:
+        """Return a member that is a string; None when absent.
+
+        Raises:
+            MalformedRequest: the member is there and not a string.
+        """
+        value = self.member(name)
+        if value is None:
+            return None
+        try:
+            return _decode_text(value)
+        except (msgspec.DecodeError, UnicodeError):
+            raise MalformedRequest(f'"{name}" must be a string', param=name) from None
+
+    def is_true(self, name: str) -> bool:
+        """Whether a member is literally ``true``."""
+        value = self.member(name)
+        return value is not None and bytes(memoryview(value)[:4]) == b"true"
+
+    def span(self, name: str) -> Span | None:
+        """Return where one top-level value stands; None when absent.
+
+        Walks the members up to it, each of known length. The bytes found must be those decoded: where a name
+        stands twice, the decoder returns the last, and another reader might take the first.
+
+        Raises:
+            MalformedRequest: this name, or one before it, stands there twice.
+        """
+        if name == self._items and name not in self:
+            return None
+        readable, known, at = self.readable, self._known, 0
+        seen: set[str] = set()
+        while found := _NAME.match(readable, at):
+            start, member = found.end(), found[1].decode()
+            if "\\" in member:
+                member = _decode_text(f'"{member}"')
+            if member in seen:
+                break
+            if member == self._items:
+                at = self._end_of_items(start)
+            else:
+                view = memoryview(self.members[member] if known is None else getattr(known, member))
+                at = start + view.nbytes if readable.startswith(view, start) else -1
+            if at < 0:
+                break
+            if member == name:
+                return start, at
+            seen.add(member)
+        if name not in self:
+            return None
+        raise MalformedRequest("a member of the request body stands there twice")
+
+    def _end_of_items(self, start: int) -> int:
+        """Where the conversation ends that begins at ``start``; -1 where it is another."""
+        items: Items = None if self._known is None else getattr(self._known, self._items)
+        if isinstance(items, str):
+            found = _STRING.match(self.readable, start)
+            return found.end() if found and _decode_text(found[0]) == items else -1
+        if items is not None:
+            for between in _BETWEEN:
+                whole = b"[%s]" % between.join(items)
+                if self.readable.startswith(whole, start):
+                    return start + len(whole)
+        view = memoryview(self.members[self._items])
+        return start + view.nbytes if self.readable.startswith(view, start) else -1
+
+    def edited(self, edits: Iterable[Edit]) -> bytes:
+        """Return the body with spans replaced, every other byte as it came. Spans must not overlap."""
+        view = memoryview(self.raw)
+        parts: list[bytes | memoryview] = []
+        at = 0
+        for (start, end), new in sorted(edits):
+            parts += (view[at:start], new)
+            at = end
+        parts.append(view[at:])
+        return b"".join(parts)
+
+
+def _reason(error: Exception, raw: bytes) -> str:
+    if not raw.strip():
+        return "the request body is empty"
+    if raw.startswith((codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "the request body begins with a byte order mark; JSON is UTF-8 without one"
+    if isinstance(error, msgspec.ValidationError):
+        return f"the request body must be a JSON object: {error}"
+    return f"the request body is not valid JSON: {error}"

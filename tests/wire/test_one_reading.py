@@ -1,0 +1,144 @@
+"""A body is read once: whatever its bytes look like, that gives what reading it member by member would."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pointsman.errors import MalformedRequest
+from pointsman.vocabulary import WireFormat
+from pointsman.wire import WIRES, Body, Wire
+from pointsman.wire import body as reading
+from pointsman.wire.request import read_request
+
+SPACE = st.text(" \t\r\n", max_size=2)
+SCALARS = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=6)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=6,
+)
+MESSAGES = st.lists(
+    st.fixed_dictionaries({"role": st.sampled_from(["user", "tool"]), "content": st.text(max_size=8)}),
+    max_size=4,
+)
+WIRE = st.sampled_from(list(WIRES.values()))
+
+
+@st.composite
+def written(draw: st.DrawFn, value: Any) -> str:
+    """JSON as any encoder might write it: whitespace and escapes wherever they are allowed."""
+    if isinstance(value, dict):
+        members = [f"{draw(name(key))}{draw(SPACE)}:{draw(written(inner))}" for key, inner in value.items()]
+        return f"{draw(SPACE)}{{{draw(SPACE)}{(draw(SPACE) + ',' + draw(SPACE)).join(members)}{draw(SPACE)}}}"
+    if isinstance(value, list):
+        between = draw(SPACE) + "," + draw(SPACE)
+        return f"{draw(SPACE)}[{between.join(draw(written(inner)) for inner in value)}{draw(SPACE)}]"
+    whole: str = draw(name(value)) if isinstance(value, str) else json.dumps(value)
+    return draw(SPACE) + whole
+
+
+@st.composite
+def name(draw: st.DrawFn, text: str) -> str:
+    """A string, some of its characters escaped."""
+    plain = json.dumps(text, ensure_ascii=draw(st.booleans()))
+    if text and text[0].isalnum() and ord(text[0]) < 0x10000 and draw(st.booleans()):
+        return f'"\\u{ord(text[0]):04x}{json.dumps(text[1:])[1:]}'
+    return plain
+
+
+@st.composite
+def bodies(draw: st.DrawFn) -> tuple[Wire, dict[str, Any]]:
+    """Members in any order, known to the format or not, with the ones that every request has."""
+    wire = draw(WIRE)
+    known = st.sampled_from(sorted(set(wire.members.names) - {wire.items, "model"}))
+    others = draw(st.dictionaries(known | st.text(max_size=3), VALUES, max_size=5))
+    others.pop(wire.items, None)
+    whole = {**others, wire.items: draw(MESSAGES), "model": draw(st.text(max_size=6))}
+    return wire, {key: whole[key] for key in draw(st.permutations(list(whole)))}
+
+
+@given(bodies(), st.data())
+def test_spans_are_those_of_the_members(given_: tuple[Wire, dict[str, Any]], data: st.DataObject) -> None:
+    wire, whole = given_
+    raw = data.draw(written(whole)).encode()
+    body = Body(wire, raw)
+    assert body.edited([]) == raw
+    for member, value in whole.items():
+        span = body.span(member)
+        assert span is not None
+        assert json.loads(raw[slice(*span)]) == value
+        assert raw[slice(*span)] == raw[slice(*span)].strip()
+        assert body.edited([(span, b'"new"')]) == raw[: span[0]] + b'"new"' + raw[span[1] :]
+    assert body.span("nobody's") is None
+
+
+@given(bodies(), st.data())
+def test_members_are_those_of_a_plain_decoder(
+    given_: tuple[Wire, dict[str, Any]], data: st.DataObject
+) -> None:
+    wire, whole = given_
+    body = Body(wire, data.draw(written(whole)).encode())
+    expected = msgspec.json.decode(body.raw, type=dict[str, msgspec.Raw])
+    assert body.members == expected
+    assert {key: body.member(key) for key in expected} == expected
+    assert body.member("nobody's") is None
+    items, model = body.conversation()
+    assert [json.loads(bytes(item)) for item in items or ()] == whole[wire.items]  # type: ignore[arg-type]
+    assert model == whole["model"]
+
+
+@given(bodies(), st.data())
+def test_a_duplicate_name_before_a_member_is_refused(
+    given_: tuple[Wire, dict[str, Any]], data: st.DataObject
+) -> None:
+    wire, whole = given_
+    twice = data.draw(st.sampled_from(sorted(whole)))
+    other = json.dumps({twice: data.draw(VALUES)})[1:-1]
+    raw = data.draw(written(whole)).strip().encode()
+    raw = b"{" + other.encode() + b"," + raw[1:]
+    body = Body(wire, raw)
+    with pytest.raises(MalformedRequest, match="twice"):
+        body.span("model")
+
+
+@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": ")])
+@pytest.mark.parametrize("wire", list(WIRES.values()), ids=list(WIRES))
+def test_documented_members_take_one_reading(
+    monkeypatch: pytest.MonkeyPatch, wire: Wire, separators: tuple[str, str]
+) -> None:
+    monkeypatch.setattr(reading, "_decode_members", None)
+    items = [{"role": "user", "content": f"look at step {n}"} for n in range(20)]
+    whole = {wire.items: items, "stream": True, "temperature": 0.1, "tools": [], "model": "auto"}
+    body = Body(wire, json.dumps(whole, separators=separators).encode())
+    assert len(read_request(wire.format, body).history) == 20
+    for member, value in whole.items():
+        assert json.loads(body.raw[slice(*body.span(member) or ())]) == value
+    assert body.last_item is not None
+    assert json.loads(bytes(body.last_item)) == items[-1]
+
+
+@pytest.mark.parametrize("text", ["hi", 'a "quoted" \\ one', "ü 😀", ""])
+def test_a_text_as_input_takes_one_reading(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setattr(reading, "_decode_members", None)
+    for ascii_ in (True, False):
+        raw = json.dumps({"input": text, "model": "auto"}, ensure_ascii=ascii_).encode()
+        body = Body(WIRES[WireFormat.RESPONSES], raw)
+        assert json.loads(raw[slice(*body.span("input") or ())]) == text
+        assert raw[slice(*body.span("model") or ())] == b'"auto"'
+
+
+def test_no_input_has_no_place() -> None:
+    for raw in (b'{"model":"auto"}', b'{"input":null,"model":"auto"}'):
+        assert Body(WIRES[WireFormat.RESPONSES], raw).span("input") is None
+
+
+def test_half_a_surrogate_pair_is_read_as_in_any_other_body() -> None:
+    raw = b'{"model":"auto","messages":[{"role":"user","content":"cut \\ud83d here"}],"unheard_of":1}'
+    for body in (raw, raw.replace(b',"unheard_of":1', b"")):
+        found = Body(WIRES[WireFormat.CHAT], body)
+        assert read_request(WireFormat.CHAT, found).history[0].texts == ("cut \ufffd here",)
+        assert found.edited([]) == body
