@@ -18,7 +18,7 @@ from pointsman.config import (
     load,
     read,
 )
-from pointsman.decision.engine import BYTES_PER_TOKEN, Engine
+from pointsman.decision.engine import Engine
 from pointsman.decision.policy import DomainPolicy, Policy
 from pointsman.domains import DomainSet, ModelProfile, default_domains, parse_domains, parse_profile
 from pointsman.encoders import load_encoder
@@ -26,6 +26,7 @@ from pointsman.encoders.learned_routers import encoder_of, load_learned_router
 from pointsman.errors import ConfigError
 from pointsman.guidance import GuidancePolicy
 from pointsman.model_calls import Questions
+from pointsman.model_choice.choice import BYTES_PER_TOKEN
 from pointsman.runtime import Runtime
 from pointsman.stores.ledger import Retention, SqliteLedger
 from pointsman.stores.pattern_cache import open_scanner

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pointsman.model_choice.fallback import FALLBACK_CHAIN, Requirements, model_chain
+from pointsman.model_choice.choice import FALLBACK_CHAIN, Requirements, model_chain
 from pointsman.vocabulary import ModelSpec, Tier, WireFormat
 
 

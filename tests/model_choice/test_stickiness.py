@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pointsman.model_choice.stickiness import Load, settle
+from pointsman.model_choice.choice import Load, settle
 from pointsman.vocabulary import ModelSpec
 
 BIG = ModelSpec(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pointsman.model_choice.fallback import FALLBACK_CHAIN
+from pointsman.model_choice.choice import FALLBACK_CHAIN
 from pointsman.tiers import asks_to_decide, forced_tier
 from pointsman.vocabulary import Tier
 

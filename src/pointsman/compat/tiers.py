@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pointsman.model_choice.fallback import FALLBACK_CHAIN
+from pointsman.model_choice.choice import FALLBACK_CHAIN
 from pointsman.tiers.decision import TierDecision
 from pointsman.vocabulary import Tier
 

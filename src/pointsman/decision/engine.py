@@ -19,9 +19,7 @@ from pointsman.domains import DomainDecision, DomainTracker
 from pointsman.errors import UnknownModel
 from pointsman.evidence import Scanner
 from pointsman.guidance import GuidanceDecision, GuidanceMemory, Guide, Seen
-from pointsman.model_choice.choice import InUse, ModelChooser
-from pointsman.model_choice.fallback import Requirements
-from pointsman.model_choice.stickiness import Load
+from pointsman.model_choice.choice import InUse, Load, ModelChooser, Requirements
 from pointsman.text.extract import Extracted, Searched, extract, searched
 from pointsman.tiers import LearnedStage, TierDecision, TierScorer, asks_to_decide, forced_tier
 from pointsman.trajectory.state import TrajectoryState
@@ -49,9 +47,6 @@ FAILED_TIER: Final = Tier.MEDIUM
 
 #: Tokens of an answer, for weighing a change of model: what agents' answers have in the middle.
 ANSWER: Final = 500
-
-#: A byte of JSON is a quarter of a token, as everywhere (docs/explanation/evidence.md).
-BYTES_PER_TOKEN: Final = 4
 
 #: Characters of an unknown model's name that are repeated to the caller; OpenRouter's longest are half of it.
 LONGEST_NAME: Final = 128
@@ -265,11 +260,10 @@ class Engine:
         tier = _next_model_up(decided, policy.tier_models) if raised else decided
         if raised:
             draft.reasons.append(Reason("guidance.raise-tier", f"stuck: {tier} instead of {decided}"))
-        tokens = asked.size // BYTES_PER_TOKEN
         request = draft.reading.request
         features = request.features if request else frozenset(asked.features)
-        needed = Requirements(tokens, features, asked.format)
-        in_use = self._in_use(draft, tokens, raised=raised) if free else None
+        needed = Requirements.of(asked.size, features, asked.format)
+        in_use = self._in_use(draft, needed.tokens, raised=raised) if free else None
         choice = self._models.choose(tier, needed, in_use)
         draft.chain = choice.models
         draft.reasons.extend(choice.reasons)

@@ -19,14 +19,13 @@ import msgspec
 
 from pointsman.config import ShadowSpec
 from pointsman.decision.decision import Decision, TextMode
-from pointsman.decision.engine import BYTES_PER_TOKEN
 from pointsman.decoding import UNREADABLE
 from pointsman.errors import UpstreamError
 from pointsman.gateway.attempts import failure_kind, is_stream
 from pointsman.gateway.relay import Send
 from pointsman.gateway.request import DecidedRequest
 from pointsman.gateway.upstream import Target
-from pointsman.model_choice.fallback import Requirements, lacks
+from pointsman.model_choice.choice import Requirements, lacks
 from pointsman.stores.ledger.port import ShadowAnswer
 from pointsman.stores.ledger.redact import kept_text
 from pointsman.upstreams.port import Call, read_at_most
@@ -242,9 +241,8 @@ def _unfit(request: DecidedRequest, target: Target) -> str:
     decision = request.decision
     if decision.chain[:1] == (target.model.name,):
         return "same model"
-    needed = Requirements(
-        decision.input.size // BYTES_PER_TOKEN, frozenset(decision.input.features), decision.input.format
-    )
+    sent = decision.input
+    needed = Requirements.of(sent.size, sent.features, sent.format)
     for reason in lacks(target.model, needed):
         return reason.code.rpartition(".")[2]
     if target.upstream.breaker.is_open:
