@@ -1,4 +1,4 @@
-"""Which models serve a turn, in order: those that fit it, by tier, and whether the session keeps its model.
+"""Chooses the models of a request: those that fit, the tier's fallback chain, and the session's model.
 
 Whether a model fits a request is judged here and nowhere else (``lacks``): a model that cannot read the
 images is no choice, however cheap. The tier then bounds the price: nothing more expensive than its fallback chain is

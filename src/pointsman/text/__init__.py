@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from pointsman.text.extract import Extracted, extract, persons_words, user_message_key
-from pointsman.text.script import detect_script
-from pointsman.text.tokens import estimate_tokens
+from pointsman.text.measures import detect_script, estimate_tokens
 
 __all__ = [
     "Extracted",

@@ -14,8 +14,7 @@ from typing import Final
 
 import msgspec
 
-from pointsman.text.fingerprint import digest, fingerprint
-from pointsman.text.wrappers import Unwrapped, unwrap
+from pointsman.text.wrappers import Unwrapped, digest, fingerprint, unwrap
 from pointsman.vocabulary import AgentRequest, History, Message, Role
 
 __all__ = ["Extracted", "Searched", "extract", "persons_words", "searched", "user_message_key"]

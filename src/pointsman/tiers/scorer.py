@@ -66,6 +66,8 @@ class TierScorer:
         # By the length of a mask, whose highest bit tells whose that hit is.
         self._group_of = {place: each for each in ordered for place in places(each[2])}
         self._utf16 = profile.tokens is TokenEstimate.UTF16
+        floor = profile.without_signals
+        self._floor = floor.rank if floor else 0  # lowest rank without any signal
         self._reasons = tuple((_reason_of(profile, tier),) for tier in _TIERS)
 
     def tokens(self, evidence: Evidence) -> int:
@@ -150,9 +152,8 @@ class TierScorer:
         escalation = self.profile.escalation
         unsure = escalation.is_unsure(confidence)
         reasons: tuple[Reason, ...] = self._reasons[rank]
-        floor = self.profile.without_signals
-        if floor and rank < floor.rank and not hits & self._any_hit:
-            unsure, confidence, rank = True, 0.5, floor.rank
+        if rank < self._floor and not hits & self._any_hit:
+            unsure, confidence, rank = True, 0.5, self._floor
             reasons = (*reasons, _NO_SIGNAL)
         if unsure and escalation.signal:
             signals.append(escalation.signal.replace("{confidence}", f"{confidence:.2f}"))

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 import msgspec
 
-from pointsman.text.fingerprint import digest
+from pointsman.text.wrappers import digest
 
 __all__ = ["Outcome", "Step"]
 

@@ -6,11 +6,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from pointsman.decoding import UNREADABLE
 from pointsman.vocabulary import History, Message, Prompt, Role, WireFormat
 from pointsman.wire.completion import CompletionSummary
 
@@ -28,10 +27,7 @@ __all__ = [
     "Reply",
     "Usage",
     "Wire",
-    "lenient",
 ]
-
-T = TypeVar("T")
 
 _WORD: Final = re.compile(r"\S+\s*|\s+")
 
@@ -176,14 +172,3 @@ class Wire:
     error_event: Callable[[Fault, Sequence[bytes]], bytes]  # ends a stream that began and ended with these
 
     model_call: ModelCall | None = None  # None: we ask no model in this format
-
-
-def lenient(decode: Callable[[msgspec.Raw], T | None], raw: msgspec.Raw) -> T | None:
-    """Decode what an upstream reports beside its answer; None when absent or of another shape.
-
-    A price list of a kind we do not know is no reason to throw an answer away.
-    """
-    try:
-        return decode(raw)
-    except UNREADABLE:
-        return None

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from pointsman.vocabulary import History, Message, Role
-from pointsman.wire.base import Item, Wire
+from pointsman.wire.base import Item, Member, Wire
 
 __all__ = [
     "Head",
@@ -103,7 +103,7 @@ def read_item(wire: Wire, item: object) -> Message:
     return wire.read_item(item) if isinstance(item, dict) else Message(_TOOL)
 
 
-def leading_system(history: History) -> str:
+def leading_system(member: Member, history: History) -> str:  # noqa: ARG001 - no member of chat holds one
     """The system and developer messages before the first other one.
 
     Later ones are notes to the model along the way; finding them would mean to look at every message.

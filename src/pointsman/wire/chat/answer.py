@@ -6,7 +6,8 @@ from typing import Any, Final
 
 import msgspec
 
-from pointsman.wire.base import Reply, Usage, lenient
+from pointsman.decoding import UNREADABLE
+from pointsman.wire.base import Reply, Usage
 from pointsman.wire.completion import CompletionSummary, Part, decoded, texts
 
 __all__ = ["call", "finish", "head", "read_completion", "read_usage", "spent", "usage", "write_answer"]
@@ -62,7 +63,10 @@ def usage(answer: bytes) -> Usage:
 
 def read_usage(raw: msgspec.Raw) -> Usage:
     """Read a ``usage`` member; nothing is known from one of another shape."""
-    reported = lenient(_decode_usage, raw)
+    try:
+        reported = _decode_usage(raw)
+    except UNREADABLE:  # usage of a kind we do not know is no reason to throw an answer away
+        return Usage()
     if reported is None:
         return Usage()
     details = reported.prompt_tokens_details

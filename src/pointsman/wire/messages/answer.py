@@ -6,7 +6,8 @@ from typing import Any, Final
 
 import msgspec
 
-from pointsman.wire.base import Reply, Usage, lenient
+from pointsman.decoding import UNREADABLE
+from pointsman.wire.base import Reply, Usage
 from pointsman.wire.completion import CompletionSummary, decoded
 
 __all__ = [
@@ -65,8 +66,8 @@ def usage(answer: bytes) -> Usage:
 
 def merge_usage(start: msgspec.Raw, final: msgspec.Raw) -> Usage:
     """Put together what ``message_start`` and ``message_delta`` report; the later one counts."""
-    first = lenient(_decode_usage, start) or _Usage()
-    then = lenient(_decode_usage, final) or _Usage()
+    first = _reported(start)
+    then = _reported(final)
 
     def pick(field: str) -> int | None:
         later: int | None = getattr(then, field)
@@ -80,6 +81,13 @@ def merge_usage(start: msgspec.Raw, final: msgspec.Raw) -> Usage:
     )
     whole = None if plain is None else plain + (cached or 0) + (written or 0)
     return Usage(whole, cached, pick("output_tokens"))
+
+
+def _reported(raw: msgspec.Raw) -> _Usage:
+    try:
+        return _decode_usage(raw) or _Usage()
+    except UNREADABLE:  # usage of a kind we do not know is no reason to throw an answer away
+        return _Usage()
 
 
 def read_completion(answer: bytes) -> tuple[CompletionSummary, str]:

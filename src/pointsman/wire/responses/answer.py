@@ -6,7 +6,8 @@ from typing import Any, Final
 
 import msgspec
 
-from pointsman.wire.base import Reply, Usage, lenient
+from pointsman.decoding import UNREADABLE
+from pointsman.wire.base import Reply, Usage
 from pointsman.wire.completion import CompletionSummary, Part, decoded, texts
 
 __all__ = [
@@ -93,7 +94,10 @@ def usage(answer: bytes) -> Usage:
 
 def read_usage(answer: Answer | None) -> Usage:
     """Read the usage of an answer; nothing is known from one of another shape."""
-    reported = lenient(_decode_usage, answer.usage) if answer else None
+    try:
+        reported = _decode_usage(answer.usage) if answer else None
+    except UNREADABLE:  # usage of a kind we do not know is no reason to throw an answer away
+        return Usage()
     if reported is None:
         return Usage()
     details = reported.input_tokens_details

@@ -83,7 +83,7 @@ def system(member: Member, history: History) -> str:
     """The instructions, and the system messages at the beginning."""
     instructions = member("instructions")
     texts = read_texts(msgspec.json.decode(instructions)) if instructions is not None else ()
-    return "\n\n".join(part for part in ("\n\n".join(texts), leading_system(history)) if part)
+    return "\n\n".join(part for part in ("\n\n".join(texts), leading_system(member, history)) if part)
 
 
 def write_body(items: Sequence[Any], system: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Detects the writing system of a text."""
+"""Detects the writing system of a text, and estimates its tokens."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 from pointsman.vocabulary import Script
 
-__all__ = ["detect_script"]
+__all__ = ["detect_script", "estimate_tokens"]
 
 #: Letters looked at in a long text, evenly spread. Sixty-four give the majority script of anything that is
 #: not half and half, in 5 µs; a text of 400,000 characters costs no more.
@@ -57,3 +57,11 @@ def detect_script(text: str) -> Script:
         letters = first[0] if first else ""
     scripts = [_BY_SIXTEEN.get(ord(letter) >> 4, _OTHER) for letter in letters]
     return _SCRIPTS[max(dict.fromkeys(scripts), key=scripts.count)] if scripts else Script.NONE
+
+
+def estimate_tokens(text: str) -> int:
+    """UTF-8 bytes // 4: 0.9 of the exact count for Chinese, where characters // 4 gives 0.42.
+
+    Source: docs/explanation/evidence.md, "Token estimate". ASCII text needs no encoding to be measured.
+    """
+    return (len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))) // 4
