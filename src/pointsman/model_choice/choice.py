@@ -4,7 +4,7 @@ Whether a model fits a request is judged here and nowhere else (``lacks``): a mo
 images is no choice, however cheap. The tier then bounds the price: nothing more expensive than its fallback chain is
 tried. Changing the model throws away what the provider has cached of the conversation, and inside a tool loop
 the model's own thinking signatures, so a change must save more than that (``settle``). Source:
-docs/explanation/tiers.md.
+docs/explanation/tiers.md, "From the tier to a model".
 """
 
 from __future__ import annotations

@@ -178,7 +178,7 @@ class Body:
         stands twice, the decoder returns the last, and another reader might take the first.
 
         Raises:
-            MalformedRequest: this name, or one before it, stands there twice.
+            MalformedRequest: this name, or one before it, is a duplicate key.
         """
         if name == self._items and name not in self:
             return None
@@ -202,7 +202,7 @@ class Body:
             seen.add(member)
         if name not in self:
             return None
-        raise MalformedRequest("a member of the request body stands there twice")
+        raise MalformedRequest("duplicate key in the request body")
 
     def _end_of_items(self, start: int) -> int:
         """Where the conversation ends that begins at ``start``; -1 where it is another."""
