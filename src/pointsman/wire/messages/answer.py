@@ -11,7 +11,7 @@ from pointsman.wire.base import Reply, Usage
 from pointsman.wire.completion import CompletionSummary, decoded
 
 __all__ = [
-    "Answer",
+    "WithUsage",
     "merge_usage",
     "read_completion",
     "usage",
@@ -31,7 +31,7 @@ class _Usage(msgspec.Struct, gc=False):
     output_tokens: int | None = None
 
 
-class Answer(msgspec.Struct, gc=False):
+class WithUsage(msgspec.Struct, gc=False):
     """An answer as far as its usage is looked for."""
 
     usage: msgspec.Raw = msgspec.Raw()
@@ -56,7 +56,7 @@ class _Completion(msgspec.Struct, frozen=True, gc=False):
 
 
 _decode_usage: Final = msgspec.json.Decoder(_Usage | None).decode
-_decode_answer: Final = msgspec.json.Decoder(Answer).decode
+_decode_answer: Final = msgspec.json.Decoder(WithUsage).decode
 
 
 def usage(answer: bytes) -> Usage:

@@ -10,7 +10,7 @@ import msgspec
 from pointsman.decoding import UNREADABLE
 from pointsman.wire import sse
 from pointsman.wire.base import End, Ending, Reply
-from pointsman.wire.messages.answer import Answer, merge_usage, write_block, write_message, write_stop
+from pointsman.wire.messages.answer import WithUsage, merge_usage, write_block, write_message, write_stop
 
 __all__ = ["answer_events", "end"]
 
@@ -19,7 +19,7 @@ _encode: Final = msgspec.json.encode
 
 class _Event(msgspec.Struct, gc=False):
     type: str = ""
-    message: Answer | None = None
+    message: WithUsage | None = None
     usage: msgspec.Raw = msgspec.Raw()
 
 

@@ -11,7 +11,7 @@ from pointsman.wire.base import Reply, Usage
 from pointsman.wire.completion import CompletionSummary, Part, decoded, texts
 
 __all__ = [
-    "Answer",
+    "WithUsage",
     "read_completion",
     "read_usage",
     "usage",
@@ -57,7 +57,7 @@ class _Usage(msgspec.Struct, gc=False):
     input_tokens_details: _Details | None = None
 
 
-class Answer(msgspec.Struct, gc=False):
+class WithUsage(msgspec.Struct, gc=False):
     """An answer as far as its usage is looked for."""
 
     usage: msgspec.Raw = msgspec.Raw()
@@ -84,7 +84,7 @@ class _Event(_Response, frozen=True, gc=False):
 
 
 _decode_usage: Final = msgspec.json.Decoder(_Usage | None).decode
-_decode_answer: Final = msgspec.json.Decoder(Answer).decode
+_decode_answer: Final = msgspec.json.Decoder(WithUsage).decode
 
 
 def usage(answer: bytes) -> Usage:
@@ -92,7 +92,7 @@ def usage(answer: bytes) -> Usage:
     return read_usage(_decode_answer(answer))
 
 
-def read_usage(answer: Answer | None) -> Usage:
+def read_usage(answer: WithUsage | None) -> Usage:
     """Read the usage of an answer; nothing is known from one of another shape."""
     try:
         reported = _decode_usage(answer.usage) if answer else None

@@ -13,7 +13,7 @@ from pointsman.decoding import UNREADABLE
 from pointsman.wire import sse
 from pointsman.wire.base import End, Ending, Fault, Reply
 from pointsman.wire.openai_errors import error_object
-from pointsman.wire.responses.answer import Answer, read_usage, write_item, write_part, write_response
+from pointsman.wire.responses.answer import WithUsage, read_usage, write_item, write_part, write_response
 
 __all__ = ["answer_events", "end", "error_event"]
 
@@ -27,7 +27,7 @@ _NUMBER: Final = re.compile(rb'"sequence_number"\s*:\s*(\d+)')
 
 class _Event(msgspec.Struct, gc=False):
     type: str = ""
-    response: Answer | None = None
+    response: WithUsage | None = None
 
 
 _decode_event: Final = msgspec.json.Decoder(_Event).decode
