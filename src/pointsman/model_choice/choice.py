@@ -1,9 +1,9 @@
 """Chooses the models of a request: those that fit, the tier's fallback chain, and the session's model.
 
 Whether a model fits a request is judged here and nowhere else (``lacks``): a model that cannot read the
-images is no choice, however cheap. The tier then bounds the price: nothing more expensive than its fallback chain is
-tried. Changing the model throws away what the provider has cached of the conversation, and inside a tool loop
-the model's own thinking signatures, so a change must save more than that (``settle``). Source:
+images is no choice, however cheap. The tier then bounds the price: nothing more expensive than its fallback
+chain is tried. Changing the model throws away what the provider has cached of the conversation, and inside a
+tool loop the model's own thinking signatures, so a change must save more than that (``settle``). Source:
 docs/explanation/tiers.md, "From the tier to a model".
 """
 
