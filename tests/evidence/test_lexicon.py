@@ -64,7 +64,7 @@ def test_a_lexicon_file() -> None:
             'name = "x"\n[groups.one]\nwords = ["a"]\n[groups.two]\npatterns = [\n  "(a)\\\\1",\n]',
             "mine.toml:6: x/two: pattern '(a)\\\\1' cannot be used: it uses a back-reference at 3",
         ),
-        ('name = "x"\n[groups.one]\nwords = [\n  "b", ""]', "mine.toml:2: x/one: a pattern is empty"),
+        ('name = "x"\n[groups.one]\nwords = [\n  "b", ""]', "mine.toml:4: x/one: a pattern is empty"),
     ],
 )  # fmt: skip
 def test_mistakes(text: str, message: str) -> None:

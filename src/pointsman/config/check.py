@@ -9,11 +9,11 @@ from urllib.parse import SplitResult, urlsplit
 
 from pointsman.config.convert import Problem, did_you_mean
 from pointsman.config.files import read
-from pointsman.config.places import KeyPath
 from pointsman.config.shapes import File, LearnedRouterSpec
 from pointsman.domains import parse_domains
 from pointsman.errors import ConfigError
 from pointsman.tiers import BUILTIN_PROFILES, load_profile, read_learned_router
+from pointsman.toml_source import KeyPath
 from pointsman.upstreams.port import DEMO_URL, UpstreamSpec
 from pointsman.upstreams.proxies import is_loopback, parse_proxy
 from pointsman.upstreams.trust import trust

@@ -13,9 +13,9 @@ import msgspec
 from msgspec import structs
 
 from pointsman.config.describe import choices, describe
-from pointsman.config.places import KeyPath
 from pointsman.config.shapes import HASHED, File
 from pointsman.errors import ConfigError
+from pointsman.toml_source import KeyPath
 from pointsman.upstreams.port import ProxyUrl, Secret
 
 __all__ = ["Converter", "Problem", "did_you_mean", "given", "keys", "table"]
@@ -56,7 +56,7 @@ def did_you_mean(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str
 
 def table(path: KeyPath) -> str:
     """Return a table's name as it is written in a file."""
-    return f"[{'.'.join(path)}]"
+    return f"[{'.'.join(map(str, path))}]"
 
 
 class Converter:

@@ -6,8 +6,8 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from pointsman.config.places import KeyPath, key_places
 from pointsman.errors import ConfigError
+from pointsman.toml_source import KeyPath, key_places
 
 __all__ = ["set_value", "write_file"]
 
@@ -26,7 +26,7 @@ def set_value(text: str, path: KeyPath, literal: str) -> str:
     edited = _with_value(text, path, literal)
     value = tomllib.loads(f"x = {literal}")["x"]
     if _parsed(edited) != _with(tomllib.loads(text), path, value):
-        key = ".".join(path)
+        key = ".".join(map(str, path))
         raise ConfigError(
             f"cannot set {key} without rewriting the file", hint=f"write it yourself: {key} = {literal}"
         )

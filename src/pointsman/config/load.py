@@ -14,11 +14,11 @@ import msgspec
 from pointsman.config.check import check
 from pointsman.config.convert import Converter, Problem
 from pointsman.config.files import read
-from pointsman.config.places import KeyPath, key_places
 from pointsman.config.shapes import Config, File, Sections
 from pointsman.decoding import syntax_error
 from pointsman.errors import ConfigError
 from pointsman.tiers import BUILTIN_PROFILES, load_profile
+from pointsman.toml_source import TomlSource
 
 __all__ = ["FILE_NAME", "AnyKey", "Loaded", "examine", "find", "is_profile", "load"]
 
@@ -136,14 +136,8 @@ def _syntax_error(file: Path, text: str, error: tomllib.TOMLDecodeError) -> Conf
 
 
 def _placed(problems: Sequence[Problem], file: Path, text: str) -> list[ConfigError]:
-    places = key_places(text)
-
-    def line(path: KeyPath) -> int:
-        while path and path not in places:
-            path = path[:-1]
-        return places[path].line if path else 1
-
+    source = TomlSource(text, str(file))
     return [
-        ConfigError(problem.message, place=f"{file}:{line(problem.path)}", hint=problem.hint)
-        for problem in sorted(problems, key=lambda problem: (line(problem.path), problem.message))
+        ConfigError(problem.message, place=source.at(problem.path), hint=problem.hint)
+        for problem in sorted(problems, key=lambda problem: (source.line(problem.path), problem.message))
     ]

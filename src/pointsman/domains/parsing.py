@@ -17,6 +17,7 @@ from pointsman.domains.data import CUE_GROUP, LEXICON, Concept, Domain, DomainSe
 from pointsman.domains.values import DomainClass
 from pointsman.errors import LexiconError
 from pointsman.evidence import Kind, PatternSet, Signal, SignalTable
+from pointsman.toml_source import TomlSource, path_in
 
 __all__ = ["default_domains", "parse_domains"]
 
@@ -95,21 +96,21 @@ def parse_domains(text: str, *, place: str = "domains.toml") -> DomainSet:
 class _Reader:
     def __init__(self, text: str, place: str) -> None:
         self._text = text
-        self._place = place
+        self._source = TomlSource(text, place)
 
     def read(self) -> _File:
         try:
             table = tomllib.loads(self._text)
         except tomllib.TOMLDecodeError as error:
             message, line = syntax_error(error, self._text)
-            raise LexiconError(message, place=f"{self._place}:{line}") from error
-        self._check_keys(table, "file", "at the top level")
+            raise LexiconError(message, place=f"{self._source.name}:{line}") from error
+        self._check_keys(table, "file", "at the top level", ())
         if isinstance(table.get("cues"), dict):
-            self._check_keys(table["cues"], "cues", "in [cues]")
+            self._check_keys(table["cues"], "cues", "in [cues]", ("cues",))
         domains = table.get("domains")
         for name, spec in domains.items() if isinstance(domains, dict) else ():
             if isinstance(spec, dict):
-                self._check_keys(spec, "domain", f"in [domains.{name}]", below=name)
+                self._check_keys(spec, "domain", f"in [domains.{name}]", ("domains", name))
                 self._convert(spec, _DomainSpec, below=name)
         return self._convert(table, _File)
 
@@ -117,10 +118,11 @@ class _Reader:
         try:
             return msgspec.convert(table, of)
         except msgspec.ValidationError as error:
-            message, _, path = str(error).partition(" - at ")
-            key = re.findall(r"\w+", path)[-1:]
-            message += f' at "{key[0]}"' if key else f" in [domains.{below}]" if below else ""
-            raise LexiconError(message, place=self._at(*key or [below], below=below)) from error
+            message, path = path_in(str(error))
+            keys = [part for part in path if isinstance(part, str)]
+            message += f' at "{keys[-1]}"' if keys else f" in [domains.{below}]" if below else ""
+            table = ("domains", below) if below else ()
+            raise LexiconError(message, place=self._source.at((*table, *path))) from error
 
     def domain(self, name: str, spec: _DomainSpec) -> Domain:
         return Domain(
@@ -148,30 +150,18 @@ class _Reader:
         except LexiconError as error:
             reason, hint = error.message, error.hint
         raise LexiconError(
-            f'concept "{name}" of domain "{domain}": {reason}', place=self._at(name), hint=hint
+            f'concept "{name}" of domain "{domain}": {reason}',
+            place=self._source.at(("domains", domain, "signals", name)),
+            hint=hint,
         )
 
-    def _check_keys(self, table: Mapping[str, object], kind: str, where: str, *, below: str = "") -> None:
+    def _check_keys(self, table: Mapping[str, object], kind: str, where: str, path: tuple[str, ...]) -> None:
         for key in table:
             if key not in _KNOWN[kind]:
                 near = difflib.get_close_matches(key, _KNOWN[kind], n=1)
                 suggestion = f'; did you mean "{near[0]}"?' if near else ""
-                raise LexiconError(
-                    f'unknown key "{key}" {where}{suggestion}', place=self._at(key, below=below)
-                )
-
-    def _at(self, key: str, *, below: str = "") -> str:
-        """``file:line`` of the first line that sets or opens a key, from where ``below`` is opened on.
-
-        tomllib does not tell lines.
-        """
-        opened = self._find(below, 0) if below else None
-        found = self._find(key, opened.start() if opened else 0) or opened
-        return f"{self._place}:{self._text.count(chr(10), 0, found.start()) + 1}" if found else self._place
-
-    def _find(self, key: str, start: int) -> re.Match[str] | None:
-        pattern = re.compile(rf"""^[ \t]*(?:\[.*)?["']?{re.escape(key)}["']?\s*[\]=.]""", re.MULTILINE)
-        return pattern.search(self._text, start)
+                place = self._source.at((*path, key))
+                raise LexiconError(f'unknown key "{key}" {where}{suggestion}', place=place)
 
 
 def _signals(domain: str, concept: str, items: Iterable[str | _Pattern]) -> tuple[Signal, ...]:

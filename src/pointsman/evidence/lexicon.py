@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import json
-import re
 import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -16,6 +14,7 @@ from pointsman.decoding import syntax_error
 from pointsman.errors import LexiconError
 from pointsman.evidence.patterns import PatternSet
 from pointsman.evidence.signals import Kind, Signal, SignalTable
+from pointsman.toml_source import TomlSource, path_in
 
 __all__ = ["Lexicon", "Term", "load_lexicon"]
 
@@ -75,9 +74,8 @@ def load_lexicon(text: str, source: str) -> Lexicon:
 
 class _Reader:
     def __init__(self, text: str, source: str) -> None:
-        self._lines = text.splitlines()
         self._text = text
-        self._source = source
+        self._source = TomlSource(text, source)
 
     def lexicon(self) -> Lexicon:
         file = self._file()
@@ -89,7 +87,7 @@ class _Reader:
             table = tomllib.loads(self._text)
         except tomllib.TOMLDecodeError as error:
             message, line = syntax_error(error, self._text)
-            raise LexiconError(message, place=f"{self._source}:{line}") from None
+            raise LexiconError(message, place=f"{self._source.name}:{line}") from None
         try:
             return msgspec.convert(table, _File)
         except msgspec.ValidationError as error:
@@ -97,21 +95,21 @@ class _Reader:
 
     def _explained(self, message: str) -> LexiconError:
         """Turn msgspec's "Object contains unknown field `x` - at `$.groups[...]`" into a place and a hint."""
-        reason, _, path = message.partition(" - at ")
-        unknown = re.search(r"unknown field `(.+)`", reason)
-        if not unknown:
-            keys = re.findall(r"[a-z]+", path)
-            return LexiconError(f"{reason} at {path or '`$`'}", place=self._place(keys[-1] if keys else ""))
-        known = _KEYS["group" if path else "file"]
-        near = difflib.get_close_matches(unknown[1], known, n=1)
+        reason, path = path_in(message)
+        place = self._source.at(path)
+        if "unknown field" not in reason:
+            at = message.partition(" - at ")[2] or "`$`"
+            return LexiconError(f"{reason} at {at}", place=place)
+        *above, key = path
+        known = _KEYS["group" if above else "file"]
+        near = difflib.get_close_matches(str(key), known, n=1)
         meant = f'; did you mean "{near[0]}"?' if near else f"; known are {', '.join(known)}"
-        return LexiconError(f'unknown key "{unknown[1]}"{meant}', place=self._place(unknown[1]))
+        return LexiconError(f'unknown key "{key}"{meant}', place=place)
 
     def _terms(self, lexicon: str, group: str, entries: _Group) -> Iterator[Term]:
         seen: set[Signal] = set()
-        header = self._line(group, 0)
-        for written, signal in _signals(lexicon, group, entries):
-            place = self._place(written, after=header, nth=2 if signal in seen else 1)
+        for key, number, written, signal in _signals(lexicon, group, entries):
+            place = self._source.at(("groups", group, key, number))
             if signal in seen:
                 raise LexiconError(f'"{written}" is twice in group "{group}"', place=place)
             seen.add(signal)
@@ -121,29 +119,13 @@ class _Reader:
                 raise LexiconError(error.message, place=place, hint=error.hint) from None
             yield Term(signal, place)
 
-    def _place(self, what: str, *, after: int = 0, nth: int = 1) -> str:
-        line = after
-        for _ in range(nth):
-            line = self._line(what, line)
-        return f"{self._source}:{line}"
 
-    def _line(self, what: str, after: int) -> int:
-        """The first line beyond ``after`` that holds something as a whole; ``after`` when none does.
-
-        ``tomllib`` tells no lines. A line that names a key or a term is near enough for a person to find it.
-        """
-        written = f"{re.escape(what)}|{re.escape(json.dumps(what, ensure_ascii=False))}"
-        whole = re.compile(rf"(?<![\w.])(?:{written})(?!\w)")
-        lines = enumerate(self._lines, 1)
-        return next((number for number, line in lines if number > after and whole.search(line)), after or 1)
-
-
-def _signals(lexicon: str, group: str, entries: _Group) -> Iterator[tuple[str, Signal]]:
-    """Each term as it is written, and its signal; ``*`` at the end of a word stands for any more letters."""
-    for word in entries.words:
+def _signals(lexicon: str, group: str, entries: _Group) -> Iterator[tuple[str, int, str, Signal]]:
+    """Each term: key, index, as it is written, and its signal; a final ``*`` stands for any more letters."""
+    for number, word in enumerate(entries.words):
         kind = Kind.PREFIX if word.endswith("*") else Kind.WORD
-        yield word, Signal(lexicon, group, word.removesuffix("*").lower(), kind)
-    for substring in entries.substrings:
-        yield substring, Signal(lexicon, group, substring.lower(), Kind.SUBSTRING)
-    for pattern in entries.patterns:
-        yield pattern, Signal(lexicon, group, pattern, Kind.REGEX)
+        yield "words", number, word, Signal(lexicon, group, word.removesuffix("*").lower(), kind)
+    for number, substring in enumerate(entries.substrings):
+        yield "substrings", number, substring, Signal(lexicon, group, substring.lower(), Kind.SUBSTRING)
+    for number, pattern in enumerate(entries.patterns):
+        yield "patterns", number, pattern, Signal(lexicon, group, pattern, Kind.REGEX)

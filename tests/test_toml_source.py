@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pointsman.config.places import KeyPath, key_places
+from pointsman.toml_source import KeyPath, TomlSource, key_places, path_in
 
 DOCUMENT = '''\
 # a comment with [brackets] and key = "value"
@@ -62,12 +62,37 @@ x = 2
         ("text.list", 20),
         ("text.after", 25),
         ("array", 27),
-        ("array.x", 28),
+        ("array.0.x", 28),
+        ("array.1", 29),
+        ("array.1.x", 30),
+        ("models.large.features.0", 12),
+        ("text.list.1.1", 22),
     ],
 )
 def test_line_of_a_key(path: str, line: int) -> None:
     tomllib.loads(DOCUMENT)
-    assert key_places(DOCUMENT)[tuple(path.split("."))].line == line
+    keys = tuple(int(part) if part.isdecimal() else part for part in path.split("."))
+    assert key_places(DOCUMENT)[keys].line == TomlSource(DOCUMENT, "f").line(keys) == line
+
+
+def test_what_is_not_there_is_looked_for_in_the_tables_above_it() -> None:
+    source = TomlSource(DOCUMENT, "f.toml")
+    assert source.at(("models", "small", "absent", "more")) == "f.toml:10"
+    assert source.line(("models", None, "upstream")) == 10
+    assert source.line(("absent",)) == source.line(()) == 1
+
+
+@pytest.mark.parametrize(
+    ("message", "path"),
+    [
+        ("Expected `int` - at `$.dimensions[2].weight`", ("dimensions", 2, "weight")),
+        ("Object contains unknown field `x` - at `$.groups[...]`", ("groups", None, "x")),
+        ("Object contains unknown field `x`", ("x",)),
+        ("two dimensions are named", ()),
+    ],
+)
+def test_the_path_in_a_message(message: str, path: tuple[object, ...]) -> None:
+    assert path_in(message) == (message.partition(" - at ")[0], path)
 
 
 def test_nothing_inside_a_string_is_a_key() -> None:
@@ -93,7 +118,8 @@ def test_escapes_in_quoted_keys() -> None:
 
 def _paths(value: Any, prefix: KeyPath = ()) -> set[KeyPath]:
     if isinstance(value, list):
-        return {path for item in value for path in _paths(item, prefix)}
+        numbered = {(*prefix, number): item for number, item in enumerate(value)}
+        return {*numbered, *(path for at, item in numbered.items() for path in _paths(item, at))}
     if not isinstance(value, dict):
         return set()
     below = {path for key, item in value.items() for path in _paths(item, (*prefix, key))}

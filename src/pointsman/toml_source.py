@@ -1,6 +1,6 @@
-"""Line numbers of the keys of a TOML file, which ``tomllib`` does not provide.
+"""The line of each key of a TOML file, which ``tomllib`` does not tell: for every message about a file.
 
-Reads only documents that ``tomllib`` has accepted, so it looks for structure and checks nothing.
+Reads only documents that ``tomllib`` has accepted: it looks for structure and validates nothing.
 """
 
 from __future__ import annotations
@@ -8,11 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from functools import cached_property
+from typing import Final, TypeAlias
 
-__all__ = ["KeyPath", "Place", "key_places"]
+__all__ = ["KeyPath", "Place", "TomlSource", "key_places", "path_in"]
 
-KeyPath = tuple[str, ...]
+#: Keys, and the places of elements in arrays, from 0.
+KeyPath: TypeAlias = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +36,62 @@ _ESCAPE: Final = re.compile(r'\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|["\\bfnrte])')
 _ESCAPED: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "e": "\x1b", '"': '"', "\\": "\\"}
 
 
-def key_places(text: str) -> dict[KeyPath, Place]:
-    """Return the place of every key and table header of a valid TOML document.
+class TomlSource:
+    """A TOML document and the name of its file, for messages."""
 
-    Keys inside an array of inline tables are all recorded under the array's own path.
+    def __init__(self, text: str, name: str) -> None:
+        self.text: Final = text
+        self.name: Final = name
+
+    @cached_property
+    def _places(self) -> dict[KeyPath, Place]:
+        return key_places(self.text)
+
+    def at(self, path: tuple[str | int | None, ...]) -> str:
+        """``file:line`` of a key, see ``line``."""
+        return f"{self.name}:{self.line(path)}"
+
+    def line(self, path: tuple[str | int | None, ...]) -> int:
+        """The line of a key, or of the last table above it that is there; 1 when none is.
+
+        ``None`` stands for any key or element.
+        """
+        for end in range(len(path), 0, -1):
+            for found, place in self._places.items():
+                if len(found) == end and all(a in (None, b) for a, b in zip(path, found, strict=False)):
+                    return place.line
+        return 1
+
+    def line_naming(self, message: str) -> int:
+        """The line a message about the whole document is about: the last of those with what it quotes."""
+        lines = self.text.splitlines()
+        found = [1]
+        for word in re.findall(r'"([^"]+)"', message):
+            for form in (f'name = "{word}"', f'"{word}"', word):
+                at = next((number for number, line in enumerate(lines, 1) if form in line), 0)
+                if at:
+                    found.append(at)
+                    break
+        return max(found)
+
+
+def path_in(message: str) -> tuple[str, tuple[str | int | None, ...]]:
+    """Split msgspec's ``what - at `$.dimensions[2].weight``` into what is wrong, and the path of the key.
+
+    The path ends with the key that is unknown or missing, where that is what is wrong. msgspec writes
+    ``[...]`` for a key of a dictionary: it is None.
     """
+    what, _, at = message.partition(" - at `$")
+    path: list[str | int | None] = [
+        int(index) if index else name or None for index, name in re.findall(r"\[(\d+)\]|\[\.\.\.\]|(\w+)", at)
+    ]
+    if unknown := re.search(r"unknown field `(.+?)`", what):
+        path.append(unknown[1])
+    return what, tuple(path)
+
+
+def key_places(text: str) -> dict[KeyPath, Place]:
+    """Return the place of every key, table header and element of an array of a valid TOML document."""
     return _Scanner(text).document()
 
 
@@ -48,6 +101,7 @@ class _Scanner:
         self._at = 0
         self._found: dict[KeyPath, Place] = {}
         self._implied: dict[KeyPath, Place] = {}  # tables that exist only because of what is in them
+        self._lengths: dict[KeyPath, int] = {}  # of the arrays of tables so far
 
     def document(self) -> dict[KeyPath, Place]:
         table: KeyPath = ()
@@ -62,12 +116,26 @@ class _Scanner:
 
     def _header(self) -> KeyPath:
         start = self._at
-        while self._text[self._at] == "[":
-            self._at += 1
-        path = self._key()
-        while self._at < len(self._text) and self._text[self._at] == "]":
-            self._at += 1
+        is_array = self._text.startswith("[[", self._at)
+        self._at += 1 + is_array
+        path = self._resolved(self._key())
+        self._at += 1 + is_array
+        if is_array:
+            self._record(path, start, self._at, self._at)
+            self._lengths[path] = length = self._lengths.get(path, 0) + 1
+            path = (*path, length - 1)
+        elif path in self._lengths:
+            path = (*path, self._lengths[path] - 1)
         self._record(path, start, self._at, self._at)
+        return path
+
+    def _resolved(self, names: KeyPath) -> KeyPath:
+        """A header's path: what it says of an array of tables is about its last element."""
+        path: KeyPath = ()
+        for name in names:
+            if path in self._lengths:
+                path = (*path, self._lengths[path] - 1)
+            path = (*path, name)
         return path
 
     def _pair(self, table: KeyPath) -> None:
@@ -104,7 +172,7 @@ class _Scanner:
             case "{":
                 self._members("}", path, self._pair)
             case "[":
-                self._members("]", path, self._value)
+                self._elements(path)
             case '"' | "'":
                 self._string()
             case _:
@@ -122,6 +190,18 @@ class _Scanner:
                 self._at += 1
                 self._skip(_BLANK)
         self._at += 1
+
+    def _elements(self, path: KeyPath) -> None:
+        number = 0
+
+        def element(array: KeyPath) -> None:
+            nonlocal number
+            start = self._at
+            self._value((*array, number))
+            self._record((*array, number), start, start, self._at)
+            number += 1
+
+        self._members("]", path, element)
 
     def _string(self) -> None:
         """Move past the string that begins here."""
