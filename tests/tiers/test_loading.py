@@ -81,7 +81,11 @@ def test_words_stems_and_parts() -> None:
             "count_off",
             'small.toml:20: unknown key "count_off" in [overrides]; did you mean "count_of"?',
         ),
-        ("cut = ", "timeout_ms = 5\ncut = ", '"timeout_ms" in [verification] is now timeout_ms in [tiers.verify]'),
+        (
+            "rubric = ",
+            "timeout_ms = 5\nrubric = ",
+            'small.toml:14: "timeout_ms" in [verification] is now timeout_ms in [tiers.verify]',
+        ),
         ("curve", "curv", 'small.toml:28: unknown key "curv" in [dimensions]; did you mean "curve"?'),
         (
             "weight = 0.5",
