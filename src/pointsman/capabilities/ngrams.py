@@ -3,6 +3,9 @@
 Pieces of words (3 and 4 characters, padded at the word's edges) bridge inflection and typing errors; pairs
 keep a little order. Measured on CLINC150 with ten examples per intent: words and pairs with pieces of 3–4
 characters .738 top-1, 3–5 .732, 4 alone .735 (docs/decisions/0051).
+
+Not the n-grams of ``tiers/ngrams.py``: those belong to the format of a learned router file (65,536 buckets of
+CRC-CCITT, words and pairs), whose weights would be void under any other hash.
 """
 
 from __future__ import annotations
