@@ -19,7 +19,7 @@ def explain(*args: str, stdin: str = "") -> str:
 def test_a_person_sees_tier_stage_weights_and_the_way_to_another_tier() -> None:
     shown = explain(PROMPT, "--profile", "seed")
     assert shown.startswith("REASONING  score 0.090, confidence 0.85\n")
-    assert "decided by a special rule, profile seed\n" in shown
+    assert "decided by an override, profile seed\n" in shown
     assert PROMPT in shown
     assert "reasoningMarkers" in shown
     assert "prove, step by step" in shown

@@ -128,13 +128,13 @@ def _line(decision: Decision) -> str:
 def _explained(found: Record) -> Iterator[str]:
     decision = found.decision
     yield f"{decision.id}  {_when(decision.input.arrived_at)} UTC  session {decision.input.session or '-'}"
-    yield f"asked for {decision.input.model_asked} over {decision.input.format}; policy {decision.policy}"
+    yield f"requested model {decision.input.model_asked}, format {decision.input.format}; policy {decision.policy}"
     if tier := decision.tier:
         yield f"tier {tier.tier}, decided by {tier.stage}"
         yield f"  score {tier.score:.3f}, confidence {tier.confidence:.2f}"
         yield from (f"  {signal}" for signal in tier.signals)
         yield from (f"  {reason.code}: {reason.detail}" for reason in tier.reasons)
-    yield f"models in order: {', '.join(decision.chain) or '-'}"
+    yield f"fallback chain: {', '.join(decision.chain) or '-'}"
     yield from (f"  {reason.code}: {reason.detail}" for reason in decision.reasons)
     if domains := decision.domains:
         yield f"domains {domains.signature} (rule {domains.rule})"
@@ -153,7 +153,7 @@ def _explained(found: Record) -> Iterator[str]:
 
 
 def _attempt(attempt: Attempt) -> str:
-    how = f"status {attempt.status}" if attempt.status else "no answer"
+    how = f"status {attempt.status}" if attempt.status else "no response"
     cause = f" ({attempt.error})" if attempt.error else ""
     used = _used(attempt.input_tokens, attempt.output_tokens)
     where = f"{attempt.model} at {attempt.upstream}"
@@ -166,7 +166,7 @@ def _shadow(shadow: Shadow, found: Record) -> Iterator[str]:
         return
     name = f"shadow policy {shadow.policy}"
     if shadow.error:
-        yield f"{name}: could not decide this turn ({shadow.error})"
+        yield f"{name}: could not decide this request ({shadow.error})"
         return
     then, now = verdict(found.decision), shadow.verdict
     parts = [f"{part} {getattr(then, part) or '-'} -> {getattr(now, part) or '-'}" for part in shadow.changed]
@@ -175,7 +175,7 @@ def _shadow(shadow: Shadow, found: Record) -> Iterator[str]:
 
 
 def _shadow_answer(answer: ShadowAnswer) -> str:
-    how = f"status {answer.status}" if answer.status else "no answer"
+    how = f"status {answer.status}" if answer.status else "no response"
     cause = f" ({answer.error})" if answer.error else ""
     calls = f", calls {', '.join(answer.said.tools)}" if answer.said.tools else ""
     finish = f", ended with {answer.said.finish}" if answer.said.finish else ""

@@ -32,7 +32,7 @@ __all__ = ["register"]
 _SHOWN = 2_000
 
 _STAGES = {
-    Stage.OVERRIDE: "a special rule",
+    Stage.OVERRIDE: "an override",
     Stage.RULES: "the weighted score",
     Stage.LEARNED: "the learned router",
 }
@@ -86,7 +86,7 @@ def _show(explanation: Explanation, decided: Decided) -> None:
     console = Console(highlight=False)
     sure = f"score {decision.score:.3f}, confidence {decision.confidence:.2f}"
     console.print(f"[bold]{decision.tier}[/]  {sure}")
-    unsure = "; the rules are unsure" if decision.needs_verification else ""
+    unsure = "; confidence is low" if decision.needs_verification else ""
     stage = _STAGES.get(decision.stage, decision.stage)
     console.print(f"decided by {stage}, profile {explanation.profile}{unsure}", markup=False)
     for reason in decision.reasons:
@@ -95,7 +95,7 @@ def _show(explanation: Explanation, decided: Decided) -> None:
         console.print()
         console.print(_highlighted(decided.words.text, explanation))
     if decided.words.rules:
-        console.print(f"taken off before deciding: {', '.join(decided.words.rules)}", markup=False)
+        console.print(f"removed before classification: {', '.join(decided.words.rules)}", markup=False)
     console.print()
     console.print(_table(explanation))
     _show_boundaries(console, explanation)
