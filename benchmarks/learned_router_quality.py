@@ -37,7 +37,7 @@ from pointsman.drivers import drive
 from pointsman.encoders.learned_routers import encoder_of
 from pointsman.errors import PointsmanError
 from pointsman.factory import build_engine, read_profile
-from pointsman.learning.datasets import Outcome
+from pointsman.learning.datasets import PromptOutcome
 from pointsman.learning.features import Features
 from pointsman.learning.fit import fit_tiers
 from pointsman.learning.learning import LENGTH_SLOPE, RULES_SLOPE, Corpus, fit_weights, held_out
@@ -72,7 +72,7 @@ Split = tuple[Rows, Floats]  # rows measured, and the learned router's score of 
 class Bench:
     """Outcomes, what of them does not depend on a learned router, and every ranking that needs no fitting."""
 
-    outcomes: Sequence[Outcome]
+    outcomes: Sequence[PromptOutcome]
     texts: Sequence[str]  # the person's words
     rankings: dict[str, Floats]
 
@@ -89,22 +89,22 @@ def lines(name: str) -> Iterator[dict[str, Any]]:
         yield from map(json.loads, file)
 
 
-def strong_weak(bench: str) -> list[Outcome]:
+def strong_weak(bench: str) -> list[PromptOutcome]:
     return [
-        Outcome(row["prompt"], float(row["weak"]), float(row["strong"]), row["domain"])
+        PromptOutcome(row["prompt"], float(row["weak"]), float(row["strong"]), row["domain"])
         for row in lines("strong_weak")
         if row["bench"] == bench
     ]
 
 
-def nine_models(weak: str, strong: str) -> list[Outcome]:
+def nine_models(weak: str, strong: str) -> list[PromptOutcome]:
     return [
-        Outcome(row["prompt"], row["scores"][weak], row["scores"][strong], row["task"])
+        PromptOutcome(row["prompt"], row["scores"][weak], row["scores"][strong], row["task"])
         for row in lines("nine_models")
     ]
 
 
-def prepared(outcomes: Sequence[Outcome], litellm: str) -> Bench:
+def prepared(outcomes: Sequence[PromptOutcome], litellm: str) -> Bench:
     rankings = {
         "random": np.zeros(len(outcomes)),
         "length": by_length(outcomes),
@@ -116,7 +116,7 @@ def prepared(outcomes: Sequence[Outcome], litellm: str) -> Bench:
     return Bench(outcomes, [persons_text(row.prompt) for row in outcomes], rankings)
 
 
-def by_litellm(outcomes: Sequence[Outcome], python: str) -> Floats:
+def by_litellm(outcomes: Sequence[PromptOutcome], python: str) -> Floats:
     """The score of LiteLLM's complexity router, asked in its own environment, without its look online."""
     asked = "".join(json.dumps(row.prompt) + "\n" for row in outcomes)
     child = Path(__file__).with_name("litellm_scores.py")

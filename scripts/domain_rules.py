@@ -43,7 +43,7 @@ def render() -> str:
     return "\n".join([BEGIN, "", *table(), "", *diagram(), "", END])
 
 
-def situations() -> list[tuple[m.Rule, list[tuple[m.Subject, m.Strength, m.Insistence]]]]:
+def situations() -> list[tuple[m.Transition, list[tuple[m.Subject, m.Strength, m.Insistence]]]]:
     """Each rule with the situations it applies to, in the order of the table."""
     return [
         (rule, [key for key, _ in group])
@@ -77,7 +77,7 @@ def table() -> list[str]:
     return lines
 
 
-def targets(rule: m.Rule, strength: m.Strength) -> list[str]:
+def targets(rule: m.Transition, strength: m.Strength) -> list[str]:
     """Where a rule leads: to no pair, a weak or a strong one; a weak pair that gains may become strong."""
     if not rule.kept:
         return ["weak"] if rule.gained else ["none"]

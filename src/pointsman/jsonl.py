@@ -14,7 +14,7 @@ from pointsman.errors import ConfigError, PointsmanError
 
 __all__ = ["decoded", "numbered", "numbered_lines"]
 
-Row = TypeVar("Row")
+Line = TypeVar("Line")
 
 
 def numbered_lines(file: Path) -> Iterator[tuple[int, bytes]]:
@@ -42,8 +42,8 @@ def numbered(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
 
 
 def decoded(
-    lines: Iterable[tuple[int, bytes]], decode: Callable[[bytes], Row], file: Path | str
-) -> Iterator[tuple[str, Row]]:
+    lines: Iterable[tuple[int, bytes]], decode: Callable[[bytes], Line], file: Path | str
+) -> Iterator[tuple[str, Line]]:
     """Yield place (``file:line``) and decoded row of every numbered line.
 
     Raises:

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from pointsman.cli import app
 from pointsman.errors import ConfigError, PointsmanError
-from pointsman.learning.datasets import Outcome, read_outcomes
+from pointsman.learning.datasets import PromptOutcome, read_outcomes
 from pointsman.learning.public_sets import SETS
 
 HEAD = "prompt,mixtral-8x7b-instruct-v0.1,gpt-4-1106-preview"
@@ -96,7 +96,7 @@ def test_subjects_are_domains(folder: Path, tmp_path: Path) -> None:
         (folder / file).write_text(f"{HEAD}\nq,False,True\n")
     out = tmp_path / "set.jsonl"
     assert run("datasets", "--get", "routellm-mmlu", "--from", str(folder), "--out", str(out)).exit_code == 0
-    assert read_outcomes(out)[0] == Outcome("q", 0.0, 1.0, "abstract_algebra", "mmlu")
+    assert read_outcomes(out)[0] == PromptOutcome("q", 0.0, 1.0, "abstract_algebra", "mmlu")
 
 
 def test_the_list_names_origin_and_licence_and_fetches_nothing() -> None:

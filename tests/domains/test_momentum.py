@@ -5,7 +5,7 @@ import pytest
 from pointsman.domains import Compound, DomainMemory, DomainSet, DomainTracker, Part
 from pointsman.domains.momentum import TRANSITIONS, Insistence, Strength, Subject, remember
 from pointsman.domains.scoring import Reading
-from pointsman.domains.values import Outcome, Pair
+from pointsman.domains.values import MomentumStep, Pair
 from pointsman.evidence import Scanner
 
 #: What each letter of a script says: domain and confidence of the parts, best first.
@@ -134,10 +134,12 @@ def test_what_memory_restores_is_marked(domains: DomainSet) -> None:
         DomainMemory(pair=Pair("law")),
         DomainMemory(pair=Pair("coding", "law")),
         DomainMemory(operational="law"),
-        DomainMemory(key="1", outcome=Outcome(Compound(Part("coding")), Compound(Part("law")), 1, "R2b")),
+        DomainMemory(
+            key="1", outcome=MomentumStep(Compound(Part("coding")), Compound(Part("law")), 1, "R2b")
+        ),
         DomainMemory(
             key="1",
-            outcome=Outcome(Compound(Part("coding")), Compound(Part("coding"), Part("law")), 1, "R2b"),
+            outcome=MomentumStep(Compound(Part("coding")), Compound(Part("coding"), Part("law")), 1, "R2b"),
         ),
     ],
 )

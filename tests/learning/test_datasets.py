@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pointsman.errors import ConfigError, PointsmanError
-from pointsman.learning.datasets import Outcome, read_outcomes
+from pointsman.learning.datasets import PromptOutcome, read_outcomes
 
 LAW = '{"prompt": "p", "weak": 0.5, "strong": 1, "domain": "law"}'
 PAIR = '{"prompt": "p", "weak": false, "strong": true}'
@@ -22,24 +22,24 @@ def written(folder: Path, *lines: str) -> Path:
 @pytest.mark.parametrize(
     ("line", "names", "outcome"),
     [
-        (PAIR, ("", ""), Outcome("p", 0.0, 1.0)),
+        (PAIR, ("", ""), PromptOutcome("p", 0.0, 1.0)),
         (
             '{"prompt": "p", "weak": 0.5, "strong": 1, "domain": "law"}',
             ("", ""),
-            Outcome("p", 0.5, 1.0, "law"),
+            PromptOutcome("p", 0.5, 1.0, "law"),
         ),
-        (SCORES, ("a", "b"), Outcome("p", 0.25, 1.0, "t")),
-        (SCORES, ("c", "a"), Outcome("p", 0.0, 0.25, "t")),
+        (SCORES, ("a", "b"), PromptOutcome("p", 0.25, 1.0, "t")),
+        (SCORES, ("c", "a"), PromptOutcome("p", 0.0, 0.25, "t")),
     ],
 )
-def test_a_line(tmp_path: Path, line: str, names: tuple[str, str], outcome: Outcome) -> None:
+def test_a_line(tmp_path: Path, line: str, names: tuple[str, str], outcome: PromptOutcome) -> None:
     assert read_outcomes(written(tmp_path, "", line, " "), weak=names[0], strong=names[1]) == [outcome]
 
 
 def test_a_gzipped_file_is_unpacked(tmp_path: Path) -> None:
     file = tmp_path / "data.jsonl.gz"
     file.write_bytes(gzip.compress(PAIR.encode()))
-    assert read_outcomes(file) == [Outcome("p", 0.0, 1.0)]
+    assert read_outcomes(file) == [PromptOutcome("p", 0.0, 1.0)]
 
 
 @pytest.mark.parametrize(

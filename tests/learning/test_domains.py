@@ -9,7 +9,7 @@ import pytest
 
 from pointsman.domains import DomainTracker, parse_domains
 from pointsman.evidence import ReMatcher, Scanner, SignalTable
-from pointsman.learning.domains import STRATEGIES, LabelledTurn, Report, evaluate
+from pointsman.learning.domains import STRATEGIES, DomainReport, LabelledTurn, evaluate
 
 ROOT = Path(__file__).parents[2]
 DATA = Path(os.environ.get("POINTSMAN_SHARED", ROOT.parent / "shared")) / "data" / "domains"
@@ -23,7 +23,7 @@ LETTERS = parse_domains(
 )
 
 
-def run(*dialogues: str) -> dict[str, Report]:
+def run(*dialogues: str) -> dict[str, DomainReport]:
     """Turns as ``words=domain``; ``!`` marks a switch, ``-`` says nothing."""
     turns = []
     for number, dialogue in enumerate(dialogues):
@@ -45,7 +45,7 @@ def test_there_are_four_strategies_in_order() -> None:
 def test_what_is_counted() -> None:
     """No memory: a - b! - - c!; right on the first turn of each subject, silent in between."""
     reports = run("a=a -=a b=b! -=b -=b b=c! c=c")
-    assert reports["no memory"] == Report(
+    assert reports["no memory"] == DomainReport(
         strategy="no memory",
         turns=7,
         accuracy=3 / 7,
@@ -55,7 +55,7 @@ def test_what_is_counted() -> None:
         missed=0.0,
         coverage=4 / 7,
     )
-    assert reports["carry-on-null"] == Report(
+    assert reports["carry-on-null"] == DomainReport(
         strategy="carry-on-null",
         turns=7,
         accuracy=6 / 7,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pointsman.errors import PointsmanError
-from pointsman.learning.datasets import Outcome
+from pointsman.learning.datasets import PromptOutcome
 from pointsman.learning.fit import Fit, claim, fit_tiers
 from pointsman.learning.learning import Corpus, calibrate, fit_weights
 from pointsman.learning.rankers import alike, persons_text
@@ -192,7 +192,7 @@ def test_a_few_prompts_said_often_are_too_few() -> None:
 
 
 def test_models_the_wrong_way_round_are_refused() -> None:
-    rows = [Outcome(row.prompt, row.strong, row.weak) for row in made_up(60)]
+    rows = [PromptOutcome(row.prompt, row.strong, row.weak) for row in made_up(60)]
     with pytest.raises(PointsmanError, match="not better") as caught:
         fit_tiers(rows)
     assert "--weak" in caught.value.hint

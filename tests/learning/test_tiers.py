@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from pointsman.cli import app
 from pointsman.errors import PointsmanError
-from pointsman.learning.datasets import Outcome, read_outcomes
+from pointsman.learning.datasets import PromptOutcome, read_outcomes
 from pointsman.learning.fit import fit_tiers
 from pointsman.learning.metrics import gap_curve
 from pointsman.learning.rankers import by_length
@@ -27,7 +27,7 @@ ROWS = [
 BASELINES = ["random", "length", "seed", "default", "oracle"]
 
 
-def written(file: Path, rows: list[Outcome]) -> Path:
+def written(file: Path, rows: list[PromptOutcome]) -> Path:
     lines = [json.dumps({key: value for key, value in asdict(row).items() if key != "group"}) for row in rows]
     file.write_text("\n".join(lines), encoding="utf-8")
     return file
@@ -106,7 +106,7 @@ def test_a_head_has_a_calibration_error_and_is_known_by_what_it_was_fitted_on(tm
 
 
 def test_without_a_better_model_it_says_so(tmp_path: Path) -> None:
-    data = written(tmp_path / "same.jsonl", [Outcome("a", 1.0, 1.0), Outcome("b", 0.0, 0.0)])
+    data = written(tmp_path / "same.jsonl", [PromptOutcome("a", 1.0, 1.0), PromptOutcome("b", 0.0, 0.0)])
     result = CliRunner().invoke(app, ["eval", "tiers", "--data", str(data)])
     assert "not better than the weak one" in result.stdout
     said = CliRunner().invoke(app, ["eval", "tiers", "--data", str(data), "--json"])

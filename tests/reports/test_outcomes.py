@@ -26,7 +26,7 @@ from pointsman.stores.ledger import Attempt, Outcome, PromptText, Record, Sqlite
 from pointsman.stores.ledger.port import MAX_OUTCOMES
 from pointsman.tiers import TierDecision
 from pointsman.trajectory import Step
-from pointsman.trajectory.step import Outcome as Came
+from pointsman.trajectory.step import CallOutcome
 from pointsman.vocabulary import ModelReply, Reason, Stage, Tier, WireFormat
 from pointsman.wire.request import request_from_text
 
@@ -57,7 +57,7 @@ def a_request(number: int, message: int, text: str | None = None, **given: Any) 
     return Record(decision, (attempt,), tuple(outcomes), text)
 
 
-def a_step(came: Came) -> Step:
+def a_step(came: CallOutcome) -> Step:
     return Step("bash", "a", "r", 1, outcome=came)
 
 
@@ -71,7 +71,7 @@ def signs(*records: Record) -> list[tuple[str, str]]:
     return [(each.decision, each.label) for each in found]
 
 
-E, OK, DENIED = Came.ERROR, Came.OK, Came.DECLINED
+E, OK, DENIED = CallOutcome.ERROR, CallOutcome.OK, CallOutcome.DECLINED
 RAISED = (Reason("guidance.raise-tier", "stuck"),)
 
 

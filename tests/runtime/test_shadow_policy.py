@@ -8,7 +8,7 @@ import pytest
 
 from pointsman.decision.decision import Decision
 from pointsman.decision.engine import Decided, Engine
-from pointsman.decision.input import Reading
+from pointsman.decision.input import ReadRequest
 from pointsman.decision.memory import Memory
 from pointsman.decision.policy import Policy
 from pointsman.factory import build_engine, default_policy
@@ -108,7 +108,7 @@ def test_it_remembers_sessions_by_itself(trial: Any) -> None:
 
     class Watching(Engine):
         def decide(
-            self, request: AgentRequest | Reading, memory: Memory, decision_id: str
+            self, request: AgentRequest | ReadRequest, memory: Memory, decision_id: str
         ) -> Generator[ModelQuery, ModelReply, Decided]:
             seen.append(memory.turns)
             return engine.decide(request, memory, decision_id)
@@ -150,7 +150,7 @@ def test_a_caller_who_names_a_model_that_it_lacks(trial: Any) -> None:
 def test_a_broken_policy_is_counted_and_the_next_turn_is_decided(trial: Any, caplog: Any) -> None:
     class Broken(Engine):
         def decide(
-            self, request: AgentRequest | Reading, memory: Memory, decision_id: str
+            self, request: AgentRequest | ReadRequest, memory: Memory, decision_id: str
         ) -> Generator[ModelQuery, ModelReply, Decided]:
             if isinstance(request, AgentRequest) and request.session == "broken":
                 raise ZeroDivisionError(HARD)

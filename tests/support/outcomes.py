@@ -2,7 +2,7 @@
 
 import random
 
-from pointsman.learning.datasets import Outcome
+from pointsman.learning.datasets import PromptOutcome
 
 HARD = ("integral", "theorem", "lemma", "proof", "manifold", "tensor", "eigenvalue", "homology")
 EASY = ("weather", "lunch", "holiday", "garden", "recipe", "football", "concert", "birthday")
@@ -24,7 +24,7 @@ FILLER = (
 )
 
 
-def made_up(count: int, *, seed: int = 0) -> list[Outcome]:
+def made_up(count: int, *, seed: int = 0) -> list[PromptOutcome]:
     """Hard words: the weak model mostly fails. Easy words: both mostly succeed. Length says nothing."""
     draw = random.Random(seed)
     rows = []
@@ -35,12 +35,12 @@ def made_up(count: int, *, seed: int = 0) -> list[Outcome]:
         draw.shuffle(words)
         weak = draw.random() < (0.25 if hard else 0.9)
         strong = draw.random() < 0.92
-        rows.append(Outcome(" ".join(words), float(weak), float(strong), "hard" if hard else "easy"))
+        rows.append(PromptOutcome(" ".join(words), float(weak), float(strong), "hard" if hard else "easy"))
     return rows
 
 
-def shuffled(rows: list[Outcome], *, seed: int = 0) -> list[Outcome]:
+def shuffled(rows: list[PromptOutcome], *, seed: int = 0) -> list[PromptOutcome]:
     """The same prompts with somebody else's outcomes."""
     pairs = [(row.weak, row.strong) for row in rows]
     random.Random(seed).shuffle(pairs)
-    return [Outcome(row.prompt, *pair, row.group) for row, pair in zip(rows, pairs, strict=True)]
+    return [PromptOutcome(row.prompt, *pair, row.group) for row, pair in zip(rows, pairs, strict=True)]

@@ -4,9 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pointsman.trajectory import Outcome, normalize_error, outcome_of
+from pointsman.trajectory import CallOutcome, normalize_error, outcome_of
 
-OK, ERROR, THROTTLED, DECLINED = Outcome.OK, Outcome.ERROR, Outcome.THROTTLED, Outcome.DECLINED
+OK, ERROR, THROTTLED, DECLINED = (
+    CallOutcome.OK,
+    CallOutcome.ERROR,
+    CallOutcome.THROTTLED,
+    CallOutcome.DECLINED,
+)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +80,7 @@ OK, ERROR, THROTTLED, DECLINED = Outcome.OK, Outcome.ERROR, Outcome.THROTTLED, O
         ("Error: request was rejected by the user", DECLINED),
     ],
 )
-def test_where_the_format_does_not_say_the_text_must(text: str, outcome: Outcome) -> None:
+def test_where_the_format_does_not_say_the_text_must(text: str, outcome: CallOutcome) -> None:
     assert outcome_of(text, None) is outcome
 
 
@@ -88,7 +93,7 @@ def test_where_the_format_does_not_say_the_text_must(text: str, outcome: Outcome
         ("The user doesn't want to proceed with this tool use.", True, DECLINED),
     ],
 )
-def test_where_the_format_says_it_is_believed(text: str, flag: bool, outcome: Outcome) -> None:
+def test_where_the_format_says_it_is_believed(text: str, flag: bool, outcome: CallOutcome) -> None:
     assert outcome_of(text, flag) is outcome
 
 
@@ -125,5 +130,5 @@ def test_different_errors_stay_different(first: str, second: str) -> None:
 
 @given(st.text(), st.booleans() | st.none())
 def test_any_text_can_be_judged_and_normalised(text: str, flag: bool | None) -> None:
-    assert outcome_of(text, flag) in Outcome
+    assert outcome_of(text, flag) in CallOutcome
     assert len(normalize_error(text)) <= 160

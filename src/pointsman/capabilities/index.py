@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 from pointsman.capabilities.registry import CapabilityRegistry
 
-__all__ = ["HeldOut", "Index", "Row", "training_rows"]
+__all__ = ["HeldOut", "Index", "TrainingExample", "training_rows"]
 
 #: Rows an index learns from. The kernel's solve grows with the cube: 4,000 rows take 2 s and 16 bytes each
 #: per capability; more examples per capability than this allows add little (docs/decisions/0051).
@@ -16,7 +16,7 @@ MAX_ROWS: Final = 4_000
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TrainingExample:
     """One text an index learns from."""
 
     text: str
@@ -51,20 +51,22 @@ class Index(Protocol):
         ...
 
 
-def training_rows(registry: CapabilityRegistry) -> list[Row]:
+def training_rows(registry: CapabilityRegistry) -> list[TrainingExample]:
     """Instructions and examples as rows; the first examples of each capability when there are too many.
 
     Instructions are worth a row: with ten examples they add 2 to 4 points of top-1 on CLINC150 and MetaTool.
     """
     capabilities = registry.get_all_capabilities()
     share = max(MAX_ROWS // max(len(capabilities), 1) - 1, 1)
-    rows: list[Row] = []
+    rows: list[TrainingExample] = []
     for position, each in enumerate(capabilities):
         # The name is part of what a capability says about itself: "total_query_meta_search_engine".
         words = each.name.replace("_", " ").replace("-", " ")
-        rows.append(Row(f"{words}: {each.guide.instructions}", position, positive=True, example=False))
+        rows.append(
+            TrainingExample(f"{words}: {each.guide.instructions}", position, positive=True, example=False)
+        )
         rows += [
-            Row(example.query, position, positive=example.result, example=True)
+            TrainingExample(example.query, position, positive=example.result, example=True)
             for example in each.guide.examples[:share]
         ]
     return rows

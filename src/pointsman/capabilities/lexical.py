@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
-from pointsman.capabilities.index import HeldOut, Row, training_rows
+from pointsman.capabilities.index import HeldOut, TrainingExample, training_rows
 from pointsman.capabilities.ngrams import Frequencies, Vector
 from pointsman.capabilities.registry import CapabilityRegistry
 
@@ -67,11 +67,11 @@ class LexicalIndex:
                     scores[at] = _dot(vector, self._direction(rest))
                 yield HeldOut(at, row.positive, scores)
 
-    def _by_capability(self) -> Iterator[tuple[int, list[Row]]]:
+    def _by_capability(self) -> Iterator[tuple[int, list[TrainingExample]]]:
         for at, rows in groupby(self._rows, key=lambda row: row.capability):
             yield at, list(rows)
 
-    def _sum(self, rows: Sequence[Row], *, positive: bool) -> Vector:
+    def _sum(self, rows: Sequence[TrainingExample], *, positive: bool) -> Vector:
         total: Vector = defaultdict(float)
         for row in rows:
             if row.positive is positive:

@@ -14,7 +14,7 @@ from pointsman.domains import DomainSet, DomainTracker, default_domains, parse_d
 from pointsman.domains.lint import Severity, check_domains
 from pointsman.encoders import load_encoder
 from pointsman.jsonl import decoded
-from pointsman.learning.domains import LabelledTurn, Report, Spread, evaluate
+from pointsman.learning.domains import DomainReport, LabelledTurn, Spread, evaluate
 from pointsman.stores.pattern_cache import open_scanner
 
 __all__ = ["register"]
@@ -80,7 +80,9 @@ def check_file(
         raise typer.Exit(FAILED)
 
 
-def reports_on(file: Path, known: DomainSet, encoder: str, *, spread: Spread | None = None) -> list[Report]:
+def reports_on(
+    file: Path, known: DomainSet, encoder: str, *, spread: Spread | None = None
+) -> list[DomainReport]:
     """Evaluate every strategy on a file; unknown domain names are reported."""
     turns = _turns(file)
     unknown = sorted({turn.domain for turn in turns if turn.domain not in known and turn.speaker == "user"})
@@ -114,7 +116,7 @@ _COLUMNS: Final = (
 )
 
 
-def table_lines(reports: list[Report]) -> list[str]:
+def table_lines(reports: list[DomainReport]) -> list[str]:
     """The reports as aligned text."""
     cells = [[_cell(report, field) for _, field in _COLUMNS] for report in reports]
     rows = [[heading for heading, _ in _COLUMNS], *cells]
@@ -128,7 +130,7 @@ def table_lines(reports: list[Report]) -> list[str]:
     return [*lines, f"{reports[0].turns} user turns"]
 
 
-def _cell(report: Report, field: str) -> str:
+def _cell(report: DomainReport, field: str) -> str:
     value = getattr(report, field)
     if value is None:
         return "–"

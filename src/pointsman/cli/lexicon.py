@@ -15,7 +15,7 @@ from pointsman.decoding import syntax_error
 from pointsman.domains import default_domains, parse_domains
 from pointsman.errors import LexiconError
 from pointsman.evidence.lexicon import Lexicon, load_lexicon
-from pointsman.evidence.lint import Finding, Report, check
+from pointsman.evidence.lint import Finding, LintReport, check
 from pointsman.tiers import BUILTIN_PROFILES, builtin_profile, load_profile
 
 __all__ = ["register"]
@@ -79,7 +79,7 @@ def _read(file: Path) -> Lexicon:
     return load_lexicon(text, str(file))
 
 
-def _show(report: Report, *, notes: bool, top: int) -> None:
+def _show(report: LintReport, *, notes: bool, top: int) -> None:
     shown = [finding for finding in report.findings if notes or finding.level != "note"]
     for finding in shown:
         typer.echo(_line(finding))

@@ -13,7 +13,7 @@ from pointsman.cli.output import FAILED, json_line, print_json, read_lines
 from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.errors import CallerError, MalformedRequest
 from pointsman.guidance import GuidancePolicy, Guide, Mode
-from pointsman.learning.guidance import Replayed, Row, Run, Summary, replay
+from pointsman.learning.guidance import GuidanceRow, Replayed, Run, Summary, replay
 
 __all__ = ["read_run", "register", "table_lines"]
 
@@ -94,7 +94,7 @@ def _print_firings(run: Run, replayed: Replayed) -> None:
         typer.echo(json_line(line))
 
 
-def _print_summary(rows: list[Row], *, as_json: bool) -> None:
+def _print_summary(rows: list[GuidanceRow], *, as_json: bool) -> None:
     if as_json:
         print_json(rows)
         return
@@ -105,7 +105,7 @@ def _print_summary(rows: list[Row], *, as_json: bool) -> None:
 _OUTCOMES: Final = {True: "succeeded", False: "failed", None: "unknown outcome"}
 
 
-def table_lines(rows: Iterable[Row]) -> list[str]:
+def table_lines(rows: Iterable[GuidanceRow]) -> list[str]:
     """The rows as aligned text, one block per source and outcome."""
     lines: list[str] = []
     heading = ""

@@ -12,7 +12,7 @@ import msgspec
 
 from pointsman.capabilities.tools import ToolSelector
 from pointsman.decision.decision import Decision, Injection, ToolDecision
-from pointsman.decision.input import Reading, RequestInput
+from pointsman.decision.input import ReadRequest, RequestInput
 from pointsman.decision.memory import Memory
 from pointsman.decision.policy import DomainPolicy, Policy
 from pointsman.domains import DomainDecision, DomainTracker
@@ -69,7 +69,7 @@ class Decided(NamedTuple):
 class _Draft:
     """A decision being made: each part reads what the parts before it left here."""
 
-    def __init__(self, reading: Reading, memory: Memory) -> None:
+    def __init__(self, reading: ReadRequest, memory: Memory) -> None:
         self.reading = reading
         self.input = reading.input
         self.evidence = reading.evidence
@@ -124,14 +124,14 @@ class Engine:
         self._tools = ToolSelector(at_most=policy.tools) if policy.tools else None
 
     def decide(
-        self, request: AgentRequest | Reading, memory: Memory, decision_id: str
+        self, request: AgentRequest | ReadRequest, memory: Memory, decision_id: str
     ) -> Generator[ModelQuery, ModelReply, Decided]:
         """Decide one turn: a request, or what ``recall`` gives for a recorded one.
 
         Raises:
             UnknownModel: the caller asked for a model that is neither a tier nor configured.
         """
-        reading = request if isinstance(request, Reading) else self.read(request, memory)
+        reading = request if isinstance(request, ReadRequest) else self.read(request, memory)
         draft = _Draft(reading, memory)
         guide, seen = self._guide, reading.seen
         if guide and seen:
@@ -145,7 +145,7 @@ class Engine:
             self._select_tools(draft, self._tools, reading.request)
         return Decided(self._decision(draft, decision_id), self._remembered(draft), reading.words)
 
-    def read(self, request: AgentRequest, memory: Memory) -> Reading:
+    def read(self, request: AgentRequest, memory: Memory) -> ReadRequest:
         """Read a request: the user's words, what is found in them, and what the agent did since.
 
         What cannot be read is decided as if it were empty.
@@ -188,9 +188,9 @@ class Engine:
             steps=steps,
             person_spoke=person_spoke,
         )
-        return Reading(asked, message, same, evidence, seen, words, found, request, None, tuple(failed))
+        return ReadRequest(asked, message, same, evidence, seen, words, found, request, None, tuple(failed))
 
-    def recall(self, then: Decision, memory: Memory, text: str | None = None) -> Reading:
+    def recall(self, then: Decision, memory: Memory, text: str | None = None) -> ReadRequest:
         """Return what was read of a recorded turn, for this policy to decide it again.
 
         Args:
@@ -203,7 +203,7 @@ class Engine:
         message = str(asked.user_message or "")
         same_router = router and then.tier and then.tier.learned_router_version == router.version
         evidence = self.scanner.scan(text) if text else self._recorded_evidence(asked)
-        return Reading(
+        return ReadRequest(
             self._found_in(asked, evidence),
             message,
             bool(message) and message == memory.message,
@@ -385,7 +385,7 @@ def _failed(part: str, error: Exception) -> Reason:
     return Reason(f"{part}.failed", f"{type(error).__name__}: {error}")
 
 
-def _is_unguided(reading: Reading) -> bool:
+def _is_unguided(reading: ReadRequest) -> bool:
     """Whether the agent's run could not be read."""
     return any(reason.code == _UNGUIDED for reason in reading.abstained)
 

@@ -10,7 +10,7 @@ from pointsman.tiers import LearnedScore
 from pointsman.trajectory.step import Step
 from pointsman.vocabulary import AgentRequest, Evidence, Reason, Script, WireFormat
 
-__all__ = ["Reading", "RequestInput"]
+__all__ = ["ReadRequest", "RequestInput"]
 
 
 class RequestInput(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -36,7 +36,7 @@ class RequestInput(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     person_spoke: bool = False  # a person has spoken since the last tool call
 
 
-class Reading(msgspec.Struct, frozen=True, gc=False):
+class ReadRequest(msgspec.Struct, frozen=True, gc=False):
     """A request ready to be decided: its input, and what of it is at hand and never recorded."""
 
     input: RequestInput

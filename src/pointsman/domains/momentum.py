@@ -16,9 +16,9 @@ import msgspec
 
 from pointsman.domains.data import DomainSet
 from pointsman.domains.scoring import Reading
-from pointsman.domains.values import Compound, DomainClass, DomainMemory, Outcome, Pair, Part
+from pointsman.domains.values import Compound, DomainClass, DomainMemory, MomentumStep, Pair, Part
 
-__all__ = ["MOMENTUM_THRESHOLD", "TRANSITIONS", "Insistence", "Rule", "Strength", "Subject", "remember"]
+__all__ = ["MOMENTUM_THRESHOLD", "TRANSITIONS", "Insistence", "Strength", "Subject", "Transition", "remember"]
 
 #: Confirming turns from which the pair is strong.
 #: Source: docs/sources/compound-domains.md, "Step 3: apply compound momentum".
@@ -136,7 +136,7 @@ def _restore(domain: str, reading: Reading) -> Part:
     return reading.part(domain) or Part(domain, carried=True)
 
 
-class Rule(msgspec.Struct, frozen=True):
+class Transition(msgspec.Struct, frozen=True):
     """One row of the table: what the turn counts as, and what becomes of pair and momentum."""
 
     name: str
@@ -146,19 +146,19 @@ class Rule(msgspec.Struct, frozen=True):
     gained: int
 
 
-_CARRY = Rule("R0", as_before, keep, kept=1, gained=0)
-_EXPIRE = Rule("R0", as_before, keep, kept=0, gained=0)
-_HOLD_CHORE = Rule("R1a", as_pair, keep, kept=1, gained=0)
-_PARK = Rule("R1b", as_said, keep, kept=1, gained=0)
-_TOO_MANY = Rule("R1c", as_said, clear, kept=0, gained=0)
-_CONFIRM = Rule("R2a", as_pair, confirm, kept=1, gained=1)
-_START = Rule("R2b", as_said, take, kept=0, gained=1)
-_STAY = Rule("R3", as_pair, adjust, kept=1, gained=1)
-_BREAK = Rule("R4a", as_said, take, kept=0, gained=1)
-_HOLD_TIE = Rule("R4b", as_pair, keep, kept=1, gained=0)
+_CARRY = Transition("R0", as_before, keep, kept=1, gained=0)
+_EXPIRE = Transition("R0", as_before, keep, kept=0, gained=0)
+_HOLD_CHORE = Transition("R1a", as_pair, keep, kept=1, gained=0)
+_PARK = Transition("R1b", as_said, keep, kept=1, gained=0)
+_TOO_MANY = Transition("R1c", as_said, clear, kept=0, gained=0)
+_CONFIRM = Transition("R2a", as_pair, confirm, kept=1, gained=1)
+_START = Transition("R2b", as_said, take, kept=0, gained=1)
+_STAY = Transition("R3", as_pair, adjust, kept=1, gained=1)
+_BREAK = Transition("R4a", as_said, take, kept=0, gained=1)
+_HOLD_TIE = Transition("R4b", as_pair, keep, kept=1, gained=0)
 
 #: (subject, strength of the pair, insistence) -> rule. Every combination is here, or the import fails.
-TRANSITIONS: Final[Mapping[tuple[Subject, Strength, Insistence], Rule]] = {
+TRANSITIONS: Final[Mapping[tuple[Subject, Strength, Insistence], Transition]] = {
     (NULL, WEAK, CALM): _CARRY,
     (NULL, STRONG, CALM): _CARRY,
     (NULL, WEAK, INSISTENT): _EXPIRE,
@@ -182,7 +182,7 @@ if set(TRANSITIONS) != set(product(Subject, Strength, Insistence)):
 
 def remember(
     reading: Reading, memory: DomainMemory, domains: DomainSet, key: str
-) -> tuple[Outcome, DomainMemory]:
+) -> tuple[MomentumStep, DomainMemory]:
     """Apply the rule table to one message, and return what came out with the memory to keep."""
     primary = reading.raw.primary.domain
     subject = _subject(domains.domains[primary].kind, primary, memory.pair)
@@ -193,7 +193,7 @@ def remember(
     operational = primary if rule is _PARK or rule is _TOO_MANY else memory.operational
     momentum = memory.momentum * rule.kept + rule.gained
     effective = rule.effective(reading, pair, operational)
-    outcome = Outcome(reading.raw, effective, momentum, rule.name, reading.passed_over)
+    outcome = MomentumStep(reading.raw, effective, momentum, rule.name, reading.passed_over)
     if subject is NULL:
         last, run, quiet = memory.last, memory.operational_run, memory.quiet + 1
     else:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pointsman.domains.enrichment import DISABLED, EnrichmentPlan
 from pointsman.domains.profiles import ModelProfile
-from pointsman.domains.values import DomainMemory, Outcome, Part, Source
+from pointsman.domains.values import DomainMemory, MomentumStep, Part, Source
 
 __all__ = ["lines"]
 
@@ -16,7 +16,7 @@ _BROKEN = frozenset({"R4a"})
 
 
 def lines(
-    before: DomainMemory, outcome: Outcome, plan: EnrichmentPlan, profile: ModelProfile
+    before: DomainMemory, outcome: MomentumStep, plan: EnrichmentPlan, profile: ModelProfile
 ) -> Iterator[str]:
     """Describe one turn, for the log and never for a prompt."""
     parts = [part for part in (outcome.effective.primary, outcome.effective.secondary) if part]

@@ -14,7 +14,7 @@ from pointsman.domains.examples import ExampleMatcher
 from pointsman.domains.momentum import remember
 from pointsman.domains.profiles import PERMISSIVE, ModelProfile
 from pointsman.domains.scoring import Reading, Scorer
-from pointsman.domains.values import Compound, DomainMemory, Outcome, Part, Source
+from pointsman.domains.values import Compound, DomainMemory, MomentumStep, Part, Source
 from pointsman.evidence import SignalTable
 from pointsman.vocabulary import Encoder, Evidence
 
@@ -134,7 +134,7 @@ class DomainTracker:
 
     def _outcome(
         self, evidence: Evidence, before: DomainMemory, user_message_key: str
-    ) -> tuple[Outcome, DomainMemory]:
+    ) -> tuple[MomentumStep, DomainMemory]:
         if before.outcome and user_message_key and before.key == user_message_key:
             return before.outcome, before
         return remember(self._read(evidence, before), before, self.domains, user_message_key)
@@ -153,7 +153,7 @@ class DomainTracker:
         first, second = outcome.effective.domains if outcome else ("", "")
         return first in known and second in known
 
-    def _decision(self, outcome: Outcome, profile: ModelProfile) -> DomainDecision:
+    def _decision(self, outcome: MomentumStep, profile: ModelProfile) -> DomainDecision:
         effective = outcome.effective
         plan = plan_enrichment(effective, profile.disabled, passed_over=outcome.passed_over)
         text = self._texts.compose(effective, plan)

@@ -10,7 +10,16 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["CONVERSATION", "Compound", "DomainClass", "DomainMemory", "Outcome", "Pair", "Part", "Source"]
+__all__ = [
+    "CONVERSATION",
+    "Compound",
+    "DomainClass",
+    "DomainMemory",
+    "MomentumStep",
+    "Pair",
+    "Part",
+    "Source",
+]
 
 #: The domain of a message without any signal.
 #: Source: docs/sources/compound-domains.md, "Step 2: extract primary and secondary".
@@ -65,7 +74,7 @@ class Compound(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         return self.primary.carried or (self.secondary is not None and self.secondary.carried)
 
 
-class Outcome(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class MomentumStep(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What one user message was found to be, and what memory made of it."""
 
     raw: Compound  # this message alone
@@ -103,4 +112,4 @@ class DomainMemory(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     operational_run: int = 0  # operational messages since the last task message
     quiet: int = 0  # messages without a signal since the last one with
     key: str = ""  # the user message that ``outcome`` belongs to
-    outcome: Outcome | None = None
+    outcome: MomentumStep | None = None

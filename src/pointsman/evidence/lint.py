@@ -20,7 +20,7 @@ from pointsman.evidence.rendering import tree
 from pointsman.evidence.separation import framed, separated, without_marks
 from pointsman.evidence.signals import Kind, Signal, SignalTable
 
-__all__ = ["Cost", "Finding", "Report", "check"]
+__all__ = ["Cost", "Finding", "LintReport", "check"]
 
 #: Long enough that the fixed cost of a scan (1 µs) is lost in it.
 _SAMPLE_BYTES: Final = 64_000
@@ -46,7 +46,7 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class LintReport:
     """What was found, worst first, and what matching costs, most expensive first."""
 
     patterns: int
@@ -60,7 +60,7 @@ class Report:
         return all(finding.level != "error" for finding in self.findings)
 
 
-def check(lexicons: Sequence[Lexicon], clock: Callable[[], float], *, sample: str = "") -> Report:
+def check(lexicons: Sequence[Lexicon], clock: Callable[[], float], *, sample: str = "") -> LintReport:
     """Check lexicons one by one and against each other.
 
     Args:
@@ -80,7 +80,7 @@ def check(lexicons: Sequence[Lexicon], clock: Callable[[], float], *, sample: st
     alone = {term.signal: engine for term, engine in engines.items()}
     costs = [Cost(signal, _ns_per_byte(engine, data, clock)) for signal, engine in alone.items()]
     order = ("error", "warning", "note")
-    return Report(
+    return LintReport(
         patterns=len(table),
         findings=tuple(sorted(findings, key=lambda finding: order.index(finding.level))),
         costs=tuple(sorted(costs, key=lambda cost: (-cost.ns_per_byte, cost.signal))),

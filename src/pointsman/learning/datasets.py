@@ -12,7 +12,7 @@ import msgspec
 from pointsman.errors import ConfigError, PointsmanError
 from pointsman.jsonl import decoded, numbered_lines
 
-__all__ = ["Graded", "Outcome", "read_graded", "read_outcomes", "read_prompts"]
+__all__ = ["Graded", "PromptOutcome", "read_graded", "read_outcomes", "read_prompts"]
 
 
 class _Line(msgspec.Struct, frozen=True):
@@ -26,7 +26,7 @@ class _Line(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PromptOutcome:
     """One prompt and how well each of the two models did: 0 wrong .. 1 right."""
 
     prompt: str
@@ -72,7 +72,7 @@ def read_prompts(path: Path) -> list[str]:
     return found
 
 
-def read_outcomes(path: Path, *, weak: str = "", strong: str = "") -> list[Outcome]:
+def read_outcomes(path: Path, *, weak: str = "", strong: str = "") -> list[PromptOutcome]:
     """Read outcomes; ``weak`` and ``strong`` name the two models where lines hold ``scores`` by model.
 
     Raises:
@@ -81,7 +81,7 @@ def read_outcomes(path: Path, *, weak: str = "", strong: str = "") -> list[Outco
             a model is not among the scores, or a score is outside 0..1.
     """
     rows = read_graded(path, (weak, strong))
-    return [Outcome(row.prompt, row.scores[0], row.scores[1], row.group, row.bench) for row in rows]
+    return [PromptOutcome(row.prompt, row.scores[0], row.scores[1], row.group, row.bench) for row in rows]
 
 
 def read_graded(path: Path, models: Sequence[str]) -> list[Graded]:

@@ -18,7 +18,7 @@ from pointsman.domains.values import Compound, Part
 from pointsman.evidence import Scanner
 from pointsman.vocabulary import Evidence
 
-__all__ = ["STRATEGIES", "LabelledTurn", "Report", "Spread", "evaluate"]
+__all__ = ["STRATEGIES", "DomainReport", "LabelledTurn", "Spread", "evaluate"]
 
 
 class LabelledTurn(msgspec.Struct, frozen=True):
@@ -32,7 +32,7 @@ class LabelledTurn(msgspec.Struct, frozen=True):
     speaker: str = "user"
 
 
-class Report(msgspec.Struct, frozen=True):
+class DomainReport(msgspec.Struct, frozen=True):
     """What one strategy achieved. Shares are 0 to 1; None where there was nothing to measure."""
 
     strategy: str
@@ -58,7 +58,7 @@ Spread = Callable[[Parts], tuple[float, float]]
 
 def evaluate(
     turns: Iterable[LabelledTurn], tracker: DomainTracker, scanner: Scanner, *, spread: Spread | None = None
-) -> list[Report]:
+) -> list[DomainReport]:
     """Run every strategy over the dialogues of a file.
 
     Args:
@@ -144,14 +144,14 @@ def _report(
     labels: Sequence[Sequence[str]],
     domains: DomainSet,
     spread: Spread | None,
-) -> Report:
+) -> DomainReport:
     found = [
         _tallies(list(zip(turns, given, strict=True)), domains.null)
         for turns, given in zip(dialogues, labels, strict=True)
     ]
     parts = {field: [tallies[field] for tallies in found] for field in _FIELDS}
     counted = {field: _ratio(part) for field, part in parts.items()}
-    return Report(
+    return DomainReport(
         strategy=name,
         turns=sum(map(len, dialogues)),
         **counted,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pointsman.encoders import load_encoder
 from pointsman.errors import PointsmanError
-from pointsman.learning.datasets import Outcome
+from pointsman.learning.datasets import PromptOutcome
 from pointsman.learning.features import Features
 from pointsman.learning.learning import (
     LENGTH_SLOPE,
@@ -30,7 +30,7 @@ from pointsman.learning.learning import (
 )
 from pointsman.learning.metrics import Interval, apgr_interval, difference_interval
 from pointsman.learning.rankers import alike, baselines
-from pointsman.learning.tiers import Row, measure
+from pointsman.learning.tiers import TierRow, measure
 from pointsman.tiers.learned_router import Calibration, Centre, Claim, Dense, LearnedRouter
 from pointsman.vocabulary import Encoder
 
@@ -54,7 +54,7 @@ class Fit:
     """A learned router, and every ranking measured on the same held-out prompts."""
 
     learned_router: LearnedRouter
-    rows: tuple[Row, ...]
+    rows: tuple[TierRow, ...]
     calibration_errors: tuple[Interval, Interval]  # of the weak and the strong model, held out
 
     @property
@@ -64,7 +64,7 @@ class Fit:
 
 
 def fit_tiers(
-    outcomes: Sequence[Outcome],
+    outcomes: Sequence[PromptOutcome],
     *,
     features: Features = Features.AUTO,
     weak_model: str = "",

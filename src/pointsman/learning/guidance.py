@@ -28,7 +28,7 @@ from pointsman.trajectory import (
 from pointsman.vocabulary import WireFormat
 from pointsman.wire.history import JsonHistory
 
-__all__ = ["BASELINES", "POLICY", "Replayed", "Row", "Run", "Summary", "events_in", "replay"]
+__all__ = ["BASELINES", "POLICY", "GuidanceRow", "Replayed", "Run", "Summary", "events_in", "replay"]
 
 #: Name of the policy under test in a summary.
 POLICY: Final = "policy"
@@ -128,7 +128,7 @@ BASELINES: Final[dict[str, Callable[[Sequence[Step]], bool]]] = {
 }
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class GuidanceRow(msgspec.Struct, frozen=True, kw_only=True):
     """One rule over the runs of one source and outcome."""
 
     source: str
@@ -179,7 +179,7 @@ class Summary:
         for name, fired_at in fired.items():
             self._tallies.setdefault((run.source, run.success, name), _Tally()).add(steps, fired_at)
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[GuidanceRow]:
         """All counts: by source, failed runs before successful and unknown ones, the policy first."""
         rules = [POLICY, *BASELINES]
         order = {False: 0, True: 1, None: 2}
@@ -187,11 +187,11 @@ class Summary:
         return [_row(key, self._tallies[key]) for key in keys]
 
 
-def _row(key: tuple[str, bool | None, str], tally: _Tally) -> Row:
+def _row(key: tuple[str, bool | None, str], tally: _Tally) -> GuidanceRow:
     source, success, rule = key
     low, high = wilson(len(tally.first), tally.runs)
     continued_low, continued_high = wilson(tally.continued, tally.followed)
-    return Row(
+    return GuidanceRow(
         source=source,
         success=success,
         rule=rule,

@@ -18,7 +18,7 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from pointsman.learning.centres import find_centres
-from pointsman.learning.datasets import Outcome
+from pointsman.learning.datasets import PromptOutcome
 from pointsman.learning.metrics import Interval, calibration_interval
 from pointsman.learning.rankers import alike, by_rules, persons_text
 from pointsman.tiers.learned_router import Calibration
@@ -92,7 +92,7 @@ class Corpus:
     first: Rows  # (n,) the first row with the same n-grams: duplicate prompts belong together
 
     @classmethod
-    def of(cls, rows: Sequence[Outcome], encoder: Encoder | None = None) -> Corpus:
+    def of(cls, rows: Sequence[PromptOutcome], encoder: Encoder | None = None) -> Corpus:
         """Read the user's words of every prompt as the live learned router will."""
         texts = [persons_text(row.prompt) for row in rows]
         return cls(

@@ -33,14 +33,14 @@ from pointsman.learning.boundaries import (
     cross_fitted,
     curve,
 )
-from pointsman.learning.datasets import Graded, Outcome
+from pointsman.learning.datasets import Graded, PromptOutcome
 from pointsman.learning.learning import Corpus, held_out, trust
 from pointsman.learning.metrics import Interval, bootstrap
 from pointsman.learning.rankers import alike, decided, was_fitted_on
 from pointsman.tiers import LearnedRouter, LearnedRouterPolicy, TierProfile
 from pointsman.vocabulary import Stage, Tier
 
-__all__ = ["Fitted", "Report", "fit_policy"]
+__all__ = ["Fitted", "PolicyReport", "fit_policy"]
 
 #: With fewer prompts the interval is wider than anything a policy could gain.
 LEAST_ROWS: Final = 100
@@ -51,7 +51,7 @@ _UNREACHED: Final = 1e9
 _EVERY: Final = tuple(Tier)
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
+class PolicyReport(msgspec.Struct, frozen=True, kw_only=True):
     """What held-out prompts showed. ``None`` and NaN: nothing to measure."""
 
     prompts: int
@@ -75,7 +75,7 @@ class Fitted:
     """Boundaries, what they are worth, and the whole curve."""
 
     boundaries: Boundaries
-    report: Report
+    report: PolicyReport
     curve: tuple[Point, ...]
 
 
@@ -200,8 +200,8 @@ def _prompts(rows: Sequence[Graded]) -> list[str]:
     return [row.prompt for row in rows]
 
 
-def _outcome(row: Graded) -> Outcome:
-    return Outcome(row.prompt, row.scores[0], row.scores[-1])
+def _outcome(row: Graded) -> PromptOutcome:
+    return PromptOutcome(row.prompt, row.scores[0], row.scores[-1])
 
 
 def _settled(values: Floats, scored: _Scored) -> Floats:
@@ -246,7 +246,7 @@ def _report(
     first: Rows,
     seen: bool,
     seed: int,
-) -> Report:
+) -> PolicyReport:
     count = len(best)
 
     def over_mixing(rows: Rows) -> float:
@@ -256,7 +256,7 @@ def _report(
     cost = bootstrap(lambda rows: float(served.cost[rows].mean()), count, together=first, seed=seed)
     enough = kept.low >= target.quality if isinstance(target, Kept) else cost.high <= target.money
     ranks = _ranks(served, scored)
-    return Report(
+    return PolicyReport(
         prompts=count,
         target=target,
         reached=chosen.reached,

@@ -8,7 +8,7 @@ from typing import Final
 
 from pointsman.config.edit import set_value
 from pointsman.learning.boundaries import Boundaries, Kept
-from pointsman.learning.policy import Report
+from pointsman.learning.policy import PolicyReport
 from pointsman.vocabulary import Tier
 
 __all__ = ["policy_text"]
@@ -20,7 +20,7 @@ DIGITS: Final = 6
 def policy_text(
     base: str,
     boundaries: Boundaries,
-    report: Report,
+    report: PolicyReport,
     *,
     profile: str = "",
     learned_router: Path | None = None,
@@ -57,7 +57,7 @@ def _number(value: float) -> str:
     return repr(round(value, DIGITS))
 
 
-def _told(report: Report) -> list[str]:
+def _told(report: PolicyReport) -> list[str]:
     target, kept, cost = report.target, report.kept, report.cost
     if isinstance(target, Kept):
         wanted = f"keep {target.quality:.1%} of the best tier's quality"

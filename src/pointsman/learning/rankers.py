@@ -14,7 +14,7 @@ from pointsman.decision.memory import Memory
 from pointsman.decision.policy import Policy
 from pointsman.drivers import drive, no_model
 from pointsman.factory import build_engine, read_profile
-from pointsman.learning.datasets import Outcome
+from pointsman.learning.datasets import PromptOutcome
 from pointsman.text.extract import persons_words
 from pointsman.tiers import TierDecision
 from pointsman.tiers.learned_router import LearnedRouter, LearnedScore, LearnedScorer
@@ -55,12 +55,12 @@ def alike(texts: Sequence[str]) -> NDArray[np.intp]:
     return np.array([first.setdefault(each, place) for place, each in enumerate(read)], dtype=np.intp)
 
 
-def by_length(rows: Sequence[Outcome]) -> Scores:
+def by_length(rows: Sequence[PromptOutcome]) -> Scores:
     """Characters of the prompt as sent."""
     return np.array([len(row.prompt) for row in rows], dtype=np.float64)
 
 
-def by_rules(rows: Sequence[Outcome], profile: str) -> Scores:
+def by_rules(rows: Sequence[PromptOutcome], profile: str) -> Scores:
     """The weighted score of a tier profile."""
     policy = Policy(profile=read_profile(profile))
     return np.array([tier.score for tier in decided([row.prompt for row in rows], policy)])
@@ -77,14 +77,14 @@ def decided(prompts: Sequence[str], policy: Policy) -> list[TierDecision]:
     return found
 
 
-def by_learned_router(rows: Sequence[Outcome], scorer: LearnedScorer) -> list[LearnedScore]:
+def by_learned_router(rows: Sequence[PromptOutcome], scorer: LearnedScorer) -> list[LearnedScore]:
     """What a learned router says, beside the rules it was fitted beside, with each row's domain named."""
     rules = by_rules(rows, scorer.learned_router.rules)
     pairs = zip(rows, rules, strict=True)
     return [scorer.score(persons_text(row.prompt), rules=score, domain=row.group) for row, score in pairs]
 
 
-def baselines(rows: Sequence[Outcome]) -> dict[str, Scores]:
+def baselines(rows: Sequence[PromptOutcome]) -> dict[str, Scores]:
     """Random, length, both rule profiles, and the oracle that knows every outcome beforehand.
 
     Random gives every prompt the same score: equal scores are served in random order.
@@ -97,7 +97,7 @@ def baselines(rows: Sequence[Outcome]) -> dict[str, Scores]:
     }
 
 
-def was_fitted_on(learned_router: LearnedRouter, rows: Sequence[Outcome]) -> bool:
+def was_fitted_on(learned_router: LearnedRouter, rows: Sequence[PromptOutcome]) -> bool:
     """Whether a learned router was fitted on exactly these prompts: as many, and of the same mean length.
 
     A learned router keeps no prompts, so one fitted on some of them is not recognised.

@@ -17,13 +17,13 @@ import numpy as np
 
 from pointsman.decision.policy import Policy
 from pointsman.factory import read_profile
-from pointsman.learning.datasets import Outcome
+from pointsman.learning.datasets import PromptOutcome
 from pointsman.learning.metrics import bootstrap
 from pointsman.learning.rankers import RULES, by_learned_router, decided
 from pointsman.tiers.learned_router import LearnedScorer
 from pointsman.vocabulary import Tier
 
-__all__ = ["CHANGES", "Row", "evaluate_robustness"]
+__all__ = ["CHANGES", "RobustnessRow", "evaluate_robustness"]
 
 #: One word of so many with at least four letters gets a slip of the keys: about the rate of hurried typing.
 TYPO_EVERY: Final = 20
@@ -58,7 +58,7 @@ Change = Callable[[str, Random], tuple[str, str]]  # a prompt -> it before and a
 Decider = Callable[[Sequence[str]], Sequence[object]]  # prompts -> a decision for each
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class RobustnessRow(msgspec.Struct, frozen=True, kw_only=True):
     """One decider under one change. Shares are 0 to 1."""
 
     decider: str
@@ -75,7 +75,7 @@ def evaluate_robustness(
     *,
     boundary: float | None = None,
     seed: int = 0,
-) -> list[Row]:
+) -> list[RobustnessRow]:
     """Measure both rule profiles, and the learned router when there is one.
 
     Args:
@@ -99,9 +99,9 @@ def evaluate_robustness(
     return rows
 
 
-def _row(name: str, change: str, same: np.ndarray, seed: int) -> Row:
+def _row(name: str, change: str, same: np.ndarray, seed: int) -> RobustnessRow:
     found = bootstrap(lambda rows: float(same[rows].mean()), len(same), seed=seed)
-    return Row(
+    return RobustnessRow(
         decider=name, change=change, n=len(same), unchanged=found.value, low=found.low, high=found.high
     )
 
@@ -115,7 +115,9 @@ def _tiers(texts: Sequence[str], profile: str) -> list[Tier]:
 
 
 def _scores(texts: Sequence[str], scorer: LearnedScorer) -> list[float]:
-    return [said.score for said in by_learned_router([Outcome(text, 0.0, 0.0) for text in texts], scorer)]
+    return [
+        said.score for said in by_learned_router([PromptOutcome(text, 0.0, 0.0) for text in texts], scorer)
+    ]
 
 
 def _typos(text: str, draw: Random) -> tuple[str, str]:

@@ -32,7 +32,7 @@ from pointsman.learning.capabilities import CalibrationReport, report_selection
 from pointsman.learning.metrics import Interval, bootstrap
 from pointsman.vocabulary import Encoder
 
-__all__ = ["Labelled", "Row", "Selections", "evaluate_selection", "read_labelled"]
+__all__ = ["Labelled", "SelectionRow", "Selections", "evaluate_selection", "read_labelled"]
 
 #: One task in so many is judged where lines name no split.
 JUDGED: Final = 5
@@ -78,7 +78,7 @@ class Labelled(msgspec.Struct, frozen=True):
         return crc32(self.words.encode()) % JUDGED == 0
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class SelectionRow(msgspec.Struct, frozen=True, kw_only=True):
     """One way to select, on the tasks that need something. Shares are 0 to 1."""
 
     selector: str
@@ -92,7 +92,7 @@ class Selections(msgspec.Struct, frozen=True, kw_only=True):
 
     capabilities: int
     examples: int  # per capability, at most
-    rows: tuple[Row, ...]
+    rows: tuple[SelectionRow, ...]
     threshold: float
     selected: CalibrationReport
 
@@ -244,10 +244,10 @@ def _by_majority(split: _Split, order: Sequence[str], count: int) -> list[Scores
 
 def _row(
     name: str, scores: Sequence[Scores], needed: Sequence[frozenset[str]], order: Sequence[str], seed: int
-) -> Row:
+) -> SelectionRow:
     ranked = [[order[at] for at in np.argsort(-np.asarray(line), kind="stable")[:FIRST]] for line in scores]
     pairs = list(zip(ranked, needed, strict=True))
-    return Row(
+    return SelectionRow(
         selector=name,
         n=len(pairs),
         first=_mean([line[0] in wanted for line, wanted in pairs], seed),
@@ -255,7 +255,7 @@ def _row(
     )
 
 
-def _random(needed: Sequence[frozenset[str]], count: int, seed: int) -> Row:
+def _random(needed: Sequence[frozenset[str]], count: int, seed: int) -> SelectionRow:
     """What drawing at random gives on average: known, so nothing is drawn."""
     depth = min(FIRST, count)
     firsts = [len(wanted) / count for wanted in needed]
@@ -263,7 +263,9 @@ def _random(needed: Sequence[frozenset[str]], count: int, seed: int) -> Row:
         comb(count - len(wanted), depth - len(wanted)) / comb(count, depth) if len(wanted) <= depth else 0.0
         for wanted in needed
     ]
-    return Row(selector="random", n=len(needed), first=_mean(firsts, seed), first_five=_mean(fives, seed))
+    return SelectionRow(
+        selector="random", n=len(needed), first=_mean(firsts, seed), first_five=_mean(fives, seed)
+    )
 
 
 def _mean(values: Sequence[float], seed: int) -> Interval:

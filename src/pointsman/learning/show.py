@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 
 from pointsman.learning import robustness
-from pointsman.learning.tiers import Row
+from pointsman.learning.tiers import TierRow
 
 __all__ = ["evaluation_lines", "ranking_table", "robustness_lines"]
 
 
-def ranking_table(rows: Sequence[Row]) -> str:
+def ranking_table(rows: Sequence[TierRow]) -> str:
     """One line per ranker. Random ranks at .500; CPT is the share of strong calls needed."""
     lines = ["ranker         n     APGR  95 % interval   CPT(50)  CPT(80)"]
     lines += [
@@ -22,7 +22,7 @@ def ranking_table(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
-def evaluation_lines(rows: Sequence[Row]) -> list[str]:
+def evaluation_lines(rows: Sequence[TierRow]) -> list[str]:
     """Every ranker on all prompts and on each bench: ranking, then what the same quality takes."""
     if math.isnan(rows[0].apgr):
         return ["the strong model is not better than the weak one on these prompts: there is nothing to rank"]
@@ -42,7 +42,7 @@ def evaluation_lines(rows: Sequence[Row]) -> list[str]:
     return lines[:-1]
 
 
-def _equal_quality(rows: Sequence[Row]) -> list[str]:
+def _equal_quality(rows: Sequence[TierRow]) -> list[str]:
     kept = [(row.ranker, row.equal_quality) for row in rows if row.equal_quality]
     if not kept:
         return []
@@ -55,7 +55,7 @@ def _equal_quality(rows: Sequence[Row]) -> list[str]:
     return lines
 
 
-def robustness_lines(rows: Sequence[robustness.Row]) -> list[str]:
+def robustness_lines(rows: Sequence[robustness.RobustnessRow]) -> list[str]:
     """One line per change, one column per decider: share of decisions unchanged."""
     deciders = list(dict.fromkeys(row.decider for row in rows))
     lines = [f"unchanged, {rows[0].n:,} prompts".ljust(28) + "".join(f"{name:>26}" for name in deciders)]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from pointsman.learning.boundaries import Kept, Point
 from pointsman.learning.metrics import Interval
-from pointsman.learning.policy import Fitted, Report
+from pointsman.learning.policy import Fitted, PolicyReport
 
 __all__ = ["policy_lines"]
 
@@ -38,7 +38,7 @@ def policy_lines(fitted: Fitted) -> list[str]:
 _NO_BETTER = "not shown to be better than drawing models at random for the same money"
 
 
-def _curve(points: Sequence[Point], report: Report) -> list[str]:
+def _curve(points: Sequence[Point], report: PolicyReport) -> list[str]:
     lines = ["cost on 1,000   of best   quality kept   95 % interval"]
     lines += [
         f"{point.cost:>13.4g}   {point.cost / report.cost_of_best:>7.1%}   {point.kept.value:>12.1%}"
@@ -48,7 +48,7 @@ def _curve(points: Sequence[Point], report: Report) -> list[str]:
     return lines
 
 
-def _verdict(report: Report) -> str:
+def _verdict(report: PolicyReport) -> str:
     target, kept = report.target, report.kept
     if isinstance(target, Kept):
         if not report.reached:

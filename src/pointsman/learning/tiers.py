@@ -9,12 +9,12 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from pointsman.learning.datasets import Outcome
+from pointsman.learning.datasets import PromptOutcome
 from pointsman.learning.metrics import Curve, Interval, calibration_interval, curve_intervals
 from pointsman.learning.rankers import alike, baselines, by_learned_router
 from pointsman.tiers.learned_router import LearnedScore, LearnedScorer
 
-__all__ = ["KEPT", "EqualQuality", "Row", "evaluate_tiers", "measure"]
+__all__ = ["KEPT", "EqualQuality", "TierRow", "evaluate_tiers", "measure"]
 
 #: Share of the strong model's quality at which rankings are compared by cost, unless asked otherwise: the
 #: loss of one answer in twenty is the most that published routers call "the same quality".
@@ -29,7 +29,7 @@ class EqualQuality(msgspec.Struct, frozen=True):
     cost: Interval | None = None  # of serving everything with the strong model; None without prices
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class TierRow(msgspec.Struct, frozen=True, kw_only=True):
     """One ranker on one set of prompts."""
 
     ranker: str
@@ -44,17 +44,17 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     calibration_error: dict[str, Interval] | None = (
         None  # of ``weak`` and ``strong``; only a learned router has one
     )
-    benches: dict[str, Row] = {}  # the same over each set of tests the rows name
+    benches: dict[str, TierRow] = {}  # the same over each set of tests the rows name
 
 
 def evaluate_tiers(
-    outcomes: Sequence[Outcome],
+    outcomes: Sequence[PromptOutcome],
     scorer: LearnedScorer | None = None,
     *,
     seed: int = 0,
     quality: float = KEPT,
     price_ratio: float | None = None,
-) -> list[Row]:
+) -> list[TierRow]:
     """Measure every ranker, and the learned router when there is one.
 
     Args:
@@ -73,13 +73,13 @@ def evaluate_tiers(
 
 
 def measure(
-    outcomes: Sequence[Outcome],
+    outcomes: Sequence[PromptOutcome],
     rankings: Mapping[str, NDArray[np.float64]],
     *,
     seed: int = 0,
     quality: float = KEPT,
     price_ratio: float | None = None,
-) -> list[Row]:
+) -> list[TierRow]:
     """One row per ranking, in the order given; with a row per bench inside where rows name several.
 
     Duplicate prompts count each, and are resampled as one cluster for the intervals.
@@ -91,7 +91,7 @@ def measure(
     strong = np.array([row.strong for row in outcomes])
     copies = alike([row.prompt for row in outcomes])
 
-    def row(name: str, at: NDArray[np.intp]) -> Row:
+    def row(name: str, at: NDArray[np.intp]) -> TierRow:
         return _row(
             name,
             (rankings[name][at], weak[at], strong[at]),
@@ -118,7 +118,7 @@ def _row(
     seed: int,
     quality: float,
     price_ratio: float | None,
-) -> Row:
+) -> TierRow:
     def strong_share(curve: Curve) -> float:
         return curve.share_at(quality)
 
@@ -128,7 +128,7 @@ def _row(
         together=together,
         seed=seed,
     )
-    return Row(
+    return TierRow(
         ranker=name,
         n=len(together),
         apgr=apgr.value,
@@ -149,7 +149,9 @@ def _cost(share: Interval, price_ratio: float | None) -> Interval | None:
     )
 
 
-def _calibrated(row: Row, outcomes: Sequence[Outcome], said: Sequence[LearnedScore], seed: int) -> Row:
+def _calibrated(
+    row: TierRow, outcomes: Sequence[PromptOutcome], said: Sequence[LearnedScore], seed: int
+) -> TierRow:
     copies = alike([each.prompt for each in outcomes])
 
     def error(probabilities: Sequence[float], happened: Sequence[float]) -> Interval:

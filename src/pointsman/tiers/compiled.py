@@ -15,7 +15,7 @@ from pointsman.evidence import SignalTable
 from pointsman.tiers.profile import Dimension, Measure, Override, TierProfile, signal_of
 from pointsman.vocabulary import Evidence
 
-__all__ = ["CompiledDimension", "Level", "Rule", "places"]
+__all__ = ["CompiledDimension", "CompiledOverride", "Level", "places"]
 
 #: Keywords named in one signal. Source: docs/decisions/0021.
 _SHOWN: Final = 3
@@ -114,7 +114,7 @@ class CompiledDimension:
         return named
 
 
-class Rule:
+class CompiledOverride:
     """One override of one profile."""
 
     __slots__ = ("_counted", "_needed", "_shown", "_tokens_above", "override")

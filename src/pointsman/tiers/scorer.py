@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from pointsman.evidence import SignalTable
-from pointsman.tiers.compiled import CompiledDimension, Level, Rule, places
+from pointsman.tiers.compiled import CompiledDimension, CompiledOverride, Level, places
 from pointsman.tiers.decision import TierDecision
 from pointsman.tiers.policy import Verification
 from pointsman.tiers.profile import TierProfile, TokenEstimate
@@ -59,7 +59,7 @@ class TierScorer:
         self._asked = {} if verification is None else {"timeout_ms": verification.timeout_ms}
         self.gauges = tuple(CompiledDimension(profile, dimension, table) for dimension in profile.dimensions)
         by_name = {gauge.dimension.name: gauge for gauge in self.gauges}
-        self.rules = tuple(Rule(override, by_name) for override in profile.overrides)
+        self.rules = tuple(CompiledOverride(override, by_name) for override in profile.overrides)
         self._any_hit = sum(gauge.mask for gauge in self.gauges)  # the masks of groups never overlap
         ordered = [(order, gauge, gauge.mask) for order, gauge in enumerate(self.gauges)]
         self._always = tuple((order, gauge) for order, gauge, mask in ordered if not mask)
@@ -128,7 +128,9 @@ class TierScorer:
         answer = yield ask(self.profile.verification, evidence.text, **self._asked)
         return settle(self.profile.verification, decided, answer)
 
-    def _overridden(self, rule: Rule, scored: Scored, hits: int, signals: list[str]) -> TierDecision:
+    def _overridden(
+        self, rule: CompiledOverride, scored: Scored, hits: int, signals: list[str]
+    ) -> TierDecision:
         override = rule.override
         shown = rule.show(hits, scored.tokens)
         confidence = override.confidence

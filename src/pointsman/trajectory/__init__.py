@@ -47,13 +47,14 @@ from pointsman.trajectory.progress import (
 )
 from pointsman.trajectory.recorded import RecordedStep, steps_of
 from pointsman.trajectory.state import WINDOW, TrajectoryState
-from pointsman.trajectory.step import Outcome, Step
+from pointsman.trajectory.step import CallOutcome, Step
 from pointsman.vocabulary import ToolResult
 
 __all__ = [
     "DEFAULT_DETECTORS",
     "DEFAULT_INDICATORS",
     "WINDOW",
+    "CallOutcome",
     "ContextDegradation",
     "ContextDegradationDetector",
     "Conversation",
@@ -61,7 +62,6 @@ __all__ = [
     "DoomLoopDetector",
     "Event",
     "Lens",
-    "Outcome",
     "PatternDetector",
     "PlanIndicator",
     "ProgressIndicator",

@@ -15,7 +15,7 @@ from pointsman.text.wrappers import digest
 from pointsman.trajectory.arguments import canonical_arguments, comes_from, is_polling
 from pointsman.trajectory.failures import outcome_of, salient_line, signature_of
 from pointsman.trajectory.progress import ProgressIndicator, progress_in
-from pointsman.trajectory.step import Outcome, Step
+from pointsman.trajectory.step import CallOutcome, Step
 from pointsman.vocabulary import ToolResult
 
 __all__ = ["Event", "ProgressMade", "Session", "ToolInvoked", "ToolRecommended", "UserSpoke", "step_of"]
@@ -94,8 +94,8 @@ def step_of(
     """
     arguments = canonical_arguments(event.params)
     text = event.result.text if event.result else ""
-    outcome = outcome_of(text, event.result.is_error) if event.result else Outcome.OK
-    message = salient_line(text) if outcome is Outcome.ERROR else ""
+    outcome = outcome_of(text, event.result.is_error) if event.result else CallOutcome.OK
+    message = salient_line(text) if outcome is CallOutcome.ERROR else ""
     return Step(
         tool_name=event.tool_name[:MAX_NAME],
         arguments=digest(arguments),
@@ -109,6 +109,6 @@ def step_of(
         batch=event.batch,
         polling=event.tool_name in poll_tools or is_polling(event.tool_name, arguments),
         derived=comes_from(arguments, before),
-        progress=progress_in(event.tool_name, text, indicators) if outcome is Outcome.OK else "",
+        progress=progress_in(event.tool_name, text, indicators) if outcome is CallOutcome.OK else "",
         at=event.at,
     )

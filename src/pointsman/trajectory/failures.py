@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pointsman.trajectory.step import Outcome
+from pointsman.trajectory.step import CallOutcome
 
 __all__ = ["normalize_error", "outcome_of", "salient_line", "signature_of"]
 
@@ -99,18 +99,18 @@ _DECLINED: Final = re.compile(
 )
 
 
-def outcome_of(text: str, is_error: bool | None) -> Outcome:
+def outcome_of(text: str, is_error: bool | None) -> CallOutcome:
     """Judge a result. ``is_error`` is the format's own word where it has one; None lets the text tell."""
     failed = _looks_failed(text) if is_error is None else is_error
     if not failed:
-        return Outcome.OK
+        return CallOutcome.OK
     learned_router = text[:EDGE].lower()
     for word in _THROTTLE_WORDS:
         if word in learned_router and _THROTTLED.search(learned_router):
-            return Outcome.THROTTLED
+            return CallOutcome.THROTTLED
     if "user" in learned_router and _DECLINED.search(learned_router):
-        return Outcome.DECLINED
-    return Outcome.ERROR
+        return CallOutcome.DECLINED
+    return CallOutcome.ERROR
 
 
 def _looks_failed(text: str) -> bool:

@@ -8,7 +8,7 @@ import msgspec
 
 from pointsman.trajectory.arguments import is_polling
 from pointsman.trajectory.events import Event, UserSpoke
-from pointsman.trajectory.step import Outcome, Step
+from pointsman.trajectory.step import CallOutcome, Step
 
 __all__ = ["RecordedStep", "steps_of"]
 
@@ -38,7 +38,7 @@ def steps_of(recorded: Iterable[RecordedStep]) -> Iterator[Event]:
             arguments=step.args,
             result=step.res,
             result_length=step.res_len,
-            outcome=Outcome.ERROR if step.err else Outcome.OK,
+            outcome=CallOutcome.ERROR if step.err else CallOutcome.OK,
             signature=step.err_sig or "",
             turn=step.turn,
             position=position,

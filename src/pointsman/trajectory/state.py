@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from pointsman.trajectory.step import Outcome, Step
+from pointsman.trajectory.step import CallOutcome, Step
 
 __all__ = ["WINDOW", "TrajectoryState", "after_progress", "after_recommendation", "after_step", "after_user"]
 
@@ -89,7 +89,7 @@ def _streak(length: int, step: Step) -> int:
 
 def _is_new(state: TrajectoryState, step: Step) -> bool:
     """Progress: a sign in the text, or a successful call not seen with this result before."""
-    if step.outcome is not Outcome.OK:
+    if step.outcome is not CallOutcome.OK:
         return False
     if step.progress:
         return True

@@ -8,10 +8,10 @@ import msgspec
 
 from pointsman.text.wrappers import digest
 
-__all__ = ["Outcome", "Step"]
+__all__ = ["CallOutcome", "Step"]
 
 
-class Outcome(StrEnum):
+class CallOutcome(StrEnum):
     """What came of a call, as far as stuckness is concerned."""
 
     OK = "ok"
@@ -30,7 +30,7 @@ class Step(msgspec.Struct, frozen=True, gc=False, array_like=True):
     arguments: str  # hash of the canonical arguments
     result: str  # hash of the result's text; "" when nothing came back
     result_length: int  # characters
-    outcome: Outcome = Outcome.OK
+    outcome: CallOutcome = CallOutcome.OK
     signature: str = ""  # normalised error; "" unless ``outcome`` is an error
     message: str = ""  # the error's salient line, cut; "" unless ``outcome`` is an error
     turn: int = 0  # number of the assistant's turn, from 1
@@ -51,12 +51,12 @@ class Step(msgspec.Struct, frozen=True, gc=False, array_like=True):
     @property
     def is_error(self) -> bool:
         """True when the call failed and the failure is the agent's to solve."""
-        return self.outcome is Outcome.ERROR
+        return self.outcome is CallOutcome.ERROR
 
     @property
     def is_neutral(self) -> bool:
         """True when the call says nothing about the agent: throttled, or declined by a person."""
-        return self.outcome is Outcome.THROTTLED or self.outcome is Outcome.DECLINED
+        return self.outcome is CallOutcome.THROTTLED or self.outcome is CallOutcome.DECLINED
 
     def same_call(self, other: Step) -> bool:
         """The same tool with the same arguments."""

@@ -17,19 +17,19 @@ __all__ = ["LENGTHS", "check_count", "read_line", "read_report", "unknown"]
 LENGTHS: Final = {"decision": 200, "label": 200, "source": 100, "model": 200, "comment": 4_000}
 
 
-class _Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _ReportedOutcome(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     score: float | None = None
     label: str = ""
     comment: str = ""
     model: str = ""  # of a shadow whose answer is meant
 
 
-class _Line(_Report, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _Line(_ReportedOutcome, frozen=True, kw_only=True, forbid_unknown_fields=True):
     decision: str
     source: str = "import"
 
 
-_decode_report: Final = msgspec.json.Decoder(_Report).decode
+_decode_report: Final = msgspec.json.Decoder(_ReportedOutcome).decode
 _decode_line: Final = msgspec.json.Decoder(_Line).decode
 
 

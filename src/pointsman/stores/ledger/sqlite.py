@@ -60,14 +60,14 @@ SLACK: Final = 0.05
 #: Decisions read by one query: no reader holds back the log's checkpoint for long.
 PAGE: Final = 500
 
-Row = TypeVar("Row")
+Decoded = TypeVar("Decoded")
 Body = ParamSpec("Body")
 
 
-def _undamaged(decode: Callable[Body, Row]) -> Callable[Body, Row]:
+def _undamaged(decode: Callable[Body, Decoded]) -> Callable[Body, Decoded]:
     """Let a row that a disk or a hand has spoilt be an outage of the store, as the port says of it."""
 
-    def decoded(*args: Body.args, **kwargs: Body.kwargs) -> Row:
+    def decoded(*args: Body.args, **kwargs: Body.kwargs) -> Decoded:
         try:
             return decode(*args, **kwargs)
         except (msgspec.DecodeError, UnicodeError) as error:
@@ -318,10 +318,10 @@ class SqliteLedger:
 
 
 def _grouped(
-    rows: Iterable[tuple[str, bytes]], decode: Callable[[bytes], Row]
-) -> defaultdict[str, list[Row]]:
+    rows: Iterable[tuple[str, bytes]], decode: Callable[[bytes], Decoded]
+) -> defaultdict[str, list[Decoded]]:
     """What was read for several decisions, by decision."""
-    found: defaultdict[str, list[Row]] = defaultdict(list)
+    found: defaultdict[str, list[Decoded]] = defaultdict(list)
     for decision, body in rows:
         found[decision].append(decode(body))
     return found

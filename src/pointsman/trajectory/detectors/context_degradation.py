@@ -14,7 +14,7 @@ from typing import Final
 
 from pointsman.trajectory.patterns import ContextDegradation
 from pointsman.trajectory.run import Run
-from pointsman.trajectory.step import Outcome, Step
+from pointsman.trajectory.step import CallOutcome, Step
 
 __all__ = ["ContextDegradationDetector"]
 
@@ -73,7 +73,7 @@ class ContextDegradationDetector:
             if (
                 before is not None
                 and index - before > self.distance
-                and step.outcome is Outcome.OK
+                and step.outcome is CallOutcome.OK
                 and steps[before].result == step.result
             ):
                 again.add(call)
