@@ -212,7 +212,7 @@ def test_importing_says_which_lines_are_wrong_and_goes_on(ledger: Path, tmp_path
     file.write_text("\n".join(lines), encoding="utf-8")
     result = run(ledger, "import", file)
     assert result.exit_code == 1
-    assert "added 2 outcomes; 5 lines were wrong" in result.stdout
+    assert "added 2 outcomes; 5 lines were invalid" in result.stdout
     assert [f"said.jsonl:{n}:" in result.stderr for n in (1, 2, 3, 4, 5, 6, 8)] == [
         False, True, True, True, True, True, False,
     ]  # fmt: skip
@@ -228,7 +228,7 @@ def test_importing_takes_no_more_outcomes_than_the_gateway(ledger: Path, tmp_pat
     lines = [json.dumps({"decision": "d1", "label": f"check {n}"}) for n in range(MAX_OUTCOMES + 2)]
     file.write_text("\n".join([*lines, '{"decision": "d2", "score": 1e300}']), encoding="utf-8")
     result = run(ledger, "import", file)
-    assert f"added {MAX_OUTCOMES} outcomes; 3 lines were wrong" in result.stdout
+    assert f"added {MAX_OUTCOMES} outcomes; 3 lines were invalid" in result.stdout
     assert f'said.jsonl:{MAX_OUTCOMES + 1}: decision "d1" has {MAX_OUTCOMES} outcomes' in result.stderr
     assert '"score" must be a number from 0 to 1, not 1e+300' in result.stderr
     assert len(kept(ledger)) == MAX_OUTCOMES
