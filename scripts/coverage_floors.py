@@ -4,7 +4,7 @@
 .venv/bin/python scripts/coverage_floors.py --all    # prints every package
 
 The figure is coverage.py's own: percent of lines and branches together. What decides must reach 95 %; every
-other package what it reached when its floor was set, rounded down.
+other package what it reached when its floor was set, rounded down. A package without a floor fails.
 """
 
 import json
@@ -34,6 +34,26 @@ FLOORS = {
     "model_choice": DECIDES,
     "decision": DECIDES,
     "orchestrator": DECIDES,
+    "__init__": 93,
+    "__main__": 0,  # runs in processes of their own only, which nothing measures
+    "api": 96,
+    "cli": 94,
+    "compat": 94,
+    "config": 98,
+    "diagnostics": 100,
+    "encoders": 96,
+    "factory": 82,
+    "gateway": 94,
+    "integrations": 98,
+    "learning": 98,
+    "model_calls": 94,
+    "offload": 100,
+    "reports": 98,
+    "runtime": 98,
+    "shadow_policy": 100,
+    "stores": 97,
+    "testing": 99,
+    "upstreams": 98,
 }
 
 
@@ -60,7 +80,7 @@ def measured() -> dict[str, float]:
 
 def main() -> None:
     found = measured()
-    below = {package for package, percent in found.items() if percent < FLOORS.get(package, 0)}
+    below = {package for package, percent in found.items() if percent < FLOORS.get(package, 101)}
     for package, percent in found.items():
         if package in below or "--all" in sys.argv:
             floor = f"{FLOORS[package]} %" if package in FLOORS else "none is set"
