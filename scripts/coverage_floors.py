@@ -42,6 +42,7 @@ FLOORS = {
     "config": 98,
     "diagnostics": 100,
     "encoders": 96,
+    "drivers": 97,
     "factory": 82,
     "gateway": 94,
     "integrations": 98,

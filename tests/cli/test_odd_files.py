@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from pointsman.cli import app
 from pointsman.errors import ConfigError, PointsmanError, StoreUnavailable
 
-DEEP = b"[" * 5_000 + b"]" * 5_000
+DEEP = b"[" * 100_000 + b"]" * 100_000
 BYTES = b'{"id": "\xff", "text": "", "steps": []}'
 
 

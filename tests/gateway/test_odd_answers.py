@@ -10,7 +10,7 @@ from pointsman.wire import WIRES, Ending, sse
 from support.requests_by_format import PATHS, answer, events, request, start_stream
 from support.servers import Asked, ScriptedUpstream, gateway, reply, state_for
 
-DEEP = b"[" * 5_000 + b"]" * 5_000
+DEEP = b"[" * 100_000 + b"]" * 100_000
 ODD = {
     "bytes": b'{"type": "\xff", "model": "\xff"}',
     "deep": b'{"type": "error", "error": ' + DEEP + b', "usage": ' + DEEP + b"}",

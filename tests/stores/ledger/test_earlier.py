@@ -7,6 +7,7 @@ import json
 import shutil
 import sqlite3
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -39,7 +40,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def bodies(file: Path) -> list[dict[str, object]]:
-    with sqlite3.connect(f"file:{file}?mode=ro", uri=True) as connection:
+    with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as connection:
         return [json.loads(body) for (body,) in connection.execute("SELECT body FROM decisions")]
 
 
@@ -128,7 +129,7 @@ def test_it_is_written_on_and_no_row_is_rewritten(file: Path) -> None:
     assert ledger.count() == 25
     ledger.close()
     assert bodies(file)[:24] == before
-    with sqlite3.connect(file) as connection:
+    with closing(sqlite3.connect(file)) as connection:
         shapes = Counter(shape for (shape,) in connection.execute("SELECT shape FROM decisions"))
     assert shapes == {1: 24, 2: 1}
 
@@ -137,10 +138,10 @@ def test_it_is_written_on_and_no_row_is_rewritten(file: Path) -> None:
     "body", [b"[]", b"{}", b'{"tier": 1}', b"null", b'{"reasons": [1], "tier": null}', b"\xff"]
 )
 def test_a_damaged_row_of_an_earlier_version_is_an_outage_that_says_so(file: Path, body: bytes) -> None:
-    with sqlite3.connect(file) as connection:
+    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
         connection.execute("UPDATE decisions SET body = ?", (body,))
-    with pytest.raises(StoreUnavailable, match="damaged"):
-        list(SqliteLedger(file).decisions())
+    with closing(SqliteLedger(file)) as ledger, pytest.raises(StoreUnavailable, match="damaged"):
+        list(ledger.decisions())
 
 
 def test_a_decision_of_today_is_read_as_it_was_written() -> None:
