@@ -13,6 +13,7 @@ from pointsman.errors import MalformedRequest
 from pointsman.vocabulary import WireFormat
 from pointsman.wire import WIRES, Body, Wire
 from pointsman.wire import body as reading
+from pointsman.wire.insertion import insertion
 from pointsman.wire.request import read_request
 
 SPACE = st.text(" \t\r\n", max_size=2)
@@ -174,3 +175,17 @@ def test_half_a_surrogate_pair_is_read_as_in_any_other_body() -> None:
         found = Body(WIRES[WireFormat.CHAT], body)
         assert read_request(WireFormat.CHAT, found).history[0].texts == ("cut \ufffd here",)
         assert found.edited([]) == body
+
+
+@pytest.mark.parametrize("between", [b",", b", ", b"\n,\n"])
+def test_a_text_is_inserted_after_the_last_item_that_was_read(between: bytes) -> None:
+    messages = between.join(
+        (b'{"role":"assistant","content":"cut \\ud83d"}', b'{"role":"user","content":"hi"}')
+    )
+    body = Body(WIRES[WireFormat.CHAT], b'{"messages":[' + messages + b'],"model":"auto"}')
+    span = body.span("messages")
+    assert span is not None
+    place = insertion(body.wire, body.readable[slice(*span)], "there", body.last_item)
+    assert place is not None
+    at = span[0] + place.at
+    assert body.edited([((at, at), place.data)]) == body.raw.replace(b'"hi"', b'"hi\\n\\nthere"')

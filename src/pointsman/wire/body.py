@@ -29,6 +29,7 @@ MAX_VALUES: Final = 250_000
 MAX_MEMBERS: Final = 1_000
 
 _decode_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_items: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _decode_text: Final = msgspec.json.Decoder(str).decode
 _FEWER: Final = "send fewer messages and tools"
 _DEPTH: Final = "about 1,000 levels are read"
@@ -136,6 +137,13 @@ class Body:
         """
         if self._known is not None:
             return getattr(self._known, self._items), self._model
+        if self._members is not None and self._items in self._members:
+            try:
+                model = self._members.get("model")
+                items = _decode_items(self._members[self._items])
+                return items, "auto" if model is None else _decode_text(model)
+            except UNREADABLE:
+                pass  # not a list, or no text: the next decoder takes it or says what is wrong
         checked = self.wire.members.checked(self.readable)
         if self._members is None:
             self._members = _decode_members(self.readable)
