@@ -92,7 +92,7 @@ class Stage(StrEnum):
     """Which stage decided the tier."""
 
     FORCED = "forced"  # the caller named a tier or a model
-    OVERRIDE = "override"  # a special rule of the profile
+    OVERRIDE = "override"  # an override of the profile
     RULES = "rules"  # the weighted score
     LEARNED = "learned"  # the learned router
     VERIFIED = "verified"  # a model was asked and answered

@@ -168,3 +168,15 @@ def test_the_glossary_has_each_term_once_and_names_places_that_exist() -> None:
     assert len(terms) == len(set(terms))
     places = {place for row in rows for place in re.findall(r"`([\w/]+(?:\.py|/))`", row[2])}
     assert {place for place in places if not (SOURCE / place).exists()} == set()
+
+
+#: A file of the repository, or of the package, named in a page.
+FILE: Final = re.compile(
+    r"`((?:tests|benchmarks|scripts|src|examples|integrations|[a-z_]+)/[\w/.-]+\.(?:py|toml))`"
+)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_file_that_a_page_names_exists(page: Path) -> None:
+    named = FILE.findall(page.read_text(encoding="utf-8"))
+    assert [file for file in named if not (ROOT / file).exists() and not (SOURCE / file).exists()] == []

@@ -64,7 +64,7 @@ class PolicyReport(msgspec.Struct, frozen=True, kw_only=True):
     over_mixing: Interval  # quality above that of drawing models at random for the same money, 0..1
     models: tuple[tuple[float, float], ...]  # money and quality kept when one model serves everything
     shares: dict[str, float]  # of prompts by tier
-    fixed: float  # share of prompts whose tier no boundary moves: special rules, and prompts unlike training
+    fixed: float  # share of prompts whose tier no boundary moves: overrides, and prompts unlike training
     cross_fitted_router: (
         bool  # the learned router was fitted on these prompts: scores are of learned routers that were not
     )
@@ -154,7 +154,7 @@ def _scored(
 
 
 def _by_rules(rows: Sequence[Graded], profile: TierProfile) -> _Scored:
-    """With boundaries out of reach, only special rules and the floor of the profile rise above SIMPLE."""
+    """With boundaries out of reach, only overrides and the floor of the profile rise above SIMPLE."""
     free = msgspec.structs.replace(profile, boundaries=(_UNREACHED,) * 3)
     found = decided(_prompts(rows), Policy(profile=free))
     ranks = np.array([each.tier.rank for each in found])

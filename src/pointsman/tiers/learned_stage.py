@@ -51,7 +51,7 @@ class LearnedStage:
     ) -> TierDecision:
         """Decide after the rules.
 
-        The rules keep their decision where a special rule made it, where the prompt is unlike the training
+        The rules keep their decision where an override made it, where the prompt is unlike the training
         data, and where neither its words nor a score are at hand.
 
         Args:
