@@ -1,4 +1,4 @@
-"""Slash commands: the ones that are ours, and everything that is left alone."""
+"""Slash commands: the ones that are ours, and everything that is not a command."""
 
 import hypothesis.strategies as st
 import pytest

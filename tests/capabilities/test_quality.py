@@ -1,4 +1,4 @@
-"""The design page's figures are floors: a change that falls below them is a mistake, not a choice."""
+"""Measured figures are floors: a change that falls below them is a regression."""
 
 import gzip
 import json

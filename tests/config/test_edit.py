@@ -37,7 +37,7 @@ def test_one_value_is_set_and_the_rest_stays(before: str, after: str) -> None:
 
 
 @pytest.mark.parametrize("before", ["tiers.simple = 's'\n[guidance]\n", "tiers = 3\n"])
-def test_a_table_that_cannot_be_extended_is_left_alone(before: str) -> None:
+def test_a_table_that_cannot_be_extended_is_not_touched(before: str) -> None:
     with pytest.raises(ConfigError, match=r"cannot set tiers\.verify\.model") as refused:
         set_value(before, PATH, '"b"')
     assert refused.value.hint == 'write it yourself: tiers.verify.model = "b"'

@@ -14,14 +14,14 @@ from pointsman.vocabulary import ModelSpec, Tier, WireFormat
 
 ENV = {"MAIN_API_KEY": "canary-key", "POINTSMAN_KEY": "canary-caller"}
 
-#: The design page's "whole of it for most people", as written there.
+#: The configuration that docs/reference/configuration.md shows for most people, with a comment per line.
 WHOLE = """\
 [upstreams.main]
 base_url = "https://llm.example.com/v1"
 api_key  = "${MAIN_API_KEY}"
 formats  = ["chat", "responses", "messages"]   # what it speaks natively
 
-[models]                                        # name -> upstream, price per million tokens, window, abilities
+[models]                                        # name -> upstream, price per million tokens, context window, features
 small = { upstream = "main", id = "small-1", input_per_million = 0.10, output_per_million = 0.40, cached_input_per_million = 0.01, context_window = 128_000 }
 large = { upstream = "main", id = "large-3", input_per_million = 3.00, output_per_million = 15.00, cached_input_per_million = 0.30, context_window = 200_000, features = ["tools", "vision"] }
 

@@ -16,10 +16,16 @@ CONFIGURATION: Final = [
     *sorted((ROOT / "integrations").rglob("*.yaml")),
 ]
 #: They name what old configurations and ledgers held, to refuse or to migrate it.
-OLD_NAMES: Final = (SOURCE / "config" / "convert.py", SOURCE / "stores" / "ledger" / "earlier.py")
+OLD_NAMES: Final = (
+    SOURCE / "config" / "convert.py",
+    SOURCE / "stores" / "ledger" / "earlier.py",
+    ROOT / "tests" / "config" / "test_load.py",
+    ROOT / "tests" / "stores" / "ledger" / "test_earlier.py",
+    Path(__file__),
+)
 CODE: Final = [
     path
-    for folder in ("src", "scripts", "examples", "benchmarks", "integrations")
+    for folder in ("src", "tests", "scripts", "examples", "benchmarks", "integrations")
     for path in sorted((ROOT / folder).rglob("*.py"))
     if path not in OLD_NAMES
 ]

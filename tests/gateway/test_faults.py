@@ -24,7 +24,7 @@ def test_a_healthy_model_makes_good_what_another_breaks(retries: int, requests: 
     assert result.attempts[1] >= requests - sum(result.broken.values())
 
 
-def test_a_closed_port_is_tried_a_few_times_and_then_left_alone() -> None:
+def test_a_closed_port_is_tried_a_few_times_and_then_not_touched() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         closed = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
     with (

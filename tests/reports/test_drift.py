@@ -18,7 +18,7 @@ from pointsman.tiers.learned_router import LearnedRouter, ScoreSource
 from pointsman.vocabulary import Stage, Tier, WireFormat
 from support.learned_routers import blank
 
-#: Trained on lengths of e**3 to e**6 characters, evenly, and familiarities of .1 to .6.
+#: Trained on lengths of e**3 to e**6 characters, evenly, and similarities of .1 to .6.
 HEAD = blank(
     rows=1_000,
     lengths=tuple(3 + 0.3 * step for step in range(11)),
@@ -89,7 +89,7 @@ def test_the_verdict(records: list[Record], verdicts: list[str], words: str) -> 
     assert found.spoke[ScoreSource.NGRAMS] == found.prompts == len(records)
 
 
-def test_familiarities_of_a_small_head_vary_by_themselves() -> None:
+def test_similarities_of_a_small_router_vary_by_themselves() -> None:
     """A router of 100 labels: chi squared (nine degrees, 95 %) times 1/live + 1/trained, trained halved."""
     small = blank(rows=100, lengths=HEAD.lengths, similarities=HEAD.similarities)
     shifted = [record(n, 3 + n / 100, 0.1 + 0.5 * (n / 300) ** 1.9, learned_router=small) for n in range(300)]

@@ -231,7 +231,7 @@ def test_another_policy_shares_stores_ids_failures_and_todays_spending() -> None
 
 
 class FarAway(MemorySessions):
-    """A store that answers from elsewhere: whoever waits for it must not be the event loop."""
+    """A remote store: the event loop must not wait for it."""
 
     waits = True
 

@@ -102,7 +102,7 @@ def test_no_place_is_no_change(wire: Wire, items: bytes) -> None:
         b'{"role":"user","conten\\u0074":"two"}',
     ],
 )
-def test_a_message_that_reads_two_ways_is_left_alone(message: bytes) -> None:
+def test_a_message_that_reads_two_ways_is_not_touched(message: bytes) -> None:
     changed = append_text(CHAT, b"[" + message + b"]", TEXT)
     assert changed is not None
     assert changed.startswith(b"[" + message + b",")

@@ -27,7 +27,7 @@ HOP_BY_HOP: Final = frozenset({
     b"trailer", b"transfer-encoding", b"upgrade",
 })  # fmt: skip
 
-#: Not for an upstream: the caller's key and cookies, where it came from, and what we set ourselves.
+#: Not for an upstream: the caller's key and cookies, where it came from, and what the gateway sets.
 #: Compression is not asked for, because the gateway reads what passes.
 _NOT_UP: Final = HOP_BY_HOP | {
     b"host", b"content-length", b"content-type", b"expect", b"accept-encoding",

@@ -20,7 +20,7 @@ __all__ = ["ASKABLE", "WIRES", "Body", "End", "Ending", "Fault", "Reply", "Usage
 
 #: In order of preference where one is to be chosen.
 WIRES: Final[Mapping[WireFormat, Wire]] = {wire.format: wire for wire in (CHAT, RESPONSES, MESSAGES)}
-#: Those in which we ask models ourselves.
+#: Those in which Pointsman queries models.
 ASKABLE: Final[Mapping[WireFormat, ModelCall]] = {
     wire.format: wire.model_call for wire in WIRES.values() if wire.model_call
 }

@@ -54,7 +54,7 @@ def test_taken_out(text: str, kept: str) -> None:
         "-----BEGIN PUBLIC KEY-----",
     ],
 )
-def test_left_alone(text: str) -> None:
+def test_not_touched(text: str) -> None:
     assert redact(text) == text
 
 

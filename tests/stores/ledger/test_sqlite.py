@@ -220,7 +220,7 @@ def test_a_directory_that_cannot_be_made_is_a_fault(tmp_path: Path) -> None:
         ledger.get("d")
 
 
-def test_a_file_of_another_program_is_left_alone(path: Path) -> None:
+def test_a_file_of_another_program_is_not_touched(path: Path) -> None:
     with closing(raw(path)) as other:
         other.execute("CREATE TABLE theirs (x)")
     ledger = SqliteLedger(path)
@@ -231,7 +231,7 @@ def test_a_file_of_another_program_is_left_alone(path: Path) -> None:
         assert other.execute("SELECT name FROM sqlite_master").fetchall() == [("theirs",)]
 
 
-def test_a_ledger_of_a_newer_version_is_left_alone(path: Path) -> None:
+def test_a_ledger_of_a_newer_version_is_not_touched(path: Path) -> None:
     fill(opened(path), [a_decision("d")])
     with closing(raw(path)) as newer:
         newer.execute(f"PRAGMA user_version = {len(schema.MIGRATIONS) + 1}")

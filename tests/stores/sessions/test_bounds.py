@@ -150,7 +150,7 @@ def test_a_file_that_cannot_be_used_costs_memory_and_nothing_else(path: Path, co
     assert store.lost == 1
 
 
-def test_a_file_of_another_program_is_left_alone(path: Path) -> None:
+def test_a_file_of_another_program_is_not_touched(path: Path) -> None:
     with closing(sqlite3.connect(path)) as other:
         other.execute("CREATE TABLE sessions (id, put_at, memory)")
     store = SqliteSessions(path)

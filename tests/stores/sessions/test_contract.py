@@ -89,7 +89,7 @@ def test_a_wrong_password_is_unavailable_and_not_told(server: str) -> None:
     store.close()
 
 
-def test_a_valkey_that_is_not_there_is_asked_once_and_then_left_alone(tmp_path: Path) -> None:
+def test_a_valkey_that_is_not_there_is_asked_once_and_then_not_touched(tmp_path: Path) -> None:
     now = 100.0
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))  # bound and not listening: connections are refused
