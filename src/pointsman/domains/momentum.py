@@ -1,8 +1,8 @@
 """Domain memory as a transition table: how a message changes the task domains of a conversation.
 
-Momentum counts the turns that confirmed the task pair; from three on the pair is *strong* and resists chores,
-side remarks and ties. Source: the rule table of docs/explanation/domains.md, which is printed from
-``TRANSITIONS``; limits: docs/sources/compound-domains.md and docs/decisions/0042.
+Momentum counts the turns that confirmed the task pair; from three on the pair is *strong* and resists
+operational domains, side remarks and ties. Source: the rule table of docs/explanation/domains.md, which is
+printed from ``TRANSITIONS``; limits: docs/sources/compound-domains.md and docs/decisions/0042.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MOMENTUM_THRESHOLD: Final = 3
 #: still carried, but no longer held against anything.
 QUIET_LIMIT: Final = 6
 
-#: Chores in a row from which the chore is the task itself, against a weak and against a strong pair.
+#: Operational messages in a row from which they replace a weak and a strong pair.
 OPERATIONAL_LIMIT_WEAK: Final = 3
 OPERATIONAL_LIMIT_STRONG: Final = 6
 
@@ -45,10 +45,10 @@ RIVAL_SIGNALS: Final = 2
 class Subject(StrEnum):
     """What a message is about, seen from the task pair."""
 
-    NULL = "nothing"  # no signal, or small talk only
-    OPERATIONAL = "a chore"
-    RELATED = "the task"  # the primary of the message is in the pair
-    FOREIGN = "another task"
+    NULL = "no domain"  # no signal, or small talk only
+    OPERATIONAL = "an operational domain"
+    RELATED = "a domain of the pair"  # the primary of the message is in the pair
+    FOREIGN = "another task domain"
 
 
 class Strength(StrEnum):
@@ -125,7 +125,7 @@ def as_pair(reading: Reading, pair: Pair, _operational: str) -> Compound:
 
 
 def as_before(reading: Reading, pair: Pair, operational: str) -> Compound:
-    """Let the turn count as the pair, else as the last chore, else as small talk."""
+    """Let the turn count as the pair, else as the last operational domain, else as small talk."""
     if pair.primary:
         return as_pair(reading, pair, operational)
     return Compound(Part(operational, carried=True)) if operational else reading.raw
