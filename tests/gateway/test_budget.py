@@ -64,7 +64,7 @@ def test_beyond_the_budget_a_large_body_is_refused_for_now(running: Running, wir
         got = post(running.url + PATHS[wire], content=large, headers={"content-type": "application/json"})
         assert got.status_code == 503
         assert (got.headers["retry-after"], got.headers["connection"]) == ("1", "close")
-        assert "holds too many bytes" in got.json()["error"]["message"]
+        assert "exceed the limit" in got.json()["error"]["message"]
         small = post(running.url + PATHS[wire], json=request(wire))
         assert small.status_code == 200, "large bodies leave a quarter of the budget to the others"
     until(lambda: held(running) == 0)
