@@ -15,6 +15,8 @@ from pointsman.capabilities import (
     LocalScorer,
     TaskClassifierGuide,
 )
+from pointsman.capabilities._index import MAX_ROWS, training_rows
+from pointsman.capabilities._scorer import clauses
 from pointsman.capabilities.calibration import (
     Observation,
     default_calibration,
@@ -23,8 +25,6 @@ from pointsman.capabilities.calibration import (
     observe_held_out,
     pairs,
 )
-from pointsman.capabilities.index import MAX_ROWS, training_rows
-from pointsman.capabilities.scorer import clauses
 from pointsman.encoders import load_encoder
 from pointsman.errors import ConfigError
 from support.capabilities import REGISTRY

@@ -7,7 +7,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from pointsman.cli import app
-from pointsman.diagnostics import Check, doctor
+from pointsman.diagnostics import Check
+from pointsman.diagnostics import _doctor as doctor
 from pointsman.errors import ConfigError, PointsmanError, StoreUnavailable
 from pointsman.stores.sessions import SqliteSessions
 

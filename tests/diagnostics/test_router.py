@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from pointsman.config import load
-from pointsman.diagnostics import Check, answer_in_band, choose_classifier, describe_routing, doctor
+from pointsman.diagnostics import Check, answer_in_band, choose_classifier, describe_routing
+from pointsman.diagnostics import _doctor as doctor
 from pointsman.errors import ConfigError
 
 TEXT = """\

@@ -6,11 +6,11 @@ from pathlib import Path
 from starlette.routing import Route
 
 from pointsman.errors import CallerError, Overloaded
+from pointsman.gateway._live_state import build_live_state
+from pointsman.gateway._local_replies import error_code
+from pointsman.gateway._request import _NOT_UP, HOP_BY_HOP
+from pointsman.gateway._routes import OPEN_PATHS
 from pointsman.gateway.app import Gateway
-from pointsman.gateway.live_state import build_live_state
-from pointsman.gateway.local_replies import error_code
-from pointsman.gateway.request import _NOT_UP, HOP_BY_HOP
-from pointsman.gateway.routes import OPEN_PATHS
 from pointsman.testing import ScriptedDecider
 from pointsman.wire import WIRES
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from pointsman.errors import LexiconError, MissingExtra
 from pointsman.evidence import Kind, Matcher, PatternSet, ReMatcher, Signal, SignalTable, build_matcher
-from pointsman.evidence.chars import is_word
-from pointsman.evidence.engines import engine_names
+from pointsman.evidence._chars import is_word
+from pointsman.evidence._engines import engine_names
 
 ENGINES = engine_names()  # one of them only where CI has taken the other away
 needs_hyperscan = pytest.mark.skipif("hyperscan" not in ENGINES, reason="Hyperscan is not installed")
@@ -233,7 +233,7 @@ def test_an_engine_that_refuses_names_the_pattern() -> None:
 @needs_hyperscan
 def test_matching_may_be_reentered() -> None:
     """Several scans under way at once, as in several threads, each have a space of their own."""
-    from pointsman.evidence.hyperscan_matcher import HyperscanMatcher
+    from pointsman.evidence._hyperscan_matcher import HyperscanMatcher
 
     matcher = HyperscanMatcher.compile(PatternSet(table_of(Kind.WORD, "python")))
     taken = matcher._scratches.pop()

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from pointsman.errors import LexiconError
 from pointsman.evidence import Kind, PatternSet, Signal, SignalTable
-from pointsman.evidence.chars import EVERYTHING, charset, complement, intersect, lowered
-from pointsman.evidence.pattern import nullable, parse
+from pointsman.evidence._chars import EVERYTHING, charset, complement, intersect, lowered
+from pointsman.evidence._pattern import nullable, parse
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pointsman.decision.policy import DomainPolicy, Policy
 from pointsman.factory import build_engine, default_policy
-from pointsman.gateway.live_state import build_live_state
+from pointsman.gateway._live_state import build_live_state
 from pointsman.guidance import GuidancePolicy
 from pointsman.runtime import Runtime
 from pointsman.stores.ledger import MemoryLedger

@@ -15,8 +15,8 @@ import httpx
 import pytest
 
 from pointsman.errors import Overloaded
-from pointsman.gateway import inbound
-from pointsman.gateway.inbound import BodyBudget
+from pointsman.gateway import _inbound as inbound
+from pointsman.gateway._inbound import BodyBudget
 from pointsman.upstreams.port import Limits, ServerSpec
 from pointsman.vocabulary import LARGE, AgentRequest, WireFormat
 from pointsman.wire import Body, Wire
@@ -137,7 +137,7 @@ def test_large_bodies_are_read_beside_the_event_loop(
         return read_request(*given, **more)
 
     monkeypatch.setattr(inbound, "Body", body)
-    monkeypatch.setattr("pointsman.gateway.reading.read_request", turn)
+    monkeypatch.setattr("pointsman.gateway._reading.read_request", turn)
     with gateway(state_for()) as running:
         asked = request(WireFormat.CHAT, metadata={"x": "x" * size})
         assert post(running.url + PATHS[WireFormat.CHAT], json=asked).status_code == 200

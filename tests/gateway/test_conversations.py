@@ -10,8 +10,8 @@ import pytest
 
 from pointsman.decision.policy import Policy
 from pointsman.factory import build_engine, default_policy
-from pointsman.gateway.conversations import Conversations
-from pointsman.gateway.live_state import build_live_state
+from pointsman.gateway._conversations import Conversations
+from pointsman.gateway._live_state import build_live_state
 from pointsman.gateway.upstream import Connections, Target, Upstream
 from pointsman.guidance import GuidancePolicy
 from pointsman.runtime import Runtime

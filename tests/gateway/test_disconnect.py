@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from pointsman.gateway.inbound import DisconnectWatches
+from pointsman.gateway._inbound import DisconnectWatches
 from pointsman.testing import MemoryLedger, ScriptedDecider
 from pointsman.vocabulary import WireFormat
 from support.requests_by_format import PATHS, events, format_of, request, start_stream

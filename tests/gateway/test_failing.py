@@ -12,7 +12,8 @@ import httpx
 import openai
 import pytest
 
-from pointsman.gateway import attempts, retry
+from pointsman.gateway import _attempts as attempts
+from pointsman.gateway import _retry as retry
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.serve import Server
 from pointsman.testing import ScriptedDecider

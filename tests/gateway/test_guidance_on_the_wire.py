@@ -9,7 +9,7 @@ import pytest
 
 from pointsman.decision.policy import Policy
 from pointsman.factory import build_engine
-from pointsman.gateway.live_state import LiveState, build_live_state
+from pointsman.gateway._live_state import LiveState, build_live_state
 from pointsman.guidance import GuidancePolicy
 from pointsman.runtime import Runtime
 from pointsman.stores.ledger import MemoryLedger

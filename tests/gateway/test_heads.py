@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from pointsman.gateway.refused import SampledLog
+from pointsman.gateway._refused import SampledLog
 from pointsman.upstreams.port import Limits, ServerSpec
 from support.raw_http import ASKED, JSON, head, statuses, talk
 from support.servers import Running, gateway, state_for

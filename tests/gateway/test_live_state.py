@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 
 from pointsman.config import ShadowSpec
+from pointsman.gateway._live_state import LiveState, build_live_state
 from pointsman.gateway.app import Gateway
-from pointsman.gateway.live_state import LiveState, build_live_state
 from pointsman.testing import ScriptedDecider
 from pointsman.upstreams.port import DEMO_URL, Call, Exchange, UpstreamSpec
 from pointsman.vocabulary import ModelSpec, WireFormat

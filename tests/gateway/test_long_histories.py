@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pointsman.gateway.reading import fingerprint
+from pointsman.gateway._reading import fingerprint
 from pointsman.vocabulary import AgentRequest, WireFormat
 from pointsman.wire.history import JsonHistory
 from pointsman.wire.request import read_request

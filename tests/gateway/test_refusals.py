@@ -24,7 +24,8 @@ from pointsman.decision.decision import Decision
 from pointsman.decision.policy import Policy
 from pointsman.errors import ConfigError
 from pointsman.factory import build_engine
-from pointsman.gateway import protocol, relay
+from pointsman.gateway import _protocol as protocol
+from pointsman.gateway import _relay as relay
 from pointsman.gateway.build import Builder
 from pointsman.runtime import Runtime
 from pointsman.stores.ledger import MemoryLedger, SqliteLedger

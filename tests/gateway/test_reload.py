@@ -126,7 +126,7 @@ def test_a_wrong_file_changes_nothing(serving: Serving, caplog: pytest.LogCaptur
 
 
 @pytest.mark.parametrize(
-    "part", ["build.build_policy", "build.build_engine", "build.build_ask", "live_state.targets"]
+    "part", ["build.build_policy", "build.build_engine", "build.build_ask", "_live_state.targets"]
 )
 def test_a_fault_of_ours_in_reading_changes_nothing(
     serving: Serving, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, part: str

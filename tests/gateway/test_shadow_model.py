@@ -14,10 +14,10 @@ import pytest
 from pointsman.config import ShadowSpec, load
 from pointsman.decision.decision import Decision, Injection
 from pointsman.decision.input import RequestInput
-from pointsman.gateway import shadow_model
+from pointsman.gateway import _shadow_model as shadow_model
+from pointsman.gateway._live_state import build_live_state
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder
-from pointsman.gateway.live_state import build_live_state
 from pointsman.gateway.serve import Server
 from pointsman.stores.ledger import MemoryLedger, ShadowAnswer, ShadowDecision, SqliteLedger
 from pointsman.testing import ScriptedDecider

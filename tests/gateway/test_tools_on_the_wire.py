@@ -7,7 +7,7 @@ import httpx
 
 from pointsman.decision.policy import Policy
 from pointsman.factory import build_engine
-from pointsman.gateway.live_state import build_live_state
+from pointsman.gateway._live_state import build_live_state
 from pointsman.runtime import Runtime
 from pointsman.stores.ledger import MemoryLedger
 from pointsman.stores.sessions import MemorySessions

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from pointsman.gateway import protocol
+from pointsman.gateway import _protocol as protocol
 from pointsman.testing import MemoryLedger, ScriptedDecider
 from pointsman.upstreams.port import Limits, ServerSpec
 from support.raw_http import ASKED, JSON, head

@@ -2,8 +2,8 @@
 
 import pytest
 
+from pointsman.orchestrator._plan import step_inputs
 from pointsman.orchestrator.machine import ClassifiedError, ErrorSeverity, check_plan
-from pointsman.orchestrator.plan import step_inputs
 
 ACTIVE = ["find_city", "weather"]
 

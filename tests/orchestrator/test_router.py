@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pointsman.compat.routing import router_conditional_edge
-from pointsman.orchestrator.facts import Facts
+from pointsman.orchestrator._facts import Facts
 from pointsman.orchestrator.limits import DEFAULT_LIMITS
 from pointsman.orchestrator.machine import (
     END,

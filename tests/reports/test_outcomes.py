@@ -21,7 +21,7 @@ from pointsman.errors import StoreUnavailable
 from pointsman.factory import build_engine, read_profile
 from pointsman.learning.datasets import read_outcomes
 from pointsman.reports.outcomes import derive, fittable
-from pointsman.stores import sqlite_file
+from pointsman.stores import _sqlite_file as sqlite_file
 from pointsman.stores.ledger import Attempt, Outcome, PromptText, Record, SqliteLedger
 from pointsman.stores.ledger.port import MAX_OUTCOMES
 from pointsman.tiers import TierDecision

@@ -23,7 +23,7 @@ from pointsman.reports.replay import Cache, Replay, Replayed, Source
 from pointsman.reports.replay_file import ReplayFile
 from pointsman.reports.replay_summary import Summary
 from pointsman.stores.ledger import Attempt, MemoryLedger, PromptText, Record, SqliteLedger
-from pointsman.stores.ledger.earlier import decision_in
+from pointsman.stores.ledger._earlier import decision_in
 from pointsman.tiers import Verification
 from pointsman.vocabulary import ModelQuery, ModelReply, ModelSpec, Tier, WireFormat
 from pointsman.wire.request import read_request

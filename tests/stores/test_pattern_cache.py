@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from pointsman.evidence import PatternSet, Signal, SignalTable
-from pointsman.evidence.engines import engine_names
-from pointsman.evidence.matcher import Engine
+from pointsman.evidence._engines import engine_names
+from pointsman.evidence._matcher import Engine
 from pointsman.stores.pattern_cache import CompiledPatterns, cache_directory, open_scanner
 
 pytestmark = pytest.mark.skipif("hyperscan" not in engine_names(), reason="what RE2 compiles is not kept")
@@ -18,7 +18,7 @@ SIGNALS = [Signal("test", "code", "python"), Signal("test", "code", "rust")]
 @pytest.fixture
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many sources each compilation had."""
-    from pointsman.evidence.hyperscan_matcher import HyperscanMatcher
+    from pointsman.evidence._hyperscan_matcher import HyperscanMatcher
 
     calls: list[int] = []
     compile_ = HyperscanMatcher.compile
@@ -70,7 +70,7 @@ def test_a_damaged_file_is_replaced(
 
 
 def test_a_foreign_database_is_refused_and_replaced(tmp_path: Path, compiled: list[int]) -> None:
-    from pointsman.evidence.hyperscan_matcher import HyperscanMatcher
+    from pointsman.evidence._hyperscan_matcher import HyperscanMatcher
 
     patterns = PatternSet(SignalTable(SIGNALS))
     keep = CompiledPatterns(tmp_path)

@@ -15,8 +15,8 @@ import uvicorn
 import uvloop
 
 from pointsman.config import ShadowSpec
+from pointsman.gateway._live_state import LiveState, build_live_state
 from pointsman.gateway.app import Gateway
-from pointsman.gateway.live_state import LiveState, build_live_state
 from pointsman.gateway.serve import Server
 from pointsman.testing import ScriptedDecider
 from pointsman.upstreams.port import DEMO_URL, Secret, ServerSpec, Timeouts, UpstreamSpec

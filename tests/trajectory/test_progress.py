@@ -13,7 +13,7 @@ from pointsman.trajectory import (
     TrajectoryAnalysisConfig,
     TrajectoryBuilder,
 )
-from pointsman.trajectory.progress import progress_in
+from pointsman.trajectory._progress import progress_in
 
 
 @pytest.mark.parametrize(

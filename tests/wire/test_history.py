@@ -7,7 +7,7 @@ import pytest
 
 from pointsman.vocabulary import Message, Role, WireFormat
 from pointsman.wire.history import JsonHistory
-from pointsman.wire.responses.request import PASSED
+from pointsman.wire.responses._request import PASSED
 
 CHAT, RESPONSES, MESSAGES = WireFormat
 THREE = [

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from pointsman.capabilities.index import HeldOut
+from pointsman.capabilities._index import HeldOut
 from pointsman.errors import ConfigError
 
 __all__ = ["Calibration", "Observation", "default_calibration", "fit", "observe", "observe_held_out"]

@@ -12,10 +12,10 @@ from collections.abc import Collection, Sequence
 
 import msgspec
 
-from pointsman.capabilities.cache import LruCache
-from pointsman.capabilities.guides import TaskClassifierGuide
-from pointsman.capabilities.registry import Capability, CapabilityRegistry
-from pointsman.capabilities.scorer import LocalScorer
+from pointsman.capabilities._cache import LruCache
+from pointsman.capabilities._guides import TaskClassifierGuide
+from pointsman.capabilities._registry import Capability, CapabilityRegistry
+from pointsman.capabilities._scorer import LocalScorer
 from pointsman.vocabulary import Encoder
 
 __all__ = ["ToolChoice", "ToolMemory", "ToolSelector"]

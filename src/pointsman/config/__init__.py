@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pointsman.config.check import is_loopback
+from pointsman.config._check import is_loopback
 from pointsman.config.files import read
 from pointsman.config.load import AnyKey, Loaded, examine, find, is_profile, load
 from pointsman.config.shapes import (

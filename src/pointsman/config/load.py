@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from pointsman.config.check import check
+from pointsman.config._check import check
 from pointsman.config.convert import Converter, Problem
 from pointsman.config.files import read
 from pointsman.config.shapes import Config, File, Sections

@@ -16,7 +16,7 @@ from pointsman.config.convert import did_you_mean
 from pointsman.config.edit import set_value, write_file
 from pointsman.config.files import read
 from pointsman.decoding import syntax_error
-from pointsman.diagnostics.doctor import Check, diagnose
+from pointsman.diagnostics._doctor import Check, diagnose
 from pointsman.errors import ConfigError
 from pointsman.vocabulary import Tier
 

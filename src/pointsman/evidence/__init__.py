@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pointsman.evidence.engines import Keep, build_matcher, engine_names
-from pointsman.evidence.matcher import Matcher, ReMatcher
-from pointsman.evidence.patterns import PatternSet
-from pointsman.evidence.scan import Scanner
-from pointsman.evidence.signals import Kind, Signal, SignalTable
+from pointsman.evidence._engines import Keep, build_matcher, engine_names
+from pointsman.evidence._matcher import Matcher, ReMatcher
+from pointsman.evidence._patterns import PatternSet
+from pointsman.evidence._scan import Scanner
+from pointsman.evidence._signals import Kind, Signal, SignalTable
 
 __all__ = [
     "Keep",

@@ -12,8 +12,8 @@ import msgspec
 
 from pointsman.decoding import syntax_error
 from pointsman.errors import LexiconError
-from pointsman.evidence.patterns import PatternSet
-from pointsman.evidence.signals import Kind, Signal, SignalTable
+from pointsman.evidence._patterns import PatternSet
+from pointsman.evidence._signals import Kind, Signal, SignalTable
 from pointsman.toml_source import TomlSource, path_in
 
 __all__ = ["Lexicon", "Term", "load_lexicon"]

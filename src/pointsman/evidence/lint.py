@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from pointsman.errors import LexiconError
-from pointsman.evidence.engines import build_matcher
+from pointsman.evidence._engines import build_matcher
+from pointsman.evidence._matcher import Engine
+from pointsman.evidence._pattern import Alt, Chars, Edge, Node, Repeat, Seq
+from pointsman.evidence._patterns import PatternSet
+from pointsman.evidence._rendering import tree
+from pointsman.evidence._separation import framed, separated, without_marks
+from pointsman.evidence._signals import Kind, Signal, SignalTable
 from pointsman.evidence.lexicon import Lexicon, Term
-from pointsman.evidence.matcher import Engine
-from pointsman.evidence.pattern import Alt, Chars, Edge, Node, Repeat, Seq
-from pointsman.evidence.patterns import PatternSet
-from pointsman.evidence.rendering import tree
-from pointsman.evidence.separation import framed, separated, without_marks
-from pointsman.evidence.signals import Kind, Signal, SignalTable
 
 __all__ = ["Cost", "Finding", "LintReport", "check"]
 

@@ -10,8 +10,8 @@ from contextlib import suppress
 from typing import Final
 
 from pointsman.errors import CallerError, Overloaded
-from pointsman.gateway.agent_endpoint import AgentEndpoint
-from pointsman.gateway.inbound import (
+from pointsman.gateway._agent_endpoint import AgentEndpoint
+from pointsman.gateway._inbound import (
     BodyBudget,
     CallerLeft,
     DisconnectWatch,
@@ -22,12 +22,12 @@ from pointsman.gateway.inbound import (
     authorise,
     read_body,
 )
-from pointsman.gateway.live_state import LiveState
-from pointsman.gateway.local_replies import send_fault, send_refusal, send_shutting_down
-from pointsman.gateway.metrics import Metrics
-from pointsman.gateway.relay import Send
-from pointsman.gateway.routes import OPEN_PATHS, build_routes
-from pointsman.gateway.tokens import count_tokens
+from pointsman.gateway._live_state import LiveState
+from pointsman.gateway._local_replies import send_fault, send_refusal, send_shutting_down
+from pointsman.gateway._metrics import Metrics
+from pointsman.gateway._relay import Send
+from pointsman.gateway._routes import OPEN_PATHS, build_routes
+from pointsman.gateway._tokens import count_tokens
 from pointsman.wire import WIRES, Fault, Wire, guess_wire
 
 __all__ = ["Gateway"]

@@ -13,7 +13,7 @@ from pointsman.decision.engine import Engine
 from pointsman.diagnostics.router import answer_in_band
 from pointsman.errors import ConfigError
 from pointsman.factory import build_engine, build_policy, build_questions, build_runtime, build_shadow
-from pointsman.gateway.live_state import LiveState, build_live_state
+from pointsman.gateway._live_state import LiveState, build_live_state
 from pointsman.gateway.upstream import Connections
 from pointsman.model_calls import Ask, Questions, ask_models, ask_nobody
 from pointsman.runtime import Runtime

@@ -19,9 +19,9 @@ import uvicorn
 
 from pointsman.config import is_loopback
 from pointsman.errors import ConfigError, PointsmanError
+from pointsman.gateway._live_state import LiveState
+from pointsman.gateway._protocol import bounded_protocol, close_slow, close_unread
 from pointsman.gateway.app import Gateway
-from pointsman.gateway.live_state import LiveState
-from pointsman.gateway.protocol import bounded_protocol, close_slow, close_unread
 from pointsman.upstreams.port import ServerSpec
 
 __all__ = ["Server", "WatchedFile", "check_bind"]

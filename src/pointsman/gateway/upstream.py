@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from pointsman.gateway.circuit_breaker import CircuitBreaker
+from pointsman.gateway._circuit_breaker import CircuitBreaker
 from pointsman.upstreams.demo import DemoClient
 from pointsman.upstreams.http import HttpClient
 from pointsman.upstreams.port import DEMO_URL, UpstreamClient, UpstreamSpec, credentials

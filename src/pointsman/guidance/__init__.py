@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from pointsman.guidance._context import DecisionPoint, GuidanceClassifier, GuidanceContext
+from pointsman.guidance._continuation import streak_continues
+from pointsman.guidance._decide import GuidanceDecision, Guide, Seen, without_models
+from pointsman.guidance._ladder import Firing, FollowUp
+from pointsman.guidance._policy import GuidancePolicy, Rung, default_providers
+from pointsman.guidance._results import ClassificationResult
 from pointsman.guidance.classifiers import (
     AllOfClassifier,
     AnyOfClassifier,
@@ -20,12 +26,7 @@ from pointsman.guidance.classifiers import (
     SingleToolRepeatedClassifier,
     ThresholdClassifier,
 )
-from pointsman.guidance.context import DecisionPoint, GuidanceClassifier, GuidanceContext
-from pointsman.guidance.continuation import streak_continues
-from pointsman.guidance.decide import GuidanceDecision, Guide, Seen, without_models
-from pointsman.guidance.ladder import Firing, FollowUp
 from pointsman.guidance.memory import Arm, GuidanceMemory, arm_of
-from pointsman.guidance.policy import GuidancePolicy, Rung, default_providers
 from pointsman.guidance.providers import (
     ConsultationPromptProvider,
     DiagnosticSignalProvider,
@@ -35,7 +36,6 @@ from pointsman.guidance.providers import (
     GuidanceProviderConfig,
     ParallelToolReminder,
 )
-from pointsman.guidance.results import ClassificationResult
 from pointsman.vocabulary import Mode
 
 __all__ = [

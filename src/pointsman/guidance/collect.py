@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import msgspec
 
+from pointsman.guidance._context import GuidanceContext
+from pointsman.guidance._results import ClassificationResult
 from pointsman.guidance.classifiers.composite import judge
-from pointsman.guidance.context import GuidanceContext
 from pointsman.guidance.cooldown import may_fire
-from pointsman.guidance.providers.base import (
+from pointsman.guidance.providers._base import (
     GuidanceInjection,
     GuidanceProvider,
     GuidanceProviderConfig,
 )
-from pointsman.guidance.results import ClassificationResult
 from pointsman.vocabulary import ModelQuery, Reason
 
 __all__ = [

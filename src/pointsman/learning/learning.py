@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from pointsman.learning.centres import find_centres
+from pointsman.learning._centres import find_centres
 from pointsman.learning.datasets import PromptOutcome
 from pointsman.learning.metrics import Interval, calibration_interval
 from pointsman.learning.rankers import alike, by_rules, persons_text

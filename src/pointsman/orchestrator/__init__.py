@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pointsman.orchestrator.application import Application
-from pointsman.orchestrator.driver import Agent, Approve, Progress
-from pointsman.orchestrator.loading import installed_capabilities, load_application, load_capabilities
-from pointsman.orchestrator.nodes import (
+from pointsman.orchestrator._application import Application
+from pointsman.orchestrator._driver import Agent, Approve, Progress
+from pointsman.orchestrator._loading import installed_capabilities, load_application, load_capabilities
+from pointsman.orchestrator._nodes import (
     CapabilityNode,
     ClarifyNode,
     ClassificationNode,
@@ -15,8 +15,8 @@ from pointsman.orchestrator.nodes import (
     RespondNode,
     TaskExtractionNode,
 )
-from pointsman.orchestrator.prompts import NodePrompts
-from pointsman.orchestrator.selecting import MAX_PARALLEL, answer_batches
+from pointsman.orchestrator._prompts import NodePrompts
+from pointsman.orchestrator._selecting import MAX_PARALLEL, answer_batches
 
 __all__ = [
     "MAX_PARALLEL",

@@ -18,10 +18,10 @@ from msgspec import to_builtins
 from pointsman.drivers import advance, drive
 from pointsman.errors import MissingExtra
 from pointsman.orchestrator import Application, CapabilityNode, ClassificationNode, Node
-from pointsman.orchestrator.driver import run_node
+from pointsman.orchestrator._driver import run_node
+from pointsman.orchestrator._selecting import MAX_PARALLEL
 from pointsman.orchestrator.machine import END, AgentState, decide, start_turn
 from pointsman.orchestrator.progress import failed, missing, refused, succeeded, waited
-from pointsman.orchestrator.selecting import MAX_PARALLEL
 from pointsman.vocabulary import ModelQuery, ModelReply
 
 if TYPE_CHECKING:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from pointsman.orchestrator.diagram import diagram
-from pointsman.orchestrator.limits import DEFAULT_LIMITS, Limits, RetryPolicy
-from pointsman.orchestrator.phases import Event, Phase
-from pointsman.orchestrator.plan import check_plan
-from pointsman.orchestrator.router import Move, decide
-from pointsman.orchestrator.severity import (
+from pointsman.orchestrator._diagram import diagram
+from pointsman.orchestrator._phases import Event, Phase
+from pointsman.orchestrator._plan import check_plan
+from pointsman.orchestrator._severity import (
     ClassifiedError,
     ErrorClassification,
     ErrorSeverity,
     classify_error,
 )
-from pointsman.orchestrator.start import start_turn
+from pointsman.orchestrator._start import start_turn
+from pointsman.orchestrator.limits import DEFAULT_LIMITS, Limits, RetryPolicy
+from pointsman.orchestrator.router import Move, decide
 from pointsman.orchestrator.state import END, AgentState
 from pointsman.orchestrator.table import TABLE, TRANSITIONS, Situation
 

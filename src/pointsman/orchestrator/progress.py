@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pointsman.orchestrator.severity import ErrorClassification, ErrorSeverity
+from pointsman.orchestrator._severity import ErrorClassification, ErrorSeverity
 from pointsman.orchestrator.state import INFRASTRUCTURE, TERMINAL, AgentState, step_index
 
 __all__ = ["failed", "missing", "refused", "succeeded", "waited"]

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pointsman.orchestrator.effects import apply
-from pointsman.orchestrator.facts import Facts
+from pointsman.orchestrator._effects import apply
+from pointsman.orchestrator._facts import Facts
+from pointsman.orchestrator._phases import GUARDS, PHASES, Event, Phase
 from pointsman.orchestrator.limits import DEFAULT_LIMITS, Limits
-from pointsman.orchestrator.phases import GUARDS, PHASES, Event, Phase
 from pointsman.orchestrator.state import END, AgentState
 from pointsman.orchestrator.table import CURRENT_STEP, SAME_NODE, TABLE, TRANSITIONS, Situation
 from pointsman.vocabulary import Reason

@@ -15,8 +15,8 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from pointsman.orchestrator.effects import Effect
-from pointsman.orchestrator.phases import GUARDS, PHASES, Event, Phase
+from pointsman.orchestrator._effects import Effect
+from pointsman.orchestrator._phases import GUARDS, PHASES, Event, Phase
 from pointsman.orchestrator.state import END
 
 __all__ = ["CURRENT_STEP", "SAME_NODE", "TABLE", "TRANSITIONS", "Rule", "Situation", "check_complete"]

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from pointsman.tiers.counterfactual import Change
+from pointsman.tiers._counterfactual import Change
+from pointsman.tiers._explanation import Contribution, Explanation, explain
+from pointsman.tiers._learned_stage import LearnedRouterPolicy, LearnedStage
+from pointsman.tiers._loading import BUILTIN_PROFILES, builtin_profile, load_profile
+from pointsman.tiers._model_ids import asks_to_decide, forced_tier
+from pointsman.tiers._scorer import Scored, TierScorer
+from pointsman.tiers._verification import cache_key, parse_tier
 from pointsman.tiers.decision import TierDecision
-from pointsman.tiers.explanation import Contribution, Explanation, explain
 from pointsman.tiers.learned_router import LearnedRouter, LearnedScore, LearnedScorer, read_learned_router
-from pointsman.tiers.learned_stage import LearnedRouterPolicy, LearnedStage
-from pointsman.tiers.loading import BUILTIN_PROFILES, builtin_profile, load_profile
-from pointsman.tiers.model_ids import asks_to_decide, forced_tier
 from pointsman.tiers.policy import LearnedRouterSettings, Spending, Verification
 from pointsman.tiers.profile import TierProfile
-from pointsman.tiers.scorer import Scored, TierScorer
-from pointsman.tiers.verification import cache_key, parse_tier
 
 __all__ = [
     "BUILTIN_PROFILES",

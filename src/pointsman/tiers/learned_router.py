@@ -19,7 +19,7 @@ from typing import Final, Literal
 import msgspec
 
 from pointsman.errors import ConfigError
-from pointsman.tiers.fixed_point import FixedPoint
+from pointsman.tiers._fixed_point import FixedPoint
 from pointsman.tiers.ngrams import BUCKETS, ngrams
 from pointsman.vocabulary import Encoder
 

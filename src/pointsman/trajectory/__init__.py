@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pointsman.trajectory.adapter import (
+from pointsman.trajectory._adapter import (
     Conversation,
     TrajectoryMemory,
     events_of,
@@ -10,9 +10,33 @@ from pointsman.trajectory.adapter import (
     opening_of,
     recommended,
 )
-from pointsman.trajectory.analysis import Lens, PatternDetector, TrajectoryAnalysis
-from pointsman.trajectory.arguments import canonical_arguments, comes_from, is_polling
-from pointsman.trajectory.builder import TrajectoryAnalysisConfig, TrajectoryBuilder
+from pointsman.trajectory._analysis import Lens, PatternDetector, TrajectoryAnalysis
+from pointsman.trajectory._arguments import canonical_arguments, comes_from, is_polling
+from pointsman.trajectory._builder import TrajectoryAnalysisConfig, TrajectoryBuilder
+from pointsman.trajectory._events import (
+    Event,
+    ProgressMade,
+    Session,
+    ToolInvoked,
+    ToolRecommended,
+    UserSpoke,
+)
+from pointsman.trajectory._failures import normalize_error, outcome_of
+from pointsman.trajectory._patterns import (
+    ContextDegradation,
+    DoomLoop,
+    ProgressStall,
+    RepeatedError,
+    ToolAvoidance,
+    TrajectoryPattern,
+)
+from pointsman.trajectory._progress import (
+    DEFAULT_INDICATORS,
+    PlanIndicator,
+    ProgressIndicator,
+    TextIndicator,
+)
+from pointsman.trajectory._recorded import RecordedStep, steps_of
 from pointsman.trajectory.detectors import (
     DEFAULT_DETECTORS,
     ContextDegradationDetector,
@@ -22,30 +46,6 @@ from pointsman.trajectory.detectors import (
     ToolAvoidanceDetector,
     sequence_similarity,
 )
-from pointsman.trajectory.events import (
-    Event,
-    ProgressMade,
-    Session,
-    ToolInvoked,
-    ToolRecommended,
-    UserSpoke,
-)
-from pointsman.trajectory.failures import normalize_error, outcome_of
-from pointsman.trajectory.patterns import (
-    ContextDegradation,
-    DoomLoop,
-    ProgressStall,
-    RepeatedError,
-    ToolAvoidance,
-    TrajectoryPattern,
-)
-from pointsman.trajectory.progress import (
-    DEFAULT_INDICATORS,
-    PlanIndicator,
-    ProgressIndicator,
-    TextIndicator,
-)
-from pointsman.trajectory.recorded import RecordedStep, steps_of
 from pointsman.trajectory.state import WINDOW, TrajectoryState
 from pointsman.trajectory.step import CallOutcome, Step
 from pointsman.vocabulary import ToolResult

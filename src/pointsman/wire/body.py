@@ -17,8 +17,8 @@ import msgspec
 from pointsman.decoding import UNREADABLE, without_halves
 from pointsman.errors import MalformedRequest, TooLarge
 from pointsman.vocabulary import LARGE
+from pointsman.wire._values import count_values
 from pointsman.wire.base import ABSENT, Items, Wire
-from pointsman.wire.values import count_values
 
 __all__ = ["MAX_MEMBERS", "MAX_VALUES", "Body", "Edit", "Items", "Span"]
 

@@ -14,7 +14,7 @@ import msgspec
 from pointsman.decoding import UNREADABLE
 from pointsman.vocabulary import Message, Role, WireFormat
 from pointsman.wire import WIRES
-from pointsman.wire.items import read_item, read_role
+from pointsman.wire._items import read_item, read_role
 
 __all__ = ["JsonHistory"]
 

@@ -22,8 +22,8 @@ from pointsman.factory import build_engine, default_policy
 from pointsman.guidance import Arm
 from pointsman.reports.replay import Replay
 from pointsman.stores.ledger import ShadowAnswer, ShadowDecision, SqliteLedger
-from pointsman.stores.ledger.earlier import decision_in
-from pointsman.stores.ledger.retention import Retention
+from pointsman.stores.ledger._earlier import decision_in
+from pointsman.stores.ledger._retention import Retention
 from pointsman.stores.sessions import SqliteSessions
 from pointsman.testing.ledger import a_decision
 from pointsman.tiers.learned_router import ScoreSource

@@ -7,7 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from pointsman.stores.ledger import Outcome, PromptText, Retention, SqliteLedger, schema
+from pointsman.stores.ledger import Outcome, PromptText, Retention, SqliteLedger
+from pointsman.stores.ledger import _schema as schema
 from pointsman.testing import a_decision, an_attempt
 
 MIB = 1024 * 1024

@@ -12,16 +12,18 @@ import pytest
 
 from pointsman.decision.decision import Decision
 from pointsman.errors import StoreUnavailable
-from pointsman.stores import sqlite_file
+from pointsman.stores import _sqlite_file as sqlite_file
 from pointsman.stores.ledger import (
     Outcome,
     PromptText,
     Retention,
     ShadowDecision,
     SqliteLedger,
-    retention,
     schema,
     sqlite,
+)
+from pointsman.stores.ledger import (
+    _retention as retention,
 )
 from pointsman.stores.ledger.port import MAX_TEXT
 from pointsman.testing import a_decision, an_attempt

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from pointsman.guidance.classifiers.composite import (
-    AllOfClassifier,
-    AnyOfClassifier,
-    NotClassifier,
-    ThresholdClassifier,
-)
-from pointsman.guidance.classifiers.content import LargeOutputClassifier, SensitiveContentClassifier
-from pointsman.guidance.classifiers.heuristic import (
+from pointsman.guidance.classifiers._content import LargeOutputClassifier, SensitiveContentClassifier
+from pointsman.guidance.classifiers._heuristic import (
     HighToolCountClassifier,
     SequentialWhenParallelClassifier,
     SingleToolRepeatedClassifier,
 )
-from pointsman.guidance.classifiers.model import LLMClassifier
-from pointsman.guidance.classifiers.pattern import (
+from pointsman.guidance.classifiers._model import LLMClassifier
+from pointsman.guidance.classifiers._pattern import (
     DoomLoopClassifier,
     ErrorRateClassifier,
     ErrorStreakClassifier,
     PatternClassifier,
     ProgressStallClassifier,
     RepeatedErrorClassifier,
+)
+from pointsman.guidance.classifiers.composite import (
+    AllOfClassifier,
+    AnyOfClassifier,
+    NotClassifier,
+    ThresholdClassifier,
 )
 
 __all__ = [

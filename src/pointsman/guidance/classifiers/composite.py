@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from pointsman.guidance.context import GuidanceClassifier, GuidanceContext
-from pointsman.guidance.results import ClassificationResult
+from pointsman.guidance._context import GuidanceClassifier, GuidanceContext
+from pointsman.guidance._results import ClassificationResult
 
 __all__ = ["AllOfClassifier", "AnyOfClassifier", "NotClassifier", "ThresholdClassifier", "judge"]
 

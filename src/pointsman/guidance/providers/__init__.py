@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from pointsman.guidance.providers.base import (
+from pointsman.guidance.providers._base import (
     GuidanceInjection,
     GuidanceProvider,
     GuidanceProviderConfig,
 )
-from pointsman.guidance.providers.consultation import ConsultationPromptProvider
-from pointsman.guidance.providers.diagnostic import DiagnosticSignalProvider
-from pointsman.guidance.providers.loop_breaker import DoomLoopBreaker
-from pointsman.guidance.providers.parallel import ParallelToolReminder
+from pointsman.guidance.providers._consultation import ConsultationPromptProvider
+from pointsman.guidance.providers._diagnostic import DiagnosticSignalProvider
+from pointsman.guidance.providers._loop_breaker import DoomLoopBreaker
+from pointsman.guidance.providers._parallel import ParallelToolReminder
 
 __all__ = [
     "ConsultationPromptProvider",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pointsman.stores.ledger.memory import MemoryLedger
+from pointsman.stores.ledger._memory import MemoryLedger
+from pointsman.stores.ledger._retention import Retention
+from pointsman.stores.ledger._sqlite import SqliteLedger
 from pointsman.stores.ledger.port import (
     Attempt,
     Entry,
@@ -14,8 +16,6 @@ from pointsman.stores.ledger.port import (
     ShadowAnswer,
     ShadowDecision,
 )
-from pointsman.stores.ledger.retention import Retention
-from pointsman.stores.ledger.sqlite import SqliteLedger
 from pointsman.wire.completion import CompletionSummary
 
 __all__ = [

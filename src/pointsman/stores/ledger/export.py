@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from pointsman.decision.decision import Decision
-from pointsman.stores.ledger.earlier import SHAPE
+from pointsman.stores.ledger._earlier import SHAPE
 from pointsman.stores.ledger.port import Ledger, Record
 
 __all__ = ["Format", "export", "record"]

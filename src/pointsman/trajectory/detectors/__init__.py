@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from pointsman.trajectory.detectors.context_degradation import ContextDegradationDetector
-from pointsman.trajectory.detectors.doom_loop import DoomLoopDetector, sequence_similarity
-from pointsman.trajectory.detectors.progress_stall import ProgressStallDetector
-from pointsman.trajectory.detectors.repeated_error import RepeatedErrorDetector
-from pointsman.trajectory.detectors.tool_avoidance import ToolAvoidanceDetector
+from pointsman.trajectory.detectors._context_degradation import ContextDegradationDetector
+from pointsman.trajectory.detectors._doom_loop import DoomLoopDetector, sequence_similarity
+from pointsman.trajectory.detectors._progress_stall import ProgressStallDetector
+from pointsman.trajectory.detectors._repeated_error import RepeatedErrorDetector
+from pointsman.trajectory.detectors._tool_avoidance import ToolAvoidanceDetector
 
 __all__ = [
     "DEFAULT_DETECTORS",

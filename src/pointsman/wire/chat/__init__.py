@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from pointsman.vocabulary import WireFormat
-from pointsman.wire import openai_errors
+from pointsman.wire import _openai_errors as openai_errors
+from pointsman.wire._items import leading_system, role_of
 from pointsman.wire.base import Wire
-from pointsman.wire.chat import answer, request, stream
-from pointsman.wire.chat.model_call import MODEL_CALL
+from pointsman.wire.chat import _answer as answer
+from pointsman.wire.chat import _request as request
+from pointsman.wire.chat import _stream as stream
+from pointsman.wire.chat._model_call import MODEL_CALL
 from pointsman.wire.insertion import place_in_messages
-from pointsman.wire.items import leading_system, role_of
 
 __all__ = ["CHAT"]
 

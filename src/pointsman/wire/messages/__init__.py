@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from pointsman.vocabulary import WireFormat
+from pointsman.wire._items import role_of
 from pointsman.wire.base import Wire
 from pointsman.wire.insertion import place_in_messages
-from pointsman.wire.items import role_of
-from pointsman.wire.messages import answer, errors, request, stream
-from pointsman.wire.messages.model_call import MODEL_CALL
+from pointsman.wire.messages import _answer as answer
+from pointsman.wire.messages import _errors as errors
+from pointsman.wire.messages import _request as request
+from pointsman.wire.messages import _stream as stream
+from pointsman.wire.messages._model_call import MODEL_CALL
 
 __all__ = ["MESSAGES"]
 

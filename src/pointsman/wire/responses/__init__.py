@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from pointsman.vocabulary import WireFormat
-from pointsman.wire import openai_errors
+from pointsman.wire import _openai_errors as openai_errors
 from pointsman.wire.base import Wire
-from pointsman.wire.responses import answer, request, stream
+from pointsman.wire.responses import _answer as answer
+from pointsman.wire.responses import _request as request
+from pointsman.wire.responses import _stream as stream
 
 __all__ = ["RESPONSES"]
 

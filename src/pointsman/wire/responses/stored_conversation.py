@@ -17,7 +17,7 @@ from pointsman.decoding import UNREADABLE
 from pointsman.vocabulary import AgentRequest, Message, Role
 from pointsman.wire import sse
 from pointsman.wire.base import Member
-from pointsman.wire.responses.request import PASSED, read_item
+from pointsman.wire.responses._request import PASSED, read_item
 
 __all__ = [
     "StoredConversation",

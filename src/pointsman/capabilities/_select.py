@@ -1,0 +1,223 @@
+"""Selection of capabilities: a generator that yields batches of model queries and receives the replies.
+
+Order: always-active capabilities, then the rest, each judged, then providers of what they require
+(docs/explanation/capabilities.md, "Order of selection"). Source of the judging by a model:
+docs/sources/classification-and-routing.md, "Capability selection process".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pointsman.capabilities._cache import LruCache
+from pointsman.capabilities._expand import expand
+from pointsman.capabilities._guides import CapabilityMatch
+from pointsman.capabilities._policy import OnFailure, SelectionPolicy, SelectionUnavailable, Strategy
+from pointsman.capabilities._prompts import ClassificationPromptBuilder
+from pointsman.capabilities._registry import Capability, CapabilityRegistry
+from pointsman.capabilities._scorer import LocalScorer
+from pointsman.vocabulary import ModelQuery, ModelReply, Reason
+
+__all__ = ["Selection", "Selector"]
+
+#: Room for ``{"is_match": true, "reason": "a few words"}``.
+_ANSWER_TOKENS: Final = 64
+
+#: What a selection yields and is sent: questions that may be asked at the same time, and their answers in
+#: order.
+Questions = tuple[ModelQuery, ...]
+Answers = Sequence[ModelReply]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The capabilities selected for one task, and why.
+
+    Zero selected is an answer. ``abstained`` is set when it is not one: something could not be judged, and
+    the policy stood in.
+    """
+
+    selected: tuple[str, ...]
+    scores: Mapping[str, float]  # probability of each judged capability, in registry order
+    asked_model: tuple[str, ...] = ()
+    abstained: str = ""  # "unavailable: …"
+    reasons: tuple[Reason, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdicts:
+    """What a model said: yes and no by name, and why the rest is missing."""
+
+    match: Mapping[str, CapabilityMatch]
+    failures: Mapping[str, str]
+
+
+class Selector:
+    """Selects capabilities of one registry under one policy."""
+
+    def __init__(
+        self,
+        registry: CapabilityRegistry,
+        scorer: LocalScorer,
+        policy: SelectionPolicy | None = None,
+        prompts: ClassificationPromptBuilder | None = None,
+        cache: LruCache[Selection] | None = None,
+    ) -> None:
+        """Put the parts together; ``judge`` must have been made from ``registry``."""
+        self.registry = registry
+        self.scorer = scorer
+        self.policy = policy or SelectionPolicy()
+        self.prompts = prompts or ClassificationPromptBuilder()
+        self._cache = cache
+
+    def select(
+        self, task: str, *, failure: str = "", held: Collection[str] = (), bypass: bool = False
+    ) -> Generator[Questions, Answers, Selection]:
+        """Select for one task.
+
+        Args:
+            task: what is to be done, in words.
+            failure: why an earlier selection for this task failed; it goes into every question.
+            held: kinds of results the context holds already: their providers are not pulled in.
+            bypass: select everything this time, as the policy's ``bypass`` does always.
+
+        Raises:
+            SelectionUnavailable: a model was needed, could not be asked, and the policy says ``raise``.
+        """
+        if bypass or self.policy.bypass:
+            return _bypassed(self.registry)
+        key = (self.scorer.version, self.policy, self.prompts, task, failure, tuple(sorted(held)))
+        known = self._cache.get(key) if self._cache is not None else None
+        if known is not None:
+            return known
+        selection = yield from self._judged(task, failure, held)
+        if self._cache is not None and not selection.abstained:  # an outage must not be remembered
+            self._cache.put(key, selection)
+        return selection
+
+    def _judged(
+        self, task: str, failure: str, held: Collection[str]
+    ) -> Generator[Questions, Answers, Selection]:
+        always = self.registry.get_always_active_capability_names()
+        rest = [each for each in self.registry.get_all_capabilities() if not each.always_active]
+        probabilities = self.scorer.probabilities(task)
+        scores = {each.name: probabilities[each.name] for each in rest}
+        asked = self._unsure(rest, scores)
+        verdicts = _Verdicts({}, {})
+        if asked:
+            answers = yield tuple(self._question(each, task, failure) for each in asked)
+            verdicts = _read(asked, answers)
+        chosen, reasons = self._decide(rest, scores, verdicts)
+        selected, required = expand([*always, *chosen], self.registry, held=held, scores=scores)
+        return Selection(
+            selected=tuple(_in_order(selected, self.registry)),
+            scores=scores,
+            asked_model=tuple(each.name for each in asked),
+            abstained=_abstained(verdicts),
+            reasons=(
+                *(Reason("capabilities.always_active", name) for name in always),
+                *reasons,
+                *required,
+            ),
+        )
+
+    def _unsure(self, rest: Sequence[Capability], scores: Mapping[str, float]) -> list[Capability]:
+        """The capabilities a model is asked about, in registry order."""
+        if self.policy.strategy is Strategy.LOCAL:
+            return []
+        if self.policy.strategy is Strategy.LLM:
+            return list(rest)
+        low, high = self.policy.unsure
+        unsure = [each.name for each in rest if low < scores[each.name] < high]
+        likeliest = sorted(unsure, key=lambda name: -scores[name])[: self.policy.max_questions]
+        return [each for each in rest if each.name in likeliest]
+
+    def _question(self, capability: Capability, task: str, failure: str) -> ModelQuery:
+        guide = capability.guide
+        return ModelQuery(
+            kind="judge_capability",
+            system=self.prompts.get_system_instructions(
+                guide.instructions, self.prompts.format_examples(guide.examples), failure
+            ),
+            text=task,
+            max_tokens=_ANSWER_TOKENS,
+            timeout_ms=self.policy.timeout_ms,
+            model=self.policy.model,
+        )
+
+    def _decide(
+        self, rest: Sequence[Capability], scores: Mapping[str, float], verdicts: _Verdicts
+    ) -> tuple[list[str], list[Reason]]:
+        """The selected names of the judged capabilities, with reasons."""
+        if verdicts.failures and self.policy.on_failure in _WHOLE_ANSWER:
+            return self._stand_in(verdicts)
+        chosen: list[str] = []
+        reasons: list[Reason] = []
+        for each in rest:
+            needed, reason = self._one(each.name, scores[each.name], verdicts)
+            if needed:
+                chosen.append(each.name)
+            if reason:
+                reasons.append(reason)
+        return chosen, reasons
+
+    def _one(self, name: str, score: float, verdicts: _Verdicts) -> tuple[bool, Reason | None]:
+        if match := verdicts.match.get(name):
+            said = "needed" if match.is_match else "not needed"
+            detail = f"{name}: a model says {said}" + (f": {match.reason}" if match.reason else "")
+            return match.is_match, Reason("capabilities.model", detail)
+        by_score = score >= self.policy.threshold
+        if name in verdicts.failures:
+            needed = {OnFailure.NONE: False, OnFailure.ALL: True}.get(self.policy.on_failure, by_score)
+            detail = f"{name}: {verdicts.failures[name]}; {self.policy.on_failure} says {needed}"
+            return needed, Reason("capabilities.unavailable", detail)
+        if by_score:
+            return True, Reason("capabilities.local", f"{name}: {score:.2f}")
+        return False, None
+
+    def _stand_in(self, verdicts: _Verdicts) -> tuple[list[str], list[Reason]]:
+        why = _abstained(verdicts)
+        if self.policy.on_failure is OnFailure.RAISE:
+            raise SelectionUnavailable(f"capabilities could not be judged: {why}")
+        listed = self.policy.fallback if self.policy.on_failure is OnFailure.LIST else ()
+        known = [name for name in listed if name in self.registry]
+        return known, [Reason("capabilities.unavailable", f"{why}; {self.policy.on_failure} stands in")]
+
+
+#: Failure policies that replace the whole judgement and not only what is missing from it.
+_WHOLE_ANSWER: Final = (OnFailure.ALWAYS_ACTIVE, OnFailure.LIST, OnFailure.RAISE)
+
+
+def _bypassed(registry: CapabilityRegistry) -> Selection:
+    names = tuple(each.name for each in registry.get_all_capabilities())
+    return Selection(names, {}, reasons=(Reason("capabilities.bypass", "selection is off: all are active"),))
+
+
+def _read(asked: Sequence[Capability], answers: Answers) -> _Verdicts:
+    match: dict[str, CapabilityMatch] = {}
+    failures: dict[str, str] = {}
+    for each, answer in zip(asked, answers, strict=True):
+        try:
+            if answer.ok:
+                match[each.name] = CapabilityMatch.parse(answer.text)
+            else:
+                failures[each.name] = answer.error
+        except ValueError as error:
+            failures[each.name] = str(error)
+    return _Verdicts(match, failures)
+
+
+def _abstained(verdicts: _Verdicts) -> str:
+    if not verdicts.failures:
+        return ""
+    return "unavailable: " + "; ".join(dict.fromkeys(verdicts.failures.values()))
+
+
+def _in_order(names: Sequence[str], registry: CapabilityRegistry) -> list[str]:
+    """Always-active ones first, then the rest; each in registry order."""
+    order = {
+        each.name: (not each.always_active, at) for at, each in enumerate(registry.get_all_capabilities())
+    }
+    return sorted(names, key=order.__getitem__)

@@ -1,0 +1,85 @@
+"""Selects the best installed pattern engine, and caches its compiled patterns.
+
+Nothing here touches a disk: whoever may (``pointsman.stores.pattern_cache``) is handed bytes and hands
+them back.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Final, Protocol
+
+from pointsman.errors import MissingExtra
+from pointsman.evidence._matcher import Engine
+from pointsman.evidence._patterns import PatternSet
+
+__all__ = ["Keep", "build_matcher", "engine_names"]
+
+#: Names of the modules, which are those of the engines; fastest first (docs/decisions/0010).
+_ENGINES: Final = ("hyperscan", "re2")
+
+
+class Keep(Protocol):
+    """Where compiled patterns are kept between processes."""
+
+    def get(self, key: str, /) -> bytes | None:
+        """Return what was kept under a key, or None."""
+        ...
+
+    def put(self, key: str, compiled: bytes, /) -> None:
+        """Keep something under a key; failing to is no error."""
+        ...
+
+
+def engine_names() -> tuple[str, ...]:
+    """Names of the engines installed, fastest first."""
+    return tuple(name for name in _ENGINES if find_spec(name))
+
+
+def build_matcher(patterns: PatternSet, *, engine: str = "", keep: Keep | None = None) -> Engine:
+    """Make the patterns ready for an engine.
+
+    Args:
+        patterns: What to look for.
+        engine: "hyperscan" or "re2"; empty for the fastest installed.
+        keep: Where to look for a compiled form, and to leave one. A form of other patterns, of another
+            library or for another processor is not taken up; the patterns are compiled again.
+
+    Raises:
+        LexiconError: the engine does not take one of the patterns; names it.
+        MissingExtra: no engine, or not the one asked for, is installed.
+    """
+    if not patterns.sources:
+        return _Nothing()
+    installed = engine_names()
+    chosen = next((name for name in installed if engine in {"", name}), "")
+    if chosen == "hyperscan":
+        return _hyperscan(patterns, keep)
+    if chosen == "re2":
+        from pointsman.evidence._re2_matcher import Re2Matcher
+
+        return Re2Matcher(patterns)
+    raise MissingExtra("re2", needed_for=f"matching patterns{f' with {engine}' if engine else ''}")
+
+
+class _Nothing:
+    """Looks for nothing, which the libraries refuse to do."""
+
+    def match(self, lowered: str) -> int:  # noqa: ARG002 - the protocol's shape
+        return 0
+
+    def find(self, data: bytes) -> tuple[int, ...]:  # noqa: ARG002 - as above
+        return ()
+
+
+def _hyperscan(patterns: PatternSet, keep: Keep | None) -> Engine:
+    from pointsman.evidence._hyperscan_matcher import HyperscanMatcher
+
+    key = HyperscanMatcher.cache_key(patterns) if keep else ""
+    kept = keep.get(key) if keep else None
+    matcher = HyperscanMatcher.load(patterns, kept) if kept else None
+    if matcher is None:
+        matcher = HyperscanMatcher.compile(patterns)
+        if keep:
+            keep.put(key, matcher.serialize())
+    return matcher

@@ -1,0 +1,149 @@
+"""The live state: everything the gateway serves with, replaced as a whole by a hot reload.
+
+What a reload carries over is listed in ``build_live_state``. A request keeps the state it began with
+(docs/decisions/0104).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from pointsman.config import ShadowSpec
+from pointsman.decision.decision import Decision
+from pointsman.errors import MalformedRequest
+from pointsman.gateway._shadow_model import ShadowModel, ShadowUsage
+from pointsman.gateway.upstream import Connections, Target, targets
+from pointsman.shadow_policy import ShadowPolicy
+from pointsman.stores.ledger.port import Ledger
+from pointsman.upstreams.port import ServerSpec, UpstreamSpec
+from pointsman.vocabulary import AgentRequest, ModelSpec, WireFormat
+
+__all__ = ["Decider", "LiveState", "RouterCommand", "build_live_state"]
+
+#: Answers the text after "/router" without calling a model.
+RouterCommand = Callable[[str], str]
+
+
+class Decider(Protocol):
+    """What decides and writes down: ``runtime.Runtime``, or ``testing.ScriptedDecider``."""
+
+    @property
+    def ledger(self) -> Ledger:
+        """Where decisions and attempts are kept."""
+        ...
+
+    @property
+    def failures(self) -> int:
+        """Times the memory of a session could not be read, kept or recorded."""
+        ...
+
+    @property
+    def faults(self) -> Mapping[str, str]:
+        """Current error per failing store."""
+        ...
+
+    async def decide(self, request: AgentRequest) -> Decision:
+        """Decide one turn and write it down.
+
+        Raises:
+            CallerError: the request cannot be served as it is; anything else fails open.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LiveState:
+    """One configuration, ready to serve."""
+
+    runtime: Decider
+    targets: Mapping[str, Target]  # every configured model and its upstream, by the model's name
+    server: ServerSpec
+    connections: Connections
+    shadow_policy: ShadowPolicy | None  # another policy, decided beside the runtime's
+    shadow_model: ShadowModel | None  # another model, which gets a share of the requests too
+    command: RouterCommand | None  # None: "/router" is a message like any other
+    _candidates: dict[tuple[WireFormat, tuple[str, ...]], list[Target]] = field(default_factory=dict)
+
+    def candidates(self, wire: WireFormat, chain: tuple[str, ...]) -> list[Target]:
+        """Return the models of a decision's chain that understand the caller's format.
+
+        Raises:
+            MalformedRequest: none does.
+        """
+        found = self._candidates.get((wire, chain))
+        if found is None:
+            found = self._candidates[wire, chain] = _candidates(wire, chain, self.targets)
+        return found
+
+    def retire(self, successor: LiveState) -> None:
+        """Close what ``successor`` has not taken over. Requests in progress still finish with this state."""
+        self.connections.close(but=successor.connections)
+        if self.shadow_model is not None and successor.shadow_model is None:
+            self.shadow_model.stop()
+        if self.shadow_policy is not None and successor.shadow_policy is None:
+            self.shadow_policy.close()
+
+    def close(self) -> None:
+        """Close what this state opened; the stores belong to whoever opened them."""
+        self.connections.close()
+        if self.shadow_policy is not None:
+            self.shadow_policy.close()
+
+
+def build_live_state(
+    runtime: Decider,
+    models: Mapping[str, ModelSpec],
+    upstreams: Mapping[str, UpstreamSpec],
+    server: ServerSpec | None = None,
+    *,
+    connections: Connections | None = None,
+    shadow_policy: ShadowPolicy | None = None,
+    shadow_model: ShadowSpec | None = None,
+    command: RouterCommand | None = None,
+    previous: LiveState | None = None,
+) -> LiveState:
+    """Build a state beside the one in effect, which is not touched.
+
+    Of ``previous`` it carries over: the connections and the circuit breaker of every upstream whose
+    configuration did not change, and what the shadow model has spent and has in progress. The runtime that is
+    passed in shares the ledger, the sessions and today's spending (``Runtime.with_policy``); the shadow
+    policy its sessions and counts (``ShadowPolicy.with_engine``). Metrics, stored conversations and the
+    count of body bytes belong to the gateway, and no reload touches them.
+    """
+    if connections is None:
+        connections = previous.connections.carried_over(upstreams.values()) if previous else Connections()
+    known = {t.upstream.spec.name: t.upstream for t in previous.targets.values()} if previous else {}
+    found = targets(models, upstreams, connections, known)
+    return LiveState(
+        runtime,
+        found,
+        server or ServerSpec(),
+        connections,
+        shadow_policy,
+        _shadow_model(shadow_model or ShadowSpec(), found, previous),
+        command,
+    )
+
+
+def _shadow_model(
+    spec: ShadowSpec, known: Mapping[str, Target], previous: LiveState | None
+) -> ShadowModel | None:
+    if spec.model is None:
+        return None
+    before = previous.shadow_model if previous else None
+    return ShadowModel(spec, known[spec.model], before.usage if before else ShadowUsage())
+
+
+def _candidates(wire: WireFormat, chain: tuple[str, ...], models: Mapping[str, Target]) -> list[Target]:
+    configured = [models[name] for name in chain if name in models]
+    compatible = [target for target in configured if wire in target.model.formats]
+    if not compatible:
+        names = ", ".join(chain) or "no tier has one"
+        raise MalformedRequest(
+            f"no model chosen for this request ({names}) supports the format {wire}",
+            hint=f'name a model whose upstream lists "{wire}" under formats',
+            param="model",
+        )
+    return compatible

@@ -1,0 +1,129 @@
+"""Responses by the gateway itself, in the caller's format: errors, router commands, end of a stuck run."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Final
+
+from pointsman.errors import CallerError, Overloaded, TooLarge, Unauthorized
+from pointsman.gateway._relay import Send, send_body
+from pointsman.gateway._response_headers import Headers, request_id
+from pointsman.guidance import GuidanceDecision
+from pointsman.text.extract import persons_words
+from pointsman.vocabulary import AgentRequest
+from pointsman.wire import Body, Fault, Reply, Wire
+
+__all__ = [
+    "answer_command",
+    "error_code",
+    "send_fault",
+    "send_refusal",
+    "send_shutting_down",
+    "send_text",
+    "stop_message",
+]
+
+log = logging.getLogger(__name__)
+
+#: Prefix of the in-band command. Source: docs/sources/prompt-classifier.md, "Configuration".
+_COMMAND: Final = "/router"
+#: Seconds that a caller who takes nothing may delay the shutdown: on any network, time for one packet.
+_SHUTDOWN_REPLY: Final = 1.0
+#: OpenAI's own codes, where it has one for an error of ours.
+_OPENAI_CODES: Final = {"UnknownModel": "model_not_found", "Unauthorized": "invalid_api_key"}
+
+
+async def send_refusal(
+    wire: Wire, error: CallerError | Overloaded, headers: Mapping[bytes, bytes], send: Send
+) -> int:
+    """Answer a request that cannot be served. Returns the status sent.
+
+    Args:
+        wire: The caller's format.
+        error: Why.
+        headers: The caller's, by name.
+        send: Sends to the caller (ASGI).
+    """
+    message = f"{error.message}; {error.hint}" if error.hint else error.message
+    param = error.param if isinstance(error, CallerError) else None
+    sent: Headers = []
+    if asked := request_id(headers):
+        sent.append((b"x-request-id", asked))
+    if error.status == Unauthorized.status:
+        sent.append((b"www-authenticate", b"Bearer"))
+    if isinstance(error, Overloaded):
+        sent.append((b"retry-after", b"1"))
+    if isinstance(error, TooLarge | Overloaded) or b"expect" in headers:
+        sent.append((b"connection", b"close"))  # the rest of the body is not read
+    return await send_fault(wire, Fault(error.status, message, error_code(error), param), sent, send)
+
+
+async def send_fault(wire: Wire, fault: Fault, headers: Headers, send: Send) -> int:
+    """Answer with an error. Returns the status sent."""
+    headers.append((b"content-type", b"application/json"))
+    await send_body(send, fault.status, headers, wire.error(fault))
+    return fault.status
+
+
+async def send_shutting_down(wire: Wire, send: Send) -> int:
+    """Tell a caller whose request is cancelled that the gateway shuts down. Returns the status; 0: none sent.
+
+    An answer that has begun is cut off by the server instead: it must not look whole.
+    """
+    log.warning("a request was cancelled: the gateway is shutting down")
+    fault = Fault(503, "the gateway is shutting down", "shutting_down")
+    headers: Headers = [(b"connection", b"close"), (b"retry-after", b"1")]
+    with suppress(RuntimeError, TimeoutError):
+        async with asyncio.timeout(_SHUTDOWN_REPLY):
+            return await send_fault(wire, fault, headers, send)
+    return 0
+
+
+def error_code(error: CallerError | Overloaded) -> str:
+    """Return a stable code: OpenAI's own where it has one, else the name of the class in snake case."""
+    name = type(error).__name__
+    known = _OPENAI_CODES.get(name)
+    return known or "".join(f"_{c.lower()}" if c.isupper() else c for c in name).strip("_")
+
+
+def answer_command(request: AgentRequest, command: Callable[[str], str]) -> str:
+    """Return the answer to a ``/router`` message; empty when the request is none."""
+    words = persons_words(request)
+    if words.split(maxsplit=1)[:1] != [_COMMAND]:
+        return ""
+    return command(words.removeprefix(_COMMAND).strip())
+
+
+def stop_message(guidance: GuidanceDecision) -> str:
+    """Return the text that ends a run which guidance stops; empty when it goes on."""
+    if not guidance.stop or guidance.firing is None:
+        return ""
+    return f"Pointsman stopped this run: {guidance.firing.reason}. {guidance.firing.text}".strip()
+
+
+async def send_text(
+    wire: Wire, body: Body, request: AgentRequest, text: str, headers: Headers, send: Send
+) -> int:
+    """Answer with a text in the caller's format, streamed when it asked for a stream. Returns the status."""
+    reply = Reply(
+        id=hashlib.sha256(body.raw, usedforsecurity=False).hexdigest()[:24],
+        model=request.model,
+        text=text,
+        created=int(request.arrived_at),
+        wants_usage=b'"include_usage"' in body.raw,
+        asked=body.members,
+    )
+    if not body.is_true("stream"):
+        headers.append((b"content-type", b"application/json"))
+        await send_body(send, 200, headers, wire.answer(reply))
+        return 200
+    headers.append((b"content-type", b"text/event-stream"))
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    for event in wire.answer_events(reply):
+        await send({"type": "http.response.body", "body": event, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
+    return 200

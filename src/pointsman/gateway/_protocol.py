@@ -1,0 +1,276 @@
+"""uvicorn's HTTP protocol with limits on headers and slow clients, without upgrades, with one write."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from itertools import chain
+from typing import Any, Final, cast
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from pointsman.gateway._refused import Refused, SampledLog, unreadable
+
+__all__ = ["bounded_protocol", "close_slow", "close_unread"]
+
+#: Seconds between looks at all connections, so that no request pays for a timer.
+_SWEEP_EVERY: Final = 15.0
+#: Looks at which a connection may have no request in progress: 75 s at least, longer than the 60 of common
+#: load balancers, which so are the first to close.
+_WITHOUT_REQUEST: Final = 6
+#: Looks at which the body of one request may be arriving: 2 minutes, the largest one at 2.5 Mbit/s. Meanwhile
+#: what has arrived of it counts against ``total_body_bytes``.
+_WITHOUT_BODY: Final = 8
+#: Seconds between looks at connections whose answers wait to be taken.
+_UNREAD_EVERY: Final = 1.0
+#: Bytes of answers that may wait, over all connections; beyond them who takes nothing goes sooner.
+_MOST_UNREAD: Final = 64 << 20
+#: Looks after which a caller who took nothing meanwhile may be sent away so.
+_UNREAD_LOOKS: Final = 2
+#: Headers of one request. Apache and gunicorn take 100 by default; the largest agents send about 30.
+_MOST_HEADERS: Final = 256
+#: Requests that may wait on one connection while another is answered: each costs some kB from its head on.
+_MOST_PIPELINED: Final = 100
+#: Seconds, and bytes, for which a refused caller is still listened to. What is closed with bytes unread is
+#: reset, and a reset overtakes the answer that says why.
+_LINGER: Final = 2.0
+_LINGER_BYTES: Final = 4 << 20
+#: What asks for another protocol on this connection (RFC 9110, section 7.8; RFC 7540, section 3.2.1).
+_UPGRADE: Final = frozenset({b"connection", b"upgrade", b"http2-settings"})
+
+
+class _CoalescingTransport:
+    """A transport that sends the head of an answer with the first of its body.
+
+    uvicorn writes them apart: two system calls, and the caller is woken twice, the first time for nothing.
+    """
+
+    def __init__(self, transport: asyncio.Transport, protocol: _Bounded) -> None:
+        self._transport = transport
+        self._protocol = protocol
+        self._answered: Any = None  # the request whose head was written last
+        self._head = b""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        request: Any = self._protocol.cycle
+        if request is not self._answered and request.response_started and request.scope["method"] == "POST":
+            self._answered, self._head = request, data
+            return
+        if self._head:
+            data, self._head = self._head + data, b""
+        self._transport.write(data)
+
+    def close(self) -> None:
+        if self._head:
+            self._transport.write(self._head)
+            self._head = b""
+        self._transport.close()
+
+
+class _Bounded(HttpToolsProtocol):
+    header_bytes: int
+    note: SampledLog
+    _is_body = False  # some of what came last
+    _unfinished = 0  # bytes of a head, or of what stands behind a body, that has not ended
+    _tail = b""  # the last three of them: the end of the head may begin there
+    _seen: Any = None  # the request at the last look
+    _looks = 0  # since it was another
+    _is_refused = False
+    _to_discard = _LINGER_BYTES
+    _unread = 0  # bytes waiting for the caller at the last look
+    idle_looks = 0  # since the caller took any of them
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn's own
+        super().connection_made(cast("asyncio.Transport", _CoalescingTransport(transport, self)))
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_refused:
+            self._discard(len(data))
+            return
+        size = self._unfinished + len(data)
+        if size > self.header_bytes and self._is_head_too_long(data):
+            self._refuse(self._too_long())
+            return
+        before: Any = self.cycle  # None until the first request's headers have ended
+        self._is_body = False
+        self._parse(data)
+        if self._is_body or self.cycle is not before:
+            self._unfinished, self._tail = 0, b""
+            return
+        self._unfinished, self._tail = size, (self._tail + data[-3:])[-3:]
+        if size > self.header_bytes and not self._is_refused:
+            self._refuse(self._too_long())
+
+    def _is_head_too_long(self, data: bytes) -> bool:
+        """Whether a head is arriving and is longer than the limit; asked before it is parsed."""
+        request: Any = self.cycle
+        if request is not None and request.more_body:
+            return False  # it is a body, or was one when the answer to it began
+        end = (self._tail + data[: self.header_bytes + 4]).find(b"\r\n\r\n")
+        return end < 0 or self._unfinished - len(self._tail) + end + 4 > self.header_bytes
+
+    def _parse(self, data: bytes) -> None:
+        parts: list[bytes | memoryview] = [data]  # what is to be read, the next one last
+        while parts:
+            part = parts.pop()
+            try:
+                self.parser.feed_data(part)
+            except httptools.HttpParserUpgrade as offer:
+                parts += (memoryview(part)[offer.args[0] :], self._without_upgrade())
+            except httptools.HttpParserError as error:
+                why = error.__context__
+                self._refuse(why if isinstance(why, Refused) else unreadable(part, str(error)))
+                return
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        headers = self.headers
+        if len(headers) >= _MOST_HEADERS:
+            raise Refused(431, "too_large", f"the request has more than {_MOST_HEADERS} headers")
+        name = name.lower()
+        if name == b"expect" and value.lower() == b"100-continue":
+            self.expect_100_continue = True
+        headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        if sum(map(len, chain.from_iterable(self.headers)), len(self.url)) > self.header_bytes:
+            raise self._too_long()
+        if len(self.pipeline) >= _MOST_PIPELINED:
+            raise Refused(429, "too_large", "too many requests wait on this connection")
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._is_body = True
+        super().on_body(body)
+
+    def on_response_complete(self) -> None:
+        """Omit the timer that uvicorn sets after every answer: ``close_if_slow`` closes idle connections."""
+        if self.pipeline or self.transport.is_closing():
+            super().on_response_complete()
+            return
+        self.server_state.total_requests += 1
+        self.flow.resume_reading()
+
+    def _should_upgrade(self) -> bool:
+        """Called when a request wants another protocol. True: its head is read, then ``_without_upgrade``.
+
+        Raises:
+            Refused: it wants a tunnel, which is no offer: a server cannot pass it over.
+        """
+        if self.scope["method"] == "CONNECT":
+            message = "CONNECT is not served: this is no proxy; agents POST to /v1/chat/completions"
+            raise Refused(405, "method_not_allowed", message, b"allow: GET, HEAD, POST")
+        return True
+
+    def _without_upgrade(self) -> bytes:
+        """Return the head just read without the offer of another protocol, which a server is free to ignore.
+
+        Every Java program with the JDK's own client offers HTTP/2 like this, and the parser drops the body of
+        such a request (uvicorn issue 2722). A new parser reads it, and what was behind it after that.
+        """
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn has it
+        head = [self.scope["method"].encode(), b" ", self.url, b" HTTP/1.1\r\n"]
+        for name, value in self.headers:
+            if name not in _UPGRADE:
+                head += (name, b": ", value, b"\r\n")
+        return b"".join((*head, b"\r\n"))
+
+    def _too_long(self) -> Refused:
+        return Refused(431, "too_large", f"the headers are larger than {self.header_bytes} bytes")
+
+    def _refuse(self, why: Refused) -> None:
+        """Read no more requests here; say why, unless an answer to an earlier one is in progress."""
+        self._is_refused = True
+        self.note(f"refused a connection: {why}")
+        request: Any = self.cycle
+        if request is not None and not request.response_complete:
+            if not request.more_body:
+                request.keep_alive = False  # it is answered, and those before it; then uvicorn closes
+                return
+            if request.response_started or self.pipeline:
+                self.transport.close()
+                return
+            request.disconnected = True  # its body will not come
+            request.message_event.set()
+        self.transport.write(why.answer())
+        self.transport.write_eof()
+        self.loop.call_later(_LINGER, self.transport.abort)
+
+    def _discard(self, size: int) -> None:
+        self._to_discard -= size
+        if self._to_discard < 0:
+            self.transport.abort()
+
+    def close_if_slow(self) -> None:
+        """Close the connection when a head or a body has been arriving for too long."""
+        request: Any = self.cycle
+        if request is not self._seen:
+            self._seen, self._looks = request, 0
+            return
+        over = request is None or request.response_complete
+        if not over and not request.more_body:
+            self._looks = 0
+            return
+        self._looks += 1
+        if self._looks >= (_WITHOUT_REQUEST if over else _WITHOUT_BODY):
+            if self.transport.get_write_buffer_size():
+                self.transport.abort()  # to close waits until the caller has taken the rest of its answer
+            else:
+                self.transport.close()
+
+    def pause_writing(self) -> None:
+        self._unread = self.idle_looks = 0
+        super().pause_writing()
+
+    def unread(self) -> int:
+        """Return the bytes that wait for the caller, and count the looks since it took any."""
+        request: Any = self.cycle
+        size: int = self.transport.get_write_buffer_size()
+        if request is not None and not request.response_complete:
+            size += request.expected_content_length  # what the application holds of a whole answer
+        self.idle_looks = self.idle_looks + 1 if size == self._unread else 0
+        self._unread = size
+        return size
+
+
+def bounded_protocol(limit: int) -> type[HttpToolsProtocol]:
+    """Return the protocol with a bound in bytes on the head of a request; the parser has none."""
+
+    class Bounded(_Bounded):
+        header_bytes = limit
+        note = SampledLog()
+
+    return Bounded
+
+
+async def close_slow(connections: Iterable[Any]) -> None:
+    """Look at all connections now and then, for ever."""
+    while True:
+        await asyncio.sleep(_SWEEP_EVERY)
+        for connection in list(connections):
+            connection.close_if_slow()
+
+
+async def close_unread(connections: Iterable[Any], seconds: Callable[[], float]) -> None:
+    """Send away who takes nothing of an answer, for ever.
+
+    Args:
+        connections: All there are.
+        seconds: How long a caller may take nothing. When more than ``_MOST_UNREAD`` bytes wait, those who
+            have taken nothing the longest go sooner.
+    """
+    while True:
+        await asyncio.sleep(_UNREAD_EVERY)
+        waiting = {one: one.unread() for one in list(connections) if one.flow.write_paused}
+        held = sum(waiting.values())
+        for one in sorted(waiting, key=lambda one: -one.idle_looks):
+            is_over = one.idle_looks * _UNREAD_EVERY >= seconds()
+            if not is_over and (held <= _MOST_UNREAD or one.idle_looks < _UNREAD_LOOKS):
+                break
+            held -= waiting[one]
+            one.note("a caller took nothing of its answer for too long and was cut off")
+            one.transport.abort()

@@ -1,0 +1,163 @@
+"""Relays an upstream's response to the caller, with back-pressure."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from pointsman.errors import UpstreamError, UpstreamTimeout
+from pointsman.gateway._attempts import Failure, UpstreamResponse, first_answer
+from pointsman.gateway._request import DecidedRequest
+from pointsman.gateway._response_headers import Headers, downstream
+from pointsman.gateway.upstream import Target
+from pointsman.wire import Ending, Fault, sse
+from pointsman.wire.base import Wire
+
+__all__ = ["Send", "relay", "send_body"]
+
+log = logging.getLogger(__name__)
+
+Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+_JSON: Final = (b"content-type", b"application/json")
+#: Blocks kept from the end of a stream: its closing mark, its usage, its last content, and one to spare.
+_KEPT: Final = 4
+#: Longest event in bytes that is waited for; an image in base64 is the largest there is.
+_LONGEST_EVENT: Final = 64 << 20
+#: Bytes given to the server at once: what it holds for a caller before it lets the sender wait.
+_PIECE: Final = 64 << 10
+
+
+async def relay(
+    request: DecidedRequest,
+    targets: Sequence[Target],
+    build_headers: Callable[[Target | None], Headers],
+    send: Send,
+) -> int:
+    """Answer a request from the first target that answers, and return the status sent.
+
+    ``build_headers`` returns the gateway's own headers, once it is known which model answered.
+    """
+    result = await first_answer(request, targets)
+    if isinstance(result, Failure):
+        return await _fail(request, result, build_headers(None), send)
+    attempt = result.attempt
+    sent = downstream(result.exchange.headers, attempt.target.upstream.secret)
+    sent += build_headers(attempt.target)
+    status = result.exchange.status
+    if result.is_stream:
+        await send({"type": "http.response.start", "status": status, "headers": sent})
+        await _stream(request, result, send)
+    else:
+        error = ""
+        try:
+            await send_body(send, status, sent, result.first)
+        except asyncio.CancelledError:
+            error = "disconnect"
+            raise
+        finally:
+            attempt.finish(status, error, result.usage)
+        if request.on_complete is not None:
+            request.on_complete(attempt.target, (result.first,))
+    return status
+
+
+async def send_body(send: Send, status: int, sent: Headers, body: bytes) -> None:
+    """Send a whole answer."""
+    sent.append((b"content-length", b"%d" % len(body)))
+    await send({"type": "http.response.start", "status": status, "headers": sent})
+    if len(body) > _PIECE:
+        body = await _send_all_but_last(send, body)
+    await send({"type": "http.response.body", "body": body})
+
+
+async def _send_all_but_last(send: Send, body: bytes) -> bytes:
+    """Send a body in pieces, each when the caller has taken most of those before; return the last of them."""
+    last = (len(body) - 1) // _PIECE * _PIECE
+    for start in range(0, last, _PIECE):
+        piece = body[start : min(start + _PIECE, last)]
+        await send({"type": "http.response.body", "body": piece, "more_body": True})
+    return body[last:]
+
+
+async def _stream(request: DecidedRequest, answer: UpstreamResponse, send: Send) -> None:
+    attempt, exchange = answer.attempt, answer.exchange
+    last: deque[bytes] = deque(maxlen=_KEPT)
+    block, pending = answer.first, answer.pending
+    error: UpstreamError | None = None
+    keep, receive, split = last.append, exchange.next, sse.whole
+    try:
+        while True:
+            if block:
+                keep(block)
+                if len(block) > _PIECE:
+                    block = await _send_all_but_last(send, block)
+                await send({"type": "http.response.body", "body": block, "more_body": True})
+            chunk = await receive()
+            if not chunk:
+                break
+            block, pending = split(pending, chunk)
+            if len(pending) > _LONGEST_EVENT:
+                error = UpstreamError("the upstream sent an event of unreasonable length")
+                break
+    except UpstreamError as broken:
+        error = broken
+    except asyncio.CancelledError:
+        attempt.finish(exchange.status, "disconnect")
+        raise
+    finally:
+        exchange.close()
+    await _end(request, answer, [answer.first, *last], pending, error, send)
+
+
+async def _end(
+    request: DecidedRequest,
+    answer: UpstreamResponse,
+    blocks: list[bytes],
+    pending: bytes,
+    error: UpstreamError | None,
+    send: Send,
+) -> None:
+    """Close a stream: as the upstream did, or with an error event when it did not."""
+    wire, attempt = request.wire, answer.attempt
+    end = wire.end([*blocks, pending])
+    whole = end.ending is Ending.COMPLETE or (end.ending is Ending.SAID and error is None)
+    if whole or end.ending is Ending.REFUSED:
+        attempt.finish(answer.exchange.status, "" if whole else "status", end.usage)
+        closing = pending  # a last event without the blank line after it
+    else:
+        kind = "timeout" if isinstance(error, UpstreamTimeout) else "cut"
+        attempt.finish(answer.exchange.status, kind, end.usage)
+        message = error.message if error else "the upstream ended the stream before the answer was whole"
+        closing = wire.error_event(Fault(502, message, f"upstream_{kind}"), blocks)
+        attempt.target.upstream.breaker.record_failure(time.monotonic())
+    if len(closing) > _PIECE:
+        closing = await _send_all_but_last(send, closing)
+    await send({"type": "http.response.body", "body": closing})
+    if whole and request.on_complete is not None:
+        request.on_complete(attempt.target, (*blocks, pending))
+
+
+async def _fail(request: DecidedRequest, failure: Failure, sent: Headers, send: Send) -> int:
+    status, fault = failure.fault.status, failure.fault
+    body = b""
+    if failure.upstream and failure.status == status:
+        body = _upstream_error(request.wire, failure, failure.upstream.secret)
+    sent.append(_JSON)
+    if failure.wait is not None:
+        sent.append((b"retry-after", b"%d" % max(round(failure.wait), 1)))
+    if failure.kind != "status" or status >= 500:
+        sent.append((b"x-should-retry", b"false"))  # the gateway has tried; a client that does too multiplies
+    await send_body(send, status, sent, body or request.wire.error(fault))
+    log.warning("%s: %s after %d attempts", request.decision.id, fault.message, request.attempts)
+    return status
+
+
+def _upstream_error(wire: Wire, failure: Failure, secret: bytes) -> bytes:
+    """Return the upstream's own error when it has the format's shape; it explains more than the gateway's."""
+    body = failure.body.replace(secret, b"***") if secret else failure.body
+    return body if wire.is_error(body) else b""

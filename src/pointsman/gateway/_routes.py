@@ -1,0 +1,174 @@
+"""Routes other than those for agents: health, metrics, models, decisions and outcomes."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import unquote
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from pointsman.decoding import UNREADABLE
+from pointsman.errors import CallerError, StoreUnavailable, TooLarge, TooManyOutcomes, UnknownDecision
+from pointsman.gateway._inbound import CallerLeft, read_bytes
+from pointsman.gateway._live_state import LiveState
+from pointsman.gateway._metrics import Metrics
+from pointsman.gateway.upstream import Target
+from pointsman.stores.ledger.outcome_reports import read_report
+from pointsman.vocabulary import Tier
+from pointsman.wire import WIRES, Fault, guess_wire
+
+__all__ = ["OPEN_PATHS", "build_routes"]
+
+log = logging.getLogger(__name__)
+
+#: Paths that ask for no key: a load balancer has none. Compared as they stand on the wire.
+OPEN_PATHS: Final = frozenset({b"/", b"/health/live", b"/health/ready"})
+
+_OUTCOME_BYTES: Final = 16 << 10  # a score, a label and a comment of a page
+
+_CODES: Final[Mapping[type[CallerError], str]] = {
+    TooLarge: "too_large",
+    TooManyOutcomes: "too_many_outcomes",
+    UnknownDecision: "unknown_decision",
+}
+
+
+def build_routes(metrics: Metrics) -> Starlette:
+    """Return the application of these routes; the ``LiveState`` to serve with comes with each request."""
+
+    async def show_metrics(_: Request) -> Response:
+        return Response(metrics.page(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    routes = [
+        Route("/", _root, methods=["GET"]),  # Starlette answers HEAD wherever it answers GET
+        Route("/health/live", _alive),
+        Route("/health/ready", _ready),
+        Route("/metrics", show_metrics),
+    ]
+    for prefix in ("", "/v1"):
+        routes += [
+            Route(prefix + "/models", _models),
+            Route(prefix + "/models/{name:path}", _model),
+            Route(prefix + "/decisions/{id}", _decision),
+            Route(prefix + "/decisions/{id}/outcome", _outcome, methods=["POST"]),
+        ]
+    return Starlette(
+        routes=routes,
+        exception_handlers={404: _missing, 405: _missing, StoreUnavailable: _unavailable},
+    )
+
+
+def _state(request: Request) -> LiveState:
+    state: LiveState = request.state.live  # put there by ``app.Gateway``
+    return state
+
+
+async def _root(_: Request) -> Response:
+    return _json(
+        {"name": "pointsman", "endpoints": sorted(f"/v1{wire.path.decode()}" for wire in WIRES.values())}
+    )
+
+
+async def _alive(_: Request) -> Response:
+    return _json({"status": "ok"})
+
+
+async def _ready(request: Request) -> Response:
+    state = _state(request)
+    open_circuits = {t.upstream.spec.name for t in state.targets.values() if t.upstream.breaker.is_open}
+    return _json(
+        {
+            "status": "ok",
+            "models": len(state.targets),
+            "open_circuits": sorted(open_circuits),
+            "failing": sorted(state.runtime.faults),  # the log says why: this path asks for no key
+        }
+    )
+
+
+async def _models(request: Request) -> Response:
+    return _json(_model_list(_state(request).targets))
+
+
+async def _model(request: Request) -> Response:
+    wanted = unquote(request.path_params["name"]).removeprefix("pointsman/")
+    found = next(
+        (entry for entry in _model_list(_state(request).targets)["data"] if entry["id"] == wanted), None
+    )
+    return _json(found) if found else _not_found(request, "there is no such model; see /v1/models")
+
+
+def _decision(request: Request) -> Response:  # not async: the ledger reads a file, so in a thread
+    ledger = _state(request).runtime.ledger
+    ledger.flush()
+    wanted = request.path_params["id"]
+    found = ledger.get(wanted)
+    if found is None:
+        return _not_found(request, "there is no decision with this id")
+    belonging = {name: getattr(ledger, name)(wanted) for name in ("attempts", "outcomes", "shadows")}
+    return _json({"decision": found, **belonging})
+
+
+async def _outcome(request: Request) -> Response:
+    decision = request.path_params["id"]
+    try:
+        body = await read_bytes(request.receive, dict(request.scope["headers"]), _OUTCOME_BYTES)
+        outcome = read_report(body, decision=decision, at=time.time())
+        await run_in_threadpool(_state(request).runtime.ledger.add_outcome, outcome)  # it reads a file
+    except CallerError as error:
+        return _error(request, Fault(error.status, error.message, _CODES[type(error)]))
+    except CallerLeft:
+        return Response(status_code=400)  # which nobody reads
+    except (ValueError, *UNREADABLE) as error:
+        return _error(request, Fault(400, f"not an outcome: {error}", "malformed_request"))
+    return Response(status_code=202)
+
+
+async def _missing(request: Request, _: Exception) -> Response:
+    return _not_found(request, "there is nothing here; agents POST to /v1/chat/completions, "
+                               "/v1/responses or /v1/messages")  # fmt: skip
+
+
+async def _unavailable(request: Request, error: Exception) -> Response:
+    log.warning("%s", error)  # with the file's name, which is not the caller's business
+    return _error(request, Fault(503, "the ledger cannot be read or written", "store_unavailable"))
+
+
+def _model_list(targets: Mapping[str, Target]) -> dict[str, Any]:
+    """Return the models as OpenAI's and Anthropic's clients expect them: each reads its own fields."""
+    names = dict.fromkeys(["auto", *(tier.lower() for tier in Tier), *targets])
+    data = [
+        {
+            "id": name,
+            "object": "model",
+            "type": "model",
+            "created": 0,
+            "created_at": "1970-01-01T00:00:00Z",
+            "display_name": name,
+            "owned_by": "pointsman",
+        }
+        for name in names
+    ]
+    ends = {"first_id": data[0]["id"], "last_id": data[-1]["id"]}
+    return {"object": "list", "data": data, "has_more": False, **ends}
+
+
+def _json(value: object) -> Response:
+    return Response(msgspec.json.encode(value), media_type="application/json")
+
+
+def _not_found(request: Request, message: str) -> Response:
+    return _error(request, Fault(404, message, "not_found"))
+
+
+def _error(request: Request, fault: Fault) -> Response:
+    wire = guess_wire((name for name, _ in request.headers.raw), request.url.path)
+    return Response(wire.error(fault), fault.status, media_type="application/json")

@@ -1,0 +1,193 @@
+"""One hint per stretch of being stuck, and what follows if it lasts.
+
+A user message, or two calls without trouble, end the stretch. In observe mode and in the control group all
+is decided and remembered alike, and nothing is delivered: otherwise the two sides could not be compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from pointsman.guidance._context import GuidanceContext
+from pointsman.guidance._continuation import streak_continues
+from pointsman.guidance._policy import GuidancePolicy, Rung
+from pointsman.guidance.collect import Candidate, Fired, Judgement, worded
+from pointsman.guidance.memory import Episode, Spoken, Thread
+from pointsman.guidance.providers import (
+    ConsultationPromptProvider,
+    GuidanceInjection,
+    GuidanceProvider,
+    GuidanceProviderConfig,
+)
+from pointsman.trajectory import TrajectoryAnalysis
+from pointsman.vocabulary import Reason
+
+__all__ = ["Firing", "FollowUp", "Ladder", "LadderStep", "follow_up_of", "still_valid"]
+
+#: Calls without trouble that end an episode. One is not enough: five errors in ten include successes.
+QUIET: Final = 2
+
+
+class Firing(msgspec.Struct, frozen=True, gc=False):
+    """One intervention, given or withheld."""
+
+    number: int  # within the conversation, from 1
+    step: int  # index of the latest call, from 0
+    rung: Rung
+    provider: str
+    classifier: str
+    confidence: float
+    reason: str
+    delivered: bool
+    text: str = ""  # what was said, or would have been
+
+
+class FollowUp(msgspec.Struct, frozen=True, gc=False):
+    """What the agent's next call after an intervention showed."""
+
+    number: int  # of the firing
+    classifier: str
+    continued: bool  # it failed again, or brought nothing new
+
+
+class LadderStep(NamedTuple):
+    """What one decision does to the ladder."""
+
+    thread: Thread
+    firing: Firing | None = None
+    recommends: str = ""  # a tool that the text tells the agent to use
+    abstained: tuple[Reason, ...] = ()
+
+
+class _Choice(NamedTuple):
+    """The candidate that speaks, its words, and who put them."""
+
+    candidate: Candidate
+    injection: GuidanceInjection
+    provider: str
+
+
+def still_valid(thread: Thread, trajectory: TrajectoryAnalysis) -> Thread:
+    """Drop what ended since the last decision: by a user message, or with another history."""
+    calls = trajectory.tool_call_count
+    shorter = calls < thread.calls  # rewound, compacted, or another conversation
+    spoke = trajectory.state.attempt <= calls - thread.calls
+    if not shorter and not spoke:
+        return thread
+    return msgspec.structs.replace(
+        thread, calls=0 if shorter else thread.calls, episode=None, spoken=None, raised=False
+    )
+
+
+def follow_up_of(thread: Thread, trajectory: TrajectoryAnalysis) -> tuple[FollowUp | None, Thread]:
+    """See what the first telling call after an intervention showed."""
+    spoken, steps = thread.spoken, trajectory.state.steps
+    if spoken is None:
+        return None, thread
+    first_new = max(0, len(steps) - (trajectory.tool_call_count - spoken.call))
+    for index in range(first_new, len(steps)):
+        if not steps[index].is_neutral:
+            continued = streak_continues(steps[:index], steps[index])
+            follow_up = FollowUp(spoken.number, spoken.classifier, continued)
+            return follow_up, msgspec.structs.replace(thread, spoken=None)
+    return None, thread
+
+
+class Ladder:
+    """The rungs of one policy."""
+
+    def __init__(self, policy: GuidancePolicy, providers: Sequence[GuidanceProviderConfig]) -> None:
+        self._rungs: Final = policy.ladder
+        self._patience: Final = policy.escalate_after
+        self._providers: Final = providers
+        self._consultation: Final = ConsultationPromptProvider(consultation_tool=policy.consultation_tool)
+
+    def step(
+        self, judgement: Judgement, context: GuidanceContext, thread: Thread, *, acts: bool
+    ) -> LadderStep:
+        """Stay, climb or step down. ``acts``: what is decided is also delivered."""
+        calls = context.trajectory.tool_call_count
+        if not judgement.candidates:
+            quiet = _calmer(thread.episode, calls - thread.calls)
+            return LadderStep(msgspec.structs.replace(thread, calls=calls, episode=quiet))
+        rung = self._next_rung(thread.episode, calls)
+        if rung is None:
+            troubled = thread.episode and msgspec.structs.replace(thread.episode, quiet=0)
+            return LadderStep(msgspec.structs.replace(thread, calls=calls, episode=troubled))
+        return self._climb(rung, judgement, context, thread, acts=acts)
+
+    def _next_rung(self, episode: Episode | None, calls: int) -> int | None:
+        if episode is None:
+            return 0
+        if episode.rung + 1 == len(self._rungs) or calls - episode.spoke < self._patience:
+            return None
+        return episode.rung + 1
+
+    def _climb(
+        self,
+        number: int,
+        judgement: Judgement,
+        context: GuidanceContext,
+        thread: Thread,
+        *,
+        acts: bool,
+    ) -> LadderStep:
+        rung, calls, turn = self._rungs[number], context.trajectory.tool_call_count, context.turn_count
+        choices, abstained = self._choices(rung, judgement.candidates, context, thread)
+        if not choices:  # every provider is at its limit, or failed
+            return LadderStep(msgspec.structs.replace(thread, calls=calls), abstained=abstained)
+        candidate, injection, provider = min(choices, key=lambda choice: choice.injection.priority)
+        text_less = rung in {Rung.RAISE_TIER, Rung.STOP}
+        firing = Firing(
+            number=thread.firings + 1,
+            step=calls - 1,
+            rung=rung,
+            provider=provider,
+            classifier=self._providers[candidate.index].judge.name,
+            confidence=candidate.result.confidence,
+            reason=candidate.result.reason or "",
+            delivered=acts,
+            text="" if text_less else injection.content,
+        )
+        fired = thread.fired.get(candidate.index, Fired()).again(turn)
+        after = msgspec.structs.replace(
+            thread,
+            calls=calls,
+            firings=firing.number,
+            fired={**thread.fired, candidate.index: fired},
+            episode=Episode(calls, number),
+            spoken=Spoken(firing.number, calls, firing.classifier),
+            raised=thread.raised or rung is Rung.RAISE_TIER,
+        )
+        return LadderStep(after, firing, "" if text_less else injection.recommends, abstained)
+
+    def _choices(
+        self, rung: Rung, candidates: Sequence[Candidate], context: GuidanceContext, thread: Thread
+    ) -> tuple[list[_Choice], tuple[Reason, ...]]:
+        """Who may speak on this rung, and who would but failed."""
+        choices, failed = [], []
+        for candidate in candidates:
+            config = self._providers[candidate.index]
+            if not thread.fired.get(candidate.index, Fired()).allows(config, context.turn_count):
+                continue
+            provider: GuidanceProvider = config.provider if rung is Rung.HINT else self._consultation
+            injection = worded(provider, context)
+            if isinstance(injection, Reason):
+                failed.append(injection)
+            else:
+                choices.append(_Choice(candidate, injection, _speaker(rung, provider)))
+        return choices, tuple(failed)
+
+
+def _speaker(rung: Rung, provider: GuidanceProvider) -> str:
+    return provider.name if rung in {Rung.HINT, Rung.CONSULT} else rung.value
+
+
+def _calmer(episode: Episode | None, calls: int) -> Episode | None:
+    """An episode after calls without trouble; None when there were enough of them."""
+    if episode is None or episode.quiet + calls >= QUIET:
+        return None
+    return msgspec.structs.replace(episode, quiet=episode.quiet + calls)

@@ -1,0 +1,138 @@
+"""One reading of a run's state: what the conditions of the table ask, and what its explanations mention."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from pointsman.orchestrator._severity import ErrorClassification, ErrorSeverity
+from pointsman.orchestrator.limits import Limits
+from pointsman.orchestrator.state import (
+    active_capabilities,
+    current_step,
+    current_task,
+    execution_plan,
+    step_index,
+)
+
+__all__ = ["Facts"]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """A state under its limits. Trusts nothing in the state; never changes it."""
+
+    state: Mapping[str, Any]
+    limits: Limits
+
+    @cached_property
+    def failure(self) -> tuple[str, ErrorClassification | None]:
+        """The failing node and its classification, as far as they can be read."""
+        info = self.state.get("control_error_info")
+        if not isinstance(info, Mapping):
+            return "", None
+        return str(info.get("capability_name") or ""), ErrorClassification.from_state(
+            info.get("classification")
+        )
+
+    @property
+    def failed_node(self) -> str:
+        """The node whose failure is pending or was last explained; empty when unknown."""
+        return self.failure[0]
+
+    @property
+    def severity(self) -> ErrorSeverity | None:
+        """How bad the pending failure is; None when nobody classified it."""
+        classification = self.failure[1]
+        return classification.severity if classification else None
+
+    @cached_property
+    def task(self) -> str | None:
+        """The extracted task."""
+        return current_task(self.state)
+
+    @cached_property
+    def active(self) -> list[str] | None:
+        """The selected capabilities; None before the selection."""
+        return active_capabilities(self.state)
+
+    @cached_property
+    def plan(self) -> list[dict[str, Any]] | None:
+        """The plan's steps."""
+        return execution_plan(self.state)
+
+    @cached_property
+    def step(self) -> dict[str, Any] | None:
+        """The next step of the plan."""
+        return current_step(self.state)
+
+    @property
+    def last_node(self) -> str:
+        """The node the router chose last; empty at the start."""
+        return str(self.state.get("control_current_node") or "")
+
+    @property
+    def retry_delay(self) -> float:
+        """Seconds to wait before the failed node is tried again."""
+        return self.limits.policy(self.failed_node).delay(self.count("control_retry_count"))
+
+    @property
+    def retries_left(self) -> bool:
+        """The failed node may be tried again."""
+        return self.count("control_retry_count") < self.limits.retries(self.failed_node)
+
+    @property
+    def reclassifications_left(self) -> bool:
+        """Capabilities may be selected again."""
+        return self.count("control_reclassification_count") < self.limits.max_reclassifications
+
+    @property
+    def plans_left(self) -> bool:
+        """Another plan may be made."""
+        return self.count("control_plans_created_count") < self.limits.max_planning_attempts
+
+    @property
+    def steps_left(self) -> bool:
+        """Another node may run."""
+        return self.count("control_steps_taken_count") < self.limits.max_steps
+
+    def time_left(self, wait: float = 0.0) -> bool:
+        """The deadline has not passed, and will not while waiting ``wait`` seconds."""
+        elapsed = float(self.state.get("control_elapsed_seconds") or 0.0)
+        return elapsed + wait < self.limits.max_execution_time_seconds
+
+    def may_go_on(self, wait: float = 0.0) -> bool:
+        """An error does not suspend the other bounds: no retry of a killed run, none past its deadline."""
+        return not self.has("control_is_killed") and self.time_left(wait) and self.steps_left
+
+    def has(self, key: str) -> bool:
+        """Whether a key of the state is set to anything."""
+        return bool(self.state.get(key))
+
+    def count(self, key: str) -> int:
+        """A counter of the state."""
+        return int(self.state.get(key) or 0)
+
+    def words(self) -> dict[str, Any]:
+        """What the table's explanations may mention."""
+        classification = self.failure[1]
+        return {
+            "node": self.failed_node or self.last_node or "a step",
+            "message": (classification and classification.user_message)
+            or self.state.get("control_reclassification_reason")
+            or "no reason given",
+            "retry": self.count("control_retry_count") + 1,
+            "retries": self.limits.retries(self.failed_node),
+            "reclassifications": self.limits.max_reclassifications,
+            "plans": self.limits.max_planning_attempts,
+            "steps": self.limits.max_steps,
+            "seconds": self.limits.max_execution_time_seconds,
+            "outcome": self.state.get("control_outcome", ""),
+            "kill": self.state.get("control_kill_reason") or "asked to stop",
+            "last": self.last_node,
+            "index": step_index(self.state) + 1,
+            "length": len(self.plan or []),
+            "step": (self.step or {}).get("capability", "nothing"),
+        }

@@ -1,0 +1,108 @@
+"""Capabilities from outside the program: JSON files, installed packages, application files."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from pointsman.capabilities import Capability, CapabilityRegistry, ClassifierExample, TaskClassifierGuide
+from pointsman.decoding import UNREADABLE, why_unreadable
+from pointsman.errors import ConfigError
+from pointsman.orchestrator._application import Application
+
+__all__ = ["ENTRY_POINTS", "installed_capabilities", "load_application", "load_capabilities"]
+
+#: Group under which a package offers capabilities: each entry names a ``Capability`` or a list of them.
+ENTRY_POINTS: Final = "pointsman.capabilities"
+
+
+class _Example(msgspec.Struct, forbid_unknown_fields=True):
+    query: str
+    result: bool = True
+    reason: str = ""
+
+
+class _Record(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    instructions: str
+    examples: list[_Example] = []
+    provides: list[str] = []
+    requires: list[str] = []
+    always_active: bool = False
+    needs_approval: bool = False
+
+
+def load_capabilities(file: Path) -> CapabilityRegistry:
+    """Read a JSON list of capabilities.
+
+    Raises:
+        ConfigError: the file cannot be read, or an entry is wrong; the message names file and entry.
+    """
+    try:
+        entries = msgspec.json.decode(file.read_bytes(), type=list[msgspec.Raw])
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror or error}", place=str(file)) from error
+    except UNREADABLE as error:
+        raise ConfigError(
+            f"not a JSON list of capabilities: {why_unreadable(error)}", place=str(file)
+        ) from error
+    return CapabilityRegistry(_capability(file, at, raw) for at, raw in enumerate(entries))
+
+
+def _capability(file: Path, at: int, raw: msgspec.Raw) -> Capability:
+    try:
+        record = msgspec.json.decode(raw, type=_Record)
+        examples = [ClassifierExample(each.query, each.result, each.reason) for each in record.examples]
+        return Capability(
+            record.name,
+            TaskClassifierGuide(record.instructions, examples),
+            record.provides,
+            record.requires,
+            record.always_active,
+            record.needs_approval,
+        )
+    except (ValueError, ConfigError) as error:
+        raise ConfigError(f"capability {at + 1}: {error}", place=str(file)) from error
+
+
+def installed_capabilities() -> list[Capability]:
+    """Capabilities that installed packages offer under ``pointsman.capabilities``, by entry point name.
+
+    Raises:
+        ConfigError: an entry cannot be loaded, or is no capability; the message names it.
+    """
+    from importlib.metadata import entry_points
+
+    found: list[Capability] = []
+    for entry in sorted(entry_points(group=ENTRY_POINTS), key=lambda entry: entry.name):
+        try:
+            offered = entry.load()
+        except Exception as error:
+            raise ConfigError(
+                f'the entry point "{entry.name}" ({entry.value}) cannot be loaded: {error}'
+            ) from error
+        several = [offered] if isinstance(offered, Capability) else list(offered)
+        if not all(isinstance(each, Capability) for each in several):
+            raise ConfigError(f'the entry point "{entry.name}" ({entry.value}) offers something else')
+        found += several
+    return found
+
+
+def load_application(file: Path) -> Application:
+    """Run a Python file and return what it calls ``application``.
+
+    Raises:
+        ConfigError: there is no such file, or no application in it.
+    """
+    spec = importlib.util.spec_from_file_location(f"pointsman_application_{file.stem}", file)
+    if spec is None or spec.loader is None or not file.is_file():
+        raise ConfigError("no such Python file", place=str(file), hint="name one with --app")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    application = getattr(module, "application", None)
+    if not isinstance(application, Application):
+        raise ConfigError("defines no `application`", place=str(file), hint="see examples/assistant.py")
+    return application

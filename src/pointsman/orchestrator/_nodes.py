@@ -1,0 +1,299 @@
+"""The nodes of a run: each a small class over the chat model port.
+
+Source of the names: docs/sources/classification-and-routing.md, "Classification architecture".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+from pointsman.capabilities import Capability, CapabilityRegistry, Selection, Selector
+from pointsman.errors import UpstreamTimeout, UpstreamUnavailable
+from pointsman.model_calls import Ask
+from pointsman.orchestrator._prompts import NodePrompts
+from pointsman.orchestrator._selecting import answer_batches
+from pointsman.orchestrator.machine import (
+    ClassifiedError,
+    ErrorClassification,
+    ErrorSeverity,
+    check_plan,
+    classify_error,
+)
+from pointsman.orchestrator.state import (
+    active_capabilities,
+    current_step,
+    current_task,
+    results_of,
+    user_input,
+    with_result,
+)
+from pointsman.upstreams.chat_model_port import ChatModel
+from pointsman.vocabulary import ModelQuery, ModelReply, Prompt
+
+__all__ = [
+    "CapabilityNode",
+    "ClarifyNode",
+    "ClassificationNode",
+    "ErrorNode",
+    "Node",
+    "OrchestratorNode",
+    "RespondNode",
+    "TaskExtractionNode",
+]
+
+State = Mapping[str, Any]
+
+#: Seconds for one question of a node. A plan or an answer of 1,000 tokens takes a usual model 10–20 s.
+_TIMEOUT: Final = 60.0
+_TASK_TOKENS: Final = 256
+_PLAN_TOKENS: Final = 1_024
+_ANSWER_TOKENS: Final = 1_024
+
+
+class Node(Protocol):
+    """One place a run can be in."""
+
+    @property
+    def name(self) -> str:
+        """The name the router knows it by."""
+        ...
+
+    async def execute(self, state: State) -> dict[str, Any]:
+        """Do the work and return what changes in the state. May raise anything."""
+        ...
+
+    def classify_error(self, exc: Exception, context: Mapping[str, Any]) -> ErrorClassification:
+        """What an exception of ``execute`` means for the run."""
+        ...
+
+
+class _Base:
+    @staticmethod
+    def classify_error(exc: Exception, context: Mapping[str, Any]) -> ErrorClassification:
+        """The common classification; a node with more to say overrides it."""
+        return classify_error(exc, context)
+
+
+class TaskExtractionNode(_Base):
+    """Turns the conversation into one self-contained task. Bypassed, the person's last words are the task."""
+
+    name = "task_extraction"
+
+    def __init__(self, model: ChatModel, prompts: NodePrompts | None = None) -> None:
+        self._model = model
+        self._prompts = prompts or NodePrompts()
+
+    async def execute(self, state: State) -> dict[str, Any]:
+        """Set ``task_current_task``."""
+        said = user_input(state)
+        if state.get("control_task_bypass") or len(state.get("messages") or []) <= 1:
+            return {"task_current_task": said}  # a single message has nothing to resolve
+        prompt = Prompt(self._prompts.task_extraction.format(), _conversation(state), _TASK_TOKENS)
+        task = (await self._model.complete(prompt, timeout=_TIMEOUT)).strip()
+        return {"task_current_task": task or said}
+
+
+class ClassificationNode(_Base):
+    """Selects capabilities for the task."""
+
+    name = "classifier"
+    description = "Task Classification and Capability Selection"
+
+    def __init__(self, selector: Selector, ask: Ask) -> None:
+        self._selector = selector
+        self.ask = ask
+
+    async def execute(self, state: State) -> dict[str, Any]:
+        """Set ``planning_active_capabilities``, and clear the plan made for others."""
+        return self.result(await answer_batches(self.steps(state), self.ask))
+
+    def steps(self, state: State) -> Generator[Sequence[ModelQuery], Sequence[ModelReply], Selection]:
+        """The selection for a state, to be driven by whoever asks its questions."""
+        return self._selector.select(
+            current_task(state) or "",
+            failure=str(state.get("control_reclassification_reason") or ""),
+            held=held_kinds(state, self._selector.registry),
+            bypass=bool(state.get("control_capability_bypass")),
+        )
+
+    @staticmethod
+    def result(selection: Selection) -> dict[str, Any]:
+        """What a selection changes in the state."""
+        return {
+            "planning_active_capabilities": list(selection.selected),
+            "planning_selection_abstained": selection.abstained,
+            "planning_execution_plan": None,
+            "planning_current_step_index": 0,
+        }
+
+    @staticmethod
+    def classify_error(exc: Exception, context: Mapping[str, Any]) -> ErrorClassification:
+        """Classify an exception of this node by severity.
+
+        Source: docs/sources/classification-and-routing.md, "Classification error handling".
+        """
+        details = f"{type(exc).__name__}: {exc}"
+        if isinstance(exc, ConnectionError | TimeoutError | UpstreamTimeout | UpstreamUnavailable):
+            return ErrorClassification(
+                ErrorSeverity.RETRIABLE,
+                "Classification service temporarily unavailable, retrying...",
+                details,
+            )
+        if isinstance(exc, ValueError | TypeError):
+            return ErrorClassification(ErrorSeverity.CRITICAL, "Classification configuration error", details)
+        return classify_error(exc, context)
+
+
+class OrchestratorNode(_Base):
+    """Plans steps over the selected capabilities; a plan that could not be run is refused here."""
+
+    name = "orchestrator"
+
+    def __init__(
+        self, registry: CapabilityRegistry, model: ChatModel, prompts: NodePrompts | None = None
+    ) -> None:
+        self._registry = registry
+        self._model = model
+        self._prompts = prompts or NodePrompts()
+
+    async def execute(self, state: State) -> dict[str, Any]:
+        """Set ``planning_execution_plan``."""
+        active = active_capabilities(state) or []
+        context = results_of(state)
+        failure = state.get("control_replanning_reason") or state.get("control_reclassification_reason")
+        system = self._prompts.orchestrator.format(
+            capabilities=self._describe(active),
+            results=", ".join(context) or "none",
+            failure=f"An earlier attempt failed: {failure}" if failure else "",
+        )
+        task = current_task(state) or ""
+        reply = await self._model.complete(Prompt(system, task, _PLAN_TOKENS), timeout=_TIMEOUT)
+        plan = check_plan(_steps(reply), active=active, context=context)
+        return {"planning_execution_plan": plan, "planning_current_step_index": 0}
+
+    def _describe(self, active: Sequence[str]) -> str:
+        known = (self._registry.get_capability(name) for name in active if name not in ("respond", "clarify"))
+        lines = []
+        for each in filter(None, known):
+            needs = f" Needs {', '.join(each.requires)}." if each.requires else ""
+            gives = f" Gives {', '.join(each.provides)}." if each.provides else ""
+            lines.append(f"- {each.name}: {each.guide.instructions.rstrip('.')}.{needs}{gives}")
+        return "\n".join(lines)
+
+
+class CapabilityNode(_Base):
+    """Runs one capability's step, if the selection holds it."""
+
+    def __init__(self, capability: Capability) -> None:
+        self.capability = capability
+        self.name = capability.name
+
+    async def execute(self, state: State) -> dict[str, Any]:
+        """Do the step and keep its result under the step's context key."""
+        self.check_allowed(state)
+        step = current_step(state) or {}
+        if self.capability.work is None:
+            raise ClassifiedError(ErrorSeverity.REPLANNING, f"{self.name} cannot be run, only selected")
+        context = results_of(state)
+        value = await self.capability.work(step, {key: entry["value"] for key, entry in context.items()})
+        json.dumps(value)  # a result that cannot be kept in a checkpoint fails here, by its capability's name
+        return with_result(state, step.get("context_key") or self.name, self.name, value)
+
+    def check_allowed(self, state: State) -> None:
+        """Refuse to run what was not selected, whatever the plan says.
+
+        Raises:
+            ClassifiedError: REPLANNING.
+        """
+        if self.name not in (active_capabilities(state) or []):
+            raise ClassifiedError(ErrorSeverity.REPLANNING, f"{self.name} was not selected for this task")
+
+
+class RespondNode(_Base):
+    """Answers the person."""
+
+    name = "respond"
+
+    def __init__(self, model: ChatModel, prompts: NodePrompts | None = None) -> None:
+        self._model = model
+        self._prompts = prompts or NodePrompts()
+
+    async def execute(self, state: State) -> dict[str, Any]:
+        """Set ``response``."""
+        results = {key: entry["value"] for key, entry in results_of(state).items()}
+        system = self._prompts.respond.format(
+            task=current_task(state) or "none: direct chat",
+            results=json.dumps(results, ensure_ascii=False) if results else "none",
+            note=_selection_note(state),
+        )
+        prompt = Prompt(system, _conversation(state), _ANSWER_TOKENS)
+        return _reply(state, await self._model.complete(prompt, timeout=_TIMEOUT))
+
+
+class ClarifyNode(_Base):
+    """Asks the person for what is missing."""
+
+    name = "clarify"
+
+    def __init__(self, model: ChatModel, prompts: NodePrompts | None = None) -> None:
+        self._model = model
+        self._prompts = prompts or NodePrompts()
+
+    async def execute(self, state: State) -> dict[str, Any]:
+        """Set ``response``."""
+        step = current_step(state) or {}
+        system = self._prompts.clarify.format(
+            task=current_task(state) or "", objective=step.get("task_objective", "")
+        )
+        prompt = Prompt(system, _conversation(state), _TASK_TOKENS)
+        return _reply(state, await self._model.complete(prompt, timeout=_TIMEOUT))
+
+
+class ErrorNode(_Base):
+    """Tells the person what went wrong. Asks no model: when models are down, this must still work."""
+
+    name = "error"
+
+    async def execute(self, state: State) -> dict[str, Any]:
+        """Set ``response``."""
+        info = state.get("control_error_info") or {}
+        classification = ErrorClassification.from_state(info.get("classification"))
+        why = classification.user_message if classification else "an unknown error"
+        done = ", ".join(results_of(state))
+        so_far = f" Done so far: {done}." if done else ""
+        return _reply(state, f"I could not finish this: {why or 'no reason was given'}.{so_far}")
+
+
+def held_kinds(state: State, registry: CapabilityRegistry) -> set[str]:
+    """The kinds of results a state holds: what the capabilities that made them provide."""
+    makers = (registry.get_capability(entry["capability"]) for entry in results_of(state).values())
+    return {kind for maker in filter(None, makers) for kind in maker.provides}
+
+
+def _conversation(state: State) -> str:
+    return "\n".join(f"{message['role']}: {message['content']}" for message in state.get("messages") or [])
+
+
+def _reply(state: State, text: str) -> dict[str, Any]:
+    said = [*(state.get("messages") or []), {"role": "assistant", "content": text}]
+    return {"response": text, "messages": said}
+
+
+def _selection_note(state: State) -> str:
+    if state.get("planning_selection_abstained"):
+        return "Choosing the means for this task failed; say that the answer may be incomplete."
+    if state.get("planning_active_capabilities") == []:
+        return "None of the available means applies to this task."
+    return ""
+
+
+def _steps(reply: str) -> object:
+    """The steps in a model's reply; what is no JSON may be better the next time."""
+    start, end = reply.find("{"), reply.rfind("}")
+    try:
+        plan = json.loads(reply[start : end + 1])
+    except ValueError:
+        raise ClassifiedError(ErrorSeverity.RETRIABLE, "the plan is not JSON") from None
+    return plan.get("steps")

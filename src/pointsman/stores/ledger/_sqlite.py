@@ -1,0 +1,327 @@
+"""The ledger in one SQLite file: appended from a thread, read while it is written."""
+
+from __future__ import annotations
+
+import logging
+import math
+import sqlite3
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, ParamSpec, TypeVar
+
+import msgspec
+
+from pointsman.decision.decision import Decision, TextMode
+from pointsman.errors import StoreUnavailable
+from pointsman.stores._sqlite_file import SqliteFile, insert
+from pointsman.stores.batch_writer import BATCH, BatchWriter
+from pointsman.stores.ledger._earlier import SHAPE, decision_in
+from pointsman.stores.ledger._retention import Retention
+from pointsman.stores.ledger._schema import APPLICATION, MIGRATIONS
+from pointsman.stores.ledger._statements import (
+    ATTEMPTS_OF,
+    INSERT,
+    OUTCOMES_COUNT,
+    OUTCOMES_OF,
+    PAGES,
+    SHADOWS_OF,
+    TEXTS_OF,
+)
+from pointsman.stores.ledger.outcome_reports import Admission, unknown
+from pointsman.stores.ledger.port import (
+    MAX_TEXT,
+    Attempt,
+    Entry,
+    Outcome,
+    PromptText,
+    Record,
+    Shadow,
+    ShadowAnswer,
+    ShadowDecision,
+)
+from pointsman.stores.ledger.redact import LONGEST, kept_text
+
+__all__ = ["SqliteLedger"]
+
+log = logging.getLogger(__name__)
+
+#: Seconds between two looks at the bound of age. That of size is looked at with every batch.
+SWEEP: Final = 600.0
+
+#: Share of the bound of size by which the data may exceed it while a piece is removed with each batch. Beyond
+#: it nothing is written until enough is removed: what comes waits in the queue.
+SLACK: Final = 0.05
+
+#: Decisions read by one query: no reader holds back the log's checkpoint for long.
+PAGE: Final = 500
+
+Decoded = TypeVar("Decoded")
+Body = ParamSpec("Body")
+
+
+def _undamaged(decode: Callable[Body, Decoded]) -> Callable[Body, Decoded]:
+    """Let a row that a disk or a hand has spoilt be an outage of the store, as the port says of it."""
+
+    def decoded(*args: Body.args, **kwargs: Body.kwargs) -> Decoded:
+        try:
+            return decode(*args, **kwargs)
+        except (msgspec.DecodeError, UnicodeError) as error:
+            raise StoreUnavailable(f"a row of the ledger is damaged: {error}") from error
+
+    return decoded
+
+
+_encode: Final = msgspec.json.Encoder().encode
+_decision: Final = _undamaged(decision_in)
+_attempt: Final = _undamaged(msgspec.json.Decoder(Attempt).decode)
+_outcome: Final = _undamaged(msgspec.json.Decoder(Outcome).decode)
+_shadow: Final = _undamaged(msgspec.json.Decoder(Shadow).decode)
+
+
+class SqliteLedger:
+    """A ledger in one file. Its directory, the file and its thread come with the first entry.
+
+    Args:
+        path: the file.
+        queue: entries that may wait to be written.
+        text: what is kept of prompts.
+        retention: how much is kept, and for how long.
+        clock: seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        queue: int = 10_000,
+        text: TextMode = "off",
+        retention: Retention = Retention(),  # noqa: B008 - a frozen value
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._file: Final = SqliteFile(path, kind="ledger", application=APPLICATION, migrations=MIGRATIONS)
+        self._mode: Final[TextMode] = text
+        self._retention: Final = retention
+        self._clock: Final = clock
+        self._swept_at = -math.inf
+        self._removal: Iterator[None] | None = None  # of what is over the bounds, piece by piece
+        self._admission: Final = Admission(queue + BATCH)  # as many as may wait, in the queue and its batch
+        self._writer: Final = BatchWriter[Entry](
+            self._write, size=queue, name="ledger", upkeep=self._remove_more
+        )
+
+    @property
+    def lost(self) -> int:
+        """Entries that could not be kept, since the start."""
+        return self._writer.lost
+
+    @property
+    def waiting(self) -> int:
+        """Entries appended and not yet written."""
+        return self._writer.waiting
+
+    @property
+    def fault(self) -> str:
+        """Why the last write failed; empty after one that did not."""
+        return self._writer.fault
+
+    def append(self, entry: Entry, /) -> None:
+        """Queue one entry; encoding and writing happen in the thread."""
+        if type(entry) is Decision:
+            self._admission.waits(entry.id)
+            if not self._writer.put(entry):
+                self._admission.written((entry.id,))
+            return
+        if type(entry) is PromptText:
+            if self._mode == "off":
+                return
+            if len(entry.text) > MAX_TEXT + LONGEST:  # what waits holds on to its text
+                entry = PromptText(decision=entry.decision, text=entry.text[: MAX_TEXT + LONGEST])
+        self._writer.put(entry)
+
+    def add_outcome(self, outcome: Outcome, /) -> None:
+        """Queue an outcome reported from outside, without making the writer hurry.
+
+        Raises:
+            UnknownDecision: there is no such decision, neither in the file nor waiting.
+            TooManyOutcomes: it has all it may have.
+            StoreUnavailable: the file cannot be read, or the outcome cannot be queued.
+        """
+        admission, wanted = self._admission, outcome.decision
+        with admission.lock:
+            is_waiting = admission.is_waiting(wanted)
+            rows = [] if is_waiting else self._read_now(OUTCOMES_COUNT, wanted)
+            if not (is_waiting or rows):
+                raise unknown(wanted)
+            admission.admit(wanted, rows[0][0] if rows else 0)
+            if not self._writer.put(outcome):
+                raise StoreUnavailable(
+                    "the outcome cannot be stored: the ledger's queue is full, or it is closed"
+                )
+
+    def get(self, decision_id: str, /) -> Decision | None:
+        """Return a decision by id."""
+        rows = self._read("SELECT body, shape FROM decisions WHERE id = ?", decision_id)
+        return _decision(*rows[0]) if rows else None
+
+    def attempts(self, decision_id: str, /) -> tuple[Attempt, ...]:
+        """Return a decision's attempts in order."""
+        query = "SELECT body FROM attempts WHERE decision = ? ORDER BY number, rowid"
+        return tuple(_attempt(body) for (body,) in self._read(query, decision_id))
+
+    def outcomes(self, decision_id: str, /) -> tuple[Outcome, ...]:
+        """Return a decision's outcomes in order of arrival."""
+        query = "SELECT body FROM outcomes WHERE decision = ? ORDER BY rowid"
+        return tuple(_outcome(body) for (body,) in self._read(query, decision_id))
+
+    def shadows(self, decision_id: str, /) -> tuple[Shadow, ...]:
+        """Return what was said beside a decision, in order of arrival."""
+        query = "SELECT body FROM shadows WHERE decision = ? ORDER BY rowid"
+        return tuple(_shadow(body) for (body,) in self._read(query, decision_id))
+
+    def text(self, decision_id: str, /) -> str | None:
+        """Return what was kept of a decision's text."""
+        rows = self._read("SELECT text FROM texts WHERE decision = ?", decision_id)
+        return str(rows[0][0]) if rows else None
+
+    def decisions(
+        self, *, limit: int | None = 100, session: str = "", newest_first: bool = True
+    ) -> Iterator[Decision]:
+        """Yield decisions by time of arrival; of one session when named; all when ``limit`` is None."""
+        query = PAGES[newest_first, bool(session)]
+        of_session = (session,) if session else ()
+        beyond: Sequence[float] = (math.inf, sys.maxsize) if newest_first else (-math.inf, -1)
+        left = sys.maxsize if limit is None else limit
+        while left > 0:
+            page = self._read(query, *of_session, *beyond, min(left, PAGE))
+            yield from (_decision(body, shape) for body, shape, *_ in page)
+            if len(page) < PAGE:
+                return
+            _, _, *beyond = page[-1]
+            left -= len(page)
+
+    def records(self, *, limit: int | None = None, session: str = "") -> Iterator[Record]:
+        """Yield decisions with all that belongs to them, the oldest first; of one session when named."""
+        found = self.decisions(limit=limit, session=session, newest_first=False)
+        while page := list(islice(found, PAGE)):
+            yield from self._completed(page)
+
+    def count(self) -> int:
+        """Return how many decisions there are."""
+        rows = self._read("SELECT count(*) FROM decisions")
+        return int(rows[0][0]) if rows else 0
+
+    def flush(self) -> None:
+        """Write everything queued."""
+        self._writer.flush()
+
+    def close(self) -> None:
+        """Write what waits and release the file; what cannot be written is counted as lost."""
+        if self._writer.close():
+            self._file.close()
+
+    def _completed(self, page: Sequence[Decision]) -> Iterator[Record]:
+        ids = _encode([decision.id for decision in page]).decode()
+        attempts = _grouped(self._read(ATTEMPTS_OF, ids), _attempt)
+        outcomes = _grouped(self._read(OUTCOMES_OF, ids), _outcome)
+        shadows = _grouped(self._read(SHADOWS_OF, ids), _shadow)
+        texts = dict(self._read(TEXTS_OF, ids))
+        for decision in page:
+            wanted = decision.id
+            yield Record(
+                decision,
+                tuple(attempts[wanted]),
+                tuple(outcomes[wanted]),
+                texts.get(wanted),
+                tuple(shadows[wanted]),
+            )
+
+    def _read(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        self._writer.flush()
+        return self._read_now(query, *values)
+
+    def _read_now(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        """Read what is written, whatever waits."""
+        if not self._file.path.exists() and not self.fault:
+            return []  # nothing was ever appended
+        return self._file.read(query, *values)
+
+    def _write(self, batch: Sequence[Entry]) -> int:
+        """Write a batch; return how many of it have no row."""
+        waits = False
+        try:
+            return self._write_rows(batch)
+        except (StoreUnavailable, OSError):
+            waits = True  # to be tried again
+            raise
+        finally:
+            if not waits:
+                self._admission.written(entry.id for entry in batch if type(entry) is Decision)
+
+    def _write_rows(self, batch: Sequence[Entry]) -> int:
+        rows: defaultdict[str, list[tuple[object, ...]]] = defaultdict(list)
+        for entry in batch:
+            with suppress(TypeError, ValueError, RecursionError):  # counted below: there is no row of it
+                rows[INSERT[type(entry)]].append(self._row(entry))
+        try:
+            connection = self._file.writer()
+            self._remove_some(connection)
+            connection.execute("BEGIN IMMEDIATE")
+            with connection:
+                for statement, values in rows.items():
+                    insert(connection, statement, values)
+        except sqlite3.Error as error:
+            self._file.close_writer()
+            self._removal, self._swept_at = None, -math.inf
+            raise StoreUnavailable(f"cannot write the ledger {self._file.path}: {error}") from error
+        return len(batch) - sum(map(len, rows.values()))
+
+    def _row(self, entry: Entry) -> tuple[object, ...]:
+        match entry:
+            case Decision():
+                return entry.id, entry.input.session, entry.input.arrived_at, _encode(entry), SHAPE
+            case Attempt():
+                return entry.decision, entry.number, entry.started_at, _encode(entry)
+            case Outcome() | ShadowDecision() | ShadowAnswer():
+                return entry.decision, entry.at, _encode(entry)
+            case PromptText():
+                return entry.decision, self._clock(), kept_text(entry.text, self._mode)
+
+    def _remove_some(self, connection: sqlite3.Connection) -> None:
+        """Remove a piece of what is over the bounds, or as much as writing must wait for."""
+        now = self._clock()
+        is_due = not 0 <= now - self._swept_at < SWEEP  # below zero when the clock was set back
+        if is_due or (self._removal is None and self._retention.is_over(connection)):
+            self._removal, self._swept_at = self._retention.pieces(connection, now), now
+        while self._remove_piece() and self._retention.is_over(connection, slack=SLACK):
+            pass
+
+    def _remove_piece(self) -> bool:
+        """Go on with what was begun; tell whether more may be left."""
+        if self._removal is not None:
+            for _ in self._removal:
+                return True
+            self._removal = None
+        return False
+
+    def _remove_more(self) -> bool:
+        """Go on in a pause of writing; tell whether more may be left."""
+        try:
+            return self._remove_piece()
+        except sqlite3.Error as error:
+            log.warning("the retention limits of the ledger %s cannot be applied: %s", self._file.path, error)
+        return False
+
+
+def _grouped(
+    rows: Iterable[tuple[str, bytes]], decode: Callable[[bytes], Decoded]
+) -> defaultdict[str, list[Decoded]]:
+    """What was read for several decisions, by decision."""
+    found: defaultdict[str, list[Decoded]] = defaultdict(list)
+    for decision, body in rows:
+        found[decision].append(decode(body))
+    return found

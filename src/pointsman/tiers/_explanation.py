@@ -1,0 +1,61 @@
+"""The explanation of a tier decision: signals, weights, and counterfactual changes."""
+
+from __future__ import annotations
+
+import msgspec
+
+from pointsman.tiers._compiled import CompiledDimension
+from pointsman.tiers._counterfactual import Change, changes
+from pointsman.tiers._scorer import TierScorer
+from pointsman.tiers.decision import TierDecision
+from pointsman.vocabulary import Evidence
+
+__all__ = ["Contribution", "Explanation", "explain"]
+
+
+class Contribution(msgspec.Struct, frozen=True):
+    """What one dimension added to the score."""
+
+    dimension: str
+    measure: int  # tokens, hits or question marks
+    keywords: tuple[str, ...]  # found, in the profile's order
+    score: float
+    weight: float
+    contribution: float  # weight * score
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """Everything behind one decision of the rules."""
+
+    decision: TierDecision
+    profile: str
+    tokens: int  # the profile's estimate
+    boundaries: tuple[float, float, float]
+    contributions: tuple[Contribution, ...]  # every dimension, in order; they sum to the score
+    changes: tuple[Change, ...]  # the smallest changes of the text that give another tier
+
+
+def explain(scorer: TierScorer, evidence: Evidence) -> Explanation:
+    """Take the rules' decision apart. Up to some thirty milliseconds; not for the path of a request."""
+    tokens = scorer.tokens(evidence)
+    return Explanation(
+        decision=scorer.by_rules(evidence),
+        profile=scorer.profile.name,
+        tokens=tokens,
+        boundaries=scorer.profile.boundaries,
+        contributions=tuple(_contribution(gauge, evidence, tokens) for gauge in scorer.gauges),
+        changes=changes(scorer, evidence),
+    )
+
+
+def _contribution(gauge: CompiledDimension, evidence: Evidence, tokens: int) -> Contribution:
+    measure = gauge.measure(evidence, tokens)
+    level = gauge.at(measure)
+    return Contribution(
+        dimension=gauge.dimension.name,
+        measure=measure,
+        keywords=tuple(gauge.keywords(evidence.hits & gauge.mask)),
+        score=level.score,
+        weight=gauge.dimension.weight,
+        contribution=level.contribution,
+    )

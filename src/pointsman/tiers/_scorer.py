@@ -1,0 +1,172 @@
+"""The rule scorer: a weighted sum from evidence to ``TierDecision``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator
+from typing import Final
+
+import msgspec
+
+from pointsman.evidence import SignalTable
+from pointsman.tiers._compiled import CompiledDimension, CompiledOverride, Level, places
+from pointsman.tiers._verification import ask, settle, with_margin
+from pointsman.tiers.decision import TierDecision
+from pointsman.tiers.policy import Verification
+from pointsman.tiers.profile import TierProfile, TokenEstimate
+from pointsman.vocabulary import Evidence, ModelQuery, ModelReply, Reason, Script, Stage, Tier
+
+__all__ = ["Scored", "TierScorer"]
+
+# Enum members are looked up once: on the path of every request a look-up costs as much as a sigmoid.
+_TIERS: Final = tuple(Tier)
+_RULES: Final = Stage.RULES
+_OVERRIDE: Final = Stage.OVERRIDE
+_LATIN: Final = Script.LATIN
+
+_NO_SIGNAL: Final = Reason("tiers.no-signal", "no keyword was found, so it is not taken to be simple")
+
+
+class Scored(msgspec.Struct, frozen=True, gc=False):
+    """The weighted sum of one prompt."""
+
+    total: float
+    parts: list[
+        tuple[CompiledDimension, Level, int, int]
+    ]  # (dimension, level, measure, hits) where it scores, in order
+    tokens: int  # the profile's estimate
+
+
+class TierScorer:
+    """A profile made ready for one signal table. Holds no state between prompts; safe to share."""
+
+    def __init__(
+        self, profile: TierProfile, table: SignalTable, verification: Verification | None = None
+    ) -> None:
+        """Compile the profile.
+
+        Args:
+            profile: its margin gives way to that of ``verification``.
+            table: holds all signals of the profile.
+            verification: how close to a boundary a model is asked, and how long it is waited for.
+
+        Raises:
+            KeyError: the table lacks a signal of the profile.
+        """
+        for signal in profile.signals():
+            table.bit(signal)
+        self.profile = with_margin(profile, verification)
+        self._asked = {} if verification is None else {"timeout_ms": verification.timeout_ms}
+        self.gauges = tuple(CompiledDimension(profile, dimension, table) for dimension in profile.dimensions)
+        by_name = {gauge.dimension.name: gauge for gauge in self.gauges}
+        self.rules = tuple(CompiledOverride(override, by_name) for override in profile.overrides)
+        self._any_hit = sum(gauge.mask for gauge in self.gauges)  # the masks of groups never overlap
+        ordered = [(order, gauge, gauge.mask) for order, gauge in enumerate(self.gauges)]
+        self._always = tuple((order, gauge) for order, gauge, mask in ordered if not mask)
+        # By the length of a mask, whose highest bit tells whose that hit is.
+        self._group_of = {place: each for each in ordered for place in places(each[2])}
+        self._utf16 = profile.tokens is TokenEstimate.UTF16
+        floor = profile.without_signals
+        self._floor = floor.rank if floor else 0  # lowest rank without any signal
+        self._reasons = tuple((_reason_of(profile, tier),) for tier in _TIERS)
+
+    def tokens(self, evidence: Evidence) -> int:
+        """The profile's token estimate."""
+        if self._utf16:
+            return evidence.utf16_units // 4
+        script = evidence.script
+        estimate = evidence.characters // 4 if script is _LATIN else evidence.tokens
+        return int(estimate * self.profile.script_factors.get(script, 1.0))
+
+    def score(self, evidence: Evidence) -> Scored:
+        """Add up the dimensions, in the profile's order: the sum is the same to the last bit everywhere."""
+        tokens = self.tokens(evidence)
+        measured = [
+            (place, gauge, tokens if gauge.counts_tokens else evidence.questions, 0)
+            for place, gauge in self._always
+        ]
+        left = evidence.hits & self._any_hit
+        while left:  # once for each dimension that found anything
+            place, gauge, mask = self._group_of[left.bit_length()]
+            found = left & mask
+            left ^= found
+            measured.append((place, gauge, found.bit_count(), found))
+        measured.sort()
+        total = 0.0
+        parts: list[tuple[CompiledDimension, Level, int, int]] = []
+        for _, gauge, measure, found in measured:
+            level = gauge.at(measure)
+            if level.score:
+                total += level.contribution
+                parts.append((gauge, level, measure, found))
+        return Scored(total, parts, tokens)
+
+    def by_rules(self, evidence: Evidence) -> TierDecision:
+        """Decide without a model."""
+        scored = self.score(evidence)
+        hits = evidence.hits
+        signals = [
+            gauge.show(level, measure, found)
+            for gauge, level, measure, found in scored.parts
+            if level.template
+        ]
+        for rule in self.rules:
+            if rule.applies(hits, scored.tokens, evidence.utf16_units):
+                return self._overridden(rule, scored, hits, signals)
+        return self._ruled(scored.total, hits, signals)
+
+    def decide(self, evidence: Evidence) -> Generator[ModelQuery, ModelReply, TierDecision]:
+        """Decide, asking a model at most once and only when the profile's escalation rule says so."""
+        return (yield from self.verify(self.by_rules(evidence), evidence))
+
+    def verify(
+        self, decided: TierDecision, evidence: Evidence
+    ) -> Generator[ModelQuery, ModelReply, TierDecision]:
+        """Ask a model where a decision says that it is unsure."""
+        if not decided.needs_verification:
+            return decided
+        answer = yield ask(self.profile.verification, evidence.text, **self._asked)
+        return settle(self.profile.verification, decided, answer)
+
+    def _overridden(
+        self, rule: CompiledOverride, scored: Scored, hits: int, signals: list[str]
+    ) -> TierDecision:
+        override = rule.override
+        shown = rule.show(hits, scored.tokens)
+        confidence = override.confidence
+        if confidence is None:
+            confidence = max(self._sigmoid(scored.total), override.least_confidence or 0.0)
+        return TierDecision(
+            tier=override.tier,
+            score=scored.total,
+            confidence=confidence,
+            signals=(*signals, shown),
+            stage=_OVERRIDE,
+            needs_verification=False,
+            reasons=(Reason(f"tiers.override.{override.name}", shown),),
+        )
+
+    def _ruled(self, total: float, hits: int, signals: list[str]) -> TierDecision:
+        low, middle, high = self.profile.boundaries
+        rank = (total >= low) + (total >= middle) + (total >= high)
+        distance = min(abs(total - low), abs(total - middle), abs(total - high))
+        confidence = self._sigmoid(distance)
+        escalation = self.profile.escalation
+        unsure = escalation.is_unsure(confidence)
+        reasons: tuple[Reason, ...] = self._reasons[rank]
+        if rank < self._floor and not hits & self._any_hit:
+            unsure, confidence, rank = True, 0.5, self._floor
+            reasons = (*reasons, _NO_SIGNAL)
+        if unsure and escalation.signal:
+            signals.append(escalation.signal.replace("{confidence}", f"{confidence:.2f}"))
+        return TierDecision(_TIERS[rank], total, confidence, tuple(signals), _RULES, unsure, reasons)
+
+    def _sigmoid(self, distance: float) -> float:
+        # 1 / (1 + exp(-x)) written so that no x overflows.
+        return 0.5 * (1.0 + math.tanh(0.5 * self.profile.steepness * distance))
+
+
+def _reason_of(profile: TierProfile, tier: Tier) -> Reason:
+    low, middle, high = (f"{edge:.2f}" for edge in profile.boundaries)
+    between = (f"below {low}", f"from {low} to {middle}", f"from {middle} to {high}", f"from {high} on")
+    return Reason(f"tiers.rules.{tier.lower()}", f"score {between[tier.rank]}")

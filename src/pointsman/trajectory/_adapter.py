@@ -1,0 +1,167 @@
+"""From the messages of any wire format to a trajectory, doing work only for what is new.
+
+An agent resends its whole history with every request. What was already counted is recognised by one message,
+the last one counted, and by the ids of its calls rather than by its bytes (docs/decisions/0030).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, Protocol
+
+import msgspec
+
+from pointsman.text.wrappers import digest, fingerprint, latest_words
+from pointsman.trajectory._analysis import TrajectoryAnalysis
+from pointsman.trajectory._events import Event, ToolInvoked, UserSpoke
+from pointsman.trajectory.state import TrajectoryState, after_recommendation
+from pointsman.vocabulary import Message, Role, ToolCall
+
+__all__ = ["Conversation", "TrajectoryMemory", "events_of", "observe", "opening_of", "recommended"]
+
+#: Characters of each opening message that name a conversation.
+OPENING: Final = 500
+#: Messages before the first answer that name it; agents send one to five.
+_OPENING_MESSAGES: Final = 100
+#: New messages that are read, and events taken from them, of one request. They fill the window of 50 steps
+#: several times over; what stands before them could only be counted.
+RECENT: Final = 400
+
+
+class Conversation(Protocol):
+    """Messages in order, each decoded when it is asked for. Every ``types.History`` is one."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> Message: ...
+
+
+class TrajectoryMemory(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """What a session keeps of its trajectory, in plain values."""
+
+    state: TrajectoryState = TrajectoryState()
+    counted: int = 0  # messages already in ``state``
+    anchor: str = ""  # fingerprint of the last of them
+
+
+def observe(
+    history: Conversation, memory: TrajectoryMemory, empty: TrajectoryAnalysis
+) -> tuple[TrajectoryAnalysis, TrajectoryMemory]:
+    """Bring a session's trajectory up to date with a request.
+
+    ``empty`` is a run without events under the session's configuration. When the request does not continue
+    what was counted (edited, rewound, compacted, or another conversation under the same session id), or goes
+    on by more than ``RECENT`` messages, the trajectory is built anew from the last of them.
+    """
+    latest = _last_counted(history, memory)
+    start = max(0, len(history) - RECENT)
+    if latest is None or start > memory.counted:
+        memory, latest = TrajectoryMemory(), _NOTHING
+    reader = _Reader(turn=memory.state.turn_count)
+    analysis = TrajectoryAnalysis(memory.state, empty.lens, _result_text(latest))
+    counted = max(start, memory.counted)
+    settled: list[Event] = []
+    open_batch: list[Event] = []
+    for index in range(counted, len(history)):
+        message = history[index]
+        open_batch += reader.read(message)
+        if not reader.waiting:
+            settled += open_batch
+            open_batch, latest, counted = [], message, index + 1
+    analysis = analysis.with_events(settled[-RECENT:])
+    remembered = TrajectoryMemory(analysis.state, counted, fingerprint(latest))
+    return analysis.with_events(open_batch[-RECENT:]), remembered
+
+
+def recommended(memory: TrajectoryMemory, tool_name: str) -> TrajectoryMemory:
+    """Note that the agent is being told to use a tool."""
+    return msgspec.structs.replace(memory, state=after_recommendation(memory.state, tool_name))
+
+
+def events_of(messages: Iterable[Message]) -> Iterator[Event]:
+    """Yield the events of a whole conversation."""
+    reader = _Reader(turn=0)
+    for message in messages:
+        yield from reader.read(message)
+
+
+_NOTHING: Final = Message(Role.SYSTEM)
+
+
+def _last_counted(history: Conversation, memory: TrajectoryMemory) -> Message | None:
+    """The last message already counted; None when the history does not continue what was counted."""
+    if memory.counted == 0:
+        return _NOTHING
+    if memory.counted > len(history):
+        return None
+    latest = history[memory.counted - 1]
+    return latest if fingerprint(latest) == memory.anchor else None
+
+
+def _result_text(message: Message) -> str:
+    return message.results[-1].text if message.results else ""
+
+
+def opening_of(history: Conversation) -> str:
+    """How a conversation began: a name for it that stays, by the user's words before the first answer.
+
+    Of each message the end is enough, and the rest may be a megabyte of pasted files.
+    """
+    words: list[str] = []
+    for index in range(min(len(history), _OPENING_MESSAGES)):
+        message = history[index]
+        if message.role is Role.ASSISTANT:
+            break
+        if message.role is Role.USER and not message.results:
+            words.append(latest_words(message)[-OPENING:])
+    return digest("\0".join(words))
+
+
+def _is_persons(message: Message) -> bool:
+    """True when a person speaks: words of a user message that no agent wrapped, and not beside results."""
+    if message.role is not Role.USER or message.results:
+        return False
+    return message.images > 0 or bool(latest_words(message))
+
+
+class _Reader:
+    """Pairs calls with results. Calls of one turn may come in one message or in several."""
+
+    def __init__(self, turn: int) -> None:
+        self._turn = turn
+        self._calls: dict[str, tuple[int, ToolCall]] = {}
+        self._batch = 0
+        self._answered = True
+
+    @property
+    def waiting(self) -> bool:
+        """True while a call of the latest turn has no result."""
+        return bool(self._calls)
+
+    def read(self, message: Message) -> list[Event]:
+        """Return the events that a message completes."""
+        events: list[Event] = []
+        if message.calls:
+            self._open(message.calls)
+        for result in message.results:
+            position, call = self._calls.pop(result.call_id, (0, None))
+            if call is None:
+                continue  # the call was cut off the history, or answered before
+            self._answered = True
+            events.append(
+                ToolInvoked(
+                    call.name, call.arguments, result, turn=self._turn, position=position, batch=self._batch
+                )
+            )
+        if _is_persons(message):
+            self._calls.clear()  # calls that a person interrupted are never answered
+            events.append(UserSpoke())
+        return events
+
+    def _open(self, calls: tuple[ToolCall, ...]) -> None:
+        if self._answered:
+            self._calls, self._batch, self._answered = {}, 0, False
+            self._turn += 1
+        for call in calls:
+            self._calls[call.id] = (self._batch, call)
+            self._batch += 1
