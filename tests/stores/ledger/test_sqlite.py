@@ -19,11 +19,15 @@ from pointsman.stores.ledger import (
     Retention,
     ShadowDecision,
     SqliteLedger,
-    schema,
-    sqlite,
 )
 from pointsman.stores.ledger import (
     _retention as retention,
+)
+from pointsman.stores.ledger import (
+    _schema as schema,
+)
+from pointsman.stores.ledger import (
+    _sqlite as sqlite,
 )
 from pointsman.stores.ledger.port import MAX_TEXT
 from pointsman.testing import a_decision, an_attempt
