@@ -124,7 +124,7 @@ from pointsman.drivers import drive
 from pointsman.wire.request import request_from_text
 
 said = CliRunner().invoke(app, ["classify", "--learned-router", "mine.json", "lines.jsonl"])
-print(json.loads(said.stdout)["learned_router"]["spoke"])
+print(json.loads(said.stdout)["learned_router"]["source"])
 engine = build_engine(build_policy(load(Path("pointsman.toml"))))
 turn = request_from_text("please summarise the minutes of the meeting")
 print(drive(engine.decide(turn, Memory(), "d"), None).decision.tier.stage)

@@ -121,7 +121,7 @@ def test_probabilities_are_those_of_the_topic(scorer: LearnedScorer) -> None:
 @pytest.mark.parametrize("text", ["", "x", "?", "Ωμέγα ξύλο θάλασσα", "量子场论的重整化群方程"])
 def test_unknown_words_are_ranked_by_length_alone(scorer: LearnedScorer, text: str) -> None:
     said = scorer.score(text)
-    assert said.spoke is ScoreSource.PRIOR
+    assert said.source is ScoreSource.PRIOR
     assert said.similarity < 0.1  # a word may fall into a bucket that is in use
     slope = scorer.learned_router.length_slope
     assert said.score == pytest.approx(slope * (np.log(max(len(text), 1)) - scorer.learned_router.log_length))
@@ -129,14 +129,14 @@ def test_unknown_words_are_ranked_by_length_alone(scorer: LearnedScorer, text: s
 
 def test_of_two_unknown_prompts_the_longer_gets_the_strong_model(scorer: LearnedScorer) -> None:
     short, long = scorer.score("zzz yyy xxx www"), scorer.score("zzz yyy xxx www vvv uuu ttt sss rrr")
-    assert short.spoke is long.spoke is ScoreSource.PRIOR
+    assert short.source is long.source is ScoreSource.PRIOR
     assert short.score < long.score
 
 
 def test_of_a_known_world_the_head_speaks_in_full_half_the_time(scorer: LearnedScorer) -> None:
-    spoke = Counter(scorer.score(row.prompt).spoke for row in made_up(400, seed=3))
-    assert 0.4 < spoke[ScoreSource.NGRAMS] / 400 < 0.7
-    assert spoke[ScoreSource.PRIOR] / 400 < 0.2
+    sources = Counter(scorer.score(row.prompt).source for row in made_up(400, seed=3))
+    assert 0.4 < sources[ScoreSource.NGRAMS] / 400 < 0.7
+    assert sources[ScoreSource.PRIOR] / 400 < 0.2
 
 
 def test_fitting_repeats_to_the_byte() -> None:

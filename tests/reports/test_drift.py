@@ -86,7 +86,7 @@ def test_the_verdict(records: list[Record], verdicts: list[str], words: str) -> 
     found = drift(records, HEAD)
     assert [shift.verdict for shift in found.shifts] == verdicts
     assert words in list(found.lines())[-1]
-    assert found.spoke[ScoreSource.NGRAMS] == found.prompts == len(records)
+    assert found.sources[ScoreSource.NGRAMS] == found.prompts == len(records)
 
 
 def test_similarities_of_a_small_router_vary_by_themselves() -> None:
@@ -164,4 +164,4 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     assert "have left what the learned router was trained on" in told.stdout
     printed = json.loads(CliRunner().invoke(app, [*named, "--json"]).stdout)
     assert [shift["verdict"] for shift in printed["shifts"]] == ["stable", "left"]
-    assert printed["spoke"] == {"n-grams": 300, "blend": 0, "length and rules": 0}
+    assert printed["sources"] == {"n-grams": 300, "blend": 0, "length and rules": 0}

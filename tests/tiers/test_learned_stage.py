@@ -94,7 +94,7 @@ def test_a_recorded_score_stands_in_for_words() -> None:
 def test_what_the_head_said_is_kept_where_the_rules_decide() -> None:
     decision = decided(boundaries=(-7, -6, -5), learned_router=blank())
     assert decision.learned_router is not None
-    assert decision.learned_router.spoke is ScoreSource.PRIOR
+    assert decision.learned_router.source is ScoreSource.PRIOR
 
 
 def test_the_rules_count_only_beside_the_profile_the_head_was_fitted_with() -> None:

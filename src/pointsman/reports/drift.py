@@ -66,7 +66,7 @@ class Drift:
 
     prompts: int = 0
     other_routers: int = 0  # prompts that another learned router, or none, was asked about
-    spoke: Counter[ScoreSource] = field(default_factory=Counter)
+    sources: Counter[ScoreSource] = field(default_factory=Counter)
     shifts: tuple[Shift, ...] = ()  # empty where there are too few prompts
 
     def to_json(self) -> dict[str, object]:
@@ -75,7 +75,7 @@ class Drift:
             "prompts": self.prompts,
             "other_routers": self.other_routers,
             "enough": bool(self.shifts),
-            "spoke": {str(spoke): self.spoke[spoke] for spoke in ScoreSource},
+            "sources": {str(source): self.sources[source] for source in ScoreSource},
             "shifts": [
                 {
                     "feature": shift.feature,
@@ -99,7 +99,7 @@ class Drift:
         if not self.shifts:
             yield f"too few to tell: {LEAST} are needed"
             return
-        told = (f"{spoke} in {self.spoke[spoke] / self.prompts:.0%}" for spoke in ScoreSource)
+        told = (f"{source} in {self.sources[source] / self.prompts:.0%}" for source in ScoreSource)
         yield "score source: " + ", ".join(told)
         yield f"{'feature':12}{'index':>8}{'chance':>8}{'median':>9}{'trained':>9}{'outside':>9}  verdict"
         for shift in self.shifts:
@@ -129,7 +129,7 @@ def drift(records: Iterable[Record], learned_router: LearnedRouter) -> Drift:
     The turns of one user message count once: tool calls in between bring no new words.
     """
     asked, others = _asked(records, learned_router.digest())
-    found = Drift(len(asked), others, Counter(said.spoke for _, said in asked))
+    found = Drift(len(asked), others, Counter(said.source for _, said in asked))
     if len(asked) < LEAST:
         return found
     lengths = [math.log(max(characters, 1)) for characters, _ in asked]
@@ -138,7 +138,7 @@ def drift(records: Iterable[Record], learned_router: LearnedRouter) -> Drift:
         _shift("ln(length)", lengths, learned_router.lengths, learned_router.rows),
         _shift("similarity", similarities, learned_router.similarities, learned_router.rows / REFITTED),
     )
-    return Drift(found.prompts, others, found.spoke, shifts)
+    return Drift(found.prompts, others, found.sources, shifts)
 
 
 def _asked(records: Iterable[Record], digest: str) -> tuple[list[tuple[int, LearnedScore]], int]:

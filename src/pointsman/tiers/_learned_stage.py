@@ -72,7 +72,7 @@ class LearnedStage:
             return _kept(
                 ruled, "tiers.learned.no-words", "the prompt's words are not at hand for the learned router"
             )
-        if said.spoke is ScoreSource.PRIOR:
+        if said.source is ScoreSource.PRIOR:
             why = f"unlike what the learned router has learned from: {_told(said)}"
             kept = _kept(ruled, "tiers.learned.unfamiliar", why)
             return msgspec.structs.replace(kept, learned_router=said, learned_router_version=self.version)
@@ -84,7 +84,7 @@ class LearnedStage:
         # The same curve as for the rules: 1 / (1 + exp(-steepness * distance)), written not to overflow.
         confidence = 0.5 * (1.0 + math.tanh(0.5 * self._profile.steepness * distance))
         reason = Reason(
-            f"tiers.learned.{said.spoke.name.lower()}", f"learned router {said.score:+.3f}: {_told(said)}"
+            f"tiers.learned.{said.source.name.lower()}", f"learned router {said.score:+.3f}: {_told(said)}"
         )
         return TierDecision(
             tier=_TIERS[rank],

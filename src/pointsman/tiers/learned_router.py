@@ -148,7 +148,7 @@ class LearnedScore(msgspec.Struct, frozen=True, gc=False):
     p_weak: float  # probability that the weak model serves it well
     p_strong: float
     similarity: float  # cosine to the nearest centre of training prompts: 0..1
-    spoke: ScoreSource
+    source: ScoreSource
 
 
 class LearnedScorer:
@@ -196,7 +196,7 @@ class LearnedScorer:
             p_weak=learned_router.weak_calibration.probability(weak),
             p_strong=learned_router.strong_calibration.probability(strong),
             similarity=similarity,
-            spoke=ScoreSource.NGRAMS if trust == 1.0 else ScoreSource.BLEND if trust else ScoreSource.PRIOR,
+            source=ScoreSource.NGRAMS if trust == 1.0 else ScoreSource.BLEND if trust else ScoreSource.PRIOR,
         )
 
     def _evidence(self, text: str) -> tuple[float, float, float]:

@@ -69,7 +69,7 @@ def test_names_are_those_of_today(file: Path) -> None:
     codes = {reason.code for tier in tiers for reason in tier.reasons}
     codes |= {reason.code for decision in found for reason in decision.reasons}
     assert Stage.LEARNED in {tier.stage for tier in tiers}
-    assert {tier.learned_router.spoke for tier in tiers if tier.learned_router} == set(ScoreSource)
+    assert {tier.learned_router.source for tier in tiers if tier.learned_router} == set(ScoreSource)
     assert all(tier.learned_router_version for tier in tiers if tier.learned_router)
     assert {"tiers.learned.ngrams", "tiers.learned.blend", "tiers.learned.unfamiliar"} <= codes
     assert {"routing.skipped.feature", "routing.skipped.context_window"} <= codes

@@ -73,7 +73,7 @@ def _score(head: dict[str, Any] | None) -> dict[str, Any] | None:
     if head is None:
         return None
     source = "n-grams" if head["spoke"] == "head" else head["spoke"]
-    return {**head, "similarity": head["familiarity"], "spoke": source}
+    return {**head, "similarity": head["familiarity"], "source": source}
 
 
 def _code(code: str) -> str:
