@@ -4,7 +4,8 @@
 .venv/bin/python scripts/coverage_floors.py --all    # prints every package
 
 The figure is coverage.py's own: percent of lines and branches together. What decides must reach 95 %; every
-other package what it reached when its floor was set, rounded down. A package without a floor fails.
+other package what it reached when its floor was set, less a few points: a branch that only a busy machine takes must
+not fail a build. A package without a floor fails.
 """
 
 import json
@@ -34,27 +35,27 @@ FLOORS = {
     "model_choice": DECIDES,
     "decision": DECIDES,
     "orchestrator": DECIDES,
-    "__init__": 93,
+    "__init__": 90,
     "__main__": 0,  # runs in processes of their own only, which nothing measures
-    "api": 96,
-    "cli": 94,
-    "compat": 94,
-    "config": 98,
-    "diagnostics": 100,
-    "encoders": 96,
-    "drivers": 97,
-    "factory": 82,
-    "gateway": 94,
-    "integrations": 98,
-    "learning": 98,
-    "model_calls": 94,
-    "offload": 100,
-    "reports": 98,
-    "runtime": 98,
-    "shadow_policy": 100,
-    "stores": 97,
-    "testing": 99,
-    "upstreams": 98,
+    "api": 93,
+    "cli": 92,
+    "compat": 92,
+    "config": 96,
+    "diagnostics": 96,
+    "encoders": 93,
+    "drivers": 94,
+    "factory": 80,
+    "gateway": 92,
+    "integrations": 95,
+    "learning": 96,
+    "model_calls": 90,
+    "offload": 95,
+    "reports": 96,
+    "runtime": 95,
+    "shadow_policy": 95,
+    "stores": 95,
+    "testing": 95,
+    "upstreams": 96,
 }
 
 
