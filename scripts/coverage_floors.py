@@ -4,8 +4,8 @@
 .venv/bin/python scripts/coverage_floors.py --all    # prints every package
 
 The figure is coverage.py's own: percent of lines and branches together. What decides must reach 95 %; every
-other package what it reached when its floor was set, less a few points: a branch that only a busy machine takes must
-not fail a build. A package without a floor fails.
+other package what it reached when its floor was set, less a few points: a branch that only a busy machine
+takes must not fail a build. A package without a floor fails.
 """
 
 import json
