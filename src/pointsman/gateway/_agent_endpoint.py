@@ -11,9 +11,8 @@ from pointsman.gateway._live_state import LiveState
 from pointsman.gateway._local_replies import answer_command, send_text, stop_message
 from pointsman.gateway._metrics import Metrics
 from pointsman.gateway._reading import read_turn
-from pointsman.gateway._relay import Send, relay
+from pointsman.gateway._relay import Headers, Send, relay, response_headers
 from pointsman.gateway._request import DecidedRequest
-from pointsman.gateway._response_headers import Headers, response_headers
 from pointsman.gateway.upstream import Target
 from pointsman.vocabulary import AgentRequest
 

@@ -114,11 +114,12 @@ async def _try_model(request: DecidedRequest, target: Target) -> UpstreamRespons
     spec, breaker = target.upstream.spec, target.upstream.breaker
     most = 1 if request.client_is_retrying else 1 + spec.retries
     for number in range(1, most + 1):
-        if wait := breaker.seconds_to_wait(time.monotonic()):
+        if breaker.failures and (wait := breaker.seconds_to_wait(time.monotonic())):
             return _circuit_open(target.upstream, wait)
         result = await _try(request, target)
         if isinstance(result, UpstreamResponse):
-            breaker.record_success()
+            if breaker.failures:
+                breaker.record_success()
             return result
         if result.kind == "status" and result.status < 500:
             breaker.record_success()  # it works; it did not like this request

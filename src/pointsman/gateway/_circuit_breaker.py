@@ -18,21 +18,21 @@ class CircuitBreaker:
     """Counts failures of one upstream. Time is given in seconds of any steady clock."""
 
     def __init__(self) -> None:
-        self._failures = 0
+        self.failures = 0  # in a row
         self._pause = _PAUSE
         self._next_probe = 0.0  # once open
 
     @property
     def is_open(self) -> bool:
         """True while requests are held back."""
-        return self._failures >= _THRESHOLD
+        return self.failures >= _THRESHOLD
 
     def seconds_to_wait(self, now: float) -> float:
         """Return seconds until a request may be sent; 0 lets this one through.
 
         While open, the request let through is the probe: others wait until it has come back.
         """
-        if self._failures < _THRESHOLD:
+        if self.failures < _THRESHOLD:
             return 0.0
         left = self._next_probe - now
         if left <= 0:
@@ -42,15 +42,14 @@ class CircuitBreaker:
 
     def record_success(self) -> None:
         """The upstream answered."""
-        if self._failures:
-            self._failures = 0
-            self._pause = _PAUSE
+        self.failures = 0
+        self._pause = _PAUSE
 
     def record_failure(self, now: float) -> None:
         """The upstream did not answer, or with an error of its own."""
-        self._failures += 1
-        if self._failures == _THRESHOLD:
+        self.failures += 1
+        if self.failures == _THRESHOLD:
             self._next_probe = now + self._pause
-        elif self._failures > _THRESHOLD:
+        elif self.failures > _THRESHOLD:
             self._pause = min(self._pause * 2, _LONGEST)
             self._next_probe = now + self._pause

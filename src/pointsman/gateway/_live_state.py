@@ -7,8 +7,9 @@ What a reload carries over is listed in ``build_live_state``. A request keeps th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Final, Protocol
 
 from pointsman.config import ShadowSpec
 from pointsman.decision.decision import Decision
@@ -24,6 +25,13 @@ __all__ = ["Decider", "LiveState", "RouterCommand", "build_live_state"]
 
 #: Answers the text after "/router" without calling a model.
 RouterCommand = Callable[[str], str]
+
+#: Returns the models of a decision's chain that understand the caller's format; raises ``MalformedRequest``
+#: when none does.
+Candidates = Callable[[WireFormat, tuple[str, ...]], list[Target]]
+
+#: Chains whose candidates are remembered. A configuration has a few dozen.
+_KEPT_CHAINS: Final = 1_024
 
 
 class Decider(Protocol):
@@ -64,18 +72,8 @@ class LiveState:
     shadow_policy: ShadowPolicy | None  # another policy, decided beside the runtime's
     shadow_model: ShadowModel | None  # another model, which gets a share of the requests too
     command: RouterCommand | None  # None: "/router" is a message like any other
-    _candidates: dict[tuple[WireFormat, tuple[str, ...]], list[Target]] = field(default_factory=dict)
-
-    def candidates(self, wire: WireFormat, chain: tuple[str, ...]) -> list[Target]:
-        """Return the models of a decision's chain that understand the caller's format.
-
-        Raises:
-            MalformedRequest: none does.
-        """
-        found = self._candidates.get((wire, chain))
-        if found is None:
-            found = self._candidates[wire, chain] = _candidates(wire, chain, self.targets)
-        return found
+    candidates: Candidates
+    body_bytes: int  # of all requests in progress together, at most
 
     def retire(self, successor: LiveState) -> None:
         """Close what ``successor`` has not taken over. Requests in progress still finish with this state."""
@@ -116,14 +114,17 @@ def build_live_state(
         connections = previous.connections.carried_over(upstreams.values()) if previous else Connections()
     known = {t.upstream.spec.name: t.upstream for t in previous.targets.values()} if previous else {}
     found = targets(models, upstreams, connections, known)
+    server = server or ServerSpec()
     return LiveState(
         runtime,
         found,
-        server or ServerSpec(),
+        server,
         connections,
         shadow_policy,
         _shadow_model(shadow_model or ShadowSpec(), found, previous),
         command,
+        lru_cache(_KEPT_CHAINS)(partial(_candidates, found)),
+        server.limits.total,
     )
 
 
@@ -136,7 +137,7 @@ def _shadow_model(
     return ShadowModel(spec, known[spec.model], before.usage if before else ShadowUsage())
 
 
-def _candidates(wire: WireFormat, chain: tuple[str, ...], models: Mapping[str, Target]) -> list[Target]:
+def _candidates(models: Mapping[str, Target], wire: WireFormat, chain: tuple[str, ...]) -> list[Target]:
     configured = [models[name] for name in chain if name in models]
     compatible = [target for target in configured if wire in target.model.formats]
     if not compatible:

@@ -10,8 +10,7 @@ from contextlib import suppress
 from typing import Final
 
 from pointsman.errors import CallerError, Overloaded, TooLarge, Unauthorized
-from pointsman.gateway._relay import Send, send_body
-from pointsman.gateway._response_headers import Headers, request_id
+from pointsman.gateway._relay import Headers, Send, request_id, send_body
 from pointsman.guidance import GuidanceDecision
 from pointsman.text.extract import persons_words
 from pointsman.vocabulary import AgentRequest

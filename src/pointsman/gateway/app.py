@@ -99,7 +99,7 @@ class Gateway:
     ) -> None:
         """Read a request and answer it, for as long as the caller is there. Every failure ends here."""
         arrived, headers = time.perf_counter(), dict(scope["headers"])
-        reservation = self.bodies.reserve(state.server.limits.total)
+        reservation = self.bodies.reserve(state.body_bytes)
         watch: DisconnectWatch | None = None
         self.active += 1
         try:
