@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from pointsman.cli import app
+from pointsman.evidence import detect_script
 from pointsman.learning.robustness import CHANGES, FRAMES, evaluate_robustness
-from pointsman.text.measures import detect_script
 from pointsman.tiers.learned_router import LearnedScorer
 from pointsman.vocabulary import Script
 from support.learned_routers import blank

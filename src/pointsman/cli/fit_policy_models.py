@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from pointsman.config import Config
 from pointsman.errors import ConfigError, PointsmanError
+from pointsman.evidence import estimate_tokens
 from pointsman.learning.datasets import Graded
-from pointsman.text.measures import estimate_tokens
 from pointsman.vocabulary import ModelSpec, Tier
 
 if TYPE_CHECKING:

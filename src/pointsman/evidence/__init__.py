@@ -5,7 +5,7 @@ from __future__ import annotations
 from pointsman.evidence._engines import Keep, build_matcher, engine_names
 from pointsman.evidence._matcher import Matcher, ReMatcher
 from pointsman.evidence._patterns import PatternSet
-from pointsman.evidence._scan import Scanner
+from pointsman.evidence._scan import Scanner, detect_script, estimate_tokens
 from pointsman.evidence._signals import Kind, Signal, SignalTable
 
 __all__ = [
@@ -18,5 +18,7 @@ __all__ = [
     "Signal",
     "SignalTable",
     "build_matcher",
+    "detect_script",
     "engine_names",
+    "estimate_tokens",
 ]

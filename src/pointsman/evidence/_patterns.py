@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterable
 from typing import Final
 
 from pointsman.errors import LexiconError
+from pointsman.evidence._chars import END_FRAME, MARKS, START_FRAME
 from pointsman.evidence._rendering import engine_source
-from pointsman.evidence._separation import framed, separated, without_marks
+from pointsman.evidence._separation import separated, without_marks
 from pointsman.evidence._signals import Signal, SignalTable
 
-__all__ = ["PatternSet"]
+__all__ = ["PatternSet", "framed"]
+
+_MARK: Final = re.compile(f"[{MARKS}]")
 
 
 class PatternSet:
@@ -48,7 +52,8 @@ class PatternSet:
 
         One pass; a second one over the text as it is where setting words apart changed it.
         """
-        lowered = without_marks(lowered)
+        if _MARK.search(lowered):
+            lowered = without_marks(lowered)
         apart = lowered if lowered.isascii() else separated(lowered)
         hits = self._hits(find(framed(apart)))
         if apart is lowered:
@@ -66,6 +71,11 @@ class PatternSet:
         for index in found:
             hits |= masks[index]
         return hits
+
+
+def framed(text: str) -> bytes:
+    """The UTF-8 bytes that an engine reads. A lone surrogate is no character of UTF-8 and becomes "?"."""
+    return f"{START_FRAME}{text}{END_FRAME}".encode("utf-8", "replace")
 
 
 def _source(signal: Signal) -> tuple[str, bool]:

@@ -1,20 +1,56 @@
-"""One scan of a text: ``Evidence``."""
+"""One scan of a text: ``Evidence``, with the writing system of the text and an estimate of its tokens."""
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from pointsman.evidence._matcher import Matcher
 from pointsman.evidence._signals import SignalTable
-from pointsman.text import detect_script, estimate_tokens
-from pointsman.vocabulary import Evidence
+from pointsman.vocabulary import Evidence, Script
 
-__all__ = ["Scanner"]
+__all__ = ["Scanner", "detect_script", "estimate_tokens"]
 
 #: Kept evidence, in each of two generations. Twice 8 MiB holds the latest words of thousands of sessions and
 #: leaves the gateway far under its 100 MB; an entry of a short prompt takes about 0.5 kB.
 _ENTRIES: Final = 4096
 _BYTES: Final = 8 << 20
+
+#: Letters looked at in a long text, evenly spread. Sixty-four give the majority script of anything that is
+#: not half and half, in 5 µs; a text of 400,000 characters costs no more.
+_SAMPLE: Final = 64
+
+#: First and last code point of each script's blocks. Source: the Unicode character database, Blocks.txt.
+#: Every edge lies on a multiple of 16, and no 16 code points hold letters of two of these scripts.
+_RANGES: Final = (
+    (Script.LATIN, ((0x0040, 0x02AF), (0x1D00, 0x1DBF), (0x1E00, 0x1EFF), (0x2C60, 0x2C7F))),
+    (Script.LATIN, ((0xA720, 0xA7FF), (0xAB30, 0xAB6F), (0xFF20, 0xFF5F))),
+    (Script.GREEK, ((0x0370, 0x03FF), (0x1F00, 0x1FFF))),
+    (Script.CYRILLIC, ((0x0400, 0x052F), (0x1C80, 0x1C8F), (0x2DE0, 0x2DFF), (0xA640, 0xA69F))),
+    (Script.HEBREW, ((0x0590, 0x05FF), (0xFB20, 0xFB4F))),
+    (Script.ARABIC, ((0x0600, 0x06FF), (0x0750, 0x077F), (0x0870, 0x08FF))),
+    (Script.ARABIC, ((0xFB50, 0xFDFF), (0xFE70, 0xFEFF))),
+    (Script.DEVANAGARI, ((0x0900, 0x097F), (0xA8E0, 0xA8FF))),
+    (Script.THAI, ((0x0E00, 0x0E7F),)),
+    (Script.HANGUL, ((0x1100, 0x11FF), (0x3130, 0x318F), (0xA960, 0xA97F))),
+    (Script.HANGUL, ((0xAC00, 0xD7FF), (0xFFA0, 0xFFDF))),
+    (Script.KANA, ((0x3040, 0x30FF), (0x31F0, 0x31FF), (0xFF60, 0xFF9F))),
+    (Script.HAN, ((0x2E80, 0x2FDF), (0x3000, 0x300F), (0x3400, 0x4DBF), (0x4E00, 0x9FFF))),
+    (Script.HAN, ((0xF900, 0xFAFF), (0x20000, 0x3FFFF))),
+)
+
+_SCRIPTS: Final = tuple(Script)
+_OTHER: Final = _SCRIPTS.index(Script.OTHER)
+#: Script of each 16 code points, as a position: an enum member is ten times slower to hash than a number.
+_BY_SIXTEEN: Final = {
+    block: _SCRIPTS.index(script)
+    for script, ranges in _RANGES
+    for first, last in ranges
+    for block in range(first >> 4, (last >> 4) + 1)
+}
+_ASCII_LETTER: Final = re.compile("[A-Za-z]")
+_LETTER: Final = re.compile(r"[^\W\d_]")
+_HEAD: Final = 4096  # characters searched for a first letter where the sample holds none
 
 
 class Scanner:
@@ -74,3 +110,24 @@ class Scanner:
             self._young_bytes = 0
         self._young[evidence.text] = evidence
         self._young_bytes += size
+
+
+def detect_script(text: str) -> Script:
+    """The script most letters belong to; between equals, the one that comes first in the text."""
+    if text.isascii():
+        return Script.LATIN if _ASCII_LETTER.search(text) else Script.NONE
+    sample = text if len(text) <= _SAMPLE else text[:: len(text) // _SAMPLE]
+    letters = "".join(filter(str.isalpha, sample))
+    if not letters:
+        first = _LETTER.search(text, 0, _HEAD)
+        letters = first[0] if first else ""
+    scripts = [_BY_SIXTEEN.get(ord(letter) >> 4, _OTHER) for letter in letters]
+    return _SCRIPTS[max(dict.fromkeys(scripts), key=scripts.count)] if scripts else Script.NONE
+
+
+def estimate_tokens(text: str) -> int:
+    """UTF-8 bytes // 4: 0.9 of the exact count for Chinese, where characters // 4 gives 0.42.
+
+    Source: docs/explanation/evidence.md, "Token estimate". ASCII text needs no encoding to be measured.
+    """
+    return (len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))) // 4

@@ -16,12 +16,10 @@ from pointsman.evidence._chars import (
     APART,
     ASCII,
     BLANK_IMAGE,
-    END_FRAME,
     LINE_IMAGE,
     MARKS,
     SEPARATOR,
     SPACE,
-    START_FRAME,
     UTF8,
     WORD,
     CharSet,
@@ -32,7 +30,7 @@ from pointsman.evidence._chars import (
 )
 from pointsman.evidence._pattern import Alt, Chars, Edge, Node, Repeat, Seq
 
-__all__ = ["for_separated", "framed", "separated", "without_marks"]
+__all__ = ["for_separated", "separated", "without_marks"]
 
 _REPLACEMENT: Final = "\ufffd"
 _LINES: Final[CharSet] = ((0x2028, 0x2029),)
@@ -69,11 +67,6 @@ def separated(text: str) -> str:
             text = text.replace(char, image)
     parts = _RUN.split(text)  # text, run, text, run, …
     return SEPARATOR.join(parts) if len(parts) > 1 else text
-
-
-def framed(text: str) -> bytes:
-    """The UTF-8 bytes that an engine reads. A lone surrogate is no character of UTF-8 and becomes "?"."""
-    return f"{START_FRAME}{text}{END_FRAME}".encode("utf-8", "replace")
 
 
 def for_separated(node: Node) -> Node | None:

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final
 
 import msgspec
 
 __all__ = ["Kind", "Signal", "SignalTable"]
+
+#: Sets of hits whose ids are remembered, about 0.3 kB each.
+_KEPT_IDS: Final = 4_096
 
 
 class Kind(StrEnum):
@@ -51,6 +55,8 @@ class SignalTable:
             key = (signal.lexicon, signal.group)
             masks[key] = masks.get(key, 0) | bit
         self._masks: Final = masks
+        #: Their ids. Remembered, because an agent sends the same words with every result of a tool.
+        self.ids_of: Final = lru_cache(_KEPT_IDS)(self._ids_of)
 
     def __len__(self) -> int:
         return len(self.signals)
@@ -67,8 +73,7 @@ class SignalTable:
         """The signals in a mask, in total order."""
         return map(self.signals.__getitem__, _places(hits))
 
-    def ids_of(self, hits: int) -> tuple[str, ...]:
-        """Their ids."""
+    def _ids_of(self, hits: int) -> tuple[str, ...]:
         return tuple(map(self.ids.__getitem__, _places(hits)))
 
 

@@ -14,9 +14,9 @@ from pointsman.errors import LexiconError
 from pointsman.evidence._engines import build_matcher
 from pointsman.evidence._matcher import Engine
 from pointsman.evidence._pattern import Alt, Chars, Edge, Node, Repeat, Seq
-from pointsman.evidence._patterns import PatternSet
+from pointsman.evidence._patterns import PatternSet, framed
 from pointsman.evidence._rendering import tree
-from pointsman.evidence._separation import framed, separated, without_marks
+from pointsman.evidence._separation import separated, without_marks
 from pointsman.evidence._signals import Kind, Signal, SignalTable
 from pointsman.evidence.lexicon import Lexicon, Term
 

@@ -3,21 +3,35 @@
 Without this the keywords of system prompts, file dumps and tool results decide the tier: "3+1" became MEDIUM
 because a system prompt mentioned JSON. Source of the first three rules: docs/sources/prompt-classifier.md,
 "Prompt extraction"; the others cover what today's agents send (docs/decisions/0013).
+
+A message that a client sends again is recognised by its words, not by its bytes: clients move cache markers
+from message to message, which changes the bytes of messages whose meaning is the same (docs/decisions/0030).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from hashlib import sha256
 from itertools import chain
 from typing import Final
 
 import msgspec
 
-from pointsman.text.wrappers import Unwrapped, digest, fingerprint, unwrap
+from pointsman.text.wrappers import Unwrapped, unwrap
 from pointsman.vocabulary import AgentRequest, History, Message, Role
 
-__all__ = ["Extracted", "Searched", "extract", "persons_words", "searched", "user_message_key"]
+__all__ = [
+    "Extracted",
+    "Searched",
+    "digest",
+    "extract",
+    "fingerprint",
+    "latest_words",
+    "persons_words",
+    "searched",
+    "user_message_key",
+]
 
 #: Messages that are searched again rather than remembered: it costs as much to recognise one.
 _FEW: Final = 8
@@ -176,6 +190,8 @@ def _words(request: AgentRequest, texts: tuple[str, ...], rules: list[str]) -> s
 
 
 def _unwrap(text: str, rules: list[str], *, only_marked: bool = False) -> Unwrapped:
+    if "</" not in text:  # no block is closed in it
+        return Unwrapped("" if only_marked else text.strip())
     unwrapped = unwrap(text.strip(), only_marked=only_marked)
     if unwrapped.tags:
         rules.extend(f"tag:{tag}" for tag in unwrapped.tags)
@@ -232,3 +248,22 @@ def _has_system(request: AgentRequest) -> bool:
     history = request.history
     first = range(min(len(history), _FIRST))
     return bool(request.system) or any(history.role(index) is Role.SYSTEM for index in first)
+
+
+def digest(text: str) -> str:
+    """Sixteen hexadecimal digits that stand for a text: two texts in 2**32 share them by chance."""
+    return sha256(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()[:16]
+
+
+def fingerprint(message: Message) -> str:
+    """What stays the same about a message when a client resends it; reminders beside it come and go."""
+    ids = [call.id for call in message.calls] + [result.call_id for result in message.results]
+    return digest("\0".join(ids or [message.role, latest_words(message)]))
+
+
+def latest_words(message: Message) -> str:
+    """A person's own words in the last block that has any; agents put theirs before and around them."""
+    for text in reversed(message.texts):
+        if words := unwrap(text).text.strip():
+            return words
+    return ""

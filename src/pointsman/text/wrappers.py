@@ -1,24 +1,18 @@
-"""Removes blocks that agents wrap around the user's words, and fingerprints messages by what is left.
+"""Removes blocks that agents wrap around the user's words.
 
 The table names the tags seen on the wire from the agents in use today. A block counts only when it is closed:
 someone who asks "what does <file> mean?" keeps their words. Time is linear whatever the text nests or leaves
 open: tags are found by one regular expression without backtracking and matched with a stack.
-
-A message that a client sends again is recognised by its words, not by its bytes: clients move cache markers
-from message to message, which changes the bytes of messages whose meaning is the same (docs/decisions/0030).
 """
 
 from __future__ import annotations
 
 import re
 from enum import Enum
-from hashlib import sha256
 from itertools import islice
 from typing import Final, NamedTuple
 
-from pointsman.vocabulary import Message
-
-__all__ = ["Unwrapped", "digest", "fingerprint", "latest_words", "unwrap"]
+__all__ = ["Unwrapped", "unwrap"]
 
 
 class _Wrap(Enum):
@@ -157,22 +151,3 @@ def _without(text: str, spoken: list[tuple[int, int]], cuts: list[tuple[int, int
         parts.append("".join(kept))
         done = max(done, end)
     return parts
-
-
-def digest(text: str) -> str:
-    """Sixteen hexadecimal digits that stand for a text: two texts in 2**32 share them by chance."""
-    return sha256(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()[:16]
-
-
-def fingerprint(message: Message) -> str:
-    """What stays the same about a message when a client resends it; reminders beside it come and go."""
-    ids = [call.id for call in message.calls] + [result.call_id for result in message.results]
-    return digest("\0".join(ids or [message.role, latest_words(message)]))
-
-
-def latest_words(message: Message) -> str:
-    """A person's own words in the last block that has any; agents put theirs before and around them."""
-    for text in reversed(message.texts):
-        if words := unwrap(text).text.strip():
-            return words
-    return ""

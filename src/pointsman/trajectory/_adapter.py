@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from pointsman.text.wrappers import digest, fingerprint, latest_words
+from pointsman.text.extract import digest, fingerprint, latest_words
 from pointsman.trajectory._analysis import TrajectoryAnalysis
 from pointsman.trajectory._events import Event, ToolInvoked, UserSpoke
 from pointsman.trajectory.state import TrajectoryState, after_recommendation

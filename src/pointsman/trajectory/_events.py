@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from pointsman.text.wrappers import digest
+from pointsman.text.extract import digest
 from pointsman.trajectory._arguments import canonical_arguments, comes_from, is_polling
 from pointsman.trajectory._failures import outcome_of, salient_line, signature_of
 from pointsman.trajectory._progress import ProgressIndicator, progress_in

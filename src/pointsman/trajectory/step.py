@@ -6,7 +6,7 @@ from enum import StrEnum
 
 import msgspec
 
-from pointsman.text.wrappers import digest
+from pointsman.text.extract import digest
 
 __all__ = ["CallOutcome", "Step"]
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pointsman.text import detect_script, estimate_tokens
+from pointsman.evidence import detect_script, estimate_tokens
 from pointsman.vocabulary import Script
 
 
