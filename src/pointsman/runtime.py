@@ -9,13 +9,13 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
 from pointsman.decision.decision import Decision, without_content
 from pointsman.decision.engine import Decided, Engine
-from pointsman.decision.memory import Memory, decode_memory, encode_memory
+from pointsman.decision.memory import Memory
 from pointsman.drivers import drive, drive_async, no_model
 from pointsman.errors import StoreUnavailable
 from pointsman.model_calls import Ask, Questions, ask_nobody
@@ -23,11 +23,28 @@ from pointsman.stores.ledger.port import Ledger, PromptText
 from pointsman.stores.sessions.port import SessionStore
 from pointsman.vocabulary import LARGE, AgentRequest, ModelQuery, ModelReply
 
-__all__ = ["Runtime", "SessionMemory", "new_ids"]
+__all__ = ["Runtime", "SessionMemory", "decode_memory", "encode_memory", "new_ids"]
 
 log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
+
+
+encode_memory: Final = msgspec.json.Encoder().encode
+_decode: Final = msgspec.json.Decoder(Memory).decode
+
+
+def decode_memory(kept: bytes | None) -> Memory:
+    """Return what was kept of a session; a memory in a shape of another version starts afresh.
+
+    A session is at most a day old, and a wrong guess at what its values meant would be worse than none.
+    """
+    if not kept:
+        return Memory()
+    try:
+        return _decode(kept)
+    except msgspec.ValidationError:  # JSON, and not of this shape; what is no JSON is damaged: that is told
+        return Memory()
 
 
 def new_ids() -> Callable[[], str]:
@@ -197,7 +214,7 @@ class Runtime:
         large request.
         """
         session = request.session
-        in_thread = request.size > LARGE or self.sessions.waits
+        in_thread = request.size > LARGE or self.memories.store.waits
         memory = await _in_thread(self.memories.load, session) if in_thread else self.memories.load(session)
         started, replies = time.perf_counter(), self._begin(request)
         steps = self.engine.decide(request, memory, self._new_id())
@@ -223,7 +240,9 @@ class Runtime:
     def _record(self, request: AgentRequest, decided: Decided, seconds: float) -> Decision:
         """Write a decision down, and return it with the time it took."""
         decision = msgspec.structs.replace(decided.decision, elapsed_us=seconds * 1e6)
-        self.ledger.append(without_content(decision))
+        guidance = decision.guidance
+        quotes = guidance is not None and guidance.firing is not None
+        self.ledger.append(without_content(decision) if quotes else decision)
         if decided.words.text:
             self.ledger.append(PromptText(decision=decision.id, text=decided.words.text))
         if self.observe is not None:

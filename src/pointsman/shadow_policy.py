@@ -16,9 +16,9 @@ from typing import Final, NamedTuple
 from pointsman.decision.decision import Decision
 from pointsman.decision.diff import AsDecided, changed, reasons, verdict
 from pointsman.decision.engine import Engine
-from pointsman.decision.memory import decode_memory, encode_memory
 from pointsman.drivers import drive
 from pointsman.errors import UnknownModel
+from pointsman.runtime import decode_memory, encode_memory
 from pointsman.stores.batch_writer import BatchWriter
 from pointsman.stores.ledger.port import Ledger, ShadowDecision
 from pointsman.stores.sessions import MemorySessions

@@ -15,7 +15,7 @@ from pointsman.decision.decision import Decision, Injection, ToolDecision
 from pointsman.decision.input import ReadRequest, RequestInput
 from pointsman.decision.memory import Memory
 from pointsman.decision.policy import DomainPolicy, Policy
-from pointsman.domains import DomainDecision, DomainTracker
+from pointsman.domains import PERMISSIVE, DomainDecision, DomainTracker
 from pointsman.errors import UnknownModel
 from pointsman.evidence import Scanner
 from pointsman.guidance import GuidanceDecision, GuidanceMemory, Guide, Seen
@@ -137,7 +137,7 @@ class Engine:
         if guide and seen:
             yield from self._guide_agent(draft, guide, seen)
         elif guide and not (reading.abstained and _is_unguided(reading)):
-            draft.guidance = guide.idle(memory.guidance, reading.input.session)
+            draft.guidance = guide.idle(memory.guidance.arm, reading.input.session)
         yield from self._choose_model(draft)
         if self.policy.domains and self._tracker:
             self._find_domains(draft, self.policy.domains, self._tracker)
@@ -289,7 +289,9 @@ class Engine:
         except Exception as error:  # noqa: BLE001 - fails open to FAILED_TIER
             draft.abstain("tiers", error)
             tier = _without_rules(FAILED_TIER, 0.5, "deciding failed", Stage.FALLBACK)
-        draft.abstained.extend(reason for reason in tier.reasons if reason.code.startswith("tiers.abstained"))
+        for reason in tier.reasons:
+            if reason.code.startswith("tiers.abstained"):
+                draft.abstained.append(reason)
         return tier
 
     def _domain_for_learned_router(self, draft: _Draft) -> str:
@@ -302,7 +304,7 @@ class Engine:
     def _find_domains(self, draft: _Draft, policy: DomainPolicy, tracker: DomainTracker) -> None:
         before = draft.memory
         try:
-            profile = policy.profile(draft.chain[0] if draft.chain else "")
+            profile = policy.profiles.get(draft.chain[0] if draft.chain else "", PERMISSIVE)
             decided, kept = tracker.decide(draft.evidence, before.domains, draft.reading.message, profile)
         except Exception as error:  # noqa: BLE001 - a request goes on without domains
             draft.abstain("domains", error)

@@ -1,8 +1,6 @@
-"""Session memory between requests, and reading memory stored by another version."""
+"""Session memory between requests."""
 
 from __future__ import annotations
-
-from typing import Final
 
 import msgspec
 
@@ -11,7 +9,7 @@ from pointsman.domains import DomainMemory
 from pointsman.guidance import GuidanceMemory
 from pointsman.text.extract import Searched
 
-__all__ = ["Memory", "decode_memory", "encode_memory"]
+__all__ = ["Memory"]
 
 
 class Memory(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -27,20 +25,3 @@ class Memory(msgspec.Struct, frozen=True, omit_defaults=True):
     called: tuple[str, ...] = ()  # names of all tools called so far
     counted: int = 0  # messages searched for them
     searched: Searched = Searched()  # for the user's words
-
-
-encode_memory: Final = msgspec.json.Encoder().encode
-_decode: Final = msgspec.json.Decoder(Memory).decode
-
-
-def decode_memory(kept: bytes | None) -> Memory:
-    """Return what was kept of a session; a memory in a shape of another version starts afresh.
-
-    A session is at most a day old, and a wrong guess at what its values meant would be worse than none.
-    """
-    if not kept:
-        return Memory()
-    try:
-        return _decode(kept)
-    except msgspec.ValidationError:  # JSON, and not of this shape; what is no JSON is damaged: that is told
-        return Memory()

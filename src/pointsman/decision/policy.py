@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from pointsman.domains import PERMISSIVE, DomainSet, ModelProfile
+from pointsman.domains import DomainSet, ModelProfile
 from pointsman.evidence import Signal
 from pointsman.guidance import GuidancePolicy
 from pointsman.tiers import LearnedRouterPolicy, TierProfile, Verification
@@ -43,11 +43,7 @@ class DomainPolicy(DomainSettings, frozen=True, kw_only=True):
     """Which domains there are, and for which models their text does harm."""
 
     domains: DomainSet
-    profiles: Mapping[str, ModelProfile] = {}  # by configured model name
-
-    def profile(self, model: str) -> ModelProfile:
-        """The profile of a model; a model nobody evaluated gets all enrichment."""
-        return self.profiles.get(model, PERMISSIVE)
+    profiles: Mapping[str, ModelProfile] = {}  # by configured model name; others get all enrichment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ import msgspec
 from pointsman.domains import _narrate as narrate
 from pointsman.domains._examples import ExampleMatcher
 from pointsman.domains.data import DomainSet
-from pointsman.domains.enrichment import EnrichmentPlan, Texts, plan_enrichment
+from pointsman.domains.enrichment import EnrichmentPlan, Texts
 from pointsman.domains.momentum import remember
 from pointsman.domains.profiles import PERMISSIVE, ModelProfile
 from pointsman.domains.scoring import Reading, Scorer
@@ -140,7 +140,8 @@ class DomainTracker:
         return remember(self._read(evidence, before), before, self.domains, user_message_key)
 
     def _read(self, evidence: Evidence, memory: DomainMemory) -> Reading:
-        reading = self._scorer.read(evidence)
+        scorer = self._scorer
+        reading = scorer.read(evidence) if evidence.hits & scorer.mask else scorer.silence
         if self._examples is None or reading.raw.primary.signals:
             return reading
         return self._examples.read(evidence.text, carrying=bool(memory.pair.primary)) or reading
@@ -150,11 +151,12 @@ class DomainTracker:
         known, pair, outcome = self._names, memory.pair, memory.outcome
         if pair.primary not in known or pair.secondary not in known or memory.operational not in known:
             return False
-        first, second = outcome.effective.domains if outcome else ("", "")
-        return first in known and second in known
+        if outcome is None:
+            return True
+        first, second = outcome.effective.primary, outcome.effective.secondary
+        return first.domain in known and (second is None or second.domain in known)
 
     def _decision(self, outcome: MomentumStep, profile: ModelProfile) -> DomainDecision:
         effective = outcome.effective
-        plan = plan_enrichment(effective, profile.disabled, passed_over=outcome.passed_over)
-        text = self._texts.compose(effective, plan)
+        plan, text = self._texts.enrichment(effective, profile.disabled, passed_over=outcome.passed_over)
         return DomainDecision(outcome.raw, effective, outcome.momentum, outcome.rule, plan, text)

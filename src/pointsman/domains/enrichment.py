@@ -7,6 +7,7 @@ about skipped enrichment helps no model.
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -26,6 +27,9 @@ __all__ = [
     "primary_text",
     "secondary_text",
 ]
+
+#: Results remembered, under 1 kB each.
+_KEPT: Final = 1_024
 
 DISABLED: Final = "disabled_in_profile"
 NO_SECONDARY: Final = "no_secondary_classified"
@@ -85,7 +89,16 @@ class Texts:
             each.name: secondary_text(each.name, each.brief_description, label) for each in domains
         }
 
-    def compose(self, compound: Compound, plan: EnrichmentPlan) -> str:
+        #: What to inject and the text of it, as ``plan_enrichment``: conversations have the same few domains.
+        self.enrichment: Final = lru_cache(_KEPT)(self._enrichment)
+
+    def _enrichment(
+        self, compound: Compound, disabled: AbstractSet[str], *, passed_over: bool
+    ) -> tuple[EnrichmentPlan, str]:
+        plan = plan_enrichment(compound, disabled, passed_over=passed_over)
+        return plan, self._compose(compound, plan)
+
+    def _compose(self, compound: Compound, plan: EnrichmentPlan) -> str:
         """The text to inject for a decision; often empty."""
         first = self._primary[compound.primary.domain] if plan.primary_enrichment else ""
         if not plan.secondary_enrichment or compound.secondary is None:

@@ -63,14 +63,15 @@ class Scorer:
         listeners = [(domain.kind, _listener(domain, table)) for domain in domains]
         self._telling = tuple(each for kind, each in listeners if kind is not DomainClass.NULL)
         self._small_talk = tuple(each for kind, each in listeners if kind is DomainClass.NULL)
-        self._mask = reduce(or_, (mask for _, (mask, _) in listeners), 0)
-        self._silence = Reading(parts=(), raw=Compound(Part(domains.null)))
+        #: The hits of all domains. A message without any of them reads as ``silence``.
+        self.mask = reduce(or_, (mask for _, (mask, _) in listeners), 0)
+        self.silence = Reading(parts=(), raw=Compound(Part(domains.null)))
 
     def read(self, evidence: Evidence) -> Reading:
         """Score every domain against one message. Ties go to the smaller priority, then to the name."""
-        hits = evidence.hits & self._mask
+        hits = evidence.hits & self.mask
         if not hits:
-            return self._silence
+            return self.silence
         parts = _found(self._telling, hits)
         if not parts:
             return Reading((), Compound(_found(self._small_talk, hits)[0]))

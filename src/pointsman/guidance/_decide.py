@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import msgspec
@@ -33,6 +34,9 @@ __all__ = ["GuidanceDecision", "Guide", "Seen", "without_models"]
 
 #: Questions one decision may ask a model; each may cost the request its timeout.
 MAX_QUESTIONS: Final = 2
+
+#: Sessions whose arm is remembered, about 0.2 kB each: to draw one costs 4 µs.
+_KEPT_SESSIONS: Final = 4_096
 
 
 class GuidanceDecision(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,6 +76,9 @@ class Guide:
         self.empty: Final = TrajectoryBuilder.from_config(policy.trajectory).build()
         self._ladder: Final = Ladder(policy, self.providers)
         self._quiet: Final = {arm: GuidanceDecision(mode=policy.mode, arm=arm) for arm in Arm}
+        #: The decision where there is nothing to decide on, by the arm remembered and the session, whose arm
+        #: is drawn where none is.
+        self.idle: Final = lru_cache(_KEPT_SESSIONS)(self._idle)
 
     def turn(
         self, history: Conversation, memory: GuidanceMemory, *, session: str = ""
@@ -120,15 +127,14 @@ class Guide:
         Yields a need for each question of a model classifier, two at most.
         """
         if seen is None:
-            return self.idle(memory, session), memory
+            return self.idle(memory.arm, session), memory
         return (yield from self._decide(seen, memory, session=session))
 
-    def idle(self, memory: GuidanceMemory, session: str = "") -> GuidanceDecision:
-        """The decision where there is nothing to decide on."""
+    def _idle(self, arm: Arm | None, session: str) -> GuidanceDecision:
         policy = self.policy
         if policy.mode is _OFF:
-            return self._quiet[memory.arm or Arm.TREATED]
-        return self._quiet[memory.arm or arm_of(session, seed=policy.seed, control=policy.control)]
+            return self._quiet[arm or Arm.TREATED]
+        return self._quiet[arm or arm_of(session, seed=policy.seed, control=policy.control)]
 
     def decide(
         self, trajectory: TrajectoryAnalysis, memory: GuidanceMemory, *, session: str = ""

@@ -123,7 +123,7 @@ class ModelChooser:
             up=ranks.get(chain.models[0], -1) > ranks.get(in_use.model, -1),
             in_tool_loop=in_use.in_tool_loop,
             load=in_use.load,
-            able=not any(lacks(models[in_use.model], needed)),
+            able=in_use.model == chain.models[0] or not any(lacks(models[in_use.model], needed)),
         )
         rest = (name for name in chain.models if name != settled.model)
         return Choice((settled.model, *rest), (*chain.skipped, settled.reason))

@@ -92,7 +92,7 @@ class LearnedStage:
             confidence=confidence,
             signals=(*ruled.signals, f"learned router ({said.score:+.3f})"),
             stage=Stage.LEARNED,
-            needs_verification=self._profile.escalation.is_unsure(confidence),
+            needs_verification=confidence < self._profile.escalation.below,
             reasons=(reason,),
             learned_router=said,
             learned_router_version=self.version,

@@ -56,6 +56,8 @@ class TierScorer:
         for signal in profile.signals():
             table.bit(signal)
         self.profile = with_margin(profile, verification)
+        self._unsure_below = self.profile.escalation.below
+        self._unsure_signal = self.profile.escalation.signal
         self._asked = {} if verification is None else {"timeout_ms": verification.timeout_ms}
         self.gauges = tuple(CompiledDimension(profile, dimension, table) for dimension in profile.dimensions)
         by_name = {gauge.dimension.name: gauge for gauge in self.gauges}
@@ -151,14 +153,13 @@ class TierScorer:
         rank = (total >= low) + (total >= middle) + (total >= high)
         distance = min(abs(total - low), abs(total - middle), abs(total - high))
         confidence = self._sigmoid(distance)
-        escalation = self.profile.escalation
-        unsure = escalation.is_unsure(confidence)
+        unsure = confidence < self._unsure_below
         reasons: tuple[Reason, ...] = self._reasons[rank]
         if rank < self._floor and not hits & self._any_hit:
             unsure, confidence, rank = True, 0.5, self._floor
             reasons = (*reasons, _NO_SIGNAL)
-        if unsure and escalation.signal:
-            signals.append(escalation.signal.replace("{confidence}", f"{confidence:.2f}"))
+        if unsure and self._unsure_signal:
+            signals.append(self._unsure_signal.replace("{confidence}", f"{confidence:.2f}"))
         return TierDecision(_TIERS[rank], total, confidence, tuple(signals), _RULES, unsure, reasons)
 
     def _sigmoid(self, distance: float) -> float:

@@ -136,10 +136,6 @@ class Confidence(_Table, frozen=True, kw_only=True, tag_field="rule", tag="confi
     below: _Share
     signal: str = ""
 
-    def is_unsure(self, confidence: float) -> bool:
-        """Whether to ask a model."""
-        return confidence < self.below
-
 
 class Margin(_Table, frozen=True, kw_only=True, tag_field="rule", tag="margin"):
     """Ask a model when the chance to be on the right side of a boundary is nearer than ``within`` to even."""
@@ -147,9 +143,10 @@ class Margin(_Table, frozen=True, kw_only=True, tag_field="rule", tag="margin"):
     within: _Positive
     signal: str = ""
 
-    def is_unsure(self, confidence: float) -> bool:
-        """Whether to ask a model."""
-        return confidence < 0.5 + self.within
+    @property
+    def below(self) -> float:
+        """The confidence below which a model is asked."""
+        return 0.5 + self.within
 
 
 class VerificationPrompt(_Table, frozen=True, kw_only=True):

@@ -17,6 +17,7 @@ from pointsman.vocabulary import History, Message, Role
 from pointsman.wire.base import Item, Member, Wire
 
 __all__ = [
+    "ROLES",
     "Head",
     "as_json",
     "leading_system",
@@ -39,7 +40,7 @@ _BRACKET: Final = ord("[")
 #: Messages among which those of the system are looked for; agents send one to three.
 _LEADING: Final = 100
 
-_ROLES: Final = {
+ROLES: Final = {
     "system": Role.SYSTEM,
     "developer": Role.SYSTEM,
     "user": Role.USER,
@@ -77,7 +78,7 @@ _decode_head: Final = msgspec.json.Decoder(Head).decode
 
 def read_role(role: object) -> Role:
     """The role a message names. An unknown one is TOOL: neither the user's words nor the model's."""
-    return _ROLES.get(role, _TOOL) if isinstance(role, str) else _TOOL
+    return ROLES.get(role, _TOOL) if isinstance(role, str) else _TOOL
 
 
 def message_role(head: Head) -> Role:

@@ -14,7 +14,7 @@ import msgspec
 from pointsman.decoding import UNREADABLE
 from pointsman.vocabulary import Message, Role, WireFormat
 from pointsman.wire import WIRES
-from pointsman.wire._items import read_item, read_role
+from pointsman.wire._items import ROLES, read_item
 
 __all__ = ["JsonHistory"]
 
@@ -83,6 +83,6 @@ def _plain(item: msgspec.Raw | bytes) -> Message | None:
         plain = _decode_plain(item)
     except msgspec.ValidationError:
         return None
-    role = read_role(plain.role)
+    role = ROLES.get(plain.role, _TOOL)
     text = plain.content
     return None if role is _TOOL else Message(role, (text,) if text else ())

@@ -16,11 +16,12 @@ from typer.testing import CliRunner
 
 from pointsman.cli import app
 from pointsman.decision.decision import Decision
-from pointsman.decision.memory import Memory, decode_memory
+from pointsman.decision.memory import Memory
 from pointsman.errors import StoreUnavailable
 from pointsman.factory import build_engine, default_policy
 from pointsman.guidance import Arm
 from pointsman.reports.replay import Replay
+from pointsman.runtime import decode_memory
 from pointsman.stores.ledger import ShadowAnswer, ShadowDecision, SqliteLedger
 from pointsman.stores.ledger._earlier import decision_in
 from pointsman.stores.ledger._retention import Retention
