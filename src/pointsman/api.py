@@ -42,8 +42,8 @@ class Pointsman:
 
         Args:
             policy: What decides; by default the profile ``default`` and the eleven domains, observed.
-            ask: Answers the needs of ``decide``; by default nobody is asked.
-            ask_async: Answers the needs of ``decide_async``; by default nobody is asked.
+            ask: Answers the model queries of ``decide``; by default nobody is asked.
+            ask_async: Answers the model queries of ``decide_async``; by default nobody is asked.
             sessions: Where memory is kept; by default in this process.
             ledger: Where decisions are appended; by default the last 10,000 in memory.
         """

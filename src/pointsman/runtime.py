@@ -147,7 +147,8 @@ class Runtime:
             ledger: Where decisions are appended.
             ask: Answers the questions of decisions; by default nobody is asked.
             questions: Remembers and bounds them.
-            observe: Is told of every turn decided; must neither block nor raise (``shadow.ShadowPolicy``).
+            observe: Is told of every request decided (``shadow_policy.ShadowPolicy``); must neither block nor
+                raise.
         """
         self.engine = engine
         self.ledger = ledger

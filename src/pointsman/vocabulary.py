@@ -96,7 +96,7 @@ class Stage(StrEnum):
     RULES = "rules"  # the weighted score
     LEARNED = "learned"  # the learned router
     VERIFIED = "verified"  # a model was asked and answered
-    FALLBACK = "fallback"  # a model was asked, failed, and the profile says what then
+    FALLBACK = "fallback"  # a model was asked and failed, or deciding failed
 
 
 class Script(StrEnum):

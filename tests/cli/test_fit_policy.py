@@ -236,7 +236,7 @@ def test_the_curve_as_json_and_as_pictures(data: Path) -> None:
         (["--quality", "0.9", "--price-weak", "2", "--price-strong", "1"], "not more expensive"),
         ([*PRICES, "--quality", "0.9", "--tiers", "3"], "3 tiers"),
         (["--quality", "0.9", "--tiers", "4", *["--model", "a=x"] * 4], '"a=x" is not a model and a price'),
-        ([*PRICES, "--quality", "0.9", "--model", "a=1"], "two tiers are named by --weak"),
+        ([*PRICES, "--quality", "0.9", "--model", "a=1"], "for two tiers use --weak"),
         ([*PRICES, "--quality", "0.9", "--tiers", "4"], "four tiers are named by --model"),
     ],
 )

@@ -176,8 +176,8 @@ def test_the_hooks_own_records(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "name one source of records"),
-        (["--ledger", "a", "--hooks", "b"], "name one source of records"),
+        ([], "give --ledger or --hooks"),
+        (["--ledger", "a", "--hooks", "b"], "give --ledger or --hooks"),
         (["--ledger", "missing.sqlite"], "there is no ledger at missing.sqlite"),
         (["--hooks", "missing.sqlite"], "there is no file of the hook at missing.sqlite"),
     ],

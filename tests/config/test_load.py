@@ -129,7 +129,7 @@ small = { upstream = "main", id = "s" }
         ("[upstreams.a]\nbase_url = 'http://a'\nconnections = 0", '3: "connections" in [upstreams.a] must be a whole number of at least 1, not 0'),
         ("[upstreams.a]\nbase_url = 'http://a'\nproxy = 3", '3: "proxy" in [upstreams.a] must be an address such as "http://proxy:3128"'),
         ("[upstreams.a]\nbase_url = 'http://a'\nproxy = 'socks5://p:1'", '3: proxy: proxies of the scheme "socks5" are not supported'),
-        ("[upstreams.a]\nbase_url = 'http://a'\nproxy = 'http://p:99999'", "3: proxy is no address of a proxy"),
+        ("[upstreams.a]\nbase_url = 'http://a'\nproxy = 'http://p:99999'", "3: proxy is not a proxy address"),
         ("[upstreams.a]\nbase_url = 'http://a'\nproxy = 'http://user:canary@p:1'", "3: user and password of a proxy must be references"),
         ("[upstreams.a]\nbase_url = 'http://a'\nproxy = 'user:canary${MAIN_API_KEY}@p:1'", "3: user and password of a proxy must be references"),
         ("[upstreams.a]\nbase_url = 'http://a'\nproxy = 'http://${NOWHERE_PASSWORD}@p:1'", "3: environment variable NOWHERE_PASSWORD is not set"),

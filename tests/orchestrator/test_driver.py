@@ -264,5 +264,5 @@ def test_a_capability_may_not_be_called_like_a_node() -> None:
     async def work(step: Any, results: Any) -> None: ...
 
     clash = CapabilityRegistry([capability("error", "x")(work)])
-    with pytest.raises(ConfigError, match='"error" is called like a node'):
+    with pytest.raises(ConfigError, match='"error" has the same name as a router node'):
         Application(clash, ScriptedModel())

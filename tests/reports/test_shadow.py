@@ -197,7 +197,7 @@ def report(config: Path, records: list[Record], *arguments: str) -> str:
 def test_the_command(config: Path) -> None:
     output = report(config, RECORDS)
     for part in (
-        "policy other decided 3 of 5 turns beside the one that serves\n",
+        "policy other decided 3 of 5 requests beside the one that serves\n",
         "  could not decide 1: UnknownModel\n",
         "changed: 2 (66.7%)\n",
         "tiers: up 1 (33.3%), down 1 (33.3%)\n",
@@ -211,4 +211,4 @@ def test_the_command(config: Path) -> None:
 
 
 def test_where_nothing_was_tried_it_says_so(config: Path) -> None:
-    assert "nothing was tried beside 1 turns" in report(config, [a_turn(1, Tier.SIMPLE, "small")])
+    assert "no shadow ran for these 1 requests" in report(config, [a_turn(1, Tier.SIMPLE, "small")])

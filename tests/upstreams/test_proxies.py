@@ -100,10 +100,10 @@ def test_credentials_are_decoded_and_never_shown() -> None:
             "socks5://user:canary@p:1",
             'environment variable ALL_PROXY: proxies of the scheme "socks5" are not supported',
         ),
-        ("http://user:canary@p:99999", "environment variable ALL_PROXY is no address of a proxy"),
-        ("http://user:canary@", "environment variable ALL_PROXY is no address of a proxy"),
-        ("http://user:canary@[::1", "environment variable ALL_PROXY is no address of a proxy"),
-        ("http://user:canary@p:0", "environment variable ALL_PROXY is no address of a proxy"),
+        ("http://user:canary@p:99999", "environment variable ALL_PROXY is not a proxy address"),
+        ("http://user:canary@", "environment variable ALL_PROXY is not a proxy address"),
+        ("http://user:canary@[::1", "environment variable ALL_PROXY is not a proxy address"),
+        ("http://user:canary@p:0", "environment variable ALL_PROXY is not a proxy address"),
     ],
 )
 def test_a_wrong_address_names_the_setting_and_not_the_password(address: str, message: str) -> None:

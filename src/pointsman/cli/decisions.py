@@ -93,7 +93,8 @@ def opened(ledger: Path | None, config: Path | None) -> Iterator[SqliteLedger]:
     path = ledger or _configured(config)
     if not path.is_file():
         raise StoreUnavailable(
-            f"there is no ledger at {path}", hint="pointsman serve writes one; --ledger names another file"
+            f"there is no ledger at {path}",
+            hint="pointsman serve writes one; use --ledger FILE for another file",
         )
     # No bounds: looking at a ledger, or adding to it, never removes what the gateway keeps.
     store = SqliteLedger(path, retention=Retention(None, None))

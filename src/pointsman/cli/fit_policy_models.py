@@ -64,7 +64,7 @@ def served_models(settings: Config | None, tiers: int, named: NamedModels) -> Se
     pair = (named.weak, named.strong, named.price_weak, named.price_strong)
     if tiers == 2:
         if named.models:
-            raise PointsmanError("two tiers are named by --weak and --strong", hint="--model is for four")
+            raise PointsmanError("for two tiers use --weak and --strong", hint="--model is for four")
         return _two(settings, *pair)
     if tiers != 4:
         raise PointsmanError(f"{tiers} tiers cannot be fitted", hint="--tiers 2 or --tiers 4")
@@ -122,5 +122,9 @@ def _configured(settings: Config, names: tuple[str, ...]) -> ServedModels:
             )
     specs = tuple(settings.models[name] for name in names)
     if not any(spec.input_per_million or spec.output_per_million for spec in specs):
-        raise ConfigError("the models have no prices", place=settings.source, hint="in = …, out = …")
+        raise ConfigError(
+            "the models have no prices",
+            place=settings.source,
+            hint="set input_per_million and output_per_million",
+        )
     return ServedModels(names, specs=specs)

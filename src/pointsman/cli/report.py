@@ -51,7 +51,7 @@ def guidance(
     By the call after the first hint that was due, and, if the ledger has outcomes, by how sessions ended.
     """
     if (ledger is None) == (hooks is None):
-        raise PointsmanError("name one source of records", hint="--ledger FILE or --hooks FILE")
+        raise PointsmanError("give --ledger or --hooks", hint="--ledger FILE or --hooks FILE, not both")
     rows = list(_from_ledger(ledger) if ledger else _from_hooks(hooks or Path()))
     effect = compare(rows)
     ended = _ended_in(ledger) if ledger else {}

@@ -177,7 +177,7 @@ reasoning = "{dearest}"
 # Ask a cheap model when the rules are unsure, for at most this share of requests:
 # verify  = {{ model = "{cheapest}", margin = 0.04, share = 0.15, timeout_ms = 500 }}
 
-# Tell an agent that loops or keeps failing, once, at the end of its context.
+# Add one hint to the prompt of an agent that is stuck.
 [guidance]
 mode    = "on"     # off | observe (decide and record, add nothing) | on
 control = 0.1      # share of sessions in which a due hint is withheld, to learn whether hints help
@@ -196,7 +196,7 @@ port = 4747
 [ledger]
 text = "off"       # off | hash | redacted (no keys, no e-mail addresses) | full
 
-# Try another policy, or another model, beside the answers, unnoticed; "pointsman report shadow" tells of it:
+# Test another policy or model in the background; see "pointsman report shadow":
 # [shadow]
 # policy = "candidate.toml"
 # model  = "{cheapest}"

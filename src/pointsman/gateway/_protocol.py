@@ -17,7 +17,7 @@ __all__ = ["bounded_protocol", "close_slow", "close_unread"]
 #: Seconds between looks at all connections, so that no request pays for a timer.
 _SWEEP_EVERY: Final = 15.0
 #: Looks at which a connection may have no request in progress: 75 s at least, longer than the 60 of common
-#: load balancers, which so are the first to close.
+#: load balancers, so that they close first.
 _WITHOUT_REQUEST: Final = 6
 #: Looks at which the body of one request may be arriving: 2 minutes, the largest one at 2.5 Mbit/s. Meanwhile
 #: what has arrived of it counts against ``total_body_bytes``.

@@ -76,9 +76,8 @@ class Server(uvicorn.Server):
 
         Args:
             gateway: What to serve.
-            load: Reads the configuration again and builds what follows the state in effect, which it is
-            given;
-                called on SIGHUP and when ``watch`` changes.
+            load: Reads the configuration again and builds what follows the state in effect, which it
+                is given; called on SIGHUP and when ``watch`` changes.
             watch: The configuration file, watched since before it was read for ``gateway``.
 
         Raises:

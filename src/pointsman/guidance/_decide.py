@@ -85,7 +85,7 @@ class Guide:
     ) -> Generator[ModelQuery, ModelReply, tuple[GuidanceDecision, GuidanceMemory]]:
         """Decide for a request, reading only what is new in its history.
 
-        Yields a need for each question of a model classifier, two at most.
+        Yields one ``ModelQuery`` per model classifier, at most two.
         """
         seen = self.read(history, memory)
         return (yield from self.proceed(seen, memory, session=session))
@@ -124,7 +124,7 @@ class Guide:
     ) -> Generator[ModelQuery, ModelReply, tuple[GuidanceDecision, GuidanceMemory]]:
         """Decide on what ``read`` or ``recall`` gave.
 
-        Yields a need for each question of a model classifier, two at most.
+        Yields one ``ModelQuery`` per model classifier, at most two.
         """
         if seen is None:
             return self.idle(memory.arm, session), memory
@@ -179,7 +179,7 @@ class Guide:
         answers: dict[ModelQuery, ModelReply] = {}
         while True:
             judgement = judge_all(self.providers, GuidanceContext(None, trajectory, answers=answers))
-            open_queries = [need for need in judgement.needs if need not in answers]
+            open_queries = [query for query in judgement.queries if query not in answers]
             if not open_queries or len(answers) == MAX_QUESTIONS:
                 return judgement
             answers[open_queries[0]] = yield open_queries[0]

@@ -26,7 +26,7 @@ class ClassificationResult(msgspec.Struct, frozen=True):
     reason: str | None = None
     metadata: Mapping[str, Any] = {}
     abstained: bool = False
-    need: ModelQuery | None = None  # an abstention that a model's answer to this would end
+    query: ModelQuery | None = None  # an abstention that a model's answer to this would end
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.confidence <= 1.0:
@@ -52,9 +52,9 @@ class ClassificationResult(msgspec.Struct, frozen=True):
         return _NO
 
     @classmethod
-    def abstain(cls, reason: str, *, need: ModelQuery | None = None) -> ClassificationResult:
+    def abstain(cls, reason: str, *, query: ModelQuery | None = None) -> ClassificationResult:
         """Nothing can be said: something failed, is missing, or has to be asked first."""
-        return cls(relevant=False, reason=reason, abstained=True, need=need)
+        return cls(relevant=False, reason=reason, abstained=True, query=query)
 
 
 _NO = ClassificationResult(relevant=False)

@@ -65,21 +65,21 @@ class Judgement:
 
     candidates: tuple[Candidate, ...] = ()
     abstained: tuple[Reason, ...] = ()
-    needs: tuple[ModelQuery, ...] = ()  # questions that would end an abstention
+    queries: tuple[ModelQuery, ...] = ()  # questions that would end an abstention
 
 
 def judge_all(configs: Sequence[GuidanceProviderConfig], context: GuidanceContext) -> Judgement:
     """Ask every provider's classifier, limits apart."""
-    candidates, abstained, needs = [], [], []
+    candidates, abstained, queries = [], [], []
     for index, config in enumerate(configs):
         result = judge(config.judge, context)
         if result.relevant and result.confidence >= config.min_confidence:
             candidates.append(Candidate(index, result))
         elif result.abstained:
             abstained.append(Reason("guidance.abstained", result.reason or config.judge.name))
-            if result.need:
-                needs.append(result.need)
-    return Judgement(tuple(candidates), tuple(abstained), tuple(needs))
+            if result.query:
+                queries.append(result.query)
+    return Judgement(tuple(candidates), tuple(abstained), tuple(queries))
 
 
 def worded(provider: GuidanceProvider, context: GuidanceContext) -> GuidanceInjection | Reason:

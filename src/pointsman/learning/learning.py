@@ -54,8 +54,7 @@ SHRINKAGE: Final = 10.0
 
 #: Held-out quantiles of similarity between which the n-grams gain their say: the strangest 5 % of prompts
 #: like the training data are ranked by length and rules alone, six in ten by the learned router in full.
-#: Wider trust
-#: does harm on unseen tasks, narrower trust costs what the learned router knows (figures:
+#: Wider trust does harm on unseen tasks, narrower trust costs what the learned router knows (figures:
 #: docs/decisions/0061).
 TRUST_QUANTILES: Final = (0.05, 0.40)
 

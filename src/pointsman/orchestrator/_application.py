@@ -57,7 +57,7 @@ class Application:
         for each in self.registry.get_all_capabilities():
             if each.name in INFRASTRUCTURE and each.work is not None:
                 raise ConfigError(
-                    f'the capability "{each.name}" is called like a node of the router', hint="rename it"
+                    f'the capability "{each.name}" has the same name as a router node', hint="rename it"
                 )
 
     def selector(self) -> Selector:

@@ -119,9 +119,9 @@ class ShadowReport:
     def lines(self) -> Iterator[str]:
         """The same for a person."""
         if not self.policies and not self.models:
-            yield f"nothing was tried beside {self.turns:,} turns; [shadow] in pointsman.toml names what"
+            yield f"no shadow ran for these {self.turns:,} requests; configure [shadow] in pointsman.toml"
         for summary in self.policies.values():
-            decided = f"{summary.replayed:,} of {self.turns:,} turns"
+            decided = f"{summary.replayed:,} of {self.turns:,} requests"
             yield f"policy {summary.policy} decided {decided} beside the one that serves"
             yield from (f"  could not decide {n:,}: {why}" for why, n in sorted(summary.refused.items()))
             yield from summary.differences()

@@ -1,4 +1,4 @@
-"""Where requests go and how the server listens, and the one-method seam behind which an upstream answers."""
+"""Where requests go and how the server listens, and the interface of an upstream client."""
 
 from __future__ import annotations
 

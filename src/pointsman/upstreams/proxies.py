@@ -69,7 +69,7 @@ def parse_proxy(address: str, where: str) -> Proxy:
     except ValueError:  # a port beyond 65,535, half a bracket
         host, port = None, None
     if not host or port == 0:
-        raise ConfigError(f"{where} is no address of a proxy", hint=_HINT)
+        raise ConfigError(f"{where} is not a proxy address", hint=_HINT)
     if url.scheme not in _PORTS:
         raise ConfigError(f'{where}: proxies of the scheme "{url.scheme}" are not supported', hint=_HINT)
     return Proxy(host, port or _PORTS[url.scheme], url.scheme == "https", _authorization(url))

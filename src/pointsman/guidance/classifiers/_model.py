@@ -44,8 +44,8 @@ class LLMClassifier:
         return f"llm({self.model})"
 
     def classify(self, context: GuidanceContext, /) -> ClassificationResult:
-        """Judge one moment, or abstain with the need that stands in the way."""
-        need = ModelQuery(
+        """Judge one moment, or abstain and return the query to ask."""
+        query = ModelQuery(
             kind="guidance",
             system=self.prompt_template or _SYSTEM,
             text=self._build_summary(context),
@@ -54,18 +54,18 @@ class LLMClassifier:
             timeout_ms=self.timeout_ms,
             model=self.model,
         )
-        answer = context.answers.get(need) or self._answers.get(need.text)
+        answer = context.answers.get(query) or self._answers.get(query.text)
         if answer is None and self.ask is not None:
-            answer = self._asked(need)
+            answer = self._asked(query)
         if answer is None:
-            return ClassificationResult.abstain(f"{self.name} has not been asked", need=need)
+            return ClassificationResult.abstain(f"{self.name} has not been asked", query=query)
         if answer.ok:
-            self._remember(need.text, answer)
+            self._remember(query.text, answer)
         return self._parse_response(answer)
 
-    def _asked(self, need: ModelQuery) -> ModelReply:
+    def _asked(self, query: ModelQuery) -> ModelReply:
         try:
-            return self.ask(need) if self.ask else ModelReply(error="no-model")
+            return self.ask(query) if self.ask else ModelReply(error="no-model")
         except Exception as error:  # noqa: BLE001 - fail open: a model that cannot be asked is not a "no"
             return ModelReply(error=f"failed: {type(error).__name__}")
 

@@ -43,7 +43,7 @@ def _holds(classifier: GuidanceClassifier, context: GuidanceContext) -> Classifi
 def _first_abstention(results: Iterable[ClassificationResult]) -> ClassificationResult | None:
     """One that a model could end comes first."""
     abstained = [result for result in results if result.abstained]
-    return next((result for result in abstained if result.need), abstained[0] if abstained else None)
+    return next((result for result in abstained if result.query), abstained[0] if abstained else None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,7 @@ Body = ParamSpec("Body")
 
 
 def _undamaged(decode: Callable[Body, Decoded]) -> Callable[Body, Decoded]:
-    """Let a row that a disk or a hand has spoilt be an outage of the store, as the port says of it."""
+    """Report a damaged row as ``StoreUnavailable``, as the port asks."""
 
     def decoded(*args: Body.args, **kwargs: Body.kwargs) -> Decoded:
         try:
