@@ -278,7 +278,7 @@ async def _ask(attempt: _ShadowAttempt, request: DecidedRequest, target: Target,
 
 
 def _call(request: DecidedRequest, target: Target) -> Call:
-    """The request as the serving model got it, without the header that would make a provider see one request."""
+    """The request as the serving model got it, without the header that would make a provider see one."""
     call = request.call(target)
     return call._replace(headers=[pair for pair in call.headers if pair[0] != b"idempotency-key"])
 
