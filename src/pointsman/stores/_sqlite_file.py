@@ -91,6 +91,12 @@ class SqliteFile:
         with self._lock:
             self._close_reader()
 
+    def __del__(self) -> None:
+        """Release the connections of an owner that is gone, such as a ledger that was only read."""
+        for connection in (self._reader, self._connection):
+            if connection is not None:
+                connection.close()
+
     def read(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         """Return the rows of a query, over a connection that cannot write.
 
