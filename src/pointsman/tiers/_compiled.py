@@ -49,6 +49,7 @@ class CompiledDimension:
         "_levels",
         "_places",
         "_words",
+        "by_count",
         "counts_tokens",
         "dimension",
         "mask",
@@ -72,6 +73,8 @@ class CompiledDimension:
             table.bit(signal).bit_length() - self._base: (rank, signal.pattern)
             for rank, signal in enumerate(signals)
         }
+        #: What a count of keywords is worth, up to all there are.
+        self.by_count = [self.at(count) for count in range(self.mask.bit_count() + 1)]
         # Most groups that fire do so by one keyword: those texts are made beforehand.
         one = self.at(1)
         self._alone = {place: one.template % word for place, (_, word) in self._words.items() if one.names}

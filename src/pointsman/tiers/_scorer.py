@@ -97,7 +97,7 @@ class TierScorer:
         total = 0.0
         parts: list[tuple[CompiledDimension, Level, int, int]] = []
         for _, gauge, measure, found in measured:
-            level = gauge.at(measure)
+            level = gauge.by_count[measure] if found else gauge.at(measure)
             if level.score:
                 total += level.contribution
                 parts.append((gauge, level, measure, found))

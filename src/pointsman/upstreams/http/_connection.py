@@ -171,12 +171,14 @@ class Connection(asyncio.Protocol):
             return
         answer.silence = self._begun = 0.0
         received = answer.received
+        self._other += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError:
             answer.fail(UpstreamError("the upstream did not answer in HTTP"))
             return
-        self._other = 0 if answer.received > received else self._other + len(data)
+        if answer.received > received:
+            self._other = 0
         if self._other > _MAX_HEAD and not answer.done:
             answer.fail(UpstreamError(_TOO_LONG_HEAD))
             return
@@ -202,7 +204,7 @@ class Connection(asyncio.Protocol):
         status = self._parser.get_status_code()
         if self.answer is None or status < 200:  # only a word that it is at work
             return
-        if sum(len(name) + len(value) for name, value in headers) > _MAX_HEAD:
+        if self._other > _MAX_HEAD and sum(len(name) + len(value) for name, value in headers) > _MAX_HEAD:
             self.answer.fail(UpstreamError(_TOO_LONG_HEAD))
             return
         self.answer.headers = headers
