@@ -1,0 +1,289 @@
+"""A request, an answer and a stream as every format can express them: the form between readers and writers.
+
+A reader of each format makes this form, a writer of each format reads it: three of each instead of six direct
+maps, and a fourth format adds one of each. The form is thin. What nobody has to look at (schemas, arguments,
+image data) stays JSON or base64 exactly as sent. No format is the form: a hub format loses what it cannot say
+(docs/decisions/0120).
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from pointsman.vocabulary import Role, WireFormat
+
+__all__ = [
+    "ArgumentsDelta",
+    "Call",
+    "CallEnd",
+    "CallStart",
+    "Completion",
+    "Conversation",
+    "Event",
+    "Failed",
+    "Media",
+    "Message",
+    "Opaque",
+    "Part",
+    "Refusal",
+    "Result",
+    "Shape",
+    "SignatureDelta",
+    "Start",
+    "Stop",
+    "StopReason",
+    "Text",
+    "TextDelta",
+    "Thinking",
+    "ThinkingDelta",
+    "Tool",
+    "ToolChoice",
+    "Usage",
+    "UsageReport",
+]
+
+_ABSENT = msgspec.Raw()
+
+
+class StopReason(StrEnum):
+    """Why an answer ended."""
+
+    END = "end"  # the model had finished
+    LENGTH = "length"  # the output limit or the context window
+    SEQUENCE = "sequence"  # a stop sequence
+    TOOLS = "tools"  # it calls tools
+    REFUSAL = "refusal"  # a filter, or the model refused
+    PAUSE = "pause"  # a server tool of Messages asks to be continued
+
+
+class Text(msgspec.Struct, frozen=True, gc=False):
+    """Words."""
+
+    text: str
+    cached: bool = False  # a cache breakpoint of Messages stands behind it
+
+
+class Media(msgspec.Struct, frozen=True, gc=False):
+    """An image, a document or a sound: one of ``data``, ``url`` and ``file_id`` is set."""
+
+    kind: Literal["image", "document", "audio"]
+    media_type: str = ""
+    data: str = ""  # base64, as sent
+    url: str = ""
+    file_id: str = ""
+    name: str = ""  # file name or title
+    detail: str = ""  # resolution of an image, as chat and Responses name it
+
+
+class Thinking(msgspec.Struct, frozen=True, gc=False):
+    """Reasoning. Only the provider that wrote it can check it, so no other provider is ever sent it."""
+
+    text: str = ""
+    signature: str = ""
+    encrypted: str = ""  # redacted thinking of Messages, encrypted content of Responses
+    id: str = ""  # of the item, in Responses
+    author: WireFormat | None = None  # the format whose provider signed or encrypted it; None: nobody did
+
+
+class Call(msgspec.Struct, frozen=True, gc=False):
+    """A call of a tool."""
+
+    id: str
+    name: str
+    arguments: str  # JSON text exactly as written, perhaps malformed; the text itself for a custom tool
+    custom: bool = False  # a custom tool of Responses, whose input is free text
+    namespace: str = ""  # of a tool in Responses
+
+
+class Result(msgspec.Struct, frozen=True, gc=False):
+    """What a call returned."""
+
+    call_id: str
+    parts: tuple[Text | Media, ...] = ()
+    is_error: bool = False
+    custom: bool = False
+
+
+class Refusal(msgspec.Struct, frozen=True, gc=False):
+    """The model's words for why it does not answer."""
+
+    text: str
+
+
+class Opaque(msgspec.Struct, frozen=True, gc=False):
+    """Something only its own format has: a server tool's call or result, a stored item."""
+
+    format: WireFormat
+    kind: str  # its ``type``
+    raw: msgspec.Raw = _ABSENT
+
+
+Part: TypeAlias = Text | Media | Thinking | Call | Result | Refusal | Opaque
+
+
+class Message(msgspec.Struct, frozen=True, gc=False):
+    """One message. Results are parts of messages of role user or tool, calls of the assistant's."""
+
+    role: Role
+    parts: tuple[Part, ...]
+
+
+class Tool(msgspec.Struct, frozen=True, gc=False):
+    """A tool offered. ``kind`` is "function", "custom" (free text), or the type of a server tool."""
+
+    name: str
+    description: str = ""
+    schema: msgspec.Raw = _ABSENT  # JSON schema of its arguments, as sent
+    strict: bool | None = None
+    kind: str = "function"
+    namespace: str = ""
+    raw: msgspec.Raw = _ABSENT  # the whole of a custom or server tool, as sent
+
+
+class ToolChoice(msgspec.Struct, frozen=True, gc=False):
+    """Whether tools may, must or must not be called; ``name`` with mode "named"."""
+
+    mode: Literal["auto", "none", "required", "named"]
+    name: str = ""
+
+
+class Shape(msgspec.Struct, frozen=True, gc=False):
+    """A demanded shape of the answer: JSON at all, or JSON of a schema."""
+
+    schema: msgspec.Raw = _ABSENT  # absent: any JSON object
+    name: str = ""
+    strict: bool | None = None
+
+
+class Conversation(msgspec.Struct, frozen=True, kw_only=True):
+    """A request."""
+
+    model: str
+    system: tuple[Text, ...] = ()
+    messages: tuple[Message, ...] = ()
+    tools: tuple[Tool, ...] = ()
+    choice: ToolChoice | None = None
+    parallel: bool | None = None  # whether several tools may be called at once
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    stop: tuple[str, ...] = ()
+    stream: bool = False
+    stream_usage: bool = True  # whether the caller reads the usage of a stream; chat alone has to be asked
+    shape: Shape | None = None
+    effort: str = ""  # "none", "minimal", "low", "medium", "high", "xhigh", "max"
+    thinking_budget: int | None = None  # tokens; 0: thinking is switched off
+    user: str = ""  # the end user, for abuse detection
+    options: dict[str, msgspec.Raw] = {}  # every other member, by the name its own format gives it
+
+
+class Usage(msgspec.Struct, frozen=True, gc=False):
+    """Tokens. ``input`` excludes what was read from and written to the cache, as in Messages."""
+
+    input: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    output: int = 0
+    reasoning: int = 0  # part of output
+
+
+class Completion(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole answer."""
+
+    id: str
+    model: str
+    parts: tuple[Part, ...] = ()
+    stop: StopReason = StopReason.END
+    sequence: str = ""  # the stop sequence met
+    usage: Usage | None = None
+    created: int = 0  # seconds since the epoch; 0 where the format has none
+
+
+class Start(msgspec.Struct, frozen=True, gc=False):
+    """A stream begins."""
+
+    id: str
+    model: str
+    usage: Usage | None = None
+    created: int = 0  # seconds since the epoch; 0 where the format has none
+
+
+class ThinkingDelta(msgspec.Struct, frozen=True, gc=False):
+    """More reasoning."""
+
+    text: str
+
+
+class SignatureDelta(msgspec.Struct, frozen=True, gc=False):
+    """The signature, or the encrypted content, of the reasoning before it."""
+
+    signature: str = ""
+    encrypted: str = ""
+
+
+class TextDelta(msgspec.Struct, frozen=True, gc=False):
+    """More words; ``refusal``: of a refusal."""
+
+    text: str
+    refusal: bool = False
+
+
+class CallStart(msgspec.Struct, frozen=True, gc=False):
+    """A call begins. ``index`` tells calls apart whose fragments come interleaved; never used again."""
+
+    index: int
+    id: str
+    name: str
+    custom: bool = False
+    namespace: str = ""
+
+
+class ArgumentsDelta(msgspec.Struct, frozen=True, gc=False):
+    """More of a call's arguments."""
+
+    index: int
+    text: str
+
+
+class CallEnd(msgspec.Struct, frozen=True, gc=False):
+    """A call is whole."""
+
+    index: int
+
+
+class UsageReport(msgspec.Struct, frozen=True, gc=False):
+    """What is known of the usage so far: each report replaces the one before."""
+
+    usage: Usage
+
+
+class Stop(msgspec.Struct, frozen=True, gc=False):
+    """The answer ended by itself. A stream without this event was cut off."""
+
+    reason: StopReason
+    sequence: str = ""
+
+
+class Failed(msgspec.Struct, frozen=True, gc=False):
+    """The upstream reported an error inside the stream."""
+
+    message: str
+    kind: str = "api_error"
+    status: int = 502
+
+
+Event: TypeAlias = (
+    Start
+    | ThinkingDelta
+    | SignatureDelta
+    | TextDelta
+    | CallStart
+    | ArgumentsDelta
+    | CallEnd
+    | UsageReport
+    | Stop
+    | Failed
+)
