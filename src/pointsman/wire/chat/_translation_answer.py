@@ -1,0 +1,228 @@
+"""A whole answer of chat completions, read into the form that every format shares, and written from it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from pointsman.decoding import UNREADABLE, without_halves
+from pointsman.wire.chat._translation_messages import WireCall, read_call, reasoning
+from pointsman.wire.chat._translation_usage import read_usage, write_usage
+from pointsman.wire.conversation import Call, Completion, Part, Refusal, StopReason, Text, Thinking
+from pointsman.wire.tool_names import flat_name
+
+__all__ = [
+    "Said",
+    "finish_reason",
+    "is_whole",
+    "made_id",
+    "old_call",
+    "read_answer",
+    "stop_reason",
+    "words",
+    "write_answer",
+]
+
+_encode: Final = msgspec.json.encode
+
+_STOPS: Final = {
+    "stop": StopReason.END,
+    "length": StopReason.LENGTH,
+    "max_tokens": StopReason.LENGTH,
+    "model_length": StopReason.LENGTH,  # Mistral
+    "tool_calls": StopReason.TOOLS,
+    "function_call": StopReason.TOOLS,
+    "content_filter": StopReason.REFUSAL,
+}
+_FINISHES: Final = {
+    StopReason.END: "stop",
+    StopReason.SEQUENCE: "stop",
+    StopReason.PAUSE: "stop",  # chat has nothing that asks to be continued
+    StopReason.LENGTH: "length",
+    StopReason.TOOLS: "tool_calls",
+    StopReason.REFUSAL: "content_filter",
+}
+
+
+class _Piece(msgspec.Struct, gc=False):
+    type: str = ""
+    text: str | None = None
+    refusal: str | None = None
+    thinking: Any = None
+
+
+class Said(msgspec.Struct, gc=False):
+    """A message of an answer, or a delta of a stream."""
+
+    content: str | list[_Piece] | None = None
+    refusal: str | None = None
+    reasoning_content: Any = None  # DeepSeek, vLLM, SGLang
+    reasoning: Any = None  # OpenRouter, Groq, Ollama, newer vLLM
+    tool_calls: list[WireCall] | None = None
+    function_call: Any = None
+
+
+class _Choice(msgspec.Struct, gc=False):
+    message: Said
+    index: int = 0
+    finish_reason: str | None = None
+
+
+class _Answer(msgspec.Struct, gc=False):
+    choices: list[_Choice]
+    id: str | None = None
+    model: str | None = None
+    created: int | float | None = None
+    usage: msgspec.Raw = msgspec.Raw()
+
+
+_decode: Final = msgspec.json.Decoder(_Answer).decode
+_decode_object: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+def read_answer(answer: bytes) -> Completion:
+    """Read a whole answer: its first choice. Raises ``UNREADABLE``."""
+    found = _decode(without_halves(answer))
+    choice = found.choices[0] if found.choices else _Choice(Said())
+    parts = _parts(choice.message, found.id or "")
+    return Completion(
+        id=found.id or "",
+        model=found.model or "",
+        parts=parts,
+        stop=stop_reason(
+            choice.finish_reason,
+            [part.custom or is_whole(part.arguments) for part in parts if isinstance(part, Call)],
+            refused=any(isinstance(part, Refusal) for part in parts),
+        ),
+        usage=read_usage(found.usage),
+        created=found.created if isinstance(found.created, int) else 0,
+    )
+
+
+def _parts(message: Said, id_: str) -> tuple[Part, ...]:
+    thought, text, refusal = words(message)
+    parts: list[Part] = []
+    if thought:
+        parts.append(Thinking(thought))
+    if text:
+        parts.append(Text(text))
+    if refusal:
+        parts.append(Refusal(refusal))
+    calls = list(message.tool_calls or ())
+    if old := old_call(message):
+        calls.append(old)
+    return (*parts, *(read_call(call, made_id(id_, at)) for at, call in enumerate(calls)))
+
+
+def made_id(answer: str, at: int) -> str:
+    """Return an id for a call without one, unlike that of any other answer of the conversation."""
+    return f"call_{answer.removeprefix('chatcmpl-')}_{at}"
+
+
+def old_call(message: Said) -> WireCall | None:
+    """The one call of the time before ``tool_calls``."""
+    if not isinstance(message.function_call, dict):
+        return None
+    try:
+        return msgspec.convert({"function": message.function_call}, WireCall)
+    except UNREADABLE:
+        return None
+
+
+def words(said: Said) -> tuple[str, str, str]:
+    """Reasoning, text and refusal of a message or delta."""
+    thought = reasoning(said.reasoning_content, said.reasoning)
+    content, refusal = said.content, said.refusal or ""
+    if content is None or isinstance(content, str):
+        return thought, content or "", refusal
+    thought = thought or "".join(_thought(piece.thinking) for piece in content)
+    refusal = refusal or "".join(piece.refusal or "" for piece in content)
+    return thought, "".join(piece.text or "" for piece in content), refusal
+
+
+def _thought(thinking: object) -> str:
+    """Mistral's reasoning: a list of texts inside a part of the content."""
+    if isinstance(thinking, str):
+        return thinking
+    pieces = thinking if isinstance(thinking, list) else []
+    return "".join(reasoning(piece.get("text")) for piece in pieces if isinstance(piece, dict))
+
+
+def is_whole(arguments: str) -> bool:
+    """Whether arguments are a whole object, so that nothing can follow; none at all are whole as well."""
+    if not arguments:
+        return True
+    if not arguments.rstrip().endswith("}"):
+        return False
+    try:
+        _decode_object(arguments)
+    except UNREADABLE:
+        return False
+    return True
+
+
+def stop_reason(finish: str | None, whole: list[bool], *, refused: bool = False) -> StopReason:
+    """Why an answer ended.
+
+    Calls mean TOOLS whatever the finish says: servers report "stop" beside calls. A call that the limit or a
+    filter cut off is none to run, so those two then stand.
+    """
+    stop = _STOPS.get(finish or "", StopReason.END)
+    if whole:
+        is_cut = stop in {StopReason.LENGTH, StopReason.REFUSAL} and not all(whole)
+        return stop if is_cut else StopReason.TOOLS
+    if stop is StopReason.TOOLS:
+        return StopReason.END  # no call came: a caller would wait for one
+    return StopReason.REFUSAL if refused and stop is StopReason.END else stop
+
+
+def finish_reason(stop: StopReason, *, calls: bool) -> str:
+    """The ``finish_reason`` of an answer."""
+    if calls and stop in {StopReason.END, StopReason.SEQUENCE, StopReason.PAUSE}:
+        return "tool_calls"
+    return _FINISHES[stop]
+
+
+def write_answer(completion: Completion) -> bytes:
+    """Return a whole answer. Reasoning stands in ``reasoning_content``: many clients show that to people."""
+    parts = completion.parts
+    calls = [_call(part) for part in parts if isinstance(part, Call)]
+    message: dict[str, Any] = {
+        "role": "assistant",
+        "content": "".join(part.text for part in parts if isinstance(part, Text)) or None,
+        "refusal": "".join(part.text for part in parts if isinstance(part, Refusal)) or None,
+    }
+    if thought := "".join(part.text for part in parts if isinstance(part, Thinking)):
+        message["reasoning_content"] = thought
+    if calls:
+        message["tool_calls"] = calls
+    elif message["content"] is None and message["refusal"] is None:
+        message["content"] = ""  # clients expect a text where there is nothing else
+    choice = {
+        "index": 0,
+        "message": message,
+        "logprobs": None,
+        "finish_reason": finish_reason(completion.stop, calls=bool(calls)),
+    }
+    answer = {
+        "id": completion.id,
+        "object": "chat.completion",
+        "created": completion.created,
+        "model": completion.model,
+        "choices": [choice],
+    }
+    if completion.usage is not None:
+        answer["usage"] = write_usage(completion.usage)
+    return _encode(answer)
+
+
+def _call(call: Call) -> dict[str, Any]:
+    name = flat_name(call.namespace, call.name)
+    if call.custom:
+        return {"id": call.id, "type": "custom", "custom": {"name": name, "input": call.arguments}}
+    return {
+        "id": call.id,
+        "type": "function",
+        "function": {"name": name, "arguments": call.arguments or "{}"},
+    }

@@ -1,0 +1,220 @@
+"""The messages of a chat completions request, read into the form that every format shares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from pointsman.decoding import UNREADABLE, why_unreadable
+from pointsman.errors import MalformedRequest
+from pointsman.vocabulary import Role, WireFormat
+from pointsman.wire._items import as_json
+from pointsman.wire.conversation import Call, Media, Message, Opaque, Part, Refusal, Result, Text, Thinking
+
+__all__ = ["WireCall", "WireMessage", "read_call", "read_messages", "reasoning"]
+
+_ROLES: Final = {
+    "system": Role.SYSTEM,
+    "developer": Role.SYSTEM,
+    "user": Role.USER,
+    "assistant": Role.ASSISTANT,
+    "tool": Role.TOOL,
+    "function": Role.TOOL,
+}
+
+
+class _Function(msgspec.Struct, gc=False):
+    name: str | None = None
+    arguments: Any = None  # a text; some servers write the object itself
+
+
+class _Custom(msgspec.Struct, gc=False):
+    name: str | None = None
+    input: str | None = None
+
+
+class WireCall(msgspec.Struct, gc=False):
+    """An entry of ``tool_calls``, whole or, in a stream, a fragment."""
+
+    index: int | None = None
+    id: str | None = None
+    function: _Function | None = None
+    custom: _Custom | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the tool; empty in most fragments."""
+        named = self.function or self.custom
+        return named.name or "" if named else ""
+
+    @property
+    def arguments(self) -> str:
+        """What of the arguments, or of the text for a custom tool, stands here."""
+        if self.function is not None:
+            return as_json(self.function.arguments)
+        return self.custom.input or "" if self.custom else ""
+
+
+class WireMessage(msgspec.Struct, gc=False):
+    """A message of a request."""
+
+    role: str
+    content: str | list[msgspec.Raw] | None = None
+    name: str | None = None
+    tool_calls: list[WireCall] | None = None
+    function_call: _Function | None = None
+    tool_call_id: str | None = None
+    refusal: str | None = None
+    reasoning_content: Any = None
+    reasoning: Any = None
+    is_error: Any = None
+
+
+class _Image(msgspec.Struct, gc=False):
+    url: str
+    detail: str | None = None
+
+
+class _File(msgspec.Struct, gc=False):
+    file_data: str | None = None
+    file_id: str | None = None
+    filename: str | None = None
+
+
+class _Audio(msgspec.Struct, gc=False):
+    data: str
+    format: str = "wav"
+
+
+class _Part(msgspec.Struct, gc=False):
+    type: str = "text"
+    text: str | None = None
+    refusal: str | None = None
+    image_url: _Image | str | None = None
+    file: _File | None = None
+    input_audio: _Audio | None = None
+
+
+_decode_part: Final = msgspec.json.Decoder(_Part).decode
+
+
+class _LegacyIds:
+    """Ids for calls of the time when a conversation held no ids: a result names its function instead."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._last: dict[str, str] = {}
+
+    def of_call(self, name: str) -> str:
+        self._count += 1
+        self._last[name] = f"call_{self._count}"
+        return self._last[name]
+
+    def of_result(self, name: str) -> str:
+        return self._last.get(name) or self.of_call(name)
+
+
+def read_messages(messages: Iterable[WireMessage]) -> Iterator[Message]:
+    """Read messages. The results of one assistant turn become one message.
+
+    Raises:
+        MalformedRequest: a message has an unknown role or a part of the wrong shape.
+    """
+    ids, results = _LegacyIds(), list[Part]()
+    for at, message in enumerate(messages):
+        role = _role(message.role, at)
+        parts = _content(message.content, at)
+        if role is Role.TOOL:
+            results.append(_result(message, parts, ids))
+            continue
+        if results:
+            yield Message(Role.TOOL, tuple(results))
+            results = []
+        yield Message(role, _assistant(message, parts, ids) if role is Role.ASSISTANT else tuple(parts))
+    if results:
+        yield Message(Role.TOOL, tuple(results))
+
+
+def reasoning(*candidates: object) -> str:
+    """The reasoning among the members that servers use for it: the first that is a text."""
+    return next((found for found in candidates if isinstance(found, str) and found), "")
+
+
+def read_call(call: WireCall, id_: str = "") -> Call:
+    """Read a whole call; ``id_`` stands in for an id that is missing."""
+    custom = call.function is None and call.custom is not None
+    return Call(call.id or id_, call.name, call.arguments, custom=custom)
+
+
+def _role(word: str, at: int) -> Role:
+    role = _ROLES.get(word)
+    if role is None:
+        place = f"messages[{at}].role"
+        raise MalformedRequest(f'"{place}" is "{word}": known are {", ".join(_ROLES)}', param=place)
+    return role
+
+
+def _assistant(message: WireMessage, parts: list[Part], ids: _LegacyIds) -> tuple[Part, ...]:
+    if thought := reasoning(message.reasoning_content, message.reasoning):
+        parts.insert(0, Thinking(thought))
+    if message.refusal:
+        parts.append(Refusal(message.refusal))
+    parts += [read_call(call) for call in message.tool_calls or ()]
+    if old := message.function_call:
+        name = old.name or ""
+        parts.append(Call(ids.of_call(name), name, as_json(old.arguments)))
+    return tuple(parts)
+
+
+def _result(message: WireMessage, parts: list[Part], ids: _LegacyIds) -> Result:
+    kept = tuple(part for part in parts if isinstance(part, Text | Media))
+    call_id = message.tool_call_id or ids.of_result(message.name or "")
+    return Result(call_id, kept, is_error=message.is_error is True)
+
+
+def _content(content: str | list[msgspec.Raw] | None, at: int) -> list[Part]:
+    """Parts in order; empty texts are left out, because Messages refuses them."""
+    if content is None or isinstance(content, str):
+        return [Text(content)] if content else []
+    try:
+        return [part for raw in content if (part := _part(raw))]
+    except UNREADABLE as error:
+        place = f"messages[{at}].content"
+        raise MalformedRequest(f'"{place}": {why_unreadable(error)}', param=place) from error
+
+
+def _part(raw: msgspec.Raw) -> Part | None:
+    part = _decode_part(raw)
+    if part.type in {"text", "input_text", "output_text"}:
+        return Text(part.text) if part.text else None
+    if part.refusal is not None:
+        return Refusal(part.refusal) if part.refusal else None
+    return _media(part) or Opaque(WireFormat.CHAT, part.type, raw)
+
+
+def _media(part: _Part) -> Media | None:
+    if image := part.image_url:
+        return _image(_Image(image) if isinstance(image, str) else image)
+    if file := part.file:
+        media_type, data = _data_url(file.file_data or "")
+        name, file_id = file.filename or "", file.file_id or ""
+        return Media("document", media_type, data or file.file_data or "", file_id=file_id, name=name)
+    if sound := part.input_audio:
+        return Media("audio", f"audio/{sound.format}", sound.data)
+    return None
+
+
+def _image(image: _Image) -> Media:
+    media_type, data = _data_url(image.url)
+    url = "" if data else image.url
+    return Media("image", media_type, data, url, detail=image.detail or "")
+
+
+def _data_url(url: str) -> tuple[str, str]:
+    """Media type and base64 data of a data URL (RFC 2397); nothing of any other URL."""
+    if not url.startswith("data:"):
+        return "", ""
+    head, mark, data = url.partition(";base64,")
+    return (head[len("data:") :].partition(";")[0], data) if mark else ("", "")

@@ -1,0 +1,274 @@
+"""A stream of chat completions, read event by event into the form that every format shares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from pointsman.decoding import UNREADABLE, without_halves
+from pointsman.wire import _openai_errors as openai_errors
+from pointsman.wire import sse
+from pointsman.wire.chat._translation_answer import Said, is_whole, made_id, old_call, stop_reason, words
+from pointsman.wire.chat._translation_messages import WireCall
+from pointsman.wire.chat._translation_usage import read_usage
+from pointsman.wire.conversation import (
+    ArgumentsDelta,
+    CallEnd,
+    CallStart,
+    Event,
+    Failed,
+    Start,
+    Stop,
+    TextDelta,
+    ThinkingDelta,
+    UsageReport,
+)
+
+__all__ = ["ChatStreamReader"]
+
+_DONE: Final = b"[DONE]"
+_FIRST: Final = b"data: "
+_NOTHING: Final = (b"", b"null")
+_OLD_CALL: Final = -1  # index of the one call of the time before ``tool_calls``
+
+
+class _Choice(msgspec.Struct, gc=False):
+    index: int | None = 0
+    delta: Said | None = None
+    finish_reason: str | None = None
+
+
+class _Chunk(msgspec.Struct, gc=False):
+    id: str | None = None
+    model: str | None = None
+    created: int | float | None = None
+    choices: list[_Choice] | None = None
+    usage: msgspec.Raw = msgspec.Raw()
+    error: msgspec.Raw = msgspec.Raw()
+    object: str | None = None
+    message: Any = None  # beside "object": "error", as older vLLM reports one
+
+
+class _Error(msgspec.Struct, gc=False):
+    message: Any = None
+    type: Any = None
+    code: Any = None
+
+
+_decode: Final = msgspec.json.Decoder(_Chunk).decode
+_decode_error: Final = msgspec.json.Decoder(_Error | str).decode
+
+
+class _OpenCall:
+    """A call whose fragments are coming in."""
+
+    __slots__ = ("custom", "ended", "id", "index", "name", "pieces", "started")
+
+    def __init__(self, index: int, id_: str) -> None:
+        self.index = index  # ours: never used again
+        self.id = id_
+        self.name = ""
+        self.custom = False
+        self.pieces: list[str] = []
+        self.started = self.ended = False
+
+    @property
+    def is_whole(self) -> bool:
+        return is_whole("".join(self.pieces))
+
+
+class ChatStreamReader:
+    """Reads one stream.
+
+    The usage comes after the finish, so the ``Stop`` waits for it, for ``[DONE]``, or for the end of the
+    connection, which an empty block reports: some servers send neither.
+    """
+
+    def __init__(self) -> None:
+        self._id = ""
+        self._is_started = self._is_over = self._is_refused = False
+        self._finish: str | None = None
+        self._calls: list[_OpenCall] = []
+        self._by_index: dict[int, _OpenCall] = {}
+
+    def feed(self, block: bytes) -> list[Event]:
+        """Return what a block of whole events says; an empty block: the connection ended well.
+
+        Raises ``UNREADABLE`` for an event that is no chunk: what it said is lost.
+        """
+        found: list[Event] = []
+        if not block:
+            found += self._stop()
+        for payload in _payloads(block):
+            if self._is_over:
+                break
+            if payload.startswith(_DONE):
+                found += self._done()
+            elif payload:  # a comment has none
+                chunk = _read_chunk(payload)
+                text = self._plain_text(chunk)
+                if text:
+                    found.append(TextDelta(text))
+                else:
+                    found += self._chunk(chunk, payload)
+        return found
+
+    def _plain_text(self, chunk: _Chunk) -> str:
+        """The text of a chunk that holds nothing else, as nearly every one does: the short way."""
+        if not self._is_started or self._finish is not None or not chunk.choices or len(chunk.choices) != 1:
+            return ""
+        choice = chunk.choices[0]
+        delta = choice.delta
+        if delta is None or type(delta.content) is not str or choice.finish_reason or choice.index:
+            return ""
+        if delta.tool_calls or delta.reasoning_content or delta.reasoning or delta.refusal:
+            return ""
+        if delta.function_call:
+            return ""
+        return "" if chunk.error or bytes(chunk.usage) not in _NOTHING else delta.content
+
+    def _chunk(self, chunk: _Chunk, payload: bytes) -> Iterator[Event]:
+        if bytes(chunk.error) not in _NOTHING or chunk.object == "error":
+            self._is_over = True
+            yield _failed(chunk, payload)
+            return
+        for choice in chunk.choices or ():
+            if not choice.index:  # other answers to the same request: no other format has them
+                yield from self._choice(chunk, choice)
+        usage = read_usage(chunk.usage)
+        if usage is None:
+            return
+        yield from self._start(chunk)
+        yield UsageReport(usage)
+        if self._finish is not None:
+            yield from self._stop()
+
+    def _start(self, chunk: _Chunk) -> Iterator[Event]:
+        """Begin at the first choice, not before: Azure's first chunk has neither id nor model."""
+        if not self._is_started:
+            self._is_started, self._id = True, chunk.id or ""
+            created = chunk.created if isinstance(chunk.created, int) else 0
+            yield Start(self._id, chunk.model or "", created=created)
+
+    def _choice(self, chunk: _Chunk, choice: _Choice) -> Iterator[Event]:
+        yield from self._start(chunk)
+        if choice.delta is not None and self._finish is None:
+            yield from self._delta(choice.delta)
+        if choice.finish_reason and self._finish is None:
+            yield from self._finished(choice.finish_reason)
+
+    def _finished(self, why: str) -> Iterator[Event]:
+        self._finish = why
+        for call in self._calls:
+            yield from self._end_call(call)
+
+    def _delta(self, delta: Said) -> Iterator[Event]:
+        thought, text, refusal = words(delta)
+        if thought:
+            yield ThinkingDelta(thought)
+        if text:
+            yield TextDelta(text)
+        if refusal:
+            self._is_refused = True
+            yield TextDelta(refusal, refusal=True)
+        for fragment in delta.tool_calls or ():
+            yield from self._fragment(fragment, fragment.index)
+        if delta.function_call is not None and (old := old_call(delta)):
+            yield from self._fragment(old, _OLD_CALL)
+
+    def _fragment(self, fragment: WireCall, index: int | None) -> Iterator[Event]:
+        call = self._call(fragment, index)
+        if call is None:
+            for other in self._calls:  # nothing can follow a whole object
+                if other.pieces and other.is_whole:
+                    yield from self._end_call(other)
+            at = len(self._calls)
+            call = _OpenCall(at, fragment.id or made_id(self._id, at))
+            self._calls.append(call)
+            self._by_index[at if index is None else index] = call
+        call.custom = call.custom or (fragment.function is None and fragment.custom is not None)
+        yield from self._grow(call, fragment.name, fragment.arguments)
+
+    def _call(self, fragment: WireCall, index: int | None) -> _OpenCall | None:
+        """The open call that a fragment goes on with; None: it begins another one."""
+        if index is None:  # some servers do not number calls: only an id or a name begins one
+            same = [call for call in self._calls if fragment.id and call.id == fragment.id]
+            begins = bool(fragment.id or fragment.name)
+            return same[0] if same else None if begins or not self._calls else self._calls[-1]
+        call = self._by_index.get(index)
+        if call is None or (fragment.id and fragment.id != call.id):
+            return None
+        if fragment.name and not fragment.id and fragment.arguments.startswith("{") and call.is_whole:
+            return None if call.pieces else call  # a server that numbers every call 0 and gives no ids
+        return call
+
+    def _grow(self, call: _OpenCall, name: str, arguments: str) -> Iterator[Event]:
+        if call.ended:
+            return  # white space behind a whole object
+        call.name = call.name or name
+        if arguments:
+            call.pieces.append(arguments)
+        if call.started:
+            if arguments:
+                yield ArgumentsDelta(call.index, arguments)
+        elif call.name:
+            yield from self._start_call(call)
+
+    def _start_call(self, call: _OpenCall) -> Iterator[Event]:
+        call.started = True
+        yield CallStart(call.index, call.id, call.name, custom=call.custom)
+        if call.pieces:
+            yield ArgumentsDelta(call.index, "".join(call.pieces))
+
+    def _end_call(self, call: _OpenCall) -> Iterator[Event]:
+        if call.ended:
+            return
+        if not call.started:  # it never got a name
+            yield from self._start_call(call)
+        call.ended = True
+        yield CallEnd(call.index)
+
+    def _done(self) -> Iterator[Event]:
+        """The end by ``[DONE]``, which stands for a finish where none came and nothing is missing."""
+        if self._finish is None and self._is_started and all(self._whole()):
+            yield from self._finished("stop")
+        yield from self._stop()
+
+    def _stop(self) -> Iterator[Event]:
+        """The stop, where the answer had a finish; without one it was cut off."""
+        if not self._is_over and self._finish is not None:
+            yield Stop(stop_reason(self._finish, self._whole(), refused=self._is_refused))
+        self._is_over = True
+
+    def _whole(self) -> list[bool]:
+        return [call.custom or call.is_whole for call in self._calls]
+
+
+def _payloads(block: bytes) -> Iterable[bytes]:
+    if block.startswith(_FIRST) and block.find(b"\n") == len(block) - 2 and block.endswith(b"\n"):
+        return (block[len(_FIRST) : -2],)  # one event of one line, as nearly every block of a stream is
+    return [sse.data(event).strip() for event in sse.events(block)]
+
+
+def _read_chunk(payload: bytes) -> _Chunk:
+    try:
+        return _decode(payload)
+    except UNREADABLE:  # half of an emoji in it, or no chunk at all
+        return _decode(without_halves(payload))
+
+
+def _failed(chunk: _Chunk, payload: bytes) -> Failed:
+    raw = bytes(chunk.error)
+    error = _decode_error(payload if raw in _NOTHING else raw)
+    if isinstance(error, str):
+        return Failed(error)
+    message = error.message if isinstance(error.message, str) else ""
+    kind = error.type if isinstance(error.type, str) and error.type else "api_error"
+    status = openai_errors.status_of(sse.event(payload)) or _status(error.code)
+    return Failed(message or "the upstream reported an error without words", kind, status)
+
+
+def _status(code: object) -> int:
+    return code if isinstance(code, int) and 400 <= code < 600 else 502
