@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -14,6 +15,7 @@ __all__ = [
     "WithUsage",
     "read_completion",
     "read_usage",
+    "snapshot",
     "usage",
     "write_answer",
     "write_item",
@@ -155,20 +157,43 @@ def write_response(reply: Reply, status: str, output: list[dict[str, Any]]) -> d
         "total_tokens": reply.input_tokens + reply.output_tokens,
     }
     done = status == "completed"
-    repeated = {name: value for name, value in reply.asked.items() if name in _UNASKED}
+    return snapshot(
+        id=f"resp_{reply.id}",
+        model=reply.model,
+        created=reply.created,
+        status=status,
+        output=output,
+        usage=usage if done else None,
+        asked=reply.asked,
+    )
+
+
+def snapshot(
+    *,
+    id: str,  # noqa: A002 - the member's name
+    model: str,
+    created: int,
+    status: str,
+    output: Sequence[Any],
+    usage: Mapping[str, Any] | None,
+    asked: Mapping[str, Any],
+    incomplete: str | None = None,
+    error: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """A response object; ``incomplete`` is why it is, ``asked`` are members of the request to repeat."""
     return {
-        "id": f"resp_{reply.id}",
+        "id": id,
         "object": "response",
-        "created_at": reply.created,
-        "completed_at": reply.created if done else None,
+        "created_at": created,
+        "completed_at": created if status == "completed" else None,
         "status": status,
-        "error": None,
-        "incomplete_details": None,
-        "model": reply.model,
+        "error": error,
+        "incomplete_details": {"reason": incomplete} if incomplete else None,
+        "model": model,
         "output": output,
-        "usage": usage if done else None,
+        "usage": usage,
         "tool_choice": "auto",
         "tools": [],
         **_UNASKED,
-        **repeated,
+        **{name: value for name, value in asked.items() if name in _UNASKED},
     }

@@ -1,0 +1,258 @@
+"""A whole answer in the Responses format, read and written, and the items that streams hold as well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from typing import Any, Final
+
+import msgspec
+
+from pointsman.decoding import UNREADABLE
+from pointsman.vocabulary import WireFormat
+from pointsman.wire.conversation import (
+    Call,
+    Completion,
+    Opaque,
+    Part,
+    Refusal,
+    StopReason,
+    Text,
+    Thinking,
+    Usage,
+)
+from pointsman.wire.responses._answer import snapshot, write_part
+from pointsman.wire.responses._asked import NOTHING_ASKED, Asked
+from pointsman.wire.responses._translation_items import read_item
+
+__all__ = [
+    "Response",
+    "bare_id",
+    "call_item",
+    "message_item",
+    "parts_of",
+    "read_answer",
+    "read_usage",
+    "reasoning_item",
+    "refusal_part",
+    "status_of",
+    "stop_of",
+    "write_answer",
+    "write_usage",
+]
+
+_encode: Final = msgspec.json.encode
+_PREFIXES: Final = ("resp_", "chatcmpl-", "msg_")
+
+#: Why a response is incomplete; every other reason leaves it completed.
+_INCOMPLETE: Final = {StopReason.LENGTH: "max_output_tokens", StopReason.REFUSAL: "content_filter"}
+_STOPS: Final = {reason: stop for stop, reason in _INCOMPLETE.items()}
+
+
+class _Error(msgspec.Struct, gc=False):
+    message: str | None = None
+    code: str | int | None = None
+    type: str | None = None
+
+
+class _Incomplete(msgspec.Struct, gc=False):
+    reason: str | None = None
+
+
+class Response(msgspec.Struct, gc=False):
+    """A response as it is read."""
+
+    id: str = ""
+    model: str = ""
+    status: str | None = None
+    created_at: float | None = None
+    output: list[msgspec.Raw] | None = None
+    usage: msgspec.Raw = msgspec.Raw()
+    error: _Error | None = None
+    incomplete_details: _Incomplete | None = None
+
+    @property
+    def created(self) -> int:
+        """Seconds since the epoch."""
+        return int(self.created_at or 0)
+
+
+class _InputDetails(msgspec.Struct, gc=False):
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+
+
+class _OutputDetails(msgspec.Struct, gc=False):
+    reasoning_tokens: int | None = None
+
+
+class _Usage(msgspec.Struct, gc=False):
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    input_tokens_details: _InputDetails | None = None
+    output_tokens_details: _OutputDetails | None = None
+
+
+class _Status(msgspec.Struct, gc=False):
+    status: str | None = None
+
+
+_decode: Final = msgspec.json.Decoder(Response).decode
+_decode_usage: Final = msgspec.json.Decoder(_Usage | None).decode
+_decode_status: Final = msgspec.json.Decoder(_Status).decode
+
+
+def read_answer(answer: bytes) -> Completion:
+    """Read an answer. Raises ``UNREADABLE``, also for a response that failed or is not finished."""
+    response = _decode(answer)
+    if response.status not in {None, "completed", "incomplete"}:
+        why = response.error.message if response.error else None
+        raise msgspec.ValidationError(f"the response is {response.status}: {why or 'no reason given'}")
+    return Completion(
+        id=response.id,
+        model=response.model,
+        parts=tuple(part for raw in response.output or () for part in parts_of(raw)),
+        stop=stop_of(response),
+        usage=read_usage(response.usage),
+        created=response.created,
+    )
+
+
+def parts_of(raw: msgspec.Raw) -> tuple[Part, ...]:
+    """Read an item of an answer. Raises ``UNREADABLE``."""
+    return read_item(raw).parts
+
+
+def stop_of(response: Response) -> StopReason:
+    """Why a response ended. A whole call in it is what matters, whatever else the response says."""
+    calls = [raw for raw in response.output or () if any(isinstance(part, Call) for part in parts_of(raw))]
+    if any(_decode_status(raw).status != "incomplete" for raw in calls):
+        return StopReason.TOOLS
+    if response.status == "incomplete":
+        reason = response.incomplete_details.reason if response.incomplete_details else None
+        return _STOPS.get(reason or "", StopReason.LENGTH)
+    return StopReason.TOOLS if calls else StopReason.END
+
+
+def read_usage(raw: msgspec.Raw) -> Usage | None:
+    """Read usage, which here counts cached input as input; None when there is none, or none that is known."""
+    try:
+        found = _decode_usage(raw) if bytes(raw) else None
+    except UNREADABLE:  # no reason to throw an answer away
+        return None
+    if found is None:
+        return None
+    cache, detail = found.input_tokens_details, found.output_tokens_details
+    read, written = (cache.cached_tokens or 0, cache.cache_write_tokens or 0) if cache else (0, 0)
+    return Usage(
+        input=max((found.input_tokens or 0) - read - written, 0),
+        cache_read=read,
+        cache_write=written,
+        output=found.output_tokens or 0,
+        reasoning=(detail.reasoning_tokens or 0) if detail else 0,
+    )
+
+
+def write_usage(usage: Usage | None) -> dict[str, Any] | None:
+    """Usage as a response reports it."""
+    if usage is None:
+        return None
+    read = usage.input + usage.cache_read + usage.cache_write
+    return {
+        "input_tokens": read,
+        "input_tokens_details": {
+            "cached_tokens": usage.cache_read,
+            "cache_write_tokens": usage.cache_write,
+        },
+        "output_tokens": usage.output,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning},
+        "total_tokens": read + usage.output,
+    }
+
+
+def bare_id(id: str) -> str:  # noqa: A002 - what it is
+    """Return the id of an answer without its format's prefix, to put others before it."""
+    for prefix in _PREFIXES:
+        if id.startswith(prefix):
+            return id.removeprefix(prefix)
+    return id
+
+
+def status_of(stop: StopReason) -> tuple[str, str | None]:
+    """Return the status of a response that ended so, and why it is incomplete if it is."""
+    reason = _INCOMPLETE.get(stop)
+    return ("incomplete", reason) if reason else ("completed", None)
+
+
+def write_answer(completion: Completion, asked: Asked = NOTHING_ASKED) -> bytes:
+    """Return an answer; ``asked`` is what it has to know of its request."""
+    bare = bare_id(completion.id)
+    status, incomplete = status_of(completion.stop)
+    return _encode(
+        snapshot(
+            id=f"resp_{bare}",
+            model=completion.model,
+            created=completion.created,
+            status=status,
+            output=list(_output(completion.parts, bare, asked)),
+            usage=write_usage(completion.usage),
+            asked=asked.repeated,
+            incomplete=incomplete,
+        )
+    )
+
+
+def _output(parts: tuple[Part, ...], bare: str, asked: Asked) -> Iterator[Mapping[str, Any] | msgspec.Raw]:
+    number = 0
+    for said, group in groupby(parts, key=lambda part: isinstance(part, Text | Refusal)):
+        if said:
+            if content := [
+                _content(part) for part in group if isinstance(part, Text | Refusal) and part.text
+            ]:
+                yield message_item(f"msg_{bare}_{number}", content)
+                number += 1
+            continue
+        for part in group:
+            item = _item(part, f"{bare}_{number}", asked)
+            if item is not None:
+                yield item
+                number += 1
+
+
+def _content(part: Text | Refusal) -> dict[str, Any]:
+    return write_part(part.text) if isinstance(part, Text) else refusal_part(part.text)
+
+
+def _item(part: Part, suffix: str, asked: Asked) -> Mapping[str, Any] | msgspec.Raw | None:
+    if isinstance(part, Call):
+        return call_item(suffix, asked.call(part))
+    if isinstance(part, Thinking):
+        return reasoning_item(suffix, part.text) if part.text else None
+    return part.raw if isinstance(part, Opaque) and part.format is WireFormat.RESPONSES else None
+
+
+def refusal_part(text: str) -> dict[str, Any]:
+    """A part of a message that is a refusal."""
+    return {"type": "refusal", "refusal": text}
+
+
+def message_item(id: str, content: list[dict[str, Any]], status: str = "completed") -> dict[str, Any]:  # noqa: A002
+    """A message."""
+    return {"type": "message", "id": id, "role": "assistant", "status": status, "content": content}
+
+
+def reasoning_item(suffix: str, text: str) -> dict[str, Any]:
+    """Reasoning of another format's model: its words alone, since nobody here could check a signature."""
+    summary = [{"type": "summary_text", "text": text}] if text else []
+    return {"type": "reasoning", "id": f"rs_translated_{suffix}", "summary": summary}
+
+
+def call_item(suffix: str, call: Call, status: str = "completed") -> dict[str, Any]:
+    """A call as the caller knows its tool."""
+    kind, prefix = ("custom_tool_call", "ctc") if call.custom else ("function_call", "fc")
+    item: dict[str, Any] = {"type": kind, "id": f"{prefix}_{suffix}", "status": status}
+    item |= {"call_id": call.id or f"call_{suffix}", "name": call.name}
+    if call.namespace:
+        item["namespace"] = call.namespace
+    empty = "{}" if status == "completed" else ""
+    return item | ({"input": call.arguments} if call.custom else {"arguments": call.arguments or empty})

@@ -1,0 +1,239 @@
+"""A Responses request as a ``Conversation``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from pointsman.decoding import UNREADABLE, why_unreadable
+from pointsman.errors import MalformedRequest
+from pointsman.vocabulary import Role
+from pointsman.wire.conversation import Conversation, Message, Shape, Text, Tool, ToolChoice
+from pointsman.wire.responses._translation_items import merged, read_item, read_items
+
+__all__ = ["read_request"]
+
+_T = TypeVar("_T")
+_Members = dict[str, msgspec.Raw]
+
+#: Members that say what would be so without them.
+_DEFAULTS: Final = {
+    "background": b"false",
+    "truncation": b'"disabled"',
+    "top_logprobs": b"0",
+    "include": b"[]",
+    "metadata": b"{}",
+}
+
+
+class _Tool(msgspec.Struct, gc=False):
+    type: str = "function"
+    name: str = ""
+    description: str | None = None
+    parameters: msgspec.Raw = msgspec.Raw()
+    strict: bool | None = None
+    tools: list[msgspec.Raw] = []  # of a namespace
+
+
+class _ToolHead(msgspec.Struct, gc=False):
+    type: str = "function"
+
+
+class _Allowed(msgspec.Struct, gc=False):
+    type: str = "function"
+    name: str = ""
+
+
+class _Choice(msgspec.Struct, gc=False):
+    type: str
+    name: str = ""
+    mode: str = "auto"
+    tools: list[_Allowed] = []
+
+
+class _Format(msgspec.Struct, gc=False):
+    type: str = "text"
+    name: str = ""
+    strict: bool | None = None
+    schema: msgspec.Raw = msgspec.Raw()
+
+
+def _decoder(type_: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(type_)
+
+
+_MEMBERS: Final = _decoder(_Members)
+_INPUT: Final = _decoder(list[msgspec.Raw] | str | None)
+_TEXT: Final = _decoder(str | None)
+_ITEMS: Final = _decoder(str | list[msgspec.Raw] | None)
+_BOOL: Final = _decoder(bool | None)
+_INT: Final = _decoder(int | None)
+_FLOAT: Final = _decoder(float | None)
+_OBJECT: Final = _decoder(_Members | None)
+_TOOLS: Final = _decoder(list[msgspec.Raw] | None)
+_TOOL: Final = _decoder(_Tool)
+_TOOL_HEAD: Final = _decoder(_ToolHead)
+_CHOICE: Final = _decoder(_Choice | str | None)
+_FORMAT: Final = _decoder(_Format)
+
+
+def read_request(body: bytes) -> Conversation:
+    """Read a request. Raises ``MalformedRequest`` with the member at fault."""
+    try:
+        members: _Members = _MEMBERS.decode(body)
+    except UNREADABLE as error:
+        raise MalformedRequest(f"the request body cannot be read: {why_unreadable(error)}") from None
+    found = {name: raw for name, raw in members.items() if bytes(raw) != b"null"}
+    system, messages = _conversation(found)
+    tools = tuple(_tools(found))
+    choice, tools = _choice(found, tools)
+    reasoning = _take(found, "reasoning", _OBJECT) or {}
+    text = _take(found, "text", _OBJECT) or {}
+    shape = _shape(text)
+    return Conversation(
+        model=_take(found, "model", _TEXT) or "",
+        system=system,
+        messages=messages,
+        tools=tools,
+        choice=choice,
+        parallel=_take(found, "parallel_tool_calls", _BOOL),
+        max_tokens=_take(found, "max_output_tokens", _INT),
+        temperature=_take(found, "temperature", _FLOAT),
+        top_p=_take(found, "top_p", _FLOAT),
+        stream=bool(_take(found, "stream", _BOOL)),
+        shape=shape,
+        effort=_take(reasoning, "effort", _TEXT, "reasoning.effort") or "",
+        user=_take(found, "user", _TEXT) or "",
+        options=_options(found, reasoning, text),
+    )
+
+
+def _take(members: _Members, name: str, decoder: msgspec.json.Decoder[_T], field: str = "") -> _T | None:
+    """Decode a member and take it out; None when there is none."""
+    raw = members.pop(name, None)
+    return None if raw is None else _decoded(raw, decoder, field or name)
+
+
+def _decoded(raw: msgspec.Raw, decoder: msgspec.json.Decoder[_T], field: str) -> _T:
+    try:
+        return decoder.decode(raw)
+    except UNREADABLE as error:
+        raise _malformed(field, error) from None
+
+
+def _malformed(field: str, error: Exception) -> MalformedRequest:
+    return MalformedRequest(f'"{field}" is malformed: {why_unreadable(error)}', param=field)
+
+
+def _options(found: _Members, reasoning: _Members, text: _Members) -> _Members:
+    """Every member that the form has no place for, those inside ``reasoning`` and ``text`` by their path."""
+    options = {name: raw for name, raw in found.items() if _DEFAULTS.get(name) != bytes(raw)}
+    options |= {f"reasoning.{name}": raw for name, raw in reasoning.items() if bytes(raw) != b"null"}
+    options |= {f"text.{name}": raw for name, raw in text.items() if bytes(raw) != b"null"}
+    return options
+
+
+def _conversation(found: _Members) -> tuple[tuple[Text, ...], tuple[Message, ...]]:
+    """Take ``instructions`` and ``input``: the system text first, and the messages."""
+    system = _instructions(_take(found, "instructions", _ITEMS))
+    quick = read_items(found["input"]) if "input" in found else ()
+    if quick is None:
+        given = _take(found, "input", _INPUT)
+        if isinstance(given, str):
+            return tuple(system), (Message(Role.USER, (Text(given),)),)
+        messages = merged(_items(given or []))
+    else:
+        found.pop("input", None)
+        messages = quick
+    first = next(
+        (at for at, message in enumerate(messages) if message.role is not Role.SYSTEM), len(messages)
+    )
+    system += _texts(messages[:first])
+    return tuple(system), messages[first:]
+
+
+def _instructions(given: str | list[msgspec.Raw] | None) -> list[Text]:
+    if isinstance(given, str):
+        return [Text(given)] if given else []
+    return _texts(tuple(_items(given or [], "instructions")))
+
+
+def _texts(messages: tuple[Message, ...]) -> list[Text]:
+    return [part for message in messages for part in message.parts if isinstance(part, Text)]
+
+
+def _items(raws: list[msgspec.Raw], member: str = "input") -> Iterator[Message]:
+    for at, raw in enumerate(raws):
+        try:
+            yield read_item(raw)
+        except UNREADABLE as error:
+            raise _malformed(f"{member}[{at}]", error) from None
+
+
+def _tools(found: _Members) -> Iterator[Tool]:
+    for at, raw in enumerate(_take(found, "tools", _TOOLS) or ()):
+        yield from _tool(raw, f"tools[{at}]", "")
+
+
+def _tool(raw: msgspec.Raw, field: str, namespace: str) -> Iterator[Tool]:
+    kind = _decoded(raw, _TOOL_HEAD, field).type
+    if kind not in {"function", "custom", "namespace"}:
+        yield Tool(kind, kind=kind, namespace=namespace, raw=raw)
+        return
+    tool: _Tool = _decoded(raw, _TOOL, field)
+    if kind == "namespace":
+        for at, inner in enumerate(tool.tools):
+            yield from _tool(inner, f"{field}.tools[{at}]", tool.name)
+        return
+    schema = tool.parameters if bytes(tool.parameters) != b"null" else msgspec.Raw()
+    yield Tool(
+        name=tool.name,
+        description=tool.description or "",
+        schema=schema,
+        strict=tool.strict,
+        kind=kind,
+        namespace=namespace,
+        raw=raw if kind == "custom" else msgspec.Raw(),
+    )
+
+
+def _choice(found: _Members, tools: tuple[Tool, ...]) -> tuple[ToolChoice | None, tuple[Tool, ...]]:
+    """Take ``tool_choice``. Of the tools only the allowed ones stay, where the choice names such."""
+    choice: _Choice | str | None = _take(found, "tool_choice", _CHOICE)
+    if choice is None:
+        return None, tools
+    if isinstance(choice, str):
+        return _mode(choice), tools
+    if choice.type != "allowed_tools":
+        return ToolChoice("named", choice.name or choice.type), tools
+    allowed = {tool.name or tool.type for tool in choice.tools}
+    return _mode(choice.mode), tuple(tool for tool in tools if tool.name in allowed)
+
+
+def _mode(mode: str) -> ToolChoice:
+    if mode == "auto":
+        return ToolChoice("auto")
+    if mode == "none":
+        return ToolChoice("none")
+    if mode == "required":
+        return ToolChoice("required")
+    raise MalformedRequest(
+        f'"tool_choice" must be auto, none, required or an object, not {mode[:40]!r}', param="tool_choice"
+    )
+
+
+def _shape(text: _Members) -> Shape | None:
+    """Take the demanded shape out of ``text``; its description stays, for whoever can say it."""
+    raw = text.pop("format", None)
+    if raw is None:
+        return None
+    form: _Format = _decoded(raw, _FORMAT, "text.format")
+    if form.type == "json_schema":
+        return Shape(form.schema, form.name, form.strict)
+    if form.type == "json_object":
+        return Shape()
+    if form.type != "text":
+        text["format"] = raw
+    return None

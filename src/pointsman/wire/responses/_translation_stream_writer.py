@@ -1,0 +1,300 @@
+"""Events as a stream of the Responses format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from pointsman.wire import sse
+from pointsman.wire._openai_errors import error_object
+from pointsman.wire.base import Fault
+from pointsman.wire.conversation import (
+    ArgumentsDelta,
+    Call,
+    CallEnd,
+    CallStart,
+    Event,
+    Failed,
+    Start,
+    Stop,
+    TextDelta,
+    ThinkingDelta,
+    Usage,
+    UsageReport,
+)
+from pointsman.wire.responses._answer import snapshot, write_part
+from pointsman.wire.responses._asked import NOTHING_ASKED, Asked, unwrapped
+from pointsman.wire.responses._translation_answer import (
+    bare_id,
+    call_item,
+    message_item,
+    reasoning_item,
+    refusal_part,
+    status_of,
+    write_usage,
+)
+
+__all__ = ["StreamWriter"]
+
+_encode: Final = msgspec.json.encode
+_CODES: Final = {400: "invalid_prompt", 429: "rate_limit_exceeded"}
+
+
+class _Open:
+    """An item that is being written."""
+
+    def __init__(self, index: int, item: dict[str, Any]) -> None:
+        self.index = index
+        self.item = item
+        self.kind = ""  # of the open part of a message: "text" or "refusal"; "summary" of reasoning
+        self.pieces: list[str] = []  # of the open part, or of a call's arguments
+        self.content: list[dict[str, Any]] = []  # the parts that are whole
+        self.place = {"item_id": item["id"], "output_index": index}
+
+
+class _OpenCall(_Open):
+    """A call that is being written. ``held``: its input is known when its arguments are whole."""
+
+    def __init__(self, index: int, suffix: str, call: Call, *, held: bool) -> None:
+        super().__init__(index, call_item(suffix, call, "in_progress"))
+        self.item["input" if call.custom else "arguments"] = ""
+        self.suffix = suffix
+        self.call = call
+        self.held = held
+
+
+class StreamWriter:
+    """Writes one stream. Text and reasoning come one item after the other, calls may overlap."""
+
+    def __init__(self, model: str, asked: Asked = NOTHING_ASKED) -> None:
+        self._model = model
+        self._asked = asked
+        self._number = 0
+        self._bare = ""
+        self._created = 0
+        self._started = False
+        self._over = False
+        self._usage: Usage | None = None
+        self._output: list[dict[str, Any]] = []  # by output index
+        self._open: _Open | None = None  # a message or reasoning
+        self._calls: dict[int, _OpenCall] = {}
+
+    def write(self, events: Iterable[Event]) -> bytes:
+        """Return the server-sent events for these; a ``Stop`` writes the final snapshot."""
+        return b"".join(block for event in events for block in self._write(event))
+
+    def _write(self, event: Event) -> Iterator[bytes]:
+        if self._over:
+            return
+        if isinstance(event, Failed):
+            yield from self._failed(event)
+            return
+        if not self._started:
+            yield from self._start(event)
+        if isinstance(event, TextDelta):
+            yield from self._text(event)
+        else:
+            yield from self._other(event)
+
+    def _other(self, event: Event) -> Iterator[bytes]:
+        match event:
+            case ArgumentsDelta():
+                yield from self._arguments(event)
+            case ThinkingDelta():
+                yield from self._thinking(event)
+            case CallStart():
+                yield from self._begin(event)
+            case CallEnd():
+                yield from self._end_call(event.index)
+            case UsageReport():
+                self._usage = event.usage
+            case Stop():
+                yield from self._stop(event)
+
+    def _event(self, kind: str, **fields: Any) -> bytes:
+        number = self._number
+        self._number += 1
+        return sse.event(_encode({"type": kind, "sequence_number": number, **fields}), kind)
+
+    def _response(self, status: str, **fields: Any) -> dict[str, Any]:
+        return snapshot(
+            id=f"resp_{self._bare}",
+            model=self._model,
+            created=self._created,
+            status=status,
+            output=self._output,
+            asked=self._asked.repeated,
+            **fields,
+        )
+
+    def _start(self, event: Event) -> Iterator[bytes]:
+        self._started = True
+        if isinstance(event, Start):
+            self._bare, self._created, self._usage = bare_id(event.id), event.created, event.usage
+            self._model = self._model or event.model
+        for kind in ("response.created", "response.in_progress"):
+            yield self._event(kind, response=self._response("in_progress", usage=None))
+
+    # Items.
+
+    def _suffix(self) -> str:
+        return f"{self._bare}_{len(self._output)}"
+
+    def _added(self, opened: _Open) -> bytes:
+        self._output.append(opened.item)
+        return self._event("response.output_item.added", output_index=opened.index, item=opened.item)
+
+    def _done(self, opened: _Open, item: dict[str, Any]) -> bytes:
+        self._output[opened.index] = item
+        return self._event("response.output_item.done", output_index=opened.index, item=item)
+
+    def _switch(self, kind: str) -> Iterator[bytes]:
+        """Close what is open unless it is an item of this kind, and open one."""
+        if self._open is not None and self._open.item["type"] == kind:
+            return
+        yield from self._close()
+        suffix = self._suffix()
+        item = message_item(f"msg_{suffix}", [], "in_progress")
+        if kind == "reasoning":
+            item = reasoning_item(suffix, "")
+        self._open = _Open(len(self._output), item)
+        yield self._added(self._open)
+
+    def _close(self) -> Iterator[bytes]:
+        opened, self._open = self._open, None
+        if opened is None:
+            return
+        yield from self._close_part(opened)
+        if opened.item["type"] == "reasoning":
+            yield self._done(opened, {**opened.item, "summary": opened.content})
+        else:
+            yield self._done(opened, {**opened.item, "content": opened.content, "status": "completed"})
+
+    # Text and reasoning.
+
+    def _text(self, event: TextDelta) -> Iterator[bytes]:
+        if not event.text:
+            return
+        yield from self._switch("message")
+        opened = self._open
+        assert opened is not None  # noqa: S101 - _switch has opened it
+        kind = "refusal" if event.refusal else "text"
+        if opened.kind != kind:
+            yield from self._close_part(opened)
+            yield self._open_part(opened, kind)
+        opened.pieces.append(event.text)
+        place = {**opened.place, "content_index": len(opened.content), "delta": event.text}
+        if kind == "text":
+            yield self._event("response.output_text.delta", **place, logprobs=[])
+        else:
+            yield self._event("response.refusal.delta", **place)
+
+    def _thinking(self, event: ThinkingDelta) -> Iterator[bytes]:
+        if not event.text:
+            return
+        yield from self._switch("reasoning")
+        opened = self._open
+        assert opened is not None  # noqa: S101 - _switch has opened it
+        if not opened.kind:
+            yield self._open_part(opened, "summary")
+        opened.pieces.append(event.text)
+        yield self._event(
+            "response.reasoning_summary_text.delta", **opened.place, summary_index=0, delta=event.text
+        )
+
+    def _open_part(self, opened: _Open, kind: str) -> bytes:
+        opened.kind = kind
+        if kind == "summary":
+            part = {"type": "summary_text", "text": ""}
+            return self._event(
+                "response.reasoning_summary_part.added", **opened.place, summary_index=0, part=part
+            )
+        part = write_part("") if kind == "text" else refusal_part("")
+        at = len(opened.content)
+        return self._event("response.content_part.added", **opened.place, content_index=at, part=part)
+
+    def _close_part(self, opened: _Open) -> Iterator[bytes]:
+        kind, text, at = opened.kind, "".join(opened.pieces), len(opened.content)
+        if not kind:
+            return
+        opened.kind = ""
+        opened.pieces.clear()
+        if kind == "summary":
+            part: dict[str, Any] = {"type": "summary_text", "text": text}
+            place = {**opened.place, "summary_index": at}
+            yield self._event("response.reasoning_summary_text.done", **place, text=text)
+            yield self._event("response.reasoning_summary_part.done", **place, part=part)
+        else:
+            part = write_part(text) if kind == "text" else refusal_part(text)
+            place = {**opened.place, "content_index": at}
+            if kind == "text":
+                yield self._event("response.output_text.done", **place, text=text, logprobs=[])
+            else:
+                yield self._event("response.refusal.done", **place, refusal=text)
+            yield self._event("response.content_part.done", **place, part=part)
+        opened.content.append(part)
+
+    # Calls.
+
+    def _begin(self, event: CallStart) -> Iterator[bytes]:
+        yield from self._close()
+        held = not event.custom and self._asked.is_custom(event.name)
+        name, namespace = self._asked.name(event.name)
+        call = Call(event.id, name, "", custom=event.custom or held, namespace=event.namespace or namespace)
+        opened = _OpenCall(len(self._output), self._suffix(), call, held=held)
+        self._calls[event.index] = opened
+        yield self._added(opened)
+
+    def _arguments(self, event: ArgumentsDelta) -> Iterator[bytes]:
+        opened = self._calls.get(event.index)
+        if opened is None or not event.text:
+            return
+        opened.pieces.append(event.text)
+        if not opened.held:
+            yield self._fragment(opened, event.text)
+
+    def _fragment(self, opened: _OpenCall, text: str) -> bytes:
+        kind = "custom_tool_call_input" if opened.call.custom else "function_call_arguments"
+        return self._event(f"response.{kind}.delta", **opened.place, delta=text)
+
+    def _end_call(self, index: int, status: str = "completed") -> Iterator[bytes]:
+        opened = self._calls.pop(index, None)
+        if opened is None:
+            return
+        call, whole = opened.call, "".join(opened.pieces)
+        if opened.held:
+            whole = unwrapped(whole)
+            yield self._fragment(opened, whole)
+        elif not (whole or call.custom) and status == "completed":
+            whole = "{}"
+            yield self._fragment(opened, whole)
+        if call.custom:
+            yield self._event("response.custom_tool_call_input.done", **opened.place, input=whole)
+        else:
+            yield self._event(
+                "response.function_call_arguments.done", **opened.place, name=call.name, arguments=whole
+            )
+        call = Call(call.id, call.name, whole, custom=call.custom, namespace=call.namespace)
+        yield self._done(opened, call_item(opened.suffix, call, status))
+
+    # The end.
+
+    def _stop(self, event: Stop) -> Iterator[bytes]:
+        yield from self._close()
+        status, incomplete = status_of(event.reason)
+        for index in list(self._calls):
+            yield from self._end_call(index, status)
+        self._over = True
+        response = self._response(status, usage=write_usage(self._usage), incomplete=incomplete)
+        yield self._event(f"response.{status}", response=response)
+
+    def _failed(self, event: Failed) -> Iterator[bytes]:
+        """The two events that OpenAI sends: SDKs raise for the first, Codex looks for the second."""
+        self._over = True
+        error = error_object(Fault(event.status, event.message))
+        flat = {name: error[name] for name in ("code", "message", "param")}
+        yield self._event("error", **flat, error=error)
+        failure = {"code": _CODES.get(event.status, "server_error"), "message": event.message}
+        yield self._event("response.failed", response=self._response("failed", usage=None, error=failure))
