@@ -11,12 +11,12 @@ from pointsman.decoding import UNREADABLE
 from pointsman.wire import sse
 from pointsman.wire.base import Fault
 
-__all__ = ["error_event", "is_error", "status_of", "write_error"]
+__all__ = ["STATUS", "TYPES", "error_event", "is_error", "status_of", "write_error"]
 
 _encode: Final = msgspec.json.encode
 
 #: Anthropic's documented error types by status.
-_TYPES: Final = {
+TYPES: Final = {
     400: "invalid_request_error",
     401: "authentication_error",
     402: "billing_error",
@@ -28,7 +28,7 @@ _TYPES: Final = {
     504: "timeout_error",
     529: "overloaded_error",
 }
-_STATUS: Final = {kind: status for status, kind in _TYPES.items()}
+STATUS: Final = {kind: status for status, kind in TYPES.items()}
 
 
 class _Error(msgspec.Struct, gc=False):
@@ -48,7 +48,7 @@ def status_of(block: bytes) -> int | None:
     event = next(_events(block), None)
     if event is None or event.type != "error":
         return None
-    return _STATUS.get(event.error.type, 502) if event.error else 502
+    return STATUS.get(event.error.type, 502) if event.error else 502
 
 
 def is_error(answer: bytes) -> bool:
@@ -61,7 +61,7 @@ def is_error(answer: bytes) -> bool:
 
 def write_error(fault: Fault) -> bytes:
     """Return the body of an error answer."""
-    kind = _TYPES.get(fault.status, "api_error" if fault.status >= 500 else "invalid_request_error")
+    kind = TYPES.get(fault.status, "api_error" if fault.status >= 500 else "invalid_request_error")
     return _encode({"type": "error", "error": {"type": kind, "message": fault.message}})
 
 

@@ -1,0 +1,129 @@
+"""A whole answer of the Messages format, read into a completion and written from one."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from pointsman.vocabulary import WireFormat
+from pointsman.wire.conversation import (
+    Call,
+    Completion,
+    Opaque,
+    Part,
+    Refusal,
+    StopReason,
+    Text,
+    Thinking,
+    Usage,
+)
+from pointsman.wire.messages._translation_blocks import Written, call_block
+from pointsman.wire.messages._translation_parts import (
+    STOP_REASONS,
+    Content,
+    ReportedUsage,
+    decoded,
+    read_parts,
+    usage_of,
+)
+
+__all__ = ["read_answer", "stop_reason", "write_answer", "write_message", "write_usage"]
+
+_encode: Final = msgspec.json.encode
+_REASONS: Final = {
+    StopReason.END: "end_turn",
+    StopReason.LENGTH: "max_tokens",
+    StopReason.SEQUENCE: "stop_sequence",
+    StopReason.TOOLS: "end_turn",  # without a call there is nothing to wait for
+    StopReason.REFUSAL: "refusal",
+    StopReason.PAUSE: "pause_turn",
+}
+
+
+class _Answer(msgspec.Struct, gc=False):
+    content: Content
+    id: str = ""
+    model: str = ""
+    stop_reason: str | None = None
+    stop_sequence: str | None = None
+    usage: ReportedUsage | None = None
+
+
+class _Raw(msgspec.Struct, gc=False):
+    content: list[msgspec.Raw]
+
+
+_decode: Final = msgspec.json.Decoder(_Answer).decode
+_decode_raw: Final = msgspec.json.Decoder(_Raw).decode
+
+
+def read_answer(answer: bytes) -> Completion:
+    """Read a whole answer. Raises ``decoding.UNREADABLE``."""
+    return decoded(_read, answer)
+
+
+def _read(answer: bytes) -> Completion:
+    read = _decode(answer)
+    parts = read_parts(read.content, lambda: _decode_raw(answer).content, {})
+    stop = STOP_REASONS.get(read.stop_reason or "", StopReason.END)
+    return Completion(
+        id=read.id,
+        model=read.model,
+        parts=parts,
+        stop=StopReason.TOOLS if any(isinstance(part, Call) for part in parts) else stop,
+        sequence=read.stop_sequence or "",
+        usage=usage_of(read.usage),
+    )
+
+
+def write_answer(completion: Completion) -> bytes:
+    """Write a whole answer."""
+    content = [block for part in completion.parts if (block := _block(part)) is not None]
+    calls = any(isinstance(part, Call) for part in completion.parts)
+    message = write_message(completion.id, completion.model, content, completion.usage)
+    message["stop_reason"] = stop_reason(completion.stop, calls=calls)
+    message["stop_sequence"] = completion.sequence or None
+    return _encode(message)
+
+
+def _block(part: Part) -> Written | None:
+    """One block; None for what only the provider's own callers can use, and for empty text."""
+    if isinstance(part, Call):
+        return call_block(part)
+    if isinstance(part, Text | Refusal):
+        return {"type": "text", "text": part.text} if part.text else None
+    if isinstance(part, Thinking):
+        # No signature is made up: without one the gateway knows that the words are not this provider's.
+        words = part.text or part.signature
+        return {"type": "thinking", "thinking": part.text, "signature": part.signature} if words else None
+    return part.raw if isinstance(part, Opaque) and part.format is WireFormat.MESSAGES else None
+
+
+def stop_reason(reason: StopReason, *, calls: bool) -> str:
+    """The format's word for why an answer ended; a call that is there wants a result, whatever was said."""
+    return "tool_use" if calls else _REASONS[reason]
+
+
+def write_message(identifier: str, model: str, content: list[Written], usage: Usage | None) -> dict[str, Any]:
+    """A message that has not stopped."""
+    return {
+        "id": identifier,
+        "type": "message",
+        "role": "assistant",
+        "model": model,
+        "content": content,
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": write_usage(usage or Usage()),
+    }
+
+
+def write_usage(usage: Usage) -> dict[str, int]:
+    """Tokens; ``input_tokens`` excludes the cache, as in the form."""
+    return {
+        "input_tokens": usage.input,
+        "cache_creation_input_tokens": usage.cache_write,
+        "cache_read_input_tokens": usage.cache_read,
+        "output_tokens": usage.output,
+    }

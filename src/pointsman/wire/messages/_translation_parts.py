@@ -1,0 +1,251 @@
+"""Blocks of content of the Messages format, read into parts of a conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final, Literal, TypeAlias, TypeVar
+
+import msgspec
+
+from pointsman.decoding import UNREADABLE, without_halves
+from pointsman.vocabulary import WireFormat
+from pointsman.wire.base import ABSENT
+from pointsman.wire.conversation import Call, Media, Opaque, Part, Result, StopReason, Text, Thinking, Usage
+
+__all__ = [
+    "STOP_REASONS",
+    "Block",
+    "Content",
+    "Hints",
+    "Raws",
+    "ReportedUsage",
+    "arguments_of",
+    "decoded",
+    "given",
+    "read_parts",
+    "read_texts",
+    "usage_of",
+]
+
+_Decoded = TypeVar("_Decoded")
+
+#: What blocks say beside their meaning (``cache_control``, ``citations``), by name, for the report.
+Hints: TypeAlias = dict[str, msgspec.Raw]
+
+#: A block as JSON.
+Lazy: TypeAlias = Callable[[], msgspec.Raw]
+
+#: Why an answer ended. One of another name ended by itself.
+STOP_REASONS: Final[Mapping[str, StopReason]] = {
+    "end_turn": StopReason.END,
+    "max_tokens": StopReason.LENGTH,
+    "model_context_window_exceeded": StopReason.LENGTH,
+    "stop_sequence": StopReason.SEQUENCE,
+    "tool_use": StopReason.TOOLS,
+    "refusal": StopReason.REFUSAL,
+    "pause_turn": StopReason.PAUSE,
+}
+
+
+#: Content block by block as JSON, decoded only when a block of an unknown type asks for its own.
+Raws: TypeAlias = Callable[[], "list[msgspec.Raw]"]
+
+
+class _Source(msgspec.Struct, gc=False):
+    type: str = ""
+    media_type: str | None = None
+    data: str | None = None
+    url: str | None = None
+    file_id: str | None = None
+    content: str | list[Block] | None = None
+
+
+class Block(msgspec.Struct, gc=False):
+    """One block of any type."""
+
+    type: str = ""
+    text: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+    data: str | None = None
+    id: str | None = None
+    name: str | None = None
+    input: msgspec.Raw = ABSENT
+    tool_use_id: str | None = None
+    content: str | list[Block] | dict[str, msgspec.Raw] | None = None  # an object in a provider's own results
+    is_error: bool | None = None
+    source: _Source | str | None = None  # a text in a search result
+    title: str | None = None
+    context: str | None = None
+    cache_control: msgspec.Raw = ABSENT
+    citations: msgspec.Raw = ABSENT
+
+
+#: What a message or a result holds.
+Content: TypeAlias = str | list[Block] | None
+
+
+class ReportedUsage(msgspec.Struct, gc=False):
+    """Usage as an upstream reports it; what is absent keeps its earlier value."""
+
+    input_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+    output_tokens: int | None = None
+
+
+class _Children(msgspec.Struct, frozen=True, gc=False):
+    content: list[msgspec.Raw] = []
+
+
+class _Nested(msgspec.Struct, gc=False):
+    source: _Children = _Children()
+
+
+_decode_children: Final = msgspec.json.Decoder(_Children).decode
+_decode_nested: Final = msgspec.json.Decoder(_Nested).decode
+
+
+def decoded(decode: Callable[[bytes], _Decoded], json: bytes) -> _Decoded:
+    """Decode JSON, half surrogate pairs replaced where there are any. Raises ``UNREADABLE``."""
+    try:
+        return decode(json)
+    except UNREADABLE:
+        mended = without_halves(json)
+        if mended == json:
+            raise
+        return decode(mended)
+
+
+def given(raw: msgspec.Raw) -> bool:
+    """Whether a member is there and not null."""
+    return raw is not ABSENT and bytes(raw) not in {b"", b"null"}
+
+
+def usage_of(reported: ReportedUsage | None, earlier: Usage | None = None) -> Usage | None:
+    """Put a report of usage on top of an earlier one. A zero says nothing where something was known."""
+    if reported is None:
+        return earlier
+    before = earlier or Usage()
+    return Usage(
+        input=reported.input_tokens or before.input,
+        cache_read=reported.cache_read_input_tokens or before.cache_read,
+        cache_write=reported.cache_creation_input_tokens or before.cache_write,
+        output=reported.output_tokens or before.output,
+    )
+
+
+def read_parts(content: Content, raws: Raws, hints: Hints) -> tuple[Part, ...]:
+    """Read the content of a message; ``hints`` is added to. Raises ``UNREADABLE``."""
+    if not content:
+        return ()
+    if isinstance(content, str):
+        return (Text(content),)
+    parts: list[Part] = []
+    for at, block in enumerate(content):
+        if block.type == "text":
+            if block.text:
+                parts.append(Text(block.text, given(block.cache_control)))
+            continue
+        if given(block.cache_control):
+            hints["cache_control"] = block.cache_control
+        reader = _READERS.get(block.type)
+        parts += reader(block, partial(_at, raws, at), hints) if reader else (_opaque(block, raws()[at]),)
+    return tuple(parts)
+
+
+def read_texts(content: Content) -> tuple[Text, ...]:
+    """Read content of which only the texts count, as of ``system``."""
+    if isinstance(content, str):
+        return (Text(content),) if content else ()
+    return tuple(Text(block.text, given(block.cache_control)) for block in content or () if block.text)
+
+
+def _at(raws: Raws, at: int) -> msgspec.Raw:
+    return raws()[at]
+
+
+def _opaque(block: Block, raw: msgspec.Raw) -> Opaque:
+    return Opaque(WireFormat.MESSAGES, block.type, raw)
+
+
+def arguments_of(raw: msgspec.Raw) -> str:
+    """The input of a call as JSON text."""
+    return bytes(raw).decode() if given(raw) else "{}"
+
+
+def _thinking(block: Block, raw: Lazy, hints: Hints) -> Sequence[Part]:  # noqa: ARG001
+    # Without a signature another provider wrote it, and the gateway passed it to the caller.
+    author = WireFormat.MESSAGES if block.signature else None
+    return (Thinking(block.thinking or "", block.signature or "", author=author),)
+
+
+def _redacted(block: Block, raw: Lazy, hints: Hints) -> Sequence[Part]:  # noqa: ARG001
+    return (Thinking(encrypted=block.data or "", author=WireFormat.MESSAGES),)
+
+
+def _call(block: Block, raw: Lazy, hints: Hints) -> Sequence[Part]:  # noqa: ARG001
+    return (Call(block.id or "", block.name or "", arguments_of(block.input)),)
+
+
+def _result(block: Block, raw: Lazy, hints: Hints) -> Sequence[Part]:
+    content = block.content
+    if isinstance(content, dict):
+        raise msgspec.ValidationError('"tool_result.content" is an object: not a string or a list')
+    if isinstance(content, str):
+        parts: tuple[Text | Media, ...] = (Text(content),) if content else ()
+    else:
+        inside = read_parts(content, lambda: _decode_children(raw()).content, hints)
+        parts = tuple(_in_result(part) for part in inside)
+    return (Result(block.tool_use_id or "", parts, is_error=block.is_error is True),)
+
+
+def _in_result(part: Part) -> Text | Media:
+    """A part as a result may hold it: of one that only Messages has, the JSON."""
+    if isinstance(part, Text | Media):
+        return part
+    return Text(bytes(part.raw).decode() if isinstance(part, Opaque) else msgspec.json.encode(part).decode())
+
+
+def _image(block: Block, raw: Lazy, hints: Hints) -> Sequence[Part]:  # noqa: ARG001
+    return (_media("image", block),)
+
+
+def _document(block: Block, raw: Lazy, hints: Hints) -> Sequence[Part]:
+    """A file; one of plain text, or put together from blocks, is words that every model can read."""
+    if given(block.citations) and b"true" in bytes(block.citations):
+        hints["citations"] = block.citations
+    source = block.source
+    if isinstance(source, _Source) and source.type in {"text", "content"}:
+        head = "\n".join(part for part in (block.title, block.context) if part)
+        inside = read_parts(
+            source.data if source.type == "text" else source.content,
+            lambda: _decode_nested(raw()).source.content,
+            hints,
+        )
+        return ((Text(head),) if head else ()) + inside
+    media = _media("document", block)
+    return (Text(block.context), media) if block.context else (media,)
+
+
+def _media(kind: Literal["image", "document"], block: Block) -> Media:
+    source = block.source if isinstance(block.source, _Source) else _Source()
+    return Media(
+        kind,
+        media_type=source.media_type or "",
+        data=source.data or "",
+        url=source.url or "",
+        file_id=source.file_id or "",
+        name=block.title or "",
+    )
+
+
+_READERS: Final[Mapping[str, Callable[[Block, Lazy, Hints], Sequence[Part]]]] = {
+    "thinking": _thinking,
+    "redacted_thinking": _redacted,
+    "tool_use": _call,
+    "tool_result": _result,
+    "image": _image,
+    "document": _document,
+}

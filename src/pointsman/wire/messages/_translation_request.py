@@ -1,0 +1,229 @@
+"""A Messages request, read into a conversation."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from pointsman.decoding import UNREADABLE, why_unreadable
+from pointsman.errors import MalformedRequest
+from pointsman.vocabulary import Role
+from pointsman.wire.base import ABSENT
+from pointsman.wire.conversation import Conversation, Message, Part, Result, Shape, Tool, ToolChoice
+from pointsman.wire.messages._translation_parts import (
+    Content,
+    Hints,
+    Raws,
+    decoded,
+    given,
+    read_parts,
+    read_texts,
+)
+
+__all__ = ["read_request"]
+
+_ROLES: Final = {"assistant": Role.ASSISTANT, "system": Role.SYSTEM, "developer": Role.SYSTEM}
+_MODES: Final = {"auto": "auto", "none": "none", "any": "required", "tool": "named"}
+
+
+class _Message(msgspec.Struct, gc=False):
+    role: str
+    content: Content = None
+
+
+class _Tool(msgspec.Struct, gc=False):
+    name: str = ""
+    type: str | None = None
+    description: str | None = None
+    input_schema: msgspec.Raw = ABSENT
+    strict: bool | None = None
+    cache_control: msgspec.Raw = ABSENT
+
+
+class _Choice(msgspec.Struct, gc=False):
+    type: str
+    name: str | None = None
+    disable_parallel_tool_use: bool | None = None
+
+
+class _Thinking(msgspec.Struct, gc=False):
+    type: str
+    budget_tokens: int | None = None
+
+
+class _Format(msgspec.Struct, gc=False):
+    type: str
+    schema: msgspec.Raw = ABSENT
+    name: str | None = None
+
+
+class _OutputConfig(msgspec.Struct, gc=False):
+    effort: str | None = None
+    format: _Format | None = None
+
+
+class _Metadata(msgspec.Struct, gc=False):
+    user_id: str | None = None
+
+
+class _Request(msgspec.Struct, gc=False):
+    messages: list[_Message]
+    model: str = ""
+    system: Content = None
+    max_tokens: int | None = None
+    metadata: _Metadata | None = None
+    output_config: _OutputConfig | None = None
+    output_format: _Format | None = None
+    stop_sequences: list[str] | None = None
+    stream: bool | None = None
+    temperature: float | None = None
+    thinking: _Thinking | None = None
+    tool_choice: _Choice | None = None
+    tools: list[msgspec.Raw] | None = None
+    top_p: float | None = None
+
+
+class _Plain(_Request, gc=False, forbid_unknown_fields=True):
+    """The same with all members that are documented and that the form has no place for: read once."""
+
+    anthropic_version: msgspec.Raw = ABSENT
+    betas: msgspec.Raw = ABSENT
+    cache_control: msgspec.Raw = ABSENT
+    container: msgspec.Raw = ABSENT
+    context_management: msgspec.Raw = ABSENT
+    mcp_servers: msgspec.Raw = ABSENT
+    service_tier: msgspec.Raw = ABSENT
+    speed: msgspec.Raw = ABSENT
+    top_k: msgspec.Raw = ABSENT
+
+
+class _RawMessage(msgspec.Struct, gc=False):
+    content: str | list[msgspec.Raw] | None = None
+
+
+class _RawRequest(msgspec.Struct, gc=False):
+    messages: list[_RawMessage] = []
+
+
+_KNOWN: Final = frozenset(_Request.__struct_fields__)
+_OTHERS: Final = tuple(sorted(set(_Plain.__struct_fields__) - _KNOWN))
+_decode: Final = msgspec.json.Decoder(_Request).decode
+_decode_plain: Final = msgspec.json.Decoder(_Plain).decode
+_decode_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_raw: Final = msgspec.json.Decoder(_RawRequest).decode
+_decode_tool: Final = msgspec.json.Decoder(_Tool).decode
+
+
+class _Raws:
+    """The blocks of a request as JSON, decoded once when the first is asked for."""
+
+    __slots__ = ("_body", "_messages")
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+        self._messages: list[_RawMessage] | None = None
+
+    def of(self, at: int) -> list[msgspec.Raw]:
+        """The blocks of one message."""
+        if self._messages is None:
+            self._messages = _decode_raw(self._body).messages
+        content = self._messages[at].content
+        return content if isinstance(content, list) else []
+
+
+def read_request(body: bytes) -> Conversation:
+    """Read a request.
+
+    Raises:
+        MalformedRequest: not JSON, or a member of another shape than the format's.
+    """
+    try:
+        return decoded(_read, body)
+    except UNREADABLE as error:
+        raise MalformedRequest(
+            f"the request is not of the Messages format: {why_unreadable(error)}"
+        ) from None
+
+
+def _read(body: bytes) -> Conversation:
+    request, hints = _members(body)
+    raws = _Raws(body)
+    choice, config, thinking = request.tool_choice, request.output_config, request.thinking
+    disabled = choice.disable_parallel_tool_use if choice else None
+    return Conversation(
+        model=request.model,
+        system=read_texts(request.system),
+        messages=tuple(
+            _message(message, partial(raws.of, at), hints) for at, message in enumerate(request.messages)
+        ),
+        tools=tuple(_tool(raw, hints) for raw in request.tools or ()),
+        choice=_choice(choice),
+        parallel=None if disabled is None else not disabled,
+        max_tokens=request.max_tokens,
+        temperature=request.temperature,
+        top_p=request.top_p,
+        stop=tuple(request.stop_sequences or ()),
+        stream=bool(request.stream),
+        shape=_shape((config and config.format) or request.output_format),
+        effort=(config and config.effort) or "",
+        thinking_budget=_budget(thinking),
+        user=(request.metadata and request.metadata.user_id) or "",
+        options=hints,
+    )
+
+
+def _members(body: bytes) -> tuple[_Request, Hints]:
+    """The members of a request, and those that the form has no place for."""
+    try:
+        plain = _decode_plain(body)
+        return plain, {name: raw for name in _OTHERS if given(raw := getattr(plain, name))}
+    except msgspec.ValidationError:  # a further member, or another shape
+        request = _decode(body)
+    members = _decode_members(body).items()
+    return request, {name: raw for name, raw in members if name not in _KNOWN and given(raw)}
+
+
+def _message(message: _Message, raws: Raws, hints: Hints) -> Message:
+    parts = read_parts(message.content, raws, hints)
+    role = _ROLES.get(message.role, Role.USER)
+    if role is Role.USER and parts and type(parts[0]) is Result and _only_results(parts):
+        role = Role.TOOL
+    return Message(role, parts)
+
+
+def _only_results(parts: tuple[Part, ...]) -> bool:
+    return all(isinstance(part, Result) for part in parts)
+
+
+def _tool(raw: msgspec.Raw, hints: Hints) -> Tool:
+    tool = _decode_tool(raw)
+    if given(tool.cache_control):
+        hints["cache_control"] = tool.cache_control
+    if tool.type and tool.type != "custom":  # Messages calls an ordinary tool custom
+        return Tool(tool.name or tool.type, kind=tool.type, raw=raw)
+    schema = tool.input_schema if given(tool.input_schema) else ABSENT
+    return Tool(tool.name, tool.description or "", schema, tool.strict)
+
+
+def _choice(choice: _Choice | None) -> ToolChoice | None:
+    if choice is None:
+        return None
+    mode = _MODES.get(choice.type)
+    if mode is None:
+        raise msgspec.ValidationError(f'"tool_choice.type" is "{choice.type}": not auto, any, tool or none')
+    return ToolChoice(mode, choice.name or "")  # type: ignore[arg-type]
+
+
+def _shape(demanded: _Format | None) -> Shape | None:
+    if demanded is None or demanded.type != "json_schema":
+        return None
+    return Shape(demanded.schema, demanded.name or "")
+
+
+def _budget(thinking: _Thinking | None) -> int | None:
+    """Adaptive thinking has no budget: the effort says how much."""
+    if thinking is None or thinking.type == "adaptive":
+        return None
+    return 0 if thinking.type == "disabled" else thinking.budget_tokens

@@ -1,0 +1,212 @@
+"""Settings of a request in the Messages format: sampling, thinking, tools, and what it does not have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from pointsman.vocabulary import WireFormat
+from pointsman.wire.constructs import Report
+from pointsman.wire.conversation import Conversation, Tool
+from pointsman.wire.messages._translation_blocks import Written
+
+__all__ = [
+    "DEFAULT_MAX_TOKENS",
+    "limits",
+    "options",
+    "output_config",
+    "sampling",
+    "tool_choice",
+    "tools",
+]
+
+#: ``max_tokens``, which Messages insists on, where the caller names none.
+DEFAULT_MAX_TOKENS: Final = 16_384
+#: Tokens for the answer beside the thinking where the caller names no limit. With the largest budget below
+#: that is 31,744: the smallest output limit of a model that thinks is 32,000.
+ANSWER_TOKENS: Final = 7_168
+#: The smallest thinking budget the API takes.
+MIN_BUDGET: Final = 1_024
+#: The smallest ``top_p`` the API takes while thinking.
+MIN_THINKING_TOP_P: Final = 0.95
+#: Thinking budgets by effort. "none" and "minimal" are no thinking at all.
+BUDGETS: Final[Mapping[str, int]] = {
+    "low": 2_048,
+    "medium": 8_192,
+    "high": 24_576,
+    "xhigh": 24_576,
+    "max": 24_576,
+}
+
+_NO_SCHEMA: Final = msgspec.Raw(b'{"type":"object","properties":{}}')
+_FREE_TEXT: Final = msgspec.Raw(
+    b'{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}'
+)
+_MODES: Final = {"auto": "auto", "none": "none", "required": "any", "named": "tool"}
+
+#: Which row of the table a member of another format belongs to.
+_ROWS: Final[Mapping[str, str]] = {
+    "audio": "audio",
+    "background": "background",
+    "conversation": "previous_response",
+    "frequency_penalty": "penalties",
+    "logit_bias": "logit_bias",
+    "logprobs": "logprobs",
+    "metadata": "metadata",
+    "n": "n",
+    "presence_penalty": "penalties",
+    "previous_response_id": "previous_response",
+    "prompt": "prompt_template",
+    "seed": "seed",
+    "service_tier": "service_tier",
+    "store": "stored",
+    "top_logprobs": "logprobs",
+    "web_search_options": "server_tool",
+}
+#: Values that ask for nothing, or for what Messages does anyway.
+_NOTHING: Final[Mapping[str, frozenset[bytes]]] = {
+    "background": frozenset({b"false"}),
+    "frequency_penalty": frozenset({b"0", b"0.0"}),
+    "logit_bias": frozenset({b"{}"}),
+    "logprobs": frozenset({b"false"}),
+    "metadata": frozenset({b"{}"}),
+    "modalities": frozenset({b'["text"]'}),
+    "n": frozenset({b"1"}),
+    "presence_penalty": frozenset({b"0", b"0.0"}),
+    "service_tier": frozenset({b'"auto"', b'"default"'}),
+    "store": frozenset({b"false"}),
+    "top_logprobs": frozenset({b"0"}),
+    "truncation": frozenset({b'"disabled"'}),
+}
+#: What concerns the gateway and the caller, not the model: said in the answer, or nowhere.
+_SILENT: Final = frozenset({"include", "prompt_cache_key", "prompt_cache_retention", "stream_options"})
+
+
+class _Typed(msgspec.Struct, gc=False):
+    type: msgspec.Raw = msgspec.Raw()
+
+
+_decode_typed: Final = msgspec.json.Decoder(_Typed).decode
+_decode_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+def limits(asked: Conversation, report: Report, *, resumes: bool) -> dict[str, Any]:
+    """``max_tokens`` and ``thinking``; ``resumes``: a turn goes on whose thinking is not at hand."""
+    if asked.thinking_budget == 0:
+        return {"max_tokens": asked.max_tokens or DEFAULT_MAX_TOKENS, "thinking": {"type": "disabled"}}
+    budget = _budget(asked, report)
+    if budget and (resumes or (asked.choice and asked.choice.mode in {"required", "named"})):
+        report.meet("thinking_off")
+        budget = 0
+    most = asked.max_tokens or max(DEFAULT_MAX_TOKENS, budget + ANSWER_TOKENS if budget else 0)
+    if budget >= most:
+        budget = most // 2  # the caller's limit holds, and half of it is left for the answer
+    if not budget or budget < MIN_BUDGET:
+        return {"max_tokens": most}
+    return {"max_tokens": most, "thinking": {"type": "enabled", "budget_tokens": budget}}
+
+
+def _budget(asked: Conversation, report: Report) -> int:
+    if asked.thinking_budget is not None:
+        return asked.thinking_budget
+    if not asked.effort or report.source is WireFormat.MESSAGES:
+        return 0
+    report.meet("effort")
+    return BUDGETS.get(asked.effort, 0)
+
+
+def sampling(asked: Conversation, report: Report, *, thinks: bool) -> dict[str, Any]:
+    """``temperature`` and ``top_p``. Newer models take one of them, and thinking neither below its bound."""
+    temperature, top_p = asked.temperature, asked.top_p
+    if temperature is not None and (temperature > 1 or (thinks and temperature != 1)):
+        report.meet("temperature")
+        temperature = 1.0
+    if top_p == 1:  # the default
+        top_p = None
+    if top_p is not None and (temperature is not None or (thinks and top_p < MIN_THINKING_TOP_P)):
+        report.meet("top_p")
+        top_p = None
+    values = {"temperature": temperature, "top_p": top_p}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def output_config(asked: Conversation, report: Report) -> dict[str, Any]:
+    """The demanded shape, and an effort that Messages named itself. Raises ``Untranslatable``."""
+    config: dict[str, Any] = {}
+    if asked.effort and report.source is WireFormat.MESSAGES:
+        config["effort"] = asked.effort
+    if asked.shape:
+        if not bytes(asked.shape.schema):
+            report.meet("json_object")
+        config["format"] = {"type": "json_schema", "schema": asked.shape.schema}
+    return {"output_config": config} if config else {}
+
+
+def tools(offered: tuple[Tool, ...], report: Report) -> list[Written]:
+    """The tools offered. Raises ``Untranslatable``."""
+    return [_tool(tool, report) for tool in offered]
+
+
+def _tool(tool: Tool, report: Report) -> Written:
+    if tool.kind not in {"function", "custom"}:
+        if report.source is not WireFormat.MESSAGES:
+            report.meet("server_tool", tool.kind)
+        return tool.raw
+    if tool.namespace:
+        report.meet("namespace")
+    written: dict[str, Any] = {"name": f"{tool.namespace}__{tool.name}" if tool.namespace else tool.name}
+    if tool.description:
+        written["description"] = tool.description
+    if tool.kind == "custom":
+        report.meet("custom_tool")
+        return {**written, "input_schema": _FREE_TEXT}
+    written["input_schema"] = _schema(tool.schema)
+    if tool.strict:
+        written["strict"] = True
+    return written
+
+
+def _schema(schema: msgspec.Raw) -> object:
+    """A schema as sent; the API insists on the type that chat lets a caller leave out."""
+    json = bytes(schema)
+    if json.startswith(b'{"type":"object"'):
+        return schema
+    if json[:1] != b"{":
+        return _NO_SCHEMA
+    if bytes(_decode_typed(json).type):
+        return schema
+    return {"type": "object", **_decode_members(json)}
+
+
+def tool_choice(asked: Conversation) -> dict[str, Any]:
+    """Whether tools may be called, and how many at once; nothing where no tool is offered."""
+    choice, single = asked.choice, asked.parallel is False
+    if not asked.tools or (choice is None and not single):
+        return {}
+    mode = choice.mode if choice else "auto"
+    written: dict[str, Any] = {"type": _MODES[mode]}
+    if choice and mode == "named":
+        written["name"] = choice.name
+    if single and mode != "none":
+        written["disable_parallel_tool_use"] = True
+    return {"tool_choice": written}
+
+
+def options(asked: Conversation, report: Report) -> dict[str, msgspec.Raw]:
+    """Members the form has no place for: Messages's own as they are, others by the table.
+
+    Raises:
+        Untranslatable: one of them would change what is done or answered.
+    """
+    if report.source is WireFormat.MESSAGES:
+        return dict(asked.options)
+    for name, raw in asked.options.items():
+        value = bytes(raw)
+        if name == "include" and b"logprobs" in value:
+            report.meet("logprobs", name)
+        if name in _SILENT or value in {b"", b"null"} or value in _NOTHING.get(name, ()):
+            continue
+        report.meet(_ROWS.get(name, "unknown"), name)
+    return {}

@@ -1,0 +1,204 @@
+"""A streamed answer of the Messages format, read into events."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import msgspec
+
+from pointsman.decoding import UNREADABLE
+from pointsman.wire import sse
+from pointsman.wire.conversation import (
+    ArgumentsDelta,
+    CallEnd,
+    CallStart,
+    Event,
+    Failed,
+    SignatureDelta,
+    Start,
+    Stop,
+    StopReason,
+    TextDelta,
+    ThinkingDelta,
+    Usage,
+    UsageReport,
+)
+from pointsman.wire.messages._errors import STATUS
+from pointsman.wire.messages._translation_parts import (
+    STOP_REASONS,
+    Block,
+    ReportedUsage,
+    arguments_of,
+    decoded,
+    usage_of,
+)
+
+__all__ = ["MessagesReader"]
+
+
+class _Started(msgspec.Struct, gc=False):
+    id: str | None = None
+    model: str | None = None
+    usage: ReportedUsage | None = None
+
+
+class _Delta(msgspec.Struct, gc=False):
+    type: str = ""
+    text: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+    partial_json: str | None = None
+    stop_reason: str | None = None
+    stop_sequence: str | None = None
+
+
+class _Error(msgspec.Struct, gc=False):
+    type: str | None = None
+    message: str | None = None
+
+
+class _Event(msgspec.Struct, gc=False):
+    type: str = ""
+    index: int = 0
+    message: _Started | None = None
+    content_block: Block | None = None
+    delta: _Delta | None = None
+    usage: ReportedUsage | None = None
+    error: _Error | str | None = None
+
+
+class _OpenCall(msgspec.Struct, gc=False):
+    index: int  # of the form
+    arguments: str  # whole, as the block began with them; empty once fragments arrive
+
+
+_decode: Final = msgspec.json.Decoder(_Event).decode
+_UNKNOWN: Final = _Event()
+#: A block of one event with one line of data.
+_ONE: Final = re.compile(rb"(?:event: ?[^\r\n]*+\n)?+data: ?([^\r\n]*+)\n\n")
+
+
+class MessagesReader:
+    """Reads one stream. Nothing is read behind its end or its error."""
+
+    __slots__ = ("_calls", "_count", "_over", "_pending", "_reason", "_sequence", "_started", "_usage")
+
+    def __init__(self) -> None:
+        self._pending = b""
+        self._calls: dict[int, _OpenCall] = {}  # by the index of the block
+        self._count = 0
+        self._usage: Usage | None = None
+        self._reason: StopReason = StopReason.END
+        self._sequence = ""
+        self._started = self._over = False
+
+    def feed(self, block: bytes) -> list[Event]:
+        """Return what a block of events says; half an event is kept until the rest arrives."""
+        found = None if self._pending or self._over else _ONE.fullmatch(block)
+        if found:  # as nearly every block is: taken apart by one pattern
+            return self._read(_event(found[1]))
+        whole, self._pending = sse.whole(self._pending, block)
+        events: list[Event] = []
+        for single in sse.events(whole):
+            if self._over:
+                break
+            events += self._read(_event(sse.data(single)))
+        return events
+
+    def _read(self, event: _Event) -> list[Event]:
+        if event.error is not None or event.type == "error":
+            self._over = True
+            return [_failed(event.error)]
+        if event.type == "content_block_delta" and event.delta:
+            return self._begun(self._delta(event.index, event.delta))
+        if event.type == "message_start":
+            return self._start(event.message or _Started())
+        if event.type == "content_block_start" and event.content_block:
+            return self._begun(self._open(event.index, event.content_block))
+        if event.type == "content_block_stop":
+            return self._close(event.index)
+        if event.type == "message_delta":
+            return self._begun(self._ending(event))
+        return self._begun(self._stop()) if event.type == "message_stop" else []
+
+    def _start(self, message: _Started) -> list[Event]:
+        self._usage = usage_of(message.usage, self._usage)
+        if self._started:
+            return []
+        self._started = True
+        return [Start(message.id or "", message.model or "", self._usage)]
+
+    def _begun(self, events: list[Event]) -> list[Event]:
+        """A stream of which the first event never came begins with the second."""
+        if self._started or not events:
+            return events
+        return [*self._start(_Started()), *events]
+
+    def _open(self, index: int, block: Block) -> list[Event]:
+        closed = self._close(index)  # a block that reuses the number of one which was never closed
+        if block.type == "tool_use":
+            call = _OpenCall(self._count, "" if _is_empty(block.input) else arguments_of(block.input))
+            self._calls[index] = call
+            self._count += 1
+            return [*closed, CallStart(call.index, block.id or "", block.name or "")]
+        if block.type == "redacted_thinking":
+            return [*closed, SignatureDelta(encrypted=block.data or "")]
+        thoughts: list[Event] = [ThinkingDelta(block.thinking)] if block.thinking else []
+        if block.signature:
+            thoughts.append(SignatureDelta(block.signature))
+        words: list[Event] = [TextDelta(block.text)] if block.text and block.type == "text" else []
+        return closed + thoughts + words
+
+    def _delta(self, index: int, delta: _Delta) -> list[Event]:
+        if delta.text:
+            return [TextDelta(delta.text)]
+        if delta.thinking:
+            return [ThinkingDelta(delta.thinking)]
+        if delta.signature:
+            return [SignatureDelta(delta.signature)]
+        call = self._calls.get(index)
+        if call is None or not delta.partial_json:
+            return []
+        call.arguments = ""
+        return [ArgumentsDelta(call.index, delta.partial_json)]
+
+    def _close(self, index: int) -> list[Event]:
+        call = self._calls.pop(index, None)
+        if call is None:
+            return []
+        arguments: list[Event] = [ArgumentsDelta(call.index, call.arguments)] if call.arguments else []
+        return [*arguments, CallEnd(call.index)]
+
+    def _ending(self, event: _Event) -> list[Event]:
+        if event.delta and event.delta.stop_reason:
+            self._reason = STOP_REASONS.get(event.delta.stop_reason, StopReason.END)
+            self._sequence = event.delta.stop_sequence or ""
+        if event.usage is None:
+            return []
+        self._usage = usage_of(event.usage, self._usage) or Usage()
+        return [UsageReport(self._usage)]
+
+    def _stop(self) -> list[Event]:
+        self._over = True
+        closed = [event for index in list(self._calls) for event in self._close(index)]
+        return [*closed, Stop(StopReason.TOOLS if self._count else self._reason, self._sequence)]
+
+
+def _event(data: bytes) -> _Event:
+    """Decode one event; one that nobody can read says nothing."""
+    try:
+        return decoded(_decode, data)
+    except UNREADABLE:
+        return _UNKNOWN
+
+
+def _is_empty(raw: msgspec.Raw) -> bool:
+    return bytes(raw).translate(None, b" \r\n\t") in {b"", b"{}", b"null", b'""'}
+
+
+def _failed(error: _Error | str | None) -> Failed:
+    if not isinstance(error, _Error):
+        return Failed(error or "the upstream reported an error")
+    kind = error.type or "api_error"
+    return Failed(error.message or "the upstream reported an error", kind, STATUS.get(kind, 502))

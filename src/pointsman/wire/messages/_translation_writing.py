@@ -1,0 +1,101 @@
+"""A conversation, written as a Messages request."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from pointsman.vocabulary import Role
+from pointsman.wire.constructs import Report
+from pointsman.wire.conversation import Conversation, Message, Text
+from pointsman.wire.messages import _translation_settings as settings
+from pointsman.wire.messages._translation_blocks import Written, write_blocks, write_texts
+
+__all__ = ["write_request"]
+
+_encode: Final = msgspec.json.encode
+_THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
+
+
+def write_request(asked: Conversation, report: Report) -> bytes:
+    """Write a request. What is changed is added to the report.
+
+    Raises:
+        Untranslatable: the format cannot express something of it, or it holds no message.
+    """
+    extra = settings.options(asked, report)
+    messages = _messages(asked.messages, report)
+    if not messages:
+        report.meet("no_messages")
+    body: dict[str, Any] = {"model": asked.model}
+    body |= settings.limits(asked, report, resumes=_resumes(messages))
+    if system := write_texts(asked.system):
+        body["system"] = system
+    body["messages"] = messages
+    if asked.tools:
+        body["tools"] = settings.tools(asked.tools, report)
+    body |= settings.tool_choice(asked)
+    thinks = body.get("thinking", {}).get("type") == "enabled"
+    body |= settings.sampling(asked, report, thinks=thinks)
+    body |= settings.output_config(asked, report)
+    if asked.stop:
+        body["stop_sequences"] = _stop(asked.stop, report)
+    if asked.user:
+        body["metadata"] = {"user_id": asked.user}
+    if asked.stream:
+        body["stream"] = True
+    return _encode(body | extra)
+
+
+def _messages(messages: tuple[Message, ...], report: Report) -> list[dict[str, Any]]:
+    """Messages of one role in a row are one, in which the results stand first."""
+    written: list[dict[str, Any]] = []
+    for message in messages:
+        role = "assistant" if message.role is Role.ASSISTANT else "user"
+        blocks = (
+            _system(message, report) if message.role is Role.SYSTEM else write_blocks(message.parts, report)
+        )
+        if not blocks:
+            continue
+        if written and written[-1]["role"] == role:
+            written[-1]["content"] += blocks
+        else:
+            written.append({"role": role, "content": blocks})
+    for message_ in written:
+        if message_["role"] == "user":
+            message_["content"].sort(key=lambda block: _type(block) != "tool_result")
+    if written and written[-1]["role"] == "assistant":
+        _trim(written[-1]["content"])
+    return written
+
+
+def _system(message: Message, report: Report) -> list[Written]:
+    """A later instruction, in its place: moving it up would change what was said before it."""
+    report.meet("late_system")
+    texts = (part for part in message.parts if isinstance(part, Text) and part.text.strip())
+    return write_texts(Text(f"<system>\n{part.text}\n</system>", part.cached) for part in texts)
+
+
+def _type(block: Written) -> str:
+    return block["type"] if isinstance(block, dict) else ""
+
+
+def _trim(content: list[Written]) -> None:
+    """The API refuses a beginning of the answer that ends with white space."""
+    last = content[-1]
+    if isinstance(last, dict) and last["type"] == "text":
+        content[-1] = {**last, "text": last["text"].rstrip()}
+
+
+def _resumes(messages: list[dict[str, Any]]) -> bool:
+    """Whether a turn goes on after its calls without its first thinking: the API refuses to think then."""
+    if len(messages) < 2 or _type(messages[-1]["content"][0]) != "tool_result":
+        return False
+    return _type(messages[-2]["content"][0]) not in _THOUGHTS
+
+
+def _stop(stop: tuple[str, ...], report: Report) -> list[str]:
+    if not all(sequence.strip() for sequence in stop):
+        report.meet("blank_stop")
+    return list(stop)
