@@ -1,0 +1,185 @@
+"""From one wire format to another: requests, answers and streams, through the form of ``conversation``.
+
+Equal formats never come here: their bytes go on as they are. Source: docs/decisions/0120.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from typing import Final, NamedTuple
+
+import msgspec
+
+from pointsman.decoding import UNREADABLE
+from pointsman.vocabulary import WireFormat
+from pointsman.wire import WIRES
+from pointsman.wire.base import Fault
+from pointsman.wire.codec import Codec, StreamReader, StreamWriter
+from pointsman.wire.constructs import Report
+from pointsman.wire.conversation import (
+    Event,
+    Failed,
+    Stop,
+)
+
+__all__ = [
+    "StreamTranslation",
+    "Translated",
+    "codec",
+    "translate_answer",
+    "translate_error",
+    "translate_request",
+    "translated_formats",
+    "upstream_format",
+]
+
+
+def _chat() -> Codec:
+    from pointsman.wire.chat.translation import CODEC
+
+    return CODEC
+
+
+def _responses() -> Codec:
+    from pointsman.wire.responses.translation import CODEC
+
+    return CODEC
+
+
+def _messages() -> Codec:
+    from pointsman.wire.messages.translation import CODEC
+
+    return CODEC
+
+
+#: Imported when first used: most gateways translate between two formats at most, many between none.
+_CODECS: Final[Mapping[WireFormat, Callable[[], Codec]]] = {
+    WireFormat.CHAT: _chat,
+    WireFormat.RESPONSES: _responses,
+    WireFormat.MESSAGES: _messages,
+}
+
+
+@cache
+def codec(wire: WireFormat) -> Codec:
+    """Return what reads and writes a format."""
+    return _CODECS[wire]()
+
+
+def translated_formats(spoken: Iterable[WireFormat]) -> frozenset[WireFormat]:
+    """Return the formats whose requests can be translated for an upstream that speaks some formats."""
+    native = frozenset(spoken)
+    return frozenset(_CODECS) - native if native & _CODECS.keys() else frozenset()
+
+
+def upstream_format(caller: WireFormat, spoken: frozenset[WireFormat]) -> WireFormat:
+    """Return the format in which a request goes to an upstream: the caller's where that is spoken."""
+    return caller if caller in spoken else next(wire for wire in WIRES if wire in spoken)
+
+
+class Translated(NamedTuple):
+    """A request in another format, and what its answer needs to go back."""
+
+    body: bytes
+    caller: WireFormat
+    upstream: WireFormat
+    model: str  # id at the upstream
+    changed: tuple[str, ...]  # ids of constructs
+    writing: Codec  # writes the answer to this request
+
+    def __str__(self) -> str:
+        """Return the formats and what was changed, as ``chat->messages; changed=seed``."""
+        ways = f"{self.caller}->{self.upstream}"
+        return f"{ways}; changed={','.join(self.changed)}" if self.changed else ways
+
+
+def translate_request(caller: WireFormat, upstream: WireFormat, body: bytes) -> Translated:
+    """Translate a request from the caller's format into the upstream's.
+
+    Raises:
+        MalformedRequest: it is not of the caller's format.
+        Untranslatable: the upstream's format cannot express something of it.
+    """
+    own = codec(caller)
+    conversation = own.read_request(body)
+    report = Report(caller, upstream)
+    written = codec(upstream).write_request(conversation, report)
+    return Translated(
+        written,
+        caller,
+        upstream,
+        conversation.model,
+        tuple(report.changed),
+        own.answering(conversation),
+    )
+
+
+def translate_answer(request: Translated, body: bytes) -> bytes:
+    """Translate a whole answer back into the caller's format.
+
+    Raises:
+        msgspec.MsgspecError, UnicodeError, RecursionError: it is no answer of the upstream's format.
+    """
+    return request.writing.write_answer(codec(request.upstream).read_answer(body))
+
+
+class _Error(msgspec.Struct, gc=False):
+    message: str = ""
+    code: str | int | None = None
+    param: str | None = None
+
+
+class _Refusal(msgspec.Struct, gc=False):
+    error: _Error
+
+
+_decode_refusal: Final = msgspec.json.Decoder(_Refusal).decode
+
+
+def translate_error(caller: WireFormat, status: int, body: bytes) -> bytes:
+    """Write an upstream's error in the caller's format; empty when it does not say what is wrong.
+
+    Its type follows from the status, as it does with every provider.
+    """
+    try:
+        error = _decode_refusal(body).error
+    except UNREADABLE:
+        return b""
+    if not error.message:
+        return b""
+    code = error.code if isinstance(error.code, str) else ""
+    return WIRES[caller].error(Fault(status, error.message, code, error.param))
+
+
+class StreamTranslation:
+    """Translates one stream back into the caller's format, block by block."""
+
+    __slots__ = ("_reader", "_writer", "has_failed", "is_whole")
+
+    def __init__(self, request: Translated) -> None:
+        self._reader: StreamReader = codec(request.upstream).stream_reader()
+        self._writer: StreamWriter = request.writing.stream_writer(request.model)
+        self.is_whole = False  # the closing marks have been written
+        self.has_failed = False  # the upstream reported an error
+
+    def feed(self, block: bytes) -> bytes:
+        """Return what a block of whole events amounts to; may be empty.
+
+        An empty block says that the upstream has ended the stream well: what waited for events that may come
+        late is then returned.
+
+        Raises:
+            msgspec.MsgspecError, UnicodeError, RecursionError: an event cannot be read.
+        """
+        return self._write(self._reader.feed(block))
+
+    def _write(self, events: list[Event]) -> bytes:
+        if not events:
+            return b""
+        for event in events:
+            if isinstance(event, Stop):
+                self.is_whole = True
+            elif isinstance(event, Failed):
+                self.has_failed = True
+        return self._writer.write(events)
