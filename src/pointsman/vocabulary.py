@@ -286,6 +286,12 @@ class ModelSpec(msgspec.Struct, frozen=True):
     ] = None
     #: What its upstream speaks natively: no key of the configuration, which takes it from the upstream.
     formats: Annotated[frozenset[WireFormat], Meta(extra={"derived": True})] = frozenset(WireFormat)
+    #: Formats whose requests are translated for it.
+    translated: Annotated[frozenset[WireFormat], Meta(extra={"derived": True})] = frozenset()
+
+    def takes(self, wire: WireFormat) -> bool:
+        """Whether it serves requests of a format, natively or translated."""
+        return wire in self.formats or wire in self.translated
 
     def cost(self, tokens_in: int, cached: int, tokens_out: int) -> float:
         """Return what an answer costs, in the currency of the prices. Cached input is part of the input."""

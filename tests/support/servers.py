@@ -115,6 +115,7 @@ def state_for(
     decider: ScriptedDecider | None = None,
     server: ServerSpec | None = None,
     shadow_model: ShadowSpec | None = None,
+    translated: frozenset[WireFormat] = frozenset(),
     **upstream: Any,
 ) -> LiveState:
     """Return a state with one upstream and one model per address: up0/m0, up1/m1, …
@@ -133,7 +134,11 @@ def state_for(
     }
     models = {
         f"m{i}": ModelSpec(
-            f"m{i}", f"up{i}", f"model-{i}", formats=given.get("formats", frozenset(WireFormat))
+            f"m{i}",
+            f"up{i}",
+            f"model-{i}",
+            formats=given.get("formats", frozenset(WireFormat)),
+            translated=translated,
         )
         for i in range(len(urls))
     }

@@ -158,7 +158,8 @@ def _attempt(attempt: Attempt) -> str:
     cause = f" ({attempt.error})" if attempt.error else ""
     used = _used(attempt.input_tokens, attempt.output_tokens)
     where = f"{attempt.model} at {attempt.upstream}"
-    return f"attempt {attempt.number}: {where}: {how}{cause}, {attempt.total_ms:.0f} ms{used}"
+    translated = f", translated {attempt.translated}" if attempt.translated else ""
+    return f"attempt {attempt.number}: {where}: {how}{cause}, {attempt.total_ms:.0f} ms{used}{translated}"
 
 
 def _shadow(shadow: Shadow, found: Record) -> Iterator[str]:

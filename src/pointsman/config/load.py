@@ -19,6 +19,9 @@ from pointsman.decoding import syntax_error
 from pointsman.errors import ConfigError
 from pointsman.tiers import BUILTIN_PROFILES, load_profile
 from pointsman.toml_source import TomlSource
+from pointsman.upstreams.port import UpstreamSpec
+from pointsman.vocabulary import ModelSpec, WireFormat
+from pointsman.wire.translate import translated_formats
 
 __all__ = ["FILE_NAME", "AnyKey", "Loaded", "examine", "find", "is_profile", "load"]
 
@@ -123,11 +126,13 @@ def _linked(tables: File, file: Path) -> Config:
         profile = str(file.resolve().parent / tables.tiers.profile)
         sections["tiers"] = msgspec.structs.replace(tables.tiers, profile=profile)
     upstreams = tables.upstreams
-    models = {
-        name: msgspec.structs.replace(model, formats=upstreams[model.upstream].formats)
-        for name, model in tables.models.items()
-    }
+    models = {name: _placed_at(model, upstreams[model.upstream]) for name, model in tables.models.items()}
     return Config(**sections, models=models, server=tables.server.spec(), source=str(file))
+
+
+def _placed_at(model: ModelSpec, upstream: UpstreamSpec) -> ModelSpec:
+    translated = translated_formats(upstream.formats) if upstream.translate else frozenset[WireFormat]()
+    return msgspec.structs.replace(model, formats=upstream.formats, translated=translated)
 
 
 def _syntax_error(file: Path, text: str, error: tomllib.TOMLDecodeError) -> ConfigError:

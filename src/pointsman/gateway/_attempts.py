@@ -9,18 +9,22 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
 
 from pointsman.decoding import UNREADABLE
-from pointsman.errors import UpstreamBusy, UpstreamError, UpstreamTimeout, UpstreamUnavailable
-from pointsman.gateway._request import DecidedRequest
+from pointsman.errors import CallerError, UpstreamBusy, UpstreamError, UpstreamTimeout, UpstreamUnavailable
+from pointsman.gateway._request import DecidedRequest, Prepared
 from pointsman.gateway._retry import backoff, is_credentials_error, is_retryable, retry_after
 from pointsman.gateway.upstream import Target, Upstream
+from pointsman.offload import offload
 from pointsman.stores.ledger.port import Attempt
 from pointsman.upstreams.port import Exchange, Headers
-from pointsman.wire import Fault, Usage, sse
+from pointsman.vocabulary import LARGE
+from pointsman.wire import Fault, Usage, Wire, sse
+from pointsman.wire.translate import Translated, translate_answer
 
 __all__ = ["Failure", "RunningAttempt", "UpstreamResponse", "failure_kind", "first_answer", "is_stream"]
 
@@ -28,15 +32,21 @@ __all__ = ["Failure", "RunningAttempt", "UpstreamResponse", "failure_kind", "fir
 _MAX_ATTEMPTS: Final = 6
 #: Longest pause in seconds for which a request is held before the next model, or the caller, takes over.
 _LONGEST_PAUSE: Final = 8.0
+#: Failures before an upstream was asked.
+_NOT_ASKED: Final = frozenset({"breaker", "translation"})
+#: Failures that are no failures of the upstream.
+_NOT_FAILED: Final = frozenset({"busy", "translation"})
 
 
 class RunningAttempt:
     """One attempt while it is in progress; becomes a row of the ledger when it is over."""
 
-    __slots__ = ("_started", "_wall", "first_byte", "number", "request", "target")
+    __slots__ = ("_started", "_wall", "first_byte", "number", "request", "target", "translated", "wire")
 
-    def __init__(self, request: DecidedRequest, target: Target) -> None:
+    def __init__(self, request: DecidedRequest, target: Target, prepared: Prepared) -> None:
         request.attempts += 1
+        self.wire = prepared.wire  # the upstream's
+        self.translated = prepared.translated
         self.request = request
         self.target = target
         self.number = request.attempts
@@ -66,6 +76,7 @@ class RunningAttempt:
                 input_tokens=spent.input,
                 cached_tokens=spent.cached,
                 output_tokens=spent.output,
+                translated=str(self.translated or ""),
             )
         )
 
@@ -85,11 +96,12 @@ class Failure(msgspec.Struct, frozen=True):
     """One try failed, or could not be made."""
 
     fault: Fault
-    kind: str  # "timeout", "busy", "connect", "cut", "status", "malformed", "breaker"
+    kind: str  # "timeout", "busy", "connect", "cut", "status", "malformed", "breaker", "translation"
     upstream: Upstream | None = None
     status: int = 0  # as the upstream answered; 0 when it did not
     headers: Headers = ()
     body: bytes = b""
+    wire: Wire | None = None  # of the body
     retry: bool = True  # the same request may succeed later
     fall_back: bool = True  # another model may serve it
     wait: float | None = None  # seconds the upstream asked for
@@ -103,7 +115,7 @@ async def first_answer(request: DecidedRequest, targets: Sequence[Target]) -> Up
         if isinstance(result, UpstreamResponse):
             return result
         # What an upstream said explains more than that the next one was not asked.
-        failure = result if failure is None or result.kind != "breaker" else failure
+        failure = result if failure is None or result.kind not in _NOT_ASKED else failure
         if not result.fall_back or request.attempts >= _MAX_ATTEMPTS:
             break
     assert failure is not None, "a request has at least one target"  # noqa: S101 - ``LiveState.candidates`` refuses
@@ -123,7 +135,7 @@ async def _try_model(request: DecidedRequest, target: Target) -> UpstreamRespons
             return result
         if result.kind == "status" and result.status < 500:
             breaker.record_success()  # it works; it did not like this request
-        elif result.kind != "busy":  # it has not failed
+        elif result.kind not in _NOT_FAILED:
             breaker.record_failure(time.monotonic())
         pause = backoff(number) if result.wait is None else result.wait
         if number == most or request.attempts >= _MAX_ATTEMPTS:
@@ -135,10 +147,14 @@ async def _try_model(request: DecidedRequest, target: Target) -> UpstreamRespons
 
 
 async def _try(request: DecidedRequest, target: Target) -> UpstreamResponse | Failure:
-    attempt = RunningAttempt(request, target)
+    try:
+        prepared = await request.prepare(target)
+    except CallerError as error:
+        return _untranslatable(target, error)
+    attempt = RunningAttempt(request, target, prepared)
     upstream = target.upstream
     try:
-        exchange = await upstream.client.send(request.call(target))
+        exchange = await upstream.client.send(prepared.call)
     except UpstreamError as error:
         return _connection_failure(attempt, error)
     except asyncio.CancelledError:
@@ -166,15 +182,33 @@ async def _read(attempt: RunningAttempt, exchange: Exchange) -> UpstreamResponse
         return await _first_event(attempt, exchange)
     body = await exchange.read()
     try:
-        usage = attempt.request.wire.usage(body)
+        usage = attempt.wire.usage(body)
+        if attempt.translated is not None:
+            if attempt.wire.is_error(body):  # some say so with status 200
+                return _status_failure(attempt, exchange, body, 502)
+            body = await _translated(attempt.translated, body)
     except UNREADABLE:
         attempt.finish(status, "malformed")
         return Failure(
-            Fault(502, "the upstream answered with something that is not JSON", "upstream_malformed"),
+            Fault(
+                502,
+                f"the upstream's answer is not {_what(attempt)}",
+                "upstream_malformed",
+            ),
             "malformed",
             attempt.target.upstream,
         )
     return UpstreamResponse(attempt, exchange, is_stream=False, first=body, usage=usage)
+
+
+def _what(attempt: RunningAttempt) -> str:
+    return f"an answer of the format {attempt.wire.format}" if attempt.translated else "JSON"
+
+
+async def _translated(request: Translated, body: bytes) -> bytes:
+    """Translate a whole answer back."""
+    work = partial(translate_answer, request, body)
+    return work() if len(body) <= LARGE else await offload(len(body), work)
 
 
 def is_stream(exchange: Exchange) -> bool:
@@ -196,7 +230,7 @@ async def _first_event(attempt: RunningAttempt, exchange: Exchange) -> UpstreamR
         block += more
         if any(sse.data(event) for event in sse.events(block)):
             break
-    status = attempt.request.wire.refusal(block)
+    status = attempt.wire.refusal(block)
     if status is None:
         return UpstreamResponse(attempt, exchange, is_stream=True, first=block, pending=pending)
     if status < 500 and not is_retryable(status) and not is_credentials_error(status):
@@ -227,9 +261,11 @@ def _connection_failure(attempt: RunningAttempt, error: UpstreamError, status: i
     return Failure(fault, kind, attempt.target.upstream, retry=kind not in {"timeout", "busy"})
 
 
-def _status_failure(attempt: RunningAttempt, exchange: Exchange, body: bytes) -> Failure:
-    upstream, status = attempt.target.upstream, exchange.status
-    attempt.finish(status, "status")
+def _status_failure(
+    attempt: RunningAttempt, exchange: Exchange, body: bytes, status: int | None = None
+) -> Failure:
+    upstream, status = attempt.target.upstream, status or exchange.status
+    attempt.finish(exchange.status, "status")
     name = upstream.spec.name
     credentials = is_credentials_error(status)
     retryable = is_retryable(status)
@@ -246,10 +282,17 @@ def _status_failure(attempt: RunningAttempt, exchange: Exchange, body: bytes) ->
         status,
         exchange.headers,
         body,
+        attempt.wire,
         retry=retryable and dict(exchange.headers).get(b"x-should-retry") != b"false",
         fall_back=retryable or credentials or status < 400,
         wait=retry_after(exchange.headers),
     )
+
+
+def _untranslatable(target: Target, error: CallerError) -> Failure:
+    hint = f"; {error.hint}" if error.hint else ""
+    fault = Fault(error.status, f"{error.message}{hint}", "untranslatable", error.param)
+    return Failure(fault, "translation", target.upstream, retry=False)
 
 
 def _circuit_open(upstream: Upstream, wait: float) -> Failure:

@@ -26,8 +26,8 @@ __all__ = ["Decider", "LiveState", "RouterCommand", "build_live_state"]
 #: Answers the text after "/router" without calling a model.
 RouterCommand = Callable[[str], str]
 
-#: Returns the models of a decision's chain that understand the caller's format; raises ``MalformedRequest``
-#: when none does.
+#: Returns the models of a decision's chain that serve the caller's format, by translation too; raises
+#: ``MalformedRequest`` when none does.
 Candidates = Callable[[WireFormat, tuple[str, ...]], list[Target]]
 
 #: Chains whose candidates are remembered. A configuration has a few dozen.
@@ -139,12 +139,12 @@ def _shadow_model(
 
 def _candidates(models: Mapping[str, Target], wire: WireFormat, chain: tuple[str, ...]) -> list[Target]:
     configured = [models[name] for name in chain if name in models]
-    compatible = [target for target in configured if wire in target.model.formats]
+    compatible = [target for target in configured if target.model.takes(wire)]
     if not compatible:
         names = ", ".join(chain) or "no tier has one"
         raise MalformedRequest(
             f"no model chosen for this request ({names}) supports the format {wire}",
-            hint=f'name a model whose upstream lists "{wire}" under formats',
+            hint=f'name a model whose upstream lists "{wire}" under formats, or allow it to translate',
             param="model",
         )
     return compatible

@@ -12,13 +12,15 @@ from typing import Any, Final, TypeAlias
 
 from pointsman.decision.decision import Decision
 from pointsman.errors import UpstreamError, UpstreamTimeout
-from pointsman.gateway._attempts import Failure, UpstreamResponse, first_answer
+from pointsman.gateway._attempts import Failure, RunningAttempt, UpstreamResponse, first_answer
 from pointsman.gateway._request import HOP_BY_HOP, KEPT_NAMES, OWN_PREFIX, DecidedRequest
+from pointsman.gateway._translating import KEPT, Translating
 from pointsman.gateway.upstream import Target, printable
 from pointsman.upstreams import port
 from pointsman.vocabulary import AgentRequest
-from pointsman.wire import Ending, Fault, sse
+from pointsman.wire import Ending, Fault, Usage, sse
 from pointsman.wire.base import Wire
+from pointsman.wire.translate import translate_error
 
 __all__ = ["Headers", "Send", "relay", "request_id", "response_headers", "send_body"]
 
@@ -28,8 +30,6 @@ Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Headers: TypeAlias = list[tuple[bytes, bytes]]
 
 _JSON: Final = (b"content-type", b"application/json")
-#: Blocks kept from the end of a stream: its closing mark, its usage, its last content, and one to spare.
-_KEPT: Final = 4
 #: Longest event in bytes that is waited for; an image in base64 is the largest there is.
 _LONGEST_EVENT: Final = 64 << 20
 #: Bytes given to the server at once: what it holds for a caller before it lets the sender wait.
@@ -63,6 +63,9 @@ async def relay(
     attempt = result.attempt
     sent = _downstream(result.exchange.headers, attempt.target.upstream.secret)
     sent += build_headers(attempt.target)
+    if attempt.translated is not None:
+        sent.append((b"x-pointsman-translated", printable(str(attempt.translated))))
+        request.on_complete = None  # no upstream keeps what the caller has been sent
     status = result.exchange.status
     if result.is_stream:
         await send({"type": "http.response.start", "status": status, "headers": sent})
@@ -101,14 +104,18 @@ async def _send_all_but_last(send: Send, body: bytes) -> bytes:
 
 async def _stream(request: DecidedRequest, answer: UpstreamResponse, send: Send) -> None:
     attempt, exchange = answer.attempt, answer.exchange
-    last: deque[bytes] = deque(maxlen=_KEPT)
+    last: deque[bytes] = deque(maxlen=KEPT)
     block, pending = answer.first, answer.pending
     error: UpstreamError | None = None
     keep, receive, split = last.append, exchange.next, sse.whole
+    translation = Translating(attempt.translated) if attempt.translated is not None else None
     try:
         while True:
             if block:
                 keep(block)
+                if translation is not None:
+                    block = translation.feed(block)
+            if block:
                 if len(block) > _PIECE:
                     block = await _send_all_but_last(send, block)
                 await send({"type": "http.response.body", "body": block, "more_body": True})
@@ -126,18 +133,57 @@ async def _stream(request: DecidedRequest, answer: UpstreamResponse, send: Send)
         raise
     finally:
         exchange.close()
-    await _end(request, answer, [answer.first, *last], pending, error, send)
+    await _end(request, answer, translation, [answer.first, *last], pending, error, send)
+
+
+async def _end_translated(
+    request: DecidedRequest,
+    answer: UpstreamResponse,
+    translation: Translating,
+    blocks: list[bytes],
+    error: UpstreamError | None,
+    send: Send,
+) -> None:
+    """Close a translated stream: its closing marks go out only when the upstream's answer was whole."""
+    attempt, closing = answer.attempt, b""
+    if error is None:
+        try:
+            closing = translation.end(blocks[-1])
+        except UpstreamError as unreadable:
+            error = unreadable
+    usage = attempt.wire.end(blocks).usage
+    if translation.is_whole or translation.has_failed:
+        attempt.finish(answer.exchange.status, "" if translation.is_whole else "status", usage)
+    else:
+        fault = _broken_off(attempt, answer.exchange.status, error, usage)
+        closing += request.wire.error_event(fault, translation.blocks)
+    if len(closing) > _PIECE:
+        closing = await _send_all_but_last(send, closing)
+    await send({"type": "http.response.body", "body": closing})
+
+
+def _broken_off(attempt: RunningAttempt, status: int, error: UpstreamError | None, usage: Usage) -> Fault:
+    """Write down that a stream broke off, and return what the caller is told."""
+    kind = "timeout" if isinstance(error, UpstreamTimeout) else "cut"
+    attempt.finish(status, kind, usage)
+    attempt.target.upstream.breaker.record_failure(time.monotonic())
+    message = error.message if error else "the upstream ended the stream before the answer was whole"
+    return Fault(502, message, f"upstream_{kind}")
 
 
 async def _end(
     request: DecidedRequest,
     answer: UpstreamResponse,
+    translation: Translating | None,
     blocks: list[bytes],
     pending: bytes,
     error: UpstreamError | None,
     send: Send,
 ) -> None:
     """Close a stream: as the upstream did, or with an error event when it did not."""
+    if translation is not None:
+        await _end_translated(request, answer, translation, [*blocks, pending], error, send)
+        return
     wire, attempt = request.wire, answer.attempt
     end = wire.end([*blocks, pending])
     whole = end.ending is Ending.COMPLETE or (end.ending is Ending.SAID and error is None)
@@ -145,11 +191,8 @@ async def _end(
         attempt.finish(answer.exchange.status, "" if whole else "status", end.usage)
         closing = pending  # a last event without the blank line after it
     else:
-        kind = "timeout" if isinstance(error, UpstreamTimeout) else "cut"
-        attempt.finish(answer.exchange.status, kind, end.usage)
-        message = error.message if error else "the upstream ended the stream before the answer was whole"
-        closing = wire.error_event(Fault(502, message, f"upstream_{kind}"), blocks)
-        attempt.target.upstream.breaker.record_failure(time.monotonic())
+        fault = _broken_off(attempt, answer.exchange.status, error, end.usage)
+        closing = wire.error_event(fault, blocks)
     if len(closing) > _PIECE:
         closing = await _send_all_but_last(send, closing)
     await send({"type": "http.response.body", "body": closing})
@@ -175,6 +218,8 @@ async def _fail(request: DecidedRequest, failure: Failure, sent: Headers, send: 
 def _upstream_error(wire: Wire, failure: Failure, secret: bytes) -> bytes:
     """Return the upstream's own error when it has the format's shape; it explains more than the gateway's."""
     body = failure.body.replace(secret, b"***") if secret else failure.body
+    if failure.wire is not None and failure.wire is not wire:
+        return translate_error(wire.format, failure.status, body)
     return body if wire.is_error(body) else b""
 
 

@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
-from typing import Final
+from functools import lru_cache, partial
+from typing import Final, NamedTuple
 
 from pointsman.decision.decision import Decision
 from pointsman.gateway._inbound import InboundRequest
 from pointsman.gateway._injections import injections, kept_tools
 from pointsman.gateway._metrics import Metrics
 from pointsman.gateway.upstream import Target
+from pointsman.offload import offload
 from pointsman.stores.ledger.port import Attempt, Ledger, ShadowAnswer
 from pointsman.upstreams.port import Call, Headers
-from pointsman.wire import Body
+from pointsman.vocabulary import LARGE
+from pointsman.wire import WIRES, Body, Wire
 from pointsman.wire.body import Edit, Span
+from pointsman.wire.translate import Translated, translate_request, upstream_format
 
-__all__ = ["HOP_BY_HOP", "KEPT_NAMES", "OWN_PREFIX", "DecidedRequest", "model_edit", "upstream_headers"]
+__all__ = [
+    "HOP_BY_HOP",
+    "KEPT_NAMES",
+    "OWN_PREFIX",
+    "DecidedRequest",
+    "Prepared",
+    "model_edit",
+    "upstream_headers",
+]
 
 #: Ours alone: nobody else can set one, in either direction.
 OWN_PREFIX: Final = b"x-pointsman-"
@@ -34,6 +45,9 @@ _NOT_UP: Final = HOP_BY_HOP | {
     b"authorization", b"x-api-key", b"api-key", b"x-goog-api-key", b"cookie",
     b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip",
 }  # fmt: skip
+
+#: How the names of headers begin that have a meaning to one provider alone.
+_PROVIDERS: Final = (b"anthropic-", b"openai-", b"chatgpt-")
 
 #: Names of headers whose way is remembered; a client sends the same dozen with every request.
 KEPT_NAMES: Final = 512
@@ -57,14 +71,23 @@ def model_edit(body: Body, place: Span | None, model: bytes) -> Edit:
     return (start, start), b'"model":' + model + (b"," if not body.is_empty else b"")
 
 
+class Prepared(NamedTuple):
+    """A request as one model's upstream gets it."""
+
+    call: Call
+    wire: Wire  # in which the upstream is asked, and answers
+    translated: Translated | None = None  # None: that is the caller's
+
+
 class DecidedRequest:
     """A request and its decision: builds the call for whichever model is tried, and writes attempts down.
 
-    Only the model's name and the decision's injections and tools differ from what the caller sent.
+    Only the model's name and the decision's injections and tools differ from what the caller sent, unless the
+    model's upstream speaks another format.
     """
 
-    __slots__ = ("_edits", "_headers", "_ledger", "_model", "_path", "attempts", "body", "client_is_retrying",
-                 "decision", "metrics", "on_complete", "wire")  # fmt: skip
+    __slots__ = ("_edits", "_headers", "_ledger", "_model", "_path", "_translated", "attempts", "body",
+                 "client_is_retrying", "decision", "metrics", "on_complete", "wire")  # fmt: skip
 
     #: Called when all has been sent: with who answered, and the whole body or the last events of a stream.
     on_complete: Callable[[Target, Sequence[bytes]], None] | None
@@ -83,15 +106,38 @@ class DecidedRequest:
         self._path = wire.path + b"?" + query if query else wire.path
         self._headers = upstream_headers(inbound.all_headers)
         self._model = body.span("model")
+        self._translated: tuple[Target, Prepared] | None = None  # the latest: it is sent again on a retry
         self._edits = injections(wire, body, decision) if decision.injections else []
         if decision.tools:
             self._edits += kept_tools(body, decision.tools)
 
-    def call(self, target: Target) -> Call:
-        """Return the request as this model's upstream gets it."""
-        sent = self._headers + target.upstream.headers[self.wire.format]
+    async def prepare(self, target: Target) -> Prepared:
+        """Return the request as this model's upstream gets it.
+
+        Raises:
+            CallerError: the upstream speaks another format, into which the request cannot be translated.
+        """
         edits = [model_edit(self.body, self._model, target.id), *self._edits]
-        return Call(self._path, sent, self.body.edited(edits))
+        if self.wire.format not in target.model.formats:
+            return await self._translate(target, edits)
+        sent = self._headers + target.upstream.headers[self.wire.format]
+        return Prepared(Call(self._path, sent, self.body.edited(edits)), self.wire)
+
+    async def _translate(self, target: Target, edits: list[Edit]) -> Prepared:
+        """Translate what the caller's own format would have been sent, without its query and its headers."""
+        if self._translated is not None and self._translated[0] is target:
+            return self._translated[1]
+        wire = WIRES[upstream_format(self.wire.format, target.model.formats)]
+        body = self.body.edited(edits)
+        work = partial(translate_request, self.wire.format, wire.format, body)
+        translated = work() if len(body) <= LARGE else await offload(len(body), work)
+        sent = [pair for pair in self._headers if not pair[0].startswith(_PROVIDERS)]
+        if wire.model_call:
+            sent += wire.model_call.headers
+        sent += target.upstream.headers[wire.format]
+        prepared = Prepared(Call(wire.path, sent, translated.body), wire, translated)
+        self._translated = target, prepared
+        return prepared
 
     def record(self, attempt: Attempt) -> None:
         """Write an attempt down, and count it."""

@@ -20,7 +20,7 @@ import msgspec
 from pointsman.config import ShadowSpec
 from pointsman.decision.decision import Decision, TextMode
 from pointsman.decoding import UNREADABLE
-from pointsman.errors import UpstreamError
+from pointsman.errors import CallerError, UpstreamError
 from pointsman.gateway._attempts import failure_kind, is_stream
 from pointsman.gateway._relay import Send
 from pointsman.gateway._request import DecidedRequest
@@ -185,6 +185,8 @@ class ShadowModel:
         try:
             await _ask(attempt, request, self._target, self._spec.text)
             await asyncio.to_thread(_compare, attempt, sample, self._spec.text)
+        except CallerError:
+            attempt.error = "translation"
         except UpstreamError as error:
             attempt.error = failure_kind(error)
         except asyncio.CancelledError:
@@ -262,7 +264,8 @@ def _has_effects(body: Body) -> bool:
 
 
 async def _ask(attempt: _ShadowAttempt, request: DecidedRequest, target: Target, text: TextMode) -> None:
-    exchange = await target.upstream.client.send(_call(request, target))
+    prepared = await request.prepare(target)
+    exchange = await target.upstream.client.send(_without_key(prepared.call))
     try:
         attempt.status = exchange.status
         attempt.first_byte = time.monotonic() - attempt.began
@@ -272,14 +275,13 @@ async def _ask(attempt: _ShadowAttempt, request: DecidedRequest, target: Target,
         body = await read_at_most(exchange, _LONGEST, "the answer is too long to look at")
         attempt.total = time.monotonic() - attempt.began
         # A long answer takes milliseconds to read, during which no caller should wait.
-        await asyncio.to_thread(_look, attempt, request.wire, body, text, stream=is_stream(exchange))
+        await asyncio.to_thread(_look, attempt, prepared.wire, body, text, stream=is_stream(exchange))
     finally:
         exchange.close()
 
 
-def _call(request: DecidedRequest, target: Target) -> Call:
+def _without_key(call: Call) -> Call:
     """The request as the serving model got it, without the header that would make a provider see one."""
-    call = request.call(target)
     return call._replace(headers=[pair for pair in call.headers if pair[0] != b"idempotency-key"])
 
 

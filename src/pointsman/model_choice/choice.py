@@ -145,7 +145,7 @@ def lacks(model: ModelSpec, needed: Requirements) -> Iterator[Reason]:
         yield Reason("routing.skipped.context_window", f'"{model.name}": {fits}')
     if model.features is not None and (missing := needed.features - model.features):
         yield Reason("routing.skipped.feature", f'"{model.name}" has no {", ".join(sorted(missing))}')
-    if needed.format is not None and needed.format not in model.formats:
+    if needed.format is not None and not model.takes(needed.format):
         yield Reason("routing.skipped.format", f'"{model.name}" does not speak {needed.format}')
 
 

@@ -107,6 +107,9 @@ class UpstreamSpec(msgspec.Struct, frozen=True):
     formats: Annotated[frozenset[WireFormat], Meta(description="Wire formats that it supports natively.")] = (
         frozenset(WireFormat)
     )
+    translate: Annotated[
+        bool, Meta(description="Whether requests of other wire formats are translated for it.")
+    ] = True
     timeouts: Annotated[Timeouts, Meta(description="Timeouts.")] = Timeouts()
     # the default of the OpenAI and Anthropic SDKs
     retries: Annotated[int, Meta(ge=0, description="Retries of the same model.")] = 2

@@ -49,6 +49,9 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     input_tokens: int | None = None  # as the upstream reported them
     cached_tokens: int | None = None
     output_tokens: int | None = None
+    translated: str = (
+        ""  # formats and constructs changed, "chat->messages; changed=seed"; empty: sent as it came
+    )
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
