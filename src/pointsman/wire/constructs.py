@@ -122,14 +122,18 @@ CONSTRUCTS: Final[Mapping[str, Construct]] = {
         },
     ),
     "logprobs": Construct(
-        {CHAT: "logprobs", RESPONSES: "top_logprobs"},
+        {CHAT: "logprobs"},
         {
             MESSAGES: refused("it reports no probabilities"),
             RESPONSES: refused("probabilities of an answer are not translated"),
         },
     ),
     "top_logprobs": Construct(
-        {RESPONSES: "top_logprobs"}, {CHAT: refused("probabilities of an answer are not translated")}
+        {RESPONSES: "top_logprobs"},
+        {
+            CHAT: refused("probabilities of an answer are not translated"),
+            MESSAGES: refused("it reports no probabilities"),
+        },
     ),
     "penalties": Construct(
         {CHAT: "frequency_penalty"},
@@ -154,6 +158,13 @@ CONSTRUCTS: Final[Mapping[str, Construct]] = {
         {
             CHAT: changed('the result begins with "Error: "'),
             RESPONSES: changed('the result begins with "Error: "'),
+        },
+    ),
+    "verbosity": Construct(
+        {CHAT: "verbosity", RESPONSES: "text.verbosity"},
+        {
+            CHAT: changed("left out: most servers refuse it"),
+            MESSAGES: changed("left out: no such setting"),
         },
     ),
     "image_in_result": Construct(
@@ -282,13 +293,15 @@ CONSTRUCTS: Final[Mapping[str, Construct]] = {
         {CHAT: "metadata", RESPONSES: "metadata", MESSAGES: "metadata"},
         {
             CHAT: changed("left out"),
-            RESPONSES: changed("left out"),
             MESSAGES: changed("left out: it takes user_id alone"),
         },
     ),
     "provider_hint": Construct(
-        {CHAT: "prompt_cache_key", RESPONSES: "prompt_cache_key", MESSAGES: "service_tier"},
-        {CHAT: changed("left out: it tells its own provider how to serve, not what to answer")},
+        {CHAT: "prompt_cache_key", RESPONSES: "prompt_cache_key"},
+        {
+            CHAT: changed("left out: it tells its own provider how to serve, not what to answer"),
+            MESSAGES: exact("left out, and not reported: it helps a provider to find what it has cached"),
+        },
     ),
     "max_tokens": Construct(
         {CHAT: "max_completion_tokens", RESPONSES: "max_output_tokens", MESSAGES: "max_tokens"},
