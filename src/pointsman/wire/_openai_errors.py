@@ -10,7 +10,7 @@ from pointsman.decoding import UNREADABLE
 from pointsman.wire import sse
 from pointsman.wire.base import Fault
 
-__all__ = ["error_object", "is_error", "status_of", "write_error"]
+__all__ = ["error_object", "error_type", "is_error", "status_named", "status_of", "write_error"]
 
 #: What OpenAI calls an error of each status; any other below 500 is the request's fault.
 _TYPES: Final = {
@@ -55,8 +55,17 @@ _decode: Final = msgspec.json.Decoder(_Event).decode
 
 def error_object(fault: Fault) -> dict[str, Any]:
     """Return the object under ``error``."""
-    kind = "server_error" if fault.status >= 500 else _TYPES.get(fault.status, "invalid_request_error")
-    return {"message": fault.message, "type": kind, "param": fault.param, "code": fault.code or None}
+    return {
+        "message": fault.message,
+        "type": error_type(fault.status),
+        "param": fault.param,
+        "code": fault.code or None,
+    }
+
+
+def error_type(status: int) -> str:
+    """Return the type of an error with this status."""
+    return "server_error" if status >= 500 else _TYPES.get(status, "invalid_request_error")
 
 
 def write_error(fault: Fault) -> bytes:
@@ -85,7 +94,12 @@ def status_of(block: bytes) -> int | None:
     if error is None and event.type != "error":
         return None
     found = error if isinstance(error, _Error) else _Error(code=event.code)
-    for name in (found.code, found.type):
+    return status_named(found.code, found.type)
+
+
+def status_named(*names: str | int | None) -> int:
+    """Return the status that the first known of these codes and types amounts to; 502 for others."""
+    for name in names:
         if isinstance(name, int) and 400 <= name < 600:
             return name  # OpenRouter puts the status here
         if isinstance(name, str) and name in _STATUS:

@@ -326,12 +326,47 @@ def test_media_stand_behind_the_last_result_even_where_results_are_messages_of_t
     assert [message["role"] for message in written] == ["tool", "tool", "user", "assistant"]
 
 
+def test_a_later_system_message_stays_where_it_is() -> None:
+    written, _ = write_messages(
+        user(Text("a")), Message(Role.SYSTEM, (Text("b"),)), user(Text(""), Text("c"))
+    )
+    assert [(message["role"], message["content"]) for message in written] == [
+        ("user", "a"),
+        ("system", "b"),
+        ("user", "c"),
+    ]
+
+
 def test_reasoning_is_left_out_and_reported() -> None:
     written, changed = write_messages(
         user(Text("a")), assistant(Thinking("hm", "sig")), assistant(Thinking("hm"), Text("b"))
     )
     assert written == [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
     assert changed == ["thinking_history"]
+
+
+def test_media_of_the_assistant_are_left_out_and_reported() -> None:
+    written, changed = write_messages(assistant(Text("a"), Media("image", url="https://a/b"), Refusal("no")))
+    assert written == [{"role": "assistant", "content": "a", "refusal": "no"}]
+    assert changed == ["media_of_assistant"]
+
+
+def test_a_file_without_a_name_gets_one() -> None:
+    (written,), _ = write_messages(user(Media("document", "application/pdf", "JVBE")))
+    file = {"filename": "document.pdf", "file_data": "data:application/pdf;base64,JVBE"}
+    assert written["content"] == [{"type": "file", "file": file}]
+
+
+def test_what_chat_alone_has_comes_back_to_chat() -> None:
+    members = {
+        "messages": [{"role": "user", "content": [{"type": "video_url", "video_url": {"url": "u"}}]}],
+        "tools": [{"type": "builtin_function", "function": {"name": "$search"}}],
+        "web_search_options": {"search_context_size": "low"},
+        "seed": 1,
+    }
+    body, changed = write(read(**members), CHAT)
+    assert body == {"model": "m", **members}
+    assert changed == []
 
 
 def test_system_texts_are_one_message_and_cache_marks_are_reported() -> None:
@@ -386,7 +421,7 @@ def test_custom_tools_and_namespaces_become_functions() -> None:
         ),
         ({"options": {"top_k": raw(4), "new": raw(1)}}, {}, ["top_k", "unknown"]),
         ({"options": {"prompt_cache_key": raw("k"), "store": raw(False)}}, {}, ["provider_hint"]),  # noqa: FBT003
-        ({"options": {"verbosity": raw("low"), "top_logprobs": raw(0)}}, {"verbosity": "low"}, []),
+        ({"options": {"text.verbosity": raw("low"), "top_logprobs": raw(0)}}, {}, ["verbosity"]),
     ],
 )
 def test_a_member_is_written(members: dict[str, Any], written: dict[str, Any], changed: list[str]) -> None:

@@ -121,6 +121,32 @@ TOOLS = Stop(StopReason.TOOLS)
             id="reasoning by both names",
         ),
         pytest.param(
+            [chunk({"content": [{"type": "thinking", "thinking": "a"}, {"type": "text", "text": "b"}]})],
+            [START, ThinkingDelta("a"), TextDelta("b")],
+            id="Mistral's parts",
+        ),
+        pytest.param(
+            [
+                calls(fragment(0, "{}", "f", "x")),
+                calls(fragment(1, "{}", "g", "y")),
+                calls(fragment(0, "\n")),
+            ],
+            [
+                START,
+                CallStart(0, "x", "f"),
+                ArgumentsDelta(0, "{}"),
+                CallEnd(0),
+                CallStart(1, "y", "g"),
+                ArgumentsDelta(1, "{}"),
+            ],
+            id="white space behind a whole call",
+        ),
+        pytest.param(
+            [calls(fragment(0, "{}", None, "x")), FINISH, DONE],
+            [START, CallStart(0, "x", ""), ArgumentsDelta(0, "{}"), CallEnd(0), TOOLS],
+            id="a call that never gets a name",
+        ),
+        pytest.param(
             [chunk({"refusal": "no"}), chunk({}, "stop"), DONE],
             [START, TextDelta("no", refusal=True), Stop(StopReason.REFUSAL)],
             id="refusal",
@@ -401,6 +427,31 @@ def test_a_stream_comes_back_for_any_cut_at_event_ends(events: list[Event], cuts
         blocks.append(b"".join(single[:size]))
         single, turn = single[size:], turn + 1
     assert read(*blocks) == events
+
+
+ANY_EVENT: list[Event] = [
+    START,
+    TextDelta("a"),
+    ThinkingDelta("b"),
+    CallStart(1, "x", "f"),
+    ArgumentsDelta(1, "{"),
+    CallEnd(1),
+    ArgumentsDelta(2, "{"),
+    CallEnd(2),
+    REPORT,
+    TOOLS,
+    Failed("no"),
+]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.sampled_from(ANY_EVENT), max_size=8))
+def test_events_in_any_order_make_chunks_that_can_be_read(events: list[Event]) -> None:
+    out = CODEC.stream_writer("m").write(events)
+    end = next((type(event) for event in events if isinstance(event, Stop | Failed)), None)
+    assert out.endswith(DONE) is (end is Stop)
+    last = [event for event in read(out) if isinstance(event, Stop | Failed)]
+    assert [type(event) for event in last] == ([end] if end else [])
 
 
 JSON = st.recursive(

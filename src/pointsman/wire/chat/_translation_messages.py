@@ -139,7 +139,10 @@ def read_messages(messages: Iterable[WireMessage]) -> Iterator[Message]:
 
 def reasoning(*candidates: object) -> str:
     """The reasoning among the members that servers use for it: the first that is a text."""
-    return next((found for found in candidates if isinstance(found, str) and found), "")
+    for found in candidates:
+        if isinstance(found, str) and found:
+            return found
+    return ""
 
 
 def read_call(call: WireCall, id_: str = "") -> Call:

@@ -52,15 +52,17 @@ class _Writer:
 
     def system(self, parts: Iterable[Part]) -> None:
         """Write instructions. The role is the older one, which every server knows."""
-        self._meet_cached(parts)
-        if text := "\n\n".join(part.text for part in parts if isinstance(part, Text) and part.text):
+        texts = [self._text(part) for part in parts if isinstance(part, Text)]
+        if text := "\n\n".join(filter(None, texts)):
             self.written.append({"role": "system", "content": text})
 
     def message(self, message: Message) -> None:
-        results = [part for part in message.parts if isinstance(part, Result)]
-        others = [part for part in message.parts if not isinstance(part, Result)]
-        for result in results:
-            self._result(result)
+        others: list[Part] = []
+        for part in message.parts:
+            if type(part) is Result:
+                self._result(part)
+            else:
+                others.append(part)
         if not others:
             return
         if message.role is Role.ASSISTANT:
@@ -79,21 +81,24 @@ class _Writer:
             self._media = []
 
     def _user(self, parts: Sequence[Part]) -> None:
-        self._meet_cached(parts)
         content: Any = self._media + [written for part in parts if (written := self._part(part)) is not None]
         self._media = []
-        if len(content) == 1 and isinstance(content[0], dict) and content[0]["type"] == "text":
+        if len(content) == 1 and type(content[0]) is dict and content[0]["type"] == "text":
             content = content[0]["text"]
         if content:
             self.written.append({"role": "user", "content": content})
 
     def _assistant(self, parts: Sequence[Part]) -> None:
-        self._meet_cached(parts)
-        text = "".join(part.text for part in parts if isinstance(part, Text))
-        refusal = "".join(part.text for part in parts if isinstance(part, Refusal))
-        calls = [self._call(part) for part in parts if isinstance(part, Call)]
+        text = refusal = ""
+        calls = []
         for part in parts:
-            if not isinstance(part, Text | Refusal | Call):
+            if type(part) is Text:
+                text += self._text(part)
+            elif type(part) is Call:
+                calls.append(self._call(part))
+            elif type(part) is Refusal:
+                refusal += part.text
+            else:
                 self._unsaid(part)
         if not (text or refusal or calls):
             return  # reasoning alone: an empty message is refused
@@ -121,26 +126,31 @@ class _Writer:
         return write_call(call)
 
     def _result(self, result: Result) -> None:
-        self._meet_cached(result.parts)
-        media = [part for part in result.parts if isinstance(part, Media)]
-        text = "\n".join(part.text for part in result.parts if isinstance(part, Text))
-        if media:
+        texts = [self._text(part) for part in result.parts if type(part) is Text]
+        text = texts[0] if len(texts) == 1 else "\n".join(texts)
+        if len(texts) < len(result.parts):
             self._report.meet("image_in_result")
-            self._media += [self._part(part) for part in media]
+            self._media += [self._medium(part) for part in result.parts if isinstance(part, Media)]
             text = text or "(shown in the next message)"  # an empty result would read as nothing found
         if result.is_error and not self._report.meet("is_error"):
             text = text if text.startswith(_ERROR) else _ERROR + text
         self.written.append({"role": "tool", "tool_call_id": result.call_id, "content": text})
 
     def _part(self, part: Part) -> Any | None:
-        if isinstance(part, Text):
-            return {"type": "text", "text": part.text} if part.text else None
+        if type(part) is Text:
+            text = self._text(part)
+            return {"type": "text", "text": text} if text else None
         if isinstance(part, Media):
             return self._medium(part)
         if isinstance(part, Opaque) and part.format is WireFormat.CHAT:
             return part.raw
         self._unsaid(part)
         return None
+
+    def _text(self, part: Text) -> str:
+        if part.cached:
+            self._report.meet("cache_control")
+        return part.text
 
     def _medium(self, media: Media) -> dict[str, Any]:
         if media.file_id:
@@ -159,15 +169,12 @@ class _Writer:
         name = media.name or "document.pdf"  # OpenAI refuses a file without a name
         return {"type": "file", "file": {"filename": name, "file_data": _data_url(media)}}
 
-    def _meet_cached(self, parts: Iterable[Part]) -> None:
-        if any(isinstance(part, Text) and part.cached for part in parts):
-            self._report.meet("cache_control")
-
 
 def write_call(call: Call) -> dict[str, Any]:
     """Write a call as a call of a function."""
+    name = flat_name(call.namespace, call.name) if call.namespace else call.name
     arguments = wrapped(call.arguments) if call.custom else call.arguments or "{}"
-    function = {"name": flat_name(call.namespace, call.name), "arguments": arguments}
+    function = {"name": name, "arguments": arguments}
     return {"id": call.id, "type": "function", "function": function}
 
 

@@ -29,6 +29,7 @@ _MEMBERS: Final[Mapping[str, str]] = {
     "previous_response_id": "previous_response",
     "prompt": "previous_response",
     "store": "stored",
+    "text.verbosity": "verbosity",
 }
 
 #: Members that tell a provider how to serve, not what to answer.
@@ -38,6 +39,7 @@ _HINTS: Final = frozenset(
         "inference_geo",
         "prompt_cache_key",
         "prompt_cache_retention",
+        "reasoning.summary",
         "safety_identifier",
         "service_tier",
         "truncation",
@@ -45,7 +47,12 @@ _HINTS: Final = frozenset(
 )
 
 #: What holds without them.
-_DEFAULTS: Final = {"store": b"false", "top_logprobs": b"0", "background": b"false"}
+_DEFAULTS: Final = {
+    "background": b"false",
+    "service_tier": b'"auto"',
+    "store": b"false",
+    "top_logprobs": b"0",
+}
 
 _INPUT: Final = {
     "type": "object",
@@ -164,16 +171,13 @@ def _response_format(shape: Shape) -> dict[str, Any]:
 
 
 def _options(conversation: Conversation, report: Report) -> dict[str, Any]:
-    """The other members of the request, as far as chat completions has them."""
+    """The other members of the request: those of chat itself; none of another format's has a name here."""
     if report.source is WireFormat.CHAT:
         return dict(conversation.options)
-    found: dict[str, Any] = {}
     for name, raw in conversation.options.items():
-        if name == "verbosity":
-            found[name] = raw
-        elif bytes(raw) != _DEFAULTS.get(name):
+        if bytes(raw) != _DEFAULTS.get(name):
             report.meet(_construct(name), name)
-    return found
+    return {}
 
 
 def _construct(name: str) -> str:
