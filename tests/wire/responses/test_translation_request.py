@@ -453,6 +453,7 @@ def test_a_messages_conversation_is_written() -> None:
         ("verbosity", "low", {"text": {"verbosity": "low"}}),
         ("service_tier", "flex", {"service_tier": "flex"}),
         ("prompt_cache_key", "k", {"prompt_cache_key": "k"}),
+        ("service_tier", "auto", {}),
         ("n", 1, {}),
         ("logprobs", False, {}),
         ("modalities", ["text"], {}),
@@ -473,7 +474,7 @@ def test_options_of_chat_that_mean_the_same_here(name: str, value: Any, written:
         (CHAT, "presence_penalty", 0.5, "penalties"),
         (CHAT, "prediction", {"type": "content"}, "unknown"),
         (MESSAGES, "top_k", 3, "top_k"),
-        (MESSAGES, "container", "c", "unknown"),
+        (MESSAGES, "never_heard_of", "c", "unknown"),
     ],
 )
 def test_hints_are_left_out_and_said(source: WireFormat, name: str, value: Any, construct: str) -> None:

@@ -1,7 +1,8 @@
 """Streams of the Responses format, read as events and written from them, as the OpenAI SDK reads them."""
 
 import itertools
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import httpx2
@@ -328,10 +329,11 @@ def test_a_stream_is_written() -> None:
         ("output_item.added", 2),
         ("output_item.added", 3),
         ("function_call_arguments.delta", 2),
+        ("custom_tool_call_input.delta", 3),
         ("function_call_arguments.delta", 2),
+        ("custom_tool_call_input.delta", 3),
         ("function_call_arguments.done", 2),
         ("output_item.done", 2),
-        ("custom_tool_call_input.delta", 3),
         ("custom_tool_call_input.done", 3),
         ("output_item.done", 3),
         ("output_item.added", 4),
@@ -415,6 +417,49 @@ def test_events_without_a_start_or_a_call() -> None:
         write([TextDelta(""), ArgumentsDelta(3, "x"), CallEnd(3), TextDelta("a"), Stop(StopReason.END)])
     )
     assert [each["type"] for each in events[-1]["response"]["output"]] == ["message"]
+
+
+def custom(fragments: Iterable[str]) -> tuple[str, list[str]]:
+    """The input of a custom tool whose function was called with these fragments, and the deltas of it."""
+    arguments = [ArgumentsDelta(0, fragment) for fragment in fragments]
+    stream = write([CallStart(0, "c", "apply_patch"), *arguments, CallEnd(0), Stop(StopReason.TOOLS)], TOOLS)
+    events = checked(stream)
+    deltas = [event["delta"] for event in events if event["type"].endswith("input.delta")]
+    return events[-1]["response"]["output"][0]["input"], deltas
+
+
+@pytest.mark.parametrize(
+    ("fragments", "deltas"),
+    [
+        (['{"in', 'put": "a', "b\\", 'n"', "}"], ["a", "b", "\n"]),
+        (['{"input":"\\ud83d', '\\ude00x"}'], ["😀x"]),
+        (["*** Begin"], ["*** Begin"]),
+        (['{"patch":"a"}'], ["a"]),
+        (['{"input":"a', "b"], ["a", "b"]),  # cut
+        ([], []),
+    ],
+)
+def test_the_input_of_a_custom_tool_is_streamed(fragments: list[str], deltas: list[str]) -> None:
+    assert custom(fragments) == ("".join(deltas), deltas)
+
+
+def compact(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+@settings(deadline=None)
+@given(st.text(max_size=12), st.lists(st.integers(1, 5), min_size=1), st.sampled_from([json.dumps, compact]))
+def test_deltas_of_a_custom_tool_make_its_input(
+    text: str, cuts: list[int], encode: Callable[[object], str]
+) -> None:
+    whole = encode({"input": text})
+    fragments, sizes = [], itertools.cycle(cuts)
+    while whole:
+        size = next(sizes)
+        fragments.append(whole[:size])
+        whole = whole[size:]
+    found, deltas = custom(fragments)
+    assert found == "".join(deltas) == text
 
 
 # Round trips.

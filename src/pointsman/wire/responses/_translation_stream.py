@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from pointsman.wire import sse
+from pointsman.wire._openai_errors import error_type, status_named
 from pointsman.wire.conversation import (
     ArgumentsDelta,
     Call,
@@ -30,25 +31,6 @@ from pointsman.wire.responses._translation_answer import Response, parts_of, rea
 
 __all__ = ["StreamReader"]
 
-#: Statuses of errors by their codes; everything else is the upstream's fault.
-_STATUS: Final = {
-    "rate_limit_exceeded": 429,
-    "rate_limit_error": 429,
-    "insufficient_quota": 429,
-    "context_length_exceeded": 400,
-    "invalid_prompt": 400,
-    "invalid_request_error": 400,
-    "authentication_error": 401,
-    "permission_error": 403,
-    "not_found_error": 404,
-}
-_KINDS: Final = {
-    400: "invalid_request_error",
-    401: "authentication_error",
-    403: "permission_error",
-    404: "not_found_error",
-    429: "rate_limit_error",
-}
 _TEXTS: Final = {
     "response.output_text.delta": "text",
     "response.output_text.done": "text",
@@ -297,13 +279,6 @@ def _unsaid(item: _Item, part: object) -> Iterator[Event]:
 def _failed(error: _Error | str) -> Failed:
     if isinstance(error, str):
         return Failed(error)
-    for name in (error.code, error.type):
-        if isinstance(name, int) and 400 <= name < 600:
-            status = name
-            break
-        if isinstance(name, str) and name in _STATUS:
-            status = _STATUS[name]
-            break
-    else:
-        status = 502
-    return Failed(error.message or "the upstream reported an error", _KINDS.get(status, "api_error"), status)
+    status = status_named(error.code, error.type)
+    kind = error_type(status) if status < 500 else "api_error"
+    return Failed(error.message or "the upstream reported an error", kind, status)

@@ -25,7 +25,8 @@ from pointsman.wire.conversation import (
     UsageReport,
 )
 from pointsman.wire.responses._answer import snapshot, write_part
-from pointsman.wire.responses._asked import NOTHING_ASKED, Asked, unwrapped
+from pointsman.wire.responses._asked import NOTHING_ASKED, Asked
+from pointsman.wire.responses._open_items import OpenCall, OpenItem
 from pointsman.wire.responses._translation_answer import (
     bare_id,
     call_item,
@@ -42,29 +43,6 @@ _encode: Final = msgspec.json.encode
 _CODES: Final = {400: "invalid_prompt", 429: "rate_limit_exceeded"}
 
 
-class _Open:
-    """An item that is being written."""
-
-    def __init__(self, index: int, item: dict[str, Any]) -> None:
-        self.index = index
-        self.item = item
-        self.kind = ""  # of the open part of a message: "text" or "refusal"; "summary" of reasoning
-        self.pieces: list[str] = []  # of the open part, or of a call's arguments
-        self.content: list[dict[str, Any]] = []  # the parts that are whole
-        self.place = {"item_id": item["id"], "output_index": index}
-
-
-class _OpenCall(_Open):
-    """A call that is being written. ``held``: its input is known when its arguments are whole."""
-
-    def __init__(self, index: int, suffix: str, call: Call, *, held: bool) -> None:
-        super().__init__(index, call_item(suffix, call, "in_progress"))
-        self.item["input" if call.custom else "arguments"] = ""
-        self.suffix = suffix
-        self.call = call
-        self.held = held
-
-
 class StreamWriter:
     """Writes one stream. Text and reasoning come one item after the other, calls may overlap."""
 
@@ -78,12 +56,19 @@ class StreamWriter:
         self._over = False
         self._usage: Usage | None = None
         self._output: list[dict[str, Any]] = []  # by output index
-        self._open: _Open | None = None  # a message or reasoning
-        self._calls: dict[int, _OpenCall] = {}
+        self._open: OpenItem | None = None  # a message or reasoning
+        self._calls: dict[int, OpenCall] = {}
 
     def write(self, events: Iterable[Event]) -> bytes:
         """Return the server-sent events for these; a ``Stop`` writes the final snapshot."""
-        return b"".join(block for event in events for block in self._write(event))
+        blocks: list[bytes] = []
+        for event in events:
+            opened = self._open
+            if isinstance(event, TextDelta) and opened and opened.kind == _kind(event) and event.text:
+                blocks.append(self._more(opened, event))  # as almost every event does
+            else:
+                blocks.extend(self._write(event))
+        return b"".join(blocks)
 
     def _write(self, event: Event) -> Iterator[bytes]:
         if self._over:
@@ -142,11 +127,11 @@ class StreamWriter:
     def _suffix(self) -> str:
         return f"{self._bare}_{len(self._output)}"
 
-    def _added(self, opened: _Open) -> bytes:
+    def _added(self, opened: OpenItem) -> bytes:
         self._output.append(opened.item)
         return self._event("response.output_item.added", output_index=opened.index, item=opened.item)
 
-    def _done(self, opened: _Open, item: dict[str, Any]) -> bytes:
+    def _done(self, opened: OpenItem, item: dict[str, Any]) -> bytes:
         self._output[opened.index] = item
         return self._event("response.output_item.done", output_index=opened.index, item=item)
 
@@ -159,7 +144,7 @@ class StreamWriter:
         item = message_item(f"msg_{suffix}", [], "in_progress")
         if kind == "reasoning":
             item = reasoning_item(suffix, "")
-        self._open = _Open(len(self._output), item)
+        self._open = OpenItem(len(self._output), item)
         yield self._added(self._open)
 
     def _close(self) -> Iterator[bytes]:
@@ -180,16 +165,18 @@ class StreamWriter:
         yield from self._switch("message")
         opened = self._open
         assert opened is not None  # noqa: S101 - _switch has opened it
-        kind = "refusal" if event.refusal else "text"
+        kind = _kind(event)
         if opened.kind != kind:
             yield from self._close_part(opened)
             yield self._open_part(opened, kind)
+        yield self._more(opened, event)
+
+    def _more(self, opened: OpenItem, event: TextDelta) -> bytes:
         opened.pieces.append(event.text)
         place = {**opened.place, "content_index": len(opened.content), "delta": event.text}
-        if kind == "text":
-            yield self._event("response.output_text.delta", **place, logprobs=[])
-        else:
-            yield self._event("response.refusal.delta", **place)
+        if event.refusal:
+            return self._event("response.refusal.delta", **place)
+        return self._event("response.output_text.delta", **place, logprobs=[])
 
     def _thinking(self, event: ThinkingDelta) -> Iterator[bytes]:
         if not event.text:
@@ -204,7 +191,7 @@ class StreamWriter:
             "response.reasoning_summary_text.delta", **opened.place, summary_index=0, delta=event.text
         )
 
-    def _open_part(self, opened: _Open, kind: str) -> bytes:
+    def _open_part(self, opened: OpenItem, kind: str) -> bytes:
         opened.kind = kind
         if kind == "summary":
             part = {"type": "summary_text", "text": ""}
@@ -215,7 +202,7 @@ class StreamWriter:
         at = len(opened.content)
         return self._event("response.content_part.added", **opened.place, content_index=at, part=part)
 
-    def _close_part(self, opened: _Open) -> Iterator[bytes]:
+    def _close_part(self, opened: OpenItem) -> Iterator[bytes]:
         kind, text, at = opened.kind, "".join(opened.pieces), len(opened.content)
         if not kind:
             return
@@ -243,7 +230,7 @@ class StreamWriter:
         held = not event.custom and self._asked.is_custom(event.name)
         name, namespace = self._asked.name(event.name)
         call = Call(event.id, name, "", custom=event.custom or held, namespace=event.namespace or namespace)
-        opened = _OpenCall(len(self._output), self._suffix(), call, held=held)
+        opened = OpenCall(len(self._output), self._suffix(), call, is_wrapped=held)
         self._calls[event.index] = opened
         yield self._added(opened)
 
@@ -252,10 +239,10 @@ class StreamWriter:
         if opened is None or not event.text:
             return
         opened.pieces.append(event.text)
-        if not opened.held:
-            yield self._fragment(opened, event.text)
+        if text := opened.input.feed(event.text) if opened.input else event.text:
+            yield self._fragment(opened, text)
 
-    def _fragment(self, opened: _OpenCall, text: str) -> bytes:
+    def _fragment(self, opened: OpenCall, text: str) -> bytes:
         kind = "custom_tool_call_input" if opened.call.custom else "function_call_arguments"
         return self._event(f"response.{kind}.delta", **opened.place, delta=text)
 
@@ -264,9 +251,10 @@ class StreamWriter:
         if opened is None:
             return
         call, whole = opened.call, "".join(opened.pieces)
-        if opened.held:
-            whole = unwrapped(whole)
-            yield self._fragment(opened, whole)
+        if opened.input:
+            whole, rest = opened.input.end(whole)
+            if rest:
+                yield self._fragment(opened, rest)
         elif not (whole or call.custom) and status == "completed":
             whole = "{}"
             yield self._fragment(opened, whole)
@@ -292,9 +280,13 @@ class StreamWriter:
 
     def _failed(self, event: Failed) -> Iterator[bytes]:
         """The two events that OpenAI sends: SDKs raise for the first, Codex looks for the second."""
-        self._over = True
+        self._over, self._open = True, None
         error = error_object(Fault(event.status, event.message))
         flat = {name: error[name] for name in ("code", "message", "param")}
         yield self._event("error", **flat, error=error)
         failure = {"code": _CODES.get(event.status, "server_error"), "message": event.message}
         yield self._event("response.failed", response=self._response("failed", usage=None, error=failure))
+
+
+def _kind(event: TextDelta) -> str:
+    return "refusal" if event.refusal else "text"

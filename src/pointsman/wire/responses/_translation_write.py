@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from pointsman.vocabulary import WireFormat
-from pointsman.wire.constructs import Report
+from pointsman.wire.constructs import CONSTRUCTS, Report
 from pointsman.wire.conversation import Conversation, Part, Text, Tool
 from pointsman.wire.responses._translation_write_items import write_items
 
@@ -18,30 +18,24 @@ __all__ = ["write_request"]
 _encode: Final = msgspec.json.encode
 _OWN: Final = WireFormat.RESPONSES
 
-#: Members of a chat request that a Responses request has as well, by their names in both.
-_FROM_CHAT: Final = {
-    "metadata": "metadata",
-    "service_tier": "service_tier",
-    "prompt_cache_key": "prompt_cache_key",
-    "prompt_cache_retention": "prompt_cache_retention",
-    "safety_identifier": "safety_identifier",
-    "store": "store",
-}
-#: Members of other formats and the construct that each is.
+#: Members that a chat request and a Responses request have alike.
+_OF_CHAT: Final = frozenset(
+    {
+        "metadata",
+        "service_tier",
+        "prompt_cache_key",
+        "prompt_cache_retention",
+        "safety_identifier",
+        "store",
+    }
+)
+#: Members of other formats and the construct that each is, where that has another name.
 _CONSTRUCTS: Final = {
-    "n": "n",
-    "seed": "seed",
     "frequency_penalty": "penalties",
     "presence_penalty": "penalties",
-    "logit_bias": "logit_bias",
-    "audio": "audio",
     "modalities": "audio",
-    "logprobs": "logprobs",
     "top_logprobs": "logprobs",
     "web_search_options": "server_tool",
-    "top_k": "top_k",
-    "mcp_servers": "server_tool",
-    "metadata": "metadata",
 }
 #: Values that say what would be so without them.
 _NEUTRAL: Final = {
@@ -53,6 +47,7 @@ _NEUTRAL: Final = {
     "logit_bias": (b"{}",),
     "modalities": (b'["text"]',),
     "mcp_servers": (b"[]",),
+    "service_tier": (b'"auto"',),
 }
 #: Usage always comes, and obfuscation of deltas is nothing that a caller of another format sees.
 _IMPLIED: Final = frozenset({"stream_options"})
@@ -130,11 +125,11 @@ def _foreign(name: str, raw: msgspec.Raw, report: Report) -> dict[str, Any]:
     value = bytes(raw)
     if name in _IMPLIED or value == b"null" or value in _NEUTRAL.get(name, ()):
         return {}
-    if report.source is WireFormat.CHAT and name in _FROM_CHAT:
-        return {_FROM_CHAT[name]: raw}
-    if report.source is WireFormat.MESSAGES and name == "service_tier":
-        return {"service_tier": "auto" if value == b'"auto"' else "default"}
-    report.meet(_CONSTRUCTS.get(name, "unknown"), name)
+    if report.source is WireFormat.CHAT and name in _OF_CHAT:
+        return {name: raw}
+    construct = _CONSTRUCTS.get(name, name)
+    row = CONSTRUCTS.get(construct)
+    report.meet(construct if row is not None and _OWN in row.fates else "unknown", name)
     return {}
 
 

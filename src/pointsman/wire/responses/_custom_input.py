@@ -1,0 +1,56 @@
+"""The input of a custom tool, from fragments of the arguments of the function that stands for it."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import msgspec
+
+from pointsman.decoding import UNREADABLE
+from pointsman.wire.responses._asked import unwrapped
+
+__all__ = ["CustomInput"]
+
+_HEAD: Final = re.compile(r'\s*\{\s*"input"\s*:\s*"')
+#: Characters and whole escapes of a JSON string; a first half of a pair waits for the second.
+_WHOLE: Final = re.compile(
+    r'(?:[^"\\]|\\(?:["\\/bfnrt]|u(?![dD][89abAB])[0-9a-fA-F]{4}|u[dD][89abAB]..\\u[0-9a-fA-F]{4}))*'
+)
+_decode: Final = msgspec.json.Decoder(str).decode
+
+
+class CustomInput:
+    """Passes on what of the text is certain, and the rest when the arguments are whole."""
+
+    def __init__(self) -> None:
+        self._pending = ""  # what has not been decoded yet
+        self._begun = False  # ``{"input":"`` has been read
+        self._sent: list[str] = []
+
+    def feed(self, fragment: str) -> str:
+        """Return the text that a fragment adds; empty while it cannot be told."""
+        self._pending += fragment
+        if not self._begun:
+            head = _HEAD.match(self._pending)
+            if head is None:
+                return ""
+            self._begun = True
+            self._pending = self._pending[head.end() :]
+        found = _WHOLE.match(self._pending)
+        if found is None or not found[0]:
+            return ""
+        try:
+            text = _decode(f'"{found[0]}"')
+        except UNREADABLE:  # a control character, or half a pair: the whole is looked at in the end
+            return ""
+        self._pending = self._pending[found.end() :]
+        self._sent.append(text)
+        return text
+
+    def end(self, arguments: str) -> tuple[str, str]:
+        """Return the whole text, and what of it has not been passed on."""
+        whole, sent = unwrapped(arguments), "".join(self._sent)
+        if not sent or whole.startswith(sent):
+            return whole, whole[len(sent) :]
+        return sent, ""  # malformed behind what was passed on, which cannot be taken back
