@@ -164,6 +164,11 @@ def test_answer_is_written_whole() -> None:
     }
 
 
+def test_calls_without_an_id_get_one_each() -> None:
+    answer = written(Call("", "f", "{}"), Call("", "g", "{}"))
+    assert [block["id"] for block in answer["content"]] == ["i_0", "i_1"]
+
+
 def test_the_official_sdk_reads_it() -> None:
     anthropic = pytest.importorskip("anthropic.types")
     answer = anthropic.Message.model_validate_json(
@@ -176,7 +181,7 @@ def test_the_official_sdk_reads_it() -> None:
 
 
 PARTS = st.lists(
-    st.builds(Text, st.text(st.characters(codec="utf-8"), min_size=1, max_size=5))
+    st.builds(Text, st.text(st.characters(codec="utf-8"), min_size=1, max_size=5).filter(str.strip))
     | st.builds(Thinking, st.text("ab", min_size=1), st.text("ab", min_size=1), author=st.just(MESSAGES))
     | st.builds(
         Call, st.text("ab-_", min_size=1), st.text("ab"), st.sampled_from(["{}", '{"a": [1, "\\u00e4"]}'])

@@ -224,6 +224,14 @@ def test_half_events_wait() -> None:
     assert events == [STARTED, TextDelta("ä")]
 
 
+def test_the_last_event_may_lack_its_blank_line() -> None:
+    reader = CODEC.stream_reader()
+    assert reader.feed(sse.event(msgspec.json.encode(START))) == [STARTED]
+    assert reader.feed(b'data: {"type":"message_stop"}\n') == []
+    assert reader.feed(b"") == [Stop(StopReason.END)]
+    assert CODEC.stream_reader().feed(b"") == []
+
+
 def test_every_kind_of_block_is_written() -> None:
     usage = {"input_tokens": 10, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
     assert write(
@@ -323,6 +331,25 @@ def test_no_closing_mark_without_a_stop_and_after_an_error() -> None:
     assert write(Failed("slow down", "rate_limit_error", 429))[0]["error"]["type"] == "rate_limit_error"
 
 
+def test_white_space_waits_for_words() -> None:
+    only: list[Event] = [
+        STARTED,
+        TextDelta("\n"),
+        TextDelta(" "),
+        CallStart(0, "c", "f"),
+        Stop(StopReason.TOOLS),
+    ]
+    assert [item["content_block"]["type"] for item in write(*only) if "content_block" in item] == ["tool_use"]
+    words = write(STARTED, TextDelta("\n"), TextDelta("a"), TextDelta(" "), TextDelta("b"))[2:]
+    assert [item["delta"]["text"] for item in words] == ["\na", " ", "b"]
+
+
+def test_calls_without_an_id_get_one_each() -> None:
+    events: list[Event] = [CallStart(0, "", "f"), CallEnd(0), CallStart(1, "", "g"), CallEnd(1)]
+    starts = [item["content_block"] for item in write(STARTED, *events) if "content_block" in item]
+    assert [start["id"] for start in starts] == ["msg_1_0", "msg_1_1"]
+
+
 def test_a_signature_ends_its_thoughts() -> None:
     events: list[Event] = [
         STARTED,
@@ -338,7 +365,7 @@ def test_a_signature_ends_its_thoughts() -> None:
 WORDS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=5)
 CALLS = st.integers(0, 3)
 EVENTS = st.lists(
-    st.builds(TextDelta, WORDS)
+    st.builds(TextDelta, WORDS.filter(str.strip))
     | st.builds(ThinkingDelta, WORDS)
     | st.builds(SignatureDelta, st.just("s"))
     | st.builds(CallStart, CALLS, st.text("ab", min_size=1), WORDS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from pointsman.vocabulary import WireFormat
 from pointsman.wire.conversation import (
@@ -79,7 +80,8 @@ def _read(answer: bytes) -> Completion:
 
 def write_answer(completion: Completion) -> bytes:
     """Write a whole answer."""
-    content = [block for part in completion.parts if (block := _block(part)) is not None]
+    parts = (_named(part, at, completion.id) for at, part in enumerate(completion.parts))
+    content = [block for part in parts if (block := _block(part)) is not None]
     calls = any(isinstance(part, Call) for part in completion.parts)
     message = write_message(completion.id, completion.model, content, completion.usage)
     message["stop_reason"] = stop_reason(completion.stop, calls=calls)
@@ -87,12 +89,20 @@ def write_answer(completion: Completion) -> bytes:
     return _encode(message)
 
 
+def _named(part: Part, at: int, answer: str) -> Part:
+    """A call with an id: some servers send none, and a result must name its call."""
+    return replace(part, id=f"{answer}_{at}") if isinstance(part, Call) and not part.id else part
+
+
 def _block(part: Part) -> Written | None:
-    """One block; None for what only the provider's own callers can use, and for empty text."""
+    """One block; None for what only the provider's own callers can use, and for blank text.
+
+    Sent back to the API in the next request, a block of white space alone would be refused.
+    """
     if isinstance(part, Call):
         return call_block(part)
     if isinstance(part, Text | Refusal):
-        return {"type": "text", "text": part.text} if part.text else None
+        return {"type": "text", "text": part.text} if part.text.strip() else None
     if isinstance(part, Thinking):
         # No signature is made up: without one the gateway knows that the words are not this provider's.
         words = part.text or part.signature

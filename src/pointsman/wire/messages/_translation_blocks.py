@@ -15,6 +15,7 @@ from pointsman.decoding import UNREADABLE
 from pointsman.vocabulary import WireFormat
 from pointsman.wire.constructs import Report
 from pointsman.wire.conversation import Call, Media, Opaque, Part, Refusal, Result, Text, Thinking
+from pointsman.wire.tool_names import flat_name
 
 __all__ = ["Written", "call_block", "call_id", "write_blocks", "write_texts"]
 
@@ -65,11 +66,10 @@ def write_blocks(parts: Iterable[Part], report: Report) -> list[Written]:
 
 def call_block(call: Call, report: Report | None = None) -> dict[str, Any]:
     """A call; ``report`` where it stands in a request."""
-    name = f"{call.namespace}__{call.name}" if call.namespace else call.name
     return {
         "type": "tool_use",
         "id": call_id(call.id),
-        "name": name,
+        "name": flat_name(call.namespace, call.name),
         "input": {"input": call.arguments} if call.custom else _input(call.arguments, report),
     }
 

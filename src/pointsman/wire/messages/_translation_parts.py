@@ -144,14 +144,19 @@ def read_parts(content: Content, raws: Raws, hints: Hints) -> tuple[Part, ...]:
         return (Text(content),)
     parts: list[Part] = []
     for at, block in enumerate(content):
-        if block.type == "text":
+        kind = block.type
+        if kind == "text":
             if block.text:
                 parts.append(Text(block.text, given(block.cache_control)))
             continue
         if given(block.cache_control):
             hints["cache_control"] = block.cache_control
-        reader = _READERS.get(block.type)
-        parts += reader(block, partial(_at, raws, at), hints) if reader else (_opaque(block, raws()[at]),)
+        if kind == "tool_use":  # most of what an agent sends: without the detour
+            parts.append(Call(block.id or "", block.name or "", arguments_of(block.input)))
+        elif reader := _READERS.get(kind):
+            parts += reader(block, partial(_at, raws, at), hints)
+        else:
+            parts.append(Opaque(WireFormat.MESSAGES, kind, raws()[at]))
     return tuple(parts)
 
 
@@ -164,10 +169,6 @@ def read_texts(content: Content) -> tuple[Text, ...]:
 
 def _at(raws: Raws, at: int) -> msgspec.Raw:
     return raws()[at]
-
-
-def _opaque(block: Block, raw: msgspec.Raw) -> Opaque:
-    return Opaque(WireFormat.MESSAGES, block.type, raw)
 
 
 def arguments_of(raw: msgspec.Raw) -> str:
@@ -183,10 +184,6 @@ def _thinking(block: Block, raw: Lazy, hints: Hints) -> Sequence[Part]:  # noqa:
 
 def _redacted(block: Block, raw: Lazy, hints: Hints) -> Sequence[Part]:  # noqa: ARG001
     return (Thinking(encrypted=block.data or "", author=WireFormat.MESSAGES),)
-
-
-def _call(block: Block, raw: Lazy, hints: Hints) -> Sequence[Part]:  # noqa: ARG001
-    return (Call(block.id or "", block.name or "", arguments_of(block.input)),)
 
 
 def _result(block: Block, raw: Lazy, hints: Hints) -> Sequence[Part]:
@@ -229,6 +226,15 @@ def _document(block: Block, raw: Lazy, hints: Hints) -> Sequence[Part]:
     return (Text(block.context), media) if block.context else (media,)
 
 
+def _found(block: Block, raw: Lazy, hints: Hints) -> Sequence[Part]:
+    """A search result that the caller itself supplies: words, with where they come from."""
+    source = block.source if isinstance(block.source, str) else ""
+    head = "\n".join(part for part in (block.title, source) if part)
+    content = block.content if isinstance(block.content, list) else None
+    inside = read_parts(content, lambda: _decode_children(raw()).content, hints)
+    return ((Text(head),) if head else ()) + inside
+
+
 def _media(kind: Literal["image", "document"], block: Block) -> Media:
     source = block.source if isinstance(block.source, _Source) else _Source()
     return Media(
@@ -244,8 +250,8 @@ def _media(kind: Literal["image", "document"], block: Block) -> Media:
 _READERS: Final[Mapping[str, Callable[[Block, Lazy, Hints], Sequence[Part]]]] = {
     "thinking": _thinking,
     "redacted_thinking": _redacted,
-    "tool_use": _call,
     "tool_result": _result,
     "image": _image,
     "document": _document,
+    "search_result": _found,
 }

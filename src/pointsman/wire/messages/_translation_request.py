@@ -25,6 +25,7 @@ from pointsman.wire.messages._translation_parts import (
 __all__ = ["read_request"]
 
 _ROLES: Final = {"assistant": Role.ASSISTANT, "system": Role.SYSTEM, "developer": Role.SYSTEM}
+_USER, _TOOL = Role.USER, Role.TOOL  # looked up once
 _MODES: Final = {"auto": "auto", "none": "none", "any": "required", "tool": "named"}
 
 
@@ -187,14 +188,14 @@ def _members(body: bytes) -> tuple[_Request, Hints]:
 
 def _message(message: _Message, raws: Raws, hints: Hints) -> Message:
     parts = read_parts(message.content, raws, hints)
-    role = _ROLES.get(message.role, Role.USER)
-    if role is Role.USER and parts and type(parts[0]) is Result and _only_results(parts):
-        role = Role.TOOL
+    role = _ROLES.get(message.role)
+    if role is None:
+        role = _TOOL if parts and type(parts[0]) is Result and _only_results(parts) else _USER
     return Message(role, parts)
 
 
 def _only_results(parts: tuple[Part, ...]) -> bool:
-    return all(isinstance(part, Result) for part in parts)
+    return len(parts) == 1 or all(isinstance(part, Result) for part in parts)
 
 
 def _tool(raw: msgspec.Raw, hints: Hints) -> Tool:

@@ -11,6 +11,7 @@ from pointsman.vocabulary import WireFormat
 from pointsman.wire.constructs import Report
 from pointsman.wire.conversation import Conversation, Tool
 from pointsman.wire.messages._translation_blocks import Written
+from pointsman.wire.tool_names import flat_name
 
 __all__ = [
     "DEFAULT_MAX_TOKENS",
@@ -156,7 +157,7 @@ def _tool(tool: Tool, report: Report) -> Written:
         return tool.raw
     if tool.namespace:
         report.meet("namespace")
-    written: dict[str, Any] = {"name": f"{tool.namespace}__{tool.name}" if tool.namespace else tool.name}
+    written: dict[str, Any] = {"name": flat_name(tool.namespace, tool.name)}
     if tool.description:
         written["description"] = tool.description
     if tool.kind == "custom":
@@ -188,7 +189,8 @@ def tool_choice(asked: Conversation) -> dict[str, Any]:
     mode = choice.mode if choice else "auto"
     written: dict[str, Any] = {"type": _MODES[mode]}
     if choice and mode == "named":
-        written["name"] = choice.name
+        named = (flat_name(tool.namespace, tool.name) for tool in asked.tools if tool.name == choice.name)
+        written["name"] = next(named, choice.name)
     if single and mode != "none":
         written["disable_parallel_tool_use"] = True
     return {"tool_choice": written}

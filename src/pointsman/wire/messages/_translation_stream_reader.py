@@ -94,7 +94,11 @@ class MessagesReader:
         self._started = self._over = False
 
     def feed(self, block: bytes) -> list[Event]:
-        """Return what a block of events says; half an event is kept until the rest arrives."""
+        """Return what a block of events says; half an event is kept until the rest arrives.
+
+        An empty block reports that the connection ended well: the last event may lack its blank line.
+        """
+        block = block or b"\n\n"
         found = None if self._pending or self._over else _ONE.fullmatch(block)
         if found:  # as nearly every block is: taken apart by one pattern
             return self._read(_event(found[1]))

@@ -48,13 +48,14 @@ class _Block(msgspec.Struct, gc=False):
 class MessagesWriter:
     """Writes one stream. One block is open at a time; what belongs to a later one waits for its end."""
 
-    __slots__ = ("_blocks", "_calls", "_count", "_model", "_over", "_started", "_usage")
+    __slots__ = ("_blank", "_blocks", "_calls", "_count", "_id", "_model", "_over", "_started", "_usage")
 
     def __init__(self, model: str) -> None:
         self._model = model
         self._blocks: deque[_Block] = deque()  # the first is the open one
         self._calls: dict[int, _Block] = {}
         self._count = 0
+        self._blank = self._id = ""
         self._usage: Usage | None = None
         self._started = self._over = False
 
@@ -76,13 +77,21 @@ class MessagesWriter:
     def _start(self, event: Event, out: list[bytes]) -> None:
         self._started = True
         started = event if isinstance(event, Start) else Start("", "")
+        self._id = started.id
         self._usage = started.usage
         message = write_message(started.id, self._model, [], started.usage)
         out.append(_event("message_start", message=message))
 
     def _text(self, event: TextDelta, out: list[bytes]) -> None:
-        if event.text:
-            self._put(self._last("text", _EMPTY_TEXT, out), b"text_delta", b"text", _encode(event.text), out)
+        """White space waits for words: a block without any would be refused when it is sent back."""
+        text = event.text
+        if not self._blocks or self._blocks[-1].kind != "text":
+            text = self._blank + text
+            if not text or text.isspace():
+                self._blank = text
+                return
+        if text:
+            self._put(self._last("text", _EMPTY_TEXT, out), b"text_delta", b"text", _encode(text), out)
 
     def _thinking(self, event: ThinkingDelta, out: list[bytes]) -> None:
         if event.text:
@@ -97,7 +106,8 @@ class MessagesWriter:
             self._end(block, out)
 
     def _call(self, event: CallStart, out: list[bytes]) -> None:
-        start = call_block(Call(event.id, event.name, ""))
+        identifier = event.id or f"{self._id}_{self._count}"  # some servers send none
+        start = call_block(Call(identifier, event.name, ""))
         block = self._calls[event.index] = self._add("call", start, out)
         block.custom = event.custom
         if event.custom:  # free text becomes the one string of an object
@@ -140,6 +150,7 @@ class MessagesWriter:
         """Queue a block. Words end where something else begins; a call ends when it says so."""
         if self._blocks and self._blocks[-1].kind != "call":
             self._end(self._blocks[-1], out)
+        self._blank = ""
         block = _Block(self._count, kind, start)
         self._count += 1
         self._blocks.append(block)
