@@ -54,3 +54,13 @@ def test_data_of_an_event(event: bytes, data: bytes) -> None:
 
 def test_events_of_a_block() -> None:
     assert list(sse.events(b"a\n\nb\r\n\r\nc\n\n\n")) == [b"a", b"b", b"c"]
+
+
+@given(
+    st.lists(st.sampled_from([b"data:", b" ", b"x", b"\n", b"\r", b"event: data: x", b"\r\n"]), max_size=9)
+)
+def test_data_is_what_the_lines_of_data_hold(pieces: list[bytes]) -> None:
+    event = b"".join(pieces)
+    lines = [line for part in event.split(b"\n") for line in [part.partition(b"\r")[0]]]
+    held = [line[5:].removeprefix(b" ") for line in lines if line.startswith(b"data:")]
+    assert sse.data(event) == b"\n".join(held)

@@ -14,6 +14,8 @@ __all__ = ["data", "event", "events", "whole"]
 _BLANK_LINE: Final = re.compile(rb"\r\n\r\n|\n\n")
 _DATA: Final = re.compile(rb"^data:[ ]?([^\r\n]*)", re.MULTILINE)
 
+_NEWLINE: Final = ord("\n")
+
 
 def whole(pending: bytes, chunk: bytes) -> tuple[bytes, bytes]:
     """Split what has arrived into whole events and the beginning of the next one.
@@ -31,11 +33,17 @@ def whole(pending: bytes, chunk: bytes) -> tuple[bytes, bytes]:
 
 def events(block: bytes) -> Iterator[bytes]:
     """Yield the events of a block without the blank lines between them."""
-    return (part for part in _BLANK_LINE.split(block) if part.strip())
+    parts = _BLANK_LINE.split(block) if b"\r" in block else block.split(b"\n\n")
+    return (part for part in parts if part.strip())
 
 
 def data(single: bytes) -> bytes:
     """Return the data of one event: its ``data`` lines joined; empty for a comment."""
+    at = single.find(b"data:")
+    if at == 0 or (at > 0 and single[at - 1] == _NEWLINE):
+        line = single[at + 5 :]
+        if b"\n" not in line and b"\r" not in line:  # as almost every event is: one line, the last
+            return line.removeprefix(b" ")
     lines = _DATA.findall(single)
     return lines[0] if len(lines) == 1 else b"\n".join(lines)
 
