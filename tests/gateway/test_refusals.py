@@ -181,6 +181,7 @@ def test_keys(guarded: Running, headers: list[bytes], status: bytes) -> None:
     got = talk(guarded.port, head(JSON, *headers) + ASKED)
     assert statuses(got) == [status]
     assert (b"www-authenticate: Bearer" in got) == (status == b"401")
+    assert (b"x-should-retry: false" in got) == (status == b"401")
 
 
 @pytest.mark.parametrize(
@@ -495,3 +496,15 @@ def test_who_leaves_while_sending_an_outcome_is_no_error(caplog: pytest.LogCaptu
                 connection.sendall(head(path=b"/v1/decisions/d-1/outcome") + sent)
                 time.sleep(0.05)  # so that it is being read
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR], caplog.text
+
+
+@pytest.mark.parametrize("wire", WireFormat)
+def test_a_client_is_told_not_to_repeat_what_cannot_help(
+    client: httpx.Client, caplog: pytest.LogCaptureFixture, wire: WireFormat
+) -> None:
+    with caplog.at_level("INFO", "pointsman.gateway"):
+        refused = client.post(PATHS[wire], content=body(wire, model="nobody-configured-it"), headers=OPEN)
+    assert (refused.status_code, refused.headers["x-should-retry"]) == (404, "false")
+    assert "refused with status 404: unknown model" in caplog.text
+    answered = client.post(PATHS[wire], content=body(wire), headers=OPEN)
+    assert (answered.status_code, "x-should-retry" in answered.headers) == (200, False)

@@ -50,6 +50,9 @@ async def send_refusal(
     message = f"{error.message}; {error.hint}" if error.hint else error.message
     param = error.param if isinstance(error, CallerError) else None
     sent: Headers = []
+    log.info("refused with status %d: %s", error.status, error.message)
+    if isinstance(error, CallerError):  # without it Claude Code tries a wrong key again for a minute
+        sent.append((b"x-should-retry", b"false"))
     if asked := request_id(headers):
         sent.append((b"x-request-id", asked))
     if error.status == Unauthorized.status:
