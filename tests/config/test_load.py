@@ -83,6 +83,21 @@ def test_the_whole_of_it_for_most_people(tmp_path: Path) -> None:
     assert "canary" not in repr(config)
 
 
+@pytest.mark.parametrize(
+    ("text", "translated"),
+    [
+        ('formats = ["chat"]', {WireFormat.RESPONSES, WireFormat.MESSAGES}),
+        ('formats = ["chat"]\ntranslate = false', set()),
+        ('formats = ["chat", "responses"]', {WireFormat.MESSAGES}),
+        ("", set()),
+    ],
+)
+def test_what_is_translated_for_a_model(tmp_path: Path, text: str, translated: set[WireFormat]) -> None:
+    model = read(tmp_path, MODELS.replace("[models]", f"{text}\n[models]")).models["small"]
+    assert model.translated == translated
+    assert all(model.takes(wire) == (wire in model.formats or wire in translated) for wire in WireFormat)
+
+
 def test_nobodys_prompt_is_changed_unasked(tmp_path: Path) -> None:
     config = read(tmp_path, "")
     assert (config.guidance.mode, config.domains.mode) == ("observe", "observe")

@@ -21,7 +21,7 @@ from openai.types.responses import FunctionToolParam, ResponseCompletedEvent, Re
 from pointsman.decision.decision import Injection
 from pointsman.stores.ledger import Attempt, MemoryLedger
 from pointsman.testing import ScriptedDecider
-from pointsman.vocabulary import WireFormat
+from pointsman.vocabulary import LARGE, WireFormat
 from pointsman.wire.translate import translated_formats
 from support.servers import Answering, Asked, ScriptedUpstream, gateway, reply, state_for
 from support.translation import CALLS, CHAT, FORMATS, MESSAGES, RESPONSES, SCHEMA, TEXT, TOKENS, payloads
@@ -244,6 +244,47 @@ def test_injections_come_before_the_translation(
     running.post(caller)
     assert upstream in FORMATS
     assert json.dumps(running.sent).count("Try another way.") == 1
+
+
+@pytest.mark.parametrize("upstream", [CHAT])
+def test_an_error_with_status_200(running: Translating, upstream: WireFormat) -> None:
+    async def refuse(_: Asked, send: Any) -> None:
+        await reply(send, 200, json.dumps(FORMATS[upstream].error).encode())
+
+    running.upstream.answering = refuse
+    response = running.post(MESSAGES)
+    assert response.status_code == 502
+    assert response.json()["error"] == {"type": "api_error", "message": "max_tokens is too large"}
+
+
+@pytest.mark.parametrize("upstream", [CHAT])
+def test_a_large_request_and_a_large_answer(running: Translating, upstream: WireFormat) -> None:
+    text = "word " * (LARGE // 4)
+    body = FORMATS[MESSAGES].request()
+    body["messages"][0]["content"] = text
+    whole = FORMATS[upstream].answer(False)  # noqa: FBT003 - a text
+    whole["choices"][0]["message"]["content"] = text
+
+    async def answer(_: Asked, send: Any) -> None:
+        await reply(send, 200, json.dumps(whole).encode())
+
+    running.upstream.answering = answer
+    assert FORMATS[MESSAGES].read(running.send(MESSAGES, body).json()).text == text
+    assert running.sent["messages"][1]["content"] == text
+
+
+@pytest.mark.parametrize("upstream", [CHAT, MESSAGES])
+def test_a_stream_in_pieces_of_seven_bytes(running: Translating, upstream: WireFormat) -> None:
+    async def drip(_: Asked, send: Any) -> None:
+        await begin(send)
+        stream = b"".join(FORMATS[upstream].events(True))  # noqa: FBT003 - calls
+        for at in range(0, len(stream), 7):
+            await send({"type": "http.response.body", "body": stream[at : at + 7], "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+    running.upstream.answering = drip
+    spoken = FORMATS[RESPONSES]
+    assert spoken.read_stream(payloads(running.stream(RESPONSES).content)).calls == list(CALLS)
 
 
 @pytest.mark.parametrize("upstream", [CHAT])
