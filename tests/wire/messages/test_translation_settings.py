@@ -8,14 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pointsman.vocabulary import Role, WireFormat
+from pointsman.vocabulary import Role
 from pointsman.wire.constructs import CONSTRUCTS, Report, Untranslatable
 from pointsman.wire.conversation import (
     Call,
     Conversation,
     Media,
     Message,
-    Part,
     Result,
     Shape,
     Text,
@@ -25,33 +24,7 @@ from pointsman.wire.conversation import (
 )
 from pointsman.wire.messages._translation_settings import _ROWS
 from pointsman.wire.messages.translation import CODEC
-
-CHAT, RESPONSES, MESSAGES = WireFormat.CHAT, WireFormat.RESPONSES, WireFormat.MESSAGES
-HI = (Message(Role.USER, (Text("hi"),)),)
-OBJECT = msgspec.Raw(b'{"type":"object"}')
-
-
-def raw(value: object) -> msgspec.Raw:
-    return msgspec.Raw(msgspec.json.encode(value))
-
-
-def read(**members: Any) -> Conversation:
-    return CODEC.read_request(msgspec.json.encode({"model": "m", "messages": [], **members}))
-
-
-def written(
-    source: WireFormat = CHAT, messages: tuple[Message, ...] = HI, **members: Any
-) -> tuple[dict[str, Any], list[str]]:
-    """The body, and what was changed."""
-    report = Report(source, MESSAGES)
-    body = CODEC.write_request(Conversation(model="m", messages=messages, **members), report)
-    return json.loads(body), report.changed
-
-
-def content(*parts: Part, role: Role = Role.USER, source: WireFormat = CHAT) -> list[dict[str, Any]]:
-    body, _ = written(source, (*HI, Message(Role.ASSISTANT, (Text("."),)), Message(role, parts)))
-    blocks: list[dict[str, Any]] = body["messages"][-1]["content"]
-    return blocks
+from support.messages_codec import MESSAGES, OBJECT, RESPONSES, raw, written
 
 
 @pytest.mark.parametrize(

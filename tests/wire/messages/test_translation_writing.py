@@ -1,19 +1,16 @@
 """A conversation written as a Messages request: its blocks and messages."""
 
 import base64
-import json
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pointsman.vocabulary import Role, WireFormat
-from pointsman.wire.constructs import Report, Untranslatable
+from pointsman.vocabulary import Role
+from pointsman.wire.constructs import Untranslatable
 from pointsman.wire.conversation import (
     Call,
-    Conversation,
     Media,
     Message,
     Opaque,
@@ -26,34 +23,7 @@ from pointsman.wire.conversation import (
     ToolChoice,
 )
 from pointsman.wire.messages._translation_blocks import call_id
-from pointsman.wire.messages.translation import CODEC
-
-CHAT, RESPONSES, MESSAGES = WireFormat.CHAT, WireFormat.RESPONSES, WireFormat.MESSAGES
-HI = (Message(Role.USER, (Text("hi"),)),)
-OBJECT = msgspec.Raw(b'{"type":"object"}')
-
-
-def raw(value: object) -> msgspec.Raw:
-    return msgspec.Raw(msgspec.json.encode(value))
-
-
-def read(**members: Any) -> Conversation:
-    return CODEC.read_request(msgspec.json.encode({"model": "m", "messages": [], **members}))
-
-
-def written(
-    source: WireFormat = CHAT, messages: tuple[Message, ...] = HI, **members: Any
-) -> tuple[dict[str, Any], list[str]]:
-    """The body, and what was changed."""
-    report = Report(source, MESSAGES)
-    body = CODEC.write_request(Conversation(model="m", messages=messages, **members), report)
-    return json.loads(body), report.changed
-
-
-def content(*parts: Part, role: Role = Role.USER, source: WireFormat = CHAT) -> list[dict[str, Any]]:
-    body, _ = written(source, (*HI, Message(Role.ASSISTANT, (Text("."),)), Message(role, parts)))
-    blocks: list[dict[str, Any]] = body["messages"][-1]["content"]
-    return blocks
+from support.messages_codec import CHAT, HI, MESSAGES, OBJECT, RESPONSES, content, raw, read, written
 
 
 @pytest.mark.parametrize(
