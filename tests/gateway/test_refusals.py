@@ -304,9 +304,12 @@ def test_an_offer_of_http2_is_passed_over(running: Running, parts: list[bytes], 
     assert statuses(got) == [b"200"] * (answers + 1)
 
 
-def test_websockets_are_not_spoken(running: Running) -> None:
-    asked = b"GET /v1/responses HTTP/1.1\r\nhost: x\r\nconnection: Upgrade\r\nupgrade: websocket\r\n\r\n"
-    assert statuses(talk(running.port, asked)) == [b"404"]
+def test_websockets_are_refused_as_codex_expects(running: Running) -> None:
+    """After a 426 it sends a POST at once; after a 404 it tried six times more, for seven seconds."""
+    asked = b"GET /v1/responses HTTP/1.1\r\nhost: x\r\nconnection: Upgrade\r\nupgrade: WebSocket\r\n\r\n"
+    got = talk(running.port, asked, until=b"never")
+    assert statuses(got) == [b"426"]
+    assert b"send a POST" in got
 
 
 def test_a_chunked_body_and_pipelined_requests(running: Running) -> None:

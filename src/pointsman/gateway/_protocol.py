@@ -158,11 +158,14 @@ class _Bounded(HttpToolsProtocol):
         """Called when a request wants another protocol. True: its head is read, then ``_without_upgrade``.
 
         Raises:
-            Refused: it wants a tunnel, which is no offer: a server cannot pass it over.
+            Refused: it wants a tunnel or a WebSocket, which is no offer: a server cannot pass it over. Codex
+                goes on without WebSockets at once after a 426, and seven attempts later after a 404.
         """
         if self.scope["method"] == "CONNECT":
             message = "CONNECT is not served: this is no proxy; agents POST to /v1/chat/completions"
             raise Refused(405, "method_not_allowed", message, b"allow: GET, HEAD, POST")
+        if any(name == b"upgrade" and value.lower() == b"websocket" for name, value in self.headers):
+            raise Refused(426, "upgrade_required", "WebSockets are not served: send a POST to the same path")
         return True
 
     def _without_upgrade(self) -> bytes:
