@@ -4,7 +4,9 @@ PointsmanError
  ├─ CallerError            the request is wrong                      4xx
  │   ├─ MalformedRequest   not JSON, not the shape                   400
  │   ├─ UnknownModel       names the known ones                      404
+ │   ├─ NotFound           no such path                              404
  │   ├─ UnknownDecision    the ledger holds no decision of this id   404
+ │   ├─ MethodNotAllowed   the path is there for other methods       405
  │   ├─ TooManyOutcomes    a decision has as many as it may have     409
  │   ├─ TooLarge           body, header or nesting over its limit    413
  │   ├─ WrongContentType   not application/json                      415
@@ -27,7 +29,9 @@ __all__ = [
     "ConfigError",
     "LexiconError",
     "MalformedRequest",
+    "MethodNotAllowed",
     "MissingExtra",
+    "NotFound",
     "Overloaded",
     "PointsmanError",
     "StoreUnavailable",
@@ -73,6 +77,23 @@ class UnknownModel(CallerError):
     """The model id is neither a tier nor configured."""
 
     status = 404
+
+
+class NotFound(CallerError):
+    """There is no such path."""
+
+    status = 404
+
+
+class MethodNotAllowed(CallerError):
+    """The path is there for other methods."""
+
+    status = 405
+
+    def __init__(self, method: str, allowed: str) -> None:
+        """Name the method used, and those allowed, separated by commas."""
+        super().__init__(f"{method} is not allowed here", hint=f"send {allowed}")
+        self.allowed = allowed
 
 
 class UnknownDecision(CallerError):

@@ -1,6 +1,7 @@
 """What ``pointsman serve`` prints is copied, so every line must work as it stands."""
 
 import contextlib
+import ipaddress
 import json
 import shlex
 import socket
@@ -11,8 +12,12 @@ from typing import Any, cast
 import anthropic
 import openai
 import pytest
+from typer.testing import CliRunner
 
-from pointsman.cli.serve import _introduce
+from pointsman.cli import app, serve
+from pointsman.cli.serve import _introduce, _listening_on
+from pointsman.errors import ConfigError
+from pointsman.gateway.build import demo_config
 from pointsman.upstreams.demo import LABEL
 from pointsman.upstreams.port import ServerSpec, hash_key
 from support.servers import gateway, state_for
@@ -64,3 +69,31 @@ def test_the_other_lines_name_address_and_key(lines: dict[str, str]) -> None:
     given = json.loads(shlex.split(lines["opencode"])[0].partition("=")[2])
     options = given["provider"]["pointsman"]["options"]
     assert options == {"baseURL": f"{url}/v1", "apiKey": KEY if is_protected else "any"}
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
+def test_a_wildcard_is_printed_as_an_address(
+    host: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody can call 0.0.0.0: what is copied to another machine must name this one."""
+    monkeypatch.setattr(serve, "_SOME_NETWORK", ("127.0.0.1", 9))
+    listening = SimpleNamespace(getsockname=lambda: (host, 4747))
+    _introduce(cast("socket.socket", listening), demo=False, protected=True)
+    said = capsys.readouterr().out.splitlines()[0]
+    shown = said.removeprefix("Pointsman listens on http://").partition(":4747")[0]
+    assert not ipaddress.ip_address(shown).is_unspecified
+
+
+def test_a_public_address_needs_keys() -> None:
+    """Of the command line as of the file."""
+    result = CliRunner().invoke(app, ["serve", "--demo", "--port", "0", "--host", "0.0.0.0"])
+    error = result.exception
+    assert isinstance(error, ConfigError)
+    assert error.message.startswith("refusing to bind to 0.0.0.0 without a key for callers")
+    assert "[server]" in error.hint
+
+
+def test_host_and_port_replace_those_of_the_file() -> None:
+    config = _listening_on(demo_config(), "127.0.0.9", 0)
+    assert (config.server.host, config.server.port) == ("127.0.0.9", 0)
+    assert _listening_on(demo_config(), None, None) == demo_config()

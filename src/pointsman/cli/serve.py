@@ -17,6 +17,9 @@ from pointsman.errors import ConfigError
 
 __all__ = ["register"]
 
+#: An address of TEST-NET-1 (RFC 5737): the route to it tells which address this machine has in its network.
+_SOME_NETWORK = ("192.0.2.1", 9)
+
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
@@ -30,6 +33,10 @@ def serve(
     ] = False,
     config: Annotated[
         Path | None, typer.Option(help="Configuration; default: pointsman.toml here, then the user's.")
+    ] = None,
+    host: Annotated[
+        str | None,
+        typer.Option(help="Address to bind, instead of the configured one. Other than loopback needs keys."),
     ] = None,
     port: Annotated[
         int | None,
@@ -46,7 +53,7 @@ def serve(
         from pointsman.gateway.serve import Server, WatchedFile
     _log_to_stderr(log_level)
     file = None if demo else config_file(config)
-    builder = Builder(lambda: _on_port(load(file) if file else demo_config(), port), file)
+    builder = Builder(lambda: _listening_on(load(file) if file else demo_config(), host, port), file)
     with closing(builder):
         watch = WatchedFile(file) if file else None  # before it is read, so that no change is missed
         state = builder()
@@ -65,10 +72,10 @@ def _log_to_stderr(level: str) -> None:
     logging.getLogger("pointsman.gateway").setLevel(logging.INFO)
 
 
-def _on_port(config: Config, port: int | None) -> Config:
-    if port is None:
-        return config
-    return msgspec.structs.replace(config, server=msgspec.structs.replace(config.server, port=port))
+def _listening_on(config: Config, host: str | None, port: int | None) -> Config:
+    server = config.server
+    host, port = server.host if host is None else host, server.port if port is None else port
+    return msgspec.structs.replace(config, server=msgspec.structs.replace(server, host=host, port=port))
 
 
 def _bound(host: str, port: int) -> socket.socket:
@@ -87,8 +94,22 @@ def _bound(host: str, port: int) -> socket.socket:
     return listening
 
 
+def _reachable(host: str) -> str:
+    """Return an address under which this machine is reached; ``0.0.0.0`` and ``::`` are none."""
+    if host not in {"0.0.0.0", "::"}:  # noqa: S104 - compared, not bound
+        return host
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(_SOME_NETWORK)  # a datagram socket: nothing is sent
+        except OSError:
+            return "127.0.0.1"  # no network: only this machine can call
+        address: str = probe.getsockname()[0]
+        return address
+
+
 def _introduce(listening: socket.socket, *, demo: bool, protected: bool) -> None:
     host, port = listening.getsockname()[:2]
+    host = _reachable(host)
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     key = "YOUR-POINTSMAN-KEY" if protected else "any"
     header = f"-H 'authorization: Bearer {key}' " if protected else ""

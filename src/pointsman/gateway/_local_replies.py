@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final
 
-from pointsman.errors import CallerError, Overloaded, TooLarge, Unauthorized
+from pointsman.errors import CallerError, MethodNotAllowed, Overloaded, TooLarge, Unauthorized
 from pointsman.gateway._relay import Headers, Send, request_id, send_body
 from pointsman.guidance import GuidanceDecision
 from pointsman.text.extract import persons_words
@@ -57,6 +57,8 @@ async def send_refusal(
         sent.append((b"x-request-id", asked))
     if error.status == Unauthorized.status:
         sent.append((b"www-authenticate", b"Bearer"))
+    if isinstance(error, MethodNotAllowed):
+        sent.append((b"allow", error.allowed.encode()))
     if isinstance(error, Overloaded):
         sent.append((b"retry-after", b"1"))
     if isinstance(error, TooLarge | Overloaded) or b"expect" in headers:

@@ -5,18 +5,26 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 from urllib.parse import unquote
 
 import msgspec
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from pointsman.decoding import UNREADABLE
-from pointsman.errors import CallerError, StoreUnavailable, TooLarge, TooManyOutcomes, UnknownDecision
+from pointsman.errors import (
+    CallerError,
+    MethodNotAllowed,
+    StoreUnavailable,
+    TooLarge,
+    TooManyOutcomes,
+    UnknownDecision,
+)
 from pointsman.gateway._inbound import CallerLeft, read_bytes
 from pointsman.gateway._live_state import LiveState
 from pointsman.gateway._metrics import Metrics
@@ -62,7 +70,7 @@ def build_routes(metrics: Metrics) -> Starlette:
         ]
     return Starlette(
         routes=routes,
-        exception_handlers={404: _missing, 405: _missing, StoreUnavailable: _unavailable},
+        exception_handlers={404: _missing, 405: _other_method, StoreUnavailable: _unavailable},
     )
 
 
@@ -137,6 +145,16 @@ async def _missing(request: Request, _: Exception) -> Response:
                                "/v1/responses or /v1/messages")  # fmt: skip
 
 
+async def _other_method(request: Request, error: Exception) -> Response:
+    allowed = ", ".join(sorted((cast("HTTPException", error).headers or {})["Allow"].split(", ")))
+    refusal = MethodNotAllowed(request.method, allowed)
+    answer = _error(
+        request, Fault(refusal.status, f"{refusal.message}; {refusal.hint}", "method_not_allowed")
+    )
+    answer.headers["allow"] = allowed
+    return answer
+
+
 async def _unavailable(request: Request, error: Exception) -> Response:
     log.warning("%s", error)  # with the file's name, which is not the caller's business
     return _error(request, Fault(503, "the ledger cannot be read or written", "store_unavailable"))
@@ -170,5 +188,7 @@ def _not_found(request: Request, message: str) -> Response:
 
 
 def _error(request: Request, fault: Fault) -> Response:
-    wire = guess_wire((name for name, _ in request.headers.raw), request.url.path)
-    return Response(wire.error(fault), fault.status, media_type="application/json")
+    wire = guess_wire((name for name, _ in request.headers.raw), request.scope["path"])
+    log.info("refused with status %d: %s", fault.status, fault.message)
+    again = {} if fault.status >= 500 else {"x-should-retry": "false"}
+    return Response(wire.error(fault), fault.status, again, media_type="application/json")

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Final
 
-from pointsman.errors import CallerError, Overloaded
+from pointsman.errors import CallerError, MethodNotAllowed, Overloaded
 from pointsman.gateway._agent_endpoint import AgentEndpoint
 from pointsman.gateway._inbound import (
     BodyBudget,
@@ -82,12 +82,14 @@ class Gateway:
             if (wire := _TOKEN_ENDPOINTS.get(path)) is not None:
                 await self._serve(count_tokens, wire, state, scope, receive, send)
                 return
-        headers = dict(scope["headers"])
+        headers, wire = dict(scope["headers"]), _ENDPOINTS.get(path) or _TOKEN_ENDPOINTS.get(path)
         try:
             if path not in OPEN_PATHS:
                 authorise(headers, state.server.keys)
+            if wire is not None:
+                raise MethodNotAllowed(scope["method"], "POST")
         except CallerError as error:
-            wire = guess_wire(headers)
+            wire = wire or guess_wire(headers)
             self._count(wire, await send_refusal(wire, error, headers, send))
             return
         scope["path"] = path.decode("ascii")  # what was authorised is what is looked up
