@@ -90,7 +90,7 @@ class MethodNotAllowed(CallerError):
 
     status = 405
 
-    def __init__(self, method: str, allowed: str) -> None:
+    def __init__(self, method: str, *, allowed: str = "") -> None:
         """Name the method used, and those allowed, separated by commas."""
         super().__init__(f"{method} is not allowed here", hint=f"send {allowed}")
         self.allowed = allowed

@@ -147,7 +147,7 @@ async def _missing(request: Request, _: Exception) -> Response:
 
 async def _other_method(request: Request, error: Exception) -> Response:
     allowed = ", ".join(sorted((cast("HTTPException", error).headers or {})["Allow"].split(", ")))
-    refusal = MethodNotAllowed(request.method, allowed)
+    refusal = MethodNotAllowed(request.method, allowed=allowed)
     answer = _error(
         request, Fault(refusal.status, f"{refusal.message}; {refusal.hint}", "method_not_allowed")
     )

@@ -87,7 +87,7 @@ class Gateway:
             if path not in OPEN_PATHS:
                 authorise(headers, state.server.keys)
             if wire is not None:
-                raise MethodNotAllowed(scope["method"], "POST")
+                raise MethodNotAllowed(scope["method"], allowed="POST")
         except CallerError as error:
             wire = wire or guess_wire(headers)
             self._count(wire, await send_refusal(wire, error, headers, send))
