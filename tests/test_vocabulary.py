@@ -1,6 +1,9 @@
 """The shared vocabulary."""
 
+import pytest
+
 from pointsman.evidence import Kind, ReMatcher, Scanner, Signal, SignalTable
+from pointsman.prices import Prices
 from pointsman.vocabulary import ModelSpec, Tier
 
 
@@ -37,3 +40,31 @@ def test_prices_are_per_million_tokens_and_cached_input_is_part_of_the_input() -
         cached_input_per_million=0.5,
     )
     assert cached.cost(3_000_000, 1_000_000, 500_000) == 8.5
+
+
+@pytest.mark.parametrize("known", [{}, {"input_per_million": 1.0}, {"output_per_million": 1.0}])
+def test_a_cost_is_unknown_where_a_price_is(known: dict[str, float]) -> None:
+    model = Prices(**known)
+    assert not model.is_priced
+    assert model.cost(1, 0, 1) is None
+
+
+def test_what_is_free_costs_nothing() -> None:
+    free = ModelSpec("m", "main", "m", input_per_million=0.0, output_per_million=0.0)
+    assert (free.cost(1, 0, 1), free.rebuild(10)) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("prices", "paid"),
+    [
+        ({}, None),
+        ({"input_per_million": 3.0}, 0.0),  # no discount: nothing is lost with the cache
+        ({"input_per_million": 3.0, "cached_input_per_million": 0.5}, 2.5),
+        ({"input_per_million": 3.0, "cached_input_per_million": 0.5, "cache_write_per_million": 4.0}, 3.5),
+        ({"input_per_million": 3.0, "cached_input_per_million": 5.0}, 0.0),  # never a reason to change
+    ],
+)
+def test_rebuilding_a_cache_costs_its_writing_over_its_reading(
+    prices: dict[str, float], paid: float | None
+) -> None:
+    assert Prices(**prices).rebuild(1_000_000) == paid

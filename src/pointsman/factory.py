@@ -53,8 +53,8 @@ __all__ = [
     "read_profile",
 ]
 
-#: Stands for a model whose price nobody knows, as in a library where the caller does the asking.
-_FREE: Final = ModelSpec("", "", "")
+#: Stands for a model that the caller of the library asks, at the caller's cost.
+_CALLERS: Final = ModelSpec("", "", "", input_per_million=0.0, output_per_million=0.0)
 
 log = logging.getLogger(__name__)
 
@@ -178,15 +178,15 @@ def build_questions(policy: Policy) -> Questions:
     return Questions(policy.verify, price=question_price(policy))
 
 
-def question_price(policy: Policy) -> float:
-    """Return what verifying one tier costs at most, in the currency of the prices."""
+def question_price(policy: Policy) -> float | None:
+    """Return what verifying one tier costs at most, in the currency of the prices; None where unknown."""
     if policy.verify is None:
         return 0.0
     rules = policy.profile.verification
-    model = policy.models.get(policy.verify.model, _FREE)
+    model = policy.models.get(policy.verify.model, _CALLERS)
     # What goes in is the rubric and the cut text, what comes out a label.
     read = (len(rules.rubric) + rules.cut) / BYTES_PER_TOKEN
-    return (read * model.input_per_million + rules.max_tokens * model.output_per_million) / 1e6
+    return model.cost(read, 0, rules.max_tokens)
 
 
 def _learned_router(spec: LearnedRouterSpec | None) -> LearnedRouterPolicy | None:

@@ -35,12 +35,12 @@ class _Account:
 class Questions:
     """What has been asked: the answers remembered, and what the questions cost so far."""
 
-    def __init__(self, budget: Verification | None = None, *, price: float = 0.0) -> None:
+    def __init__(self, budget: Verification | None = None, *, price: float | None = 0.0) -> None:
         """Start with nothing asked.
 
         Args:
             budget: What verifying tiers may cost; None allows none.
-            price: Of one verification at most, in the currency of the prices.
+            price: Of one verification at most, in the currency of the prices; None where it is unknown.
         """
         self.is_limited = budget is not None  # else requests need not be counted
         self._budget = budget

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, Protocol, TypeAlias
 import msgspec
 from msgspec import Meta
 
+from pointsman.prices import Prices
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -254,31 +256,30 @@ class Prompt(msgspec.Struct, frozen=True):
     labels: tuple[str, ...] = ()  # the only answers allowed, when constrained
 
 
-#: Prices are per so many tokens.
-_PRICED_PER: Final = 1_000_000
-
-
 #: What a request may need of a model beyond text.
 Feature: TypeAlias = Literal["tools", "vision", "structured"]
 
-_Price: TypeAlias = Annotated[float, Meta(ge=0)]
 
-
-class ModelSpec(msgspec.Struct, frozen=True):
+class ModelSpec(Prices, frozen=True):
     """A model. Prices are per million tokens, in a currency of your choice."""
 
     name: str  # the name in the configuration
     upstream: Annotated[str, Meta(description="Name of the upstream that serves it.")]
     id: Annotated[str, Meta(description="The model id sent to that upstream.")]
-    input_per_million: Annotated[_Price, Meta(description="Price of input.")] = 0.0
-    output_per_million: Annotated[_Price, Meta(description="Price of output.")] = 0.0
-    cached_input_per_million: Annotated[
-        _Price | None,
-        Meta(description="Price of input read from the provider's prompt cache; default: that of input."),
-    ] = None
     context_window: Annotated[
         Annotated[int, Meta(ge=1)] | None,
         Meta(description="Context window in tokens. If not given, requests are not filtered by it."),
+    ] = None
+    max_output_tokens: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(description="Longest answer in tokens."),
+    ] = None
+    cache_seconds: Annotated[
+        Annotated[float, Meta(gt=0)] | None,
+        Meta(
+            description="Seconds after its last use that the provider's prompt cache is gone. "
+            "If not given, it is taken to last."
+        ),
     ] = None
     features: Annotated[
         frozenset[Feature] | None,
@@ -292,15 +293,3 @@ class ModelSpec(msgspec.Struct, frozen=True):
     def takes(self, wire: WireFormat) -> bool:
         """Whether it serves requests of a format, natively or translated."""
         return wire in self.formats or wire in self.translated
-
-    def cost(self, tokens_in: int, cached: int, tokens_out: int) -> float:
-        """Return what an answer costs, in the currency of the prices. Cached input is part of the input."""
-        cached_price = (
-            self.input_per_million if self.cached_input_per_million is None else self.cached_input_per_million
-        )
-        paid = (
-            (tokens_in - cached) * self.input_per_million
-            + cached * cached_price
-            + tokens_out * self.output_per_million
-        )
-        return paid / _PRICED_PER

@@ -179,6 +179,8 @@ small = { upstream = "main", id = "s" }
         (MODELS + "auto = { upstream = 'main', id = 'x' }", '5: "auto" cannot name a model: it asks for a tier'),
         (MODELS + "[tiers]\nsimple = 'smal'", '6: unknown model "smal"; did you mean "small"?'),
         (MODELS + "[tiers]\nverify = { model = 'large' }", '6: unknown model "large"'),
+        (MODELS + "[tiers]\nverify = { model = 'small', money_per_day = 1 }", '6: the price of "small" is unknown, so this budget cannot be kept'),
+        (MODELS + "[shadow]\nmodel = 'small'\nmoney_per_day = 1", '7: the price of "small" is unknown, so this budget cannot be kept'),
         ("[upstreams.r]\nbase_url = 'http://r'\nformats = ['responses']\n[models]\nm = { upstream = 'r', id = 'x' }\n[tiers]\nverify = { model = 'm' }", '7: "m" cannot be asked: its upstream speaks neither chat nor messages'),
         ("[tiers]\nboundaries = [0, 0.5, 0.2]", "2: boundaries must not fall from one tier to the next"),
         ("[domains]\nfile = 'absent.toml'", "absent.toml does not exist"),

@@ -233,7 +233,7 @@ def test_the_money_is_bounded(start: Start) -> None:
     trial, _, _ = start(money_per_day=0.01)
     state = trial.gateway.state
     models = {name: target.model for name, target in state.targets.items()}
-    models["m1"] = msgspec.structs.replace(models["m1"], output_per_million=2_000.0)
+    models["m1"] = msgspec.structs.replace(models["m1"], input_per_million=0.0, output_per_million=2_000.0)
     upstreams = {target.upstream.spec.name: target.upstream.spec for target in state.targets.values()}
     spec = ShadowSpec(model="m1", share=1.0, money_per_day=0.01)
     priced = build_live_state(

@@ -14,6 +14,7 @@ MINI = ModelSpec(
     "mini", "main", "mini", input_per_million=0.25, output_per_million=2.0, cached_input_per_million=0.025
 )
 NO_CACHE = ModelSpec("plain", "main", "plain", input_per_million=1.0, output_per_million=1.0)
+LOCAL = ModelSpec("local", "box", "local")
 LONG = Load(context=100_000, fresh=500, output=500)
 
 
@@ -33,6 +34,10 @@ def settled(in_use: ModelSpec | None, proposed: ModelSpec, **given_: object) -> 
         (MINI, BIG, {"in_tool_loop": True, "up": True, "able": False}, ("big", "routing.unable")),
         (MINI, BIG, {"up": True}, ("big", "routing.up")),
         (BIG, MINI, {}, ("mini", "routing.down")),
+        (BIG, LOCAL, {}, ("big", "routing.price-unknown")),
+        (LOCAL, MINI, {}, ("local", "routing.price-unknown")),
+        (LOCAL, MINI, {"up": True}, ("mini", "routing.up")),
+        (LOCAL, MINI, {"able": False}, ("mini", "routing.unable")),
     ],
 )
 def test_the_rule(
@@ -47,6 +52,14 @@ def test_a_warm_cache_can_be_worth_more_than_a_cheaper_model() -> None:
     assert settled(BIG, NO_CACHE, load=load) == ("big", "routing.not-worth")
     reason = settle(BIG, NO_CACHE, up=False, in_tool_loop=False, load=load).reason
     assert reason.detail == "saving -0.070000, rebuilding the cache 0.000000"
+
+
+def test_the_reason_names_what_has_no_price() -> None:
+    def detail(in_use: ModelSpec, proposed: ModelSpec) -> str:
+        return settle(in_use, proposed, up=False, in_tool_loop=False, load=LONG).reason.detail
+
+    assert detail(BIG, LOCAL) == 'the price of "local" is unknown'
+    assert detail(LOCAL, ModelSpec("other", "box", "o")) == 'the price of "local" and "other" is unknown'
 
 
 def test_a_saving_may_need_more_than_one_turn() -> None:

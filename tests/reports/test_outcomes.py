@@ -278,10 +278,12 @@ base_url = "http://127.0.0.1:9/v1"
 upstream = "up"
 id = "small"
 input_per_million = 1.0
+output_per_million = 2.0
 [models.large]
 upstream = "up"
 id = "large"
 input_per_million = 10.0
+output_per_million = 20.0
 """
 
 

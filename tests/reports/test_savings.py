@@ -19,6 +19,8 @@ MODELS = {
     "large": ModelSpec(
         "large", "up", "large", input_per_million=10.0, output_per_million=20.0, cached_input_per_million=1.0
     ),
+    "local": ModelSpec("local", "up", "local"),
+    "free": ModelSpec("free", "up", "free", input_per_million=0.0, output_per_million=0.0),
 }
 M = 1_000_000
 
@@ -57,8 +59,8 @@ def turns(*tries: list[dict[str, Any]], message: int | None = None, **given: Any
     ]
 
 
-def total(records: list[Record], **given: float) -> Savings:
-    return savings(records, MODELS, "large", **given)
+def total(records: list[Record], question: float | None = 0.0) -> Savings:
+    return savings(records, MODELS, "large", question=question, verifier="local")
 
 
 def test_a_cheaper_answer_saves_the_difference() -> None:
@@ -122,8 +124,43 @@ def test_what_lacks_data_is_left_out_and_counted() -> None:
     found = total(turns([], [a_try("small", None)], [a_try("gone", (M, 0, M))], [a_try("small", (M, 0, M))]))
     assert (found.turns, found.counted) == (4, 1)
     assert (found.no_answer, found.no_usage, found.no_price) == (1, 1, 1)
-    assert found.to_json()["lacking"] == {"no_answer": 1, "no_usage": 1, "no_price": 1, "share": 0.75}
+    lacking = {"no_answer": 1, "no_usage": 1, "no_price": 1, "models": {"gone": 1}, "share": 0.75}
+    assert found.to_json()["lacking"] == lacking
     assert "left out: 3 turns (75.0%)" in "\n".join(found.lines())
+    assert list(found.lines())[-1].startswith('without a price: "gone" 1; set input_per_million')
+
+
+@pytest.mark.parametrize(
+    ("model", "counts"),
+    [
+        ("local", (0, 1)),  # no price: not "+100 % saved"
+        ("free", (1, 0)),  # a price of zero is a price
+    ],
+)
+def test_an_unknown_price_is_not_a_price_of_zero(model: str, counts: tuple[int, int]) -> None:
+    found = total(turns([a_try(model, (M, 0, M))]))
+    assert (found.counted, found.no_price) == counts
+    assert found.net == 30.0 * counts[0]
+
+
+def test_a_turn_is_left_out_whole_where_any_part_has_no_price() -> None:
+    tried = [a_try("local", (M, None, 0), status=500), a_try("small", (M, None, 0))]
+    found = total(turns(tried))
+    assert (found.counted, found.at_baseline, found.net) == (0, 0.0, 0.0)
+    asked = total(turns([a_try("small", (M, 0, M))], tier=verified(Stage.VERIFIED)), question=None)
+    assert (asked.counted, asked.questions, asked.unpriced) == (0, 0, {"local": 1})
+
+
+def test_a_cache_is_lost_to_a_model_without_a_price_too() -> None:
+    """The baseline would have read the second turn, and with it what the third has of it, from its cache."""
+    found = total(turns([a_try("local", (M, 0, 0))], [a_try("small", (2 * M, 0, 0))]))
+    assert (found.counted, found.switches) == (1, 1)
+    assert found.rebuilds == pytest.approx(9.0)
+
+
+def test_the_baseline_must_have_a_price() -> None:
+    with pytest.raises(PointsmanError, match='price of "local" is unknown'):
+        savings([], MODELS, "local")
 
 
 def test_an_empty_ledger_saves_nothing() -> None:

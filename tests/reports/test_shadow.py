@@ -140,10 +140,17 @@ def test_what_it_costs_is_taken_from_what_was_saved() -> None:
     assert any("4 answers" in line and "-6.0000" in line for line in with_it.lines())
 
 
+def test_a_model_without_a_price_has_spent_an_unknown_amount() -> None:
+    free = {name: ModelSpec(name, "up", name) for name in MODELS}
+    trial = shadow_report([a_turn(1, Tier.SIMPLE, "large", answer(1))], free).models["small"]
+    assert trial.to_json()["cost"] == {"answers": 0, "this": None, "beside": None, "spent": None}
+    assert list(trial.lines())[-1] == "  spent on it: unknown; 1 answers of a model without a price"
+
+
 def test_without_usage_or_prices_the_rest_is_told() -> None:
     unknown = answer(1, input_tokens=None, output_tokens=None)
     trial = shadow_report([a_turn(1, Tier.SIMPLE, "large", unknown)], {}).models["small"]
-    assert trial.to_json()["cost"] == {"answers": 0, "this": 0.0, "beside": 0.0, "spent": 0.0}
+    assert trial.to_json()["cost"] == {"answers": 0, "this": None, "beside": None, "spent": 0.0}
     assert list(trial.lines()) == [
         'model "small" was asked too: 1 answers nobody got',
         "  ended with stop 1",

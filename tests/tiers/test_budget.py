@@ -38,6 +38,15 @@ def test_a_refusal_says_what_is_used_up() -> None:
     assert budget.refuses(Spending(0.0, 4, 1, 0.9), 0.1) == ""
 
 
+def test_a_budget_in_money_refuses_what_has_no_price() -> None:
+    budget = Verification(model="local", money_per_day=1.0)
+    unknown = 'the price of "local" is unknown, and 1 a day is the most'
+    assert budget.refuses(Spending(0.0, 4, 0), None) == unknown
+    free_to_ask = Verification(model="local")
+    assert free_to_ask.refuses(Spending(0.0, 4, 0), None) == ""
+    assert free_to_ask.ask(Spending(0.0, 4, 0), None) == Spending(0.0, 4, 1, 0.0)
+
+
 def test_a_new_day_starts_from_nothing() -> None:
     budget = Verification(model="small")
     used = Spending(opened_at=0.0, requests=9, asked=9, money=9.0)

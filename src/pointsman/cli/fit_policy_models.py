@@ -36,8 +36,8 @@ class ServedModels:
         if self.calls:
             return np.tile(1000 * np.array(self.calls), (len(rows), 1))
         tokens = np.array([estimate_tokens(row.prompt) for row in rows])
-        prices = [(spec.input_per_million, spec.output_per_million) for spec in self.specs]
-        return np.stack([1e-3 * (tokens * paid + answer * written) for paid, written in prices], axis=1)
+        each = [[spec.cost(count, 0, answer) or 0.0 for count in tokens] for spec in self.specs]
+        return 1000 * np.array(each, dtype=np.float64).T
 
     def by_tier(self) -> dict[Tier, str]:
         """Configured name per tier: of two models, each serves two tiers."""
@@ -121,9 +121,10 @@ def _configured(settings: Config, names: tuple[str, ...]) -> ServedModels:
                 hint=f"models here: {known}; [tiers] names one for each tier, --weak and --strong two others",
             )
     specs = tuple(settings.models[name] for name in names)
-    if not any(spec.input_per_million or spec.output_per_million for spec in specs):
+    unpriced = [spec.name for spec in specs if not spec.is_priced]
+    if unpriced or not any(spec.input_per_million or spec.output_per_million for spec in specs):
         raise ConfigError(
-            "the models have no prices",
+            f"models have no prices: {', '.join(unpriced or names)}",
             place=settings.source,
             hint="set input_per_million and output_per_million",
         )

@@ -86,7 +86,13 @@ def saved(
     written = prices_as_of or datetime.fromtimestamp(file.stat().st_mtime, UTC)
     as_of = written.date().isoformat()
     with opened(ledger, config) as store:
-        found = savings(store.records(), policy.models, baseline, question=question_price(policy))
+        found = savings(
+            store.records(),
+            policy.models,
+            baseline,
+            question=question_price(policy),
+            verifier=policy.verify.model if policy.verify else "",
+        )
     if as_json:
         print_json({"prices_as_of": as_of, **found.to_json()})
         return

@@ -131,6 +131,18 @@ def _verify(file: File) -> Iterator[Problem]:
         yield Problem(
             path, f'"{verify.model}" cannot be asked: its upstream speaks neither chat nor messages'
         )
+    if verify.money_per_day is not None:
+        yield from _priced(file, verify.model, ("tiers", "verify", "money_per_day"))
+
+
+def _priced(file: File, name: str, path: KeyPath) -> Iterator[Problem]:
+    """A budget in money needs a price."""
+    if (model := file.models.get(name)) and not model.is_priced:
+        yield Problem(
+            path,
+            f'the price of "{name}" is unknown, so this budget cannot be kept',
+            f"set input_per_million and output_per_million in [models.{name}]",
+        )
 
 
 def _profile(name: str, directory: Path) -> Iterator[Problem]:
@@ -206,6 +218,8 @@ def _shadow(file: File) -> Iterator[Problem]:
     model = file.shadow.model
     if model is not None and model not in file.models:
         yield _unknown(("shadow", "model"), "model", model, file.models)
+    if model is not None and file.shadow.money_per_day is not None:
+        yield from _priced(file, model, ("shadow", "money_per_day"))
 
 
 def _unknown(path: KeyPath, kind: str, name: str, known: Iterable[str]) -> Problem:

@@ -10,13 +10,13 @@ __all__ = ["Found", "ModelDraft", "draft", "find_local", "find_providers"]
 
 
 class ModelDraft(NamedTuple):
-    """One line of [models]; prices per million tokens."""
+    """One line of [models]; prices per million tokens, None where unknown."""
 
     name: str
     id: str
-    input_per_million: float = 0.0
-    output_per_million: float = 0.0
-    cached_in: float = 0.0
+    input_per_million: float | None = None
+    output_per_million: float | None = None
+    cached_in: float | None = None
     window: int | None = None
 
 
@@ -141,13 +141,16 @@ def _upstream(upstream: Found) -> str:
 
 
 def _model(model: ModelDraft, upstream: str) -> str:
-    prices = (
-        f"input_per_million = {model.input_per_million:.2f}, "
-        f"output_per_million = {model.output_per_million:.2f}, "
-        f"cached_input_per_million = {model.cached_in:g}"
-    )
-    window = f", context_window = {model.window:_}" if model.window else ""
-    return f'{model.name} = {{ upstream = "{upstream}", id = {json.dumps(model.id)}, {prices}{window} }}'
+    fields = [f'upstream = "{upstream}"', f"id = {json.dumps(model.id)}"]
+    if model.input_per_million is not None:
+        fields.append(f"input_per_million = {model.input_per_million:.2f}")
+    if model.output_per_million is not None:
+        fields.append(f"output_per_million = {model.output_per_million:.2f}")
+    if model.cached_in is not None:
+        fields.append(f"cached_input_per_million = {model.cached_in:g}")
+    if model.window:
+        fields.append(f"context_window = {model.window:_}")
+    return f"{model.name} = {{ {', '.join(fields)} }}"
 
 
 _NOTHING_FOUND: Final = """\

@@ -18,7 +18,7 @@ from pointsman.config.files import read
 from pointsman.decoding import syntax_error
 from pointsman.diagnostics._doctor import Check, diagnose
 from pointsman.errors import ConfigError
-from pointsman.vocabulary import Tier
+from pointsman.vocabulary import ModelSpec, Tier
 
 __all__ = ["USAGE", "answer_in_band", "choose_classifier", "describe_check", "describe_routing"]
 
@@ -92,8 +92,13 @@ def _model(config: Config, name: str | None) -> str:
     model = config.models.get(name or "")
     if model is None:
         return "-"
-    prices = f"{model.input_per_million:g} in, {model.output_per_million:g} out"
-    return f"{model.name}: {model.id} at {model.upstream}, {prices}"
+    return f"{model.name}: {model.id} at {model.upstream}, {_prices(model)}"
+
+
+def _prices(model: ModelSpec) -> str:
+    if model.input_per_million is None or model.output_per_million is None:
+        return "price unknown"
+    return f"{model.input_per_million:g} in, {model.output_per_million:g} out"
 
 
 def _models(text: str, file: Path) -> Mapping[str, Any]:

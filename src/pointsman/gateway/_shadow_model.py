@@ -117,7 +117,7 @@ class ShadowUsage:
         self.spent = 0.0  # since then
         self.stopped = False
 
-    def refuses(self, spec: ShadowSpec, now: float) -> str:
+    def refuses(self, spec: ShadowSpec, now: float, *, is_priced: bool) -> str:
         """Return why no request may be sent now, within the bounds of ``spec``; empty when one may."""
         started = self.started
         while started and now - started[0] >= _MINUTE:
@@ -128,7 +128,9 @@ class ShadowUsage:
             return "busy"
         if len(started) >= spec.per_minute:
             return "rate"
-        return "money" if spec.money_per_day is not None and self.spent >= spec.money_per_day else ""
+        if spec.money_per_day is None:
+            return ""
+        return "" if is_priced and self.spent < spec.money_per_day else "money"
 
 
 class ShadowModel:
@@ -172,7 +174,7 @@ class ShadowModel:
 
     def _start(self, sample: _CapturedResponse) -> None:
         now, usage = time.monotonic(), self.usage
-        if why := usage.refuses(self._spec, now):
+        if why := usage.refuses(self._spec, now, is_priced=self._target.model.is_priced):
             self._count(sample.request, f"skipped: {why}")
             return
         usage.started.append(now)
@@ -202,7 +204,7 @@ class ShadowModel:
     def _record(self, attempt: _ShadowAttempt, request: DecidedRequest, at: float) -> None:
         model, used = self._target.model, attempt.usage
         total = time.monotonic() - attempt.began if attempt.total is None else attempt.total
-        self.usage.spent += model.cost(used.input or 0, used.cached or 0, used.output or 0)
+        self.usage.spent += model.cost(used.input or 0, used.cached or 0, used.output or 0) or 0.0
         self._count(request, attempt.error or "ok")
         request.record_shadow(
             ShadowAnswer(

@@ -44,8 +44,6 @@ FALLBACK_CHAIN: Final = {
 }
 
 _TIERS: Final = tuple(Tier)
-#: Prices are per so many tokens.
-_PER: Final = 1_000_000
 
 
 class Requirements(msgspec.Struct, frozen=True, gc=False):
@@ -211,29 +209,22 @@ def settle(
         return Settled(in_use.name, Reason("routing.tool-loop", f'"{in_use.name}" stays within a tool loop'))
     if up:
         return Settled(proposed.name, Reason("routing.up", "a higher tier is never held back"))
-    saving, rebuild = _saving(in_use, proposed, load), _rebuild(proposed, load)
+    return _weighed(in_use, proposed, load)
+
+
+def _weighed(in_use: ModelSpec, proposed: ModelSpec, load: Load) -> Settled:
+    """Move where the saving is worth more than the cache that is left behind."""
+    now, then, rebuild = _turn(in_use, load), _turn(proposed, load), proposed.rebuild(load.context)
+    if now is None or then is None or rebuild is None:
+        unknown = " and ".join(f'"{model.name}"' for model in (in_use, proposed) if not model.is_priced)
+        return Settled(in_use.name, Reason("routing.price-unknown", f"the price of {unknown} is unknown"))
+    saving = load.turns * (now - then)
     compared = f"saving {saving:.6f}, rebuilding the cache {rebuild:.6f}"
     if saving > rebuild:
         return Settled(proposed.name, Reason("routing.down", compared))
     return Settled(in_use.name, Reason("routing.not-worth", compared))
 
 
-def _saving(in_use: ModelSpec, proposed: ModelSpec, load: Load) -> float:
-    """What the proposed model saves once its cache is warm, in the currency of the prices."""
-    return load.turns * (_turn(in_use, load) - _turn(proposed, load))
-
-
-def _rebuild(model: ModelSpec, load: Load) -> float:
-    """What it costs to read the conversation uncached once, over what it would cost cached."""
-    return load.context * (model.input_per_million - _cached(model)) / _PER
-
-
-def _turn(model: ModelSpec, load: Load) -> float:
-    read = load.context * _cached(model) + load.fresh * model.input_per_million
-    return (read + load.output * model.output_per_million) / _PER
-
-
-def _cached(model: ModelSpec) -> float:
-    return (
-        model.input_per_million if model.cached_input_per_million is None else model.cached_input_per_million
-    )
+def _turn(model: ModelSpec, load: Load) -> float | None:
+    """What a turn costs once the cache is warm, in the currency of the prices; None if unknown."""
+    return model.cost(load.context + load.fresh, load.context, load.output)

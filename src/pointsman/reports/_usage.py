@@ -39,6 +39,6 @@ def usage(attempt: Attempt | ShadowAnswer | None) -> Usage | None:
     return Usage(attempt.input_tokens, cached, attempt.output_tokens)
 
 
-def cost(model: ModelSpec, used: Usage) -> float:
-    """What the tokens cost at a model's prices, in their currency."""
-    return model.cost(used.input, used.cached, used.output)
+def cost(model: ModelSpec | None, used: Usage) -> float | None:
+    """What the tokens cost at a model's prices, in their currency; None where a price is unknown."""
+    return model.cost(used.input, used.cached, used.output) if model else None

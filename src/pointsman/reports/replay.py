@@ -158,8 +158,8 @@ def _cache(before: SessionState, served: str, would: str) -> Cache:
 
 
 def _cost(models: Mapping[str, ModelSpec], model: str, used: Usage) -> float | None:
-    spec = models.get(model)
-    return round(cost(spec, used), PRICED) if spec else None
+    paid = cost(models.get(model), used)
+    return None if paid is None else round(paid, PRICED)
 
 
 def _explained(line: Replayed, then: Decision, now: Decision) -> Replayed:

@@ -94,8 +94,8 @@ class Summary:
             "cost": {
                 "turns": self.priced,
                 "lacking_data": self.replayed - self.priced,
-                "then": round(self.then_cost, PRICED),
-                "now": round(self.now_cost, PRICED),
+                "then": round(self.then_cost, PRICED) if self.priced else None,
+                "now": round(self.now_cost, PRICED) if self.priced else None,
             },
         }
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from pointsman.decision.decision import Decision
@@ -17,6 +18,12 @@ __all__ = ["Savings", "savings"]
 #: Reasons of a decision whose question was asked, and paid for, in vain.
 _ASKED_IN_VAIN: Final = frozenset({"tiers.abstained.llm-failed", "tiers.abstained.llm-invalid"})
 
+#: What is added up turn by turn.
+_ADDED: Final = (
+    *("counted", "no_answer", "no_usage", "at_baseline", "answers", "rebuilds", "switches", "retries"),
+    *("questions", "verification", "trials", "shadow"),
+)
+
 
 @dataclass(slots=True)
 class Savings:
@@ -27,7 +34,8 @@ class Savings:
     counted: int = 0  # turns with an answer, its usage and a price
     no_answer: int = 0
     no_usage: int = 0
-    no_price: int = 0
+    no_price: int = 0  # turns of which a part was served by a model without a price
+    unpriced: Counter[str] = field(default_factory=Counter)  # of these, by that model
     at_baseline: float = 0.0  # the same tokens at the baseline's prices
     answers: float = 0.0  # what the answers cost
     rebuilds: float = 0.0  # what the baseline would have read from its cache after a change of model
@@ -51,6 +59,23 @@ class Savings:
         would = self.at_baseline - self.rebuilds
         return self.net / would if would else 0.0
 
+    def known(self, amount: float | None, model: str) -> float:
+        """Return an amount; where it is None, remember the model whose price is unknown."""
+        if amount is None:
+            self.unpriced[model] = 1
+            return 0.0
+        return amount
+
+    def add(self, turn: Savings) -> None:
+        """Add one turn, or leave all of it out where a price is unknown."""
+        self.turns += turn.turns
+        if turn.unpriced:
+            self.no_price += 1
+            self.unpriced.update(turn.unpriced)
+            return
+        for name in _ADDED:
+            setattr(self, name, getattr(self, name) + getattr(turn, name))
+
     def to_json(self) -> dict[str, object]:
         """Plain values, in a fixed order."""
         amounts = ("at_baseline", "rebuilds", "answers", "retries", "verification", "shadow", "net")
@@ -62,6 +87,7 @@ class Savings:
                 "no_answer": self.no_answer,
                 "no_usage": self.no_usage,
                 "no_price": self.no_price,
+                "models": dict(sorted(self.unpriced.items())),
                 "share": round(1 - self.counted / self.turns, PRICED) if self.turns else 0.0,
             },
             "switches": self.switches,
@@ -87,6 +113,9 @@ class Savings:
             f"left out: {lacking:,} turns ({share}): {self.no_answer:,} without an answer, "
             f"{self.no_usage:,} without usage, {self.no_price:,} by a model without a price"
         )
+        if self.unpriced:
+            named = ", ".join(f'"{name}" {count:,}' for name, count in sorted(self.unpriced.items()))
+            yield f"without a price: {named}; set input_per_million and output_per_million of each"
 
 
 class _Before(NamedTuple):
@@ -98,96 +127,108 @@ class _Before(NamedTuple):
 
 
 def savings(
-    records: Iterable[Record], models: Mapping[str, ModelSpec], baseline: str, *, question: float = 0.0
+    records: Iterable[Record],
+    models: Mapping[str, ModelSpec],
+    baseline: str,
+    *,
+    question: float | None = 0.0,
+    verifier: str = "",
 ) -> Savings:
     """Add up what was saved.
 
     After a change of model the baseline is taken to have read all of the turn before from its cache, where
-    the upstream reports a cache at all: the most it could have, so that the saving is not overstated.
+    the upstream reports a cache at all: the most it could have, so that the saving is not overstated. A turn
+    of which anything was served by a model without a price is left out as a whole.
 
     Args:
         records: Oldest first.
         models: With their prices, by configured name.
         baseline: Name of the model that would have served everything.
-        question: What verifying one tier costs at most.
+        question: What verifying one tier costs at most; None where that is unknown.
+        verifier: Name of the model that verifies tiers.
 
     Raises:
-        PointsmanError: the baseline is none of the models.
+        PointsmanError: the baseline is none of the models, or has no price.
     """
-    if baseline not in models:
-        known = ", ".join(models) or "none"
-        raise PointsmanError(f'no model "{baseline}" to compare with', hint=f"models here: {known}")
+    _check_baseline(models, baseline)
     found = Savings(baseline)
     before: dict[str, _Before] = {}
     asked: dict[str, int] = {}
     for record in records:
-        decision = record.decision
-        found.turns += 1
-        _add_question(found, decision, asked, question)
-        _add_retries(found, record.attempts, models)
-        _add_shadows(found, record.shadows, models)
-        now = _add_answer(found, record.attempts, models, before.get(decision.input.session))
-        if now and decision.input.session:
-            before[decision.input.session] = now
+        turn = Savings(baseline, turns=1)
+        session = record.decision.input.session
+        if _has_asked(record.decision, asked):
+            turn.questions = 1
+            turn.verification = turn.known(question, verifier)
+        _add_retries(turn, record.attempts, models)
+        _add_shadows(turn, record.shadows, models)
+        now = _add_answer(turn, record.attempts, models, before.get(session))
+        if now and session:
+            before[session] = now
+        found.add(turn)
     return found
 
 
-def _add_question(found: Savings, decision: Decision, asked: dict[str, int], price: float) -> None:
-    """Count a verification once per user message: tool calls in between find its answer remembered."""
+def _check_baseline(models: Mapping[str, ModelSpec], baseline: str) -> None:
+    if baseline not in models:
+        known = ", ".join(models) or "none"
+        raise PointsmanError(f'no model "{baseline}" to compare with', hint=f"models here: {known}")
+    if not models[baseline].is_priced:
+        priced = ", ".join(name for name, model in models.items() if model.is_priced) or "none"
+        raise PointsmanError(f'the price of "{baseline}" is unknown', hint=f"models with a price: {priced}")
+
+
+def _has_asked(decision: Decision, asked: dict[str, int]) -> bool:
+    """Whether a verification is paid for: once per user message; tool calls find its answer remembered."""
     tier = decision.tier
     if tier is None:
-        return
+        return False
     in_vain = any(reason.code in _ASKED_IN_VAIN for reason in tier.reasons)
     if tier.stage is not Stage.VERIFIED and not in_vain:
-        return
+        return False
     session, message = decision.input.session, decision.input.user_message
-    if in_vain or not session or asked.get(session) != message:
-        found.questions += 1
-        found.verification += price
+    paid = in_vain or not session or asked.get(session) != message
     if not in_vain:
         asked[session] = message
+    return paid
 
 
-def _add_retries(found: Savings, attempts: Iterable[Attempt], models: Mapping[str, ModelSpec]) -> None:
+def _add_retries(turn: Savings, attempts: Iterable[Attempt], models: Mapping[str, ModelSpec]) -> None:
     tried = tuple(attempts)
     answer = answered(tried)
     for attempt in tried:
         spent = usage(attempt)
-        if attempt is not answer and spent and attempt.model in models:
-            found.retries += cost(models[attempt.model], spent)
+        if attempt is not answer and spent:
+            turn.retries += turn.known(cost(models.get(attempt.model), spent), attempt.model)
 
 
-def _add_shadows(found: Savings, shadows: Iterable[Shadow], models: Mapping[str, ModelSpec]) -> None:
+def _add_shadows(turn: Savings, shadows: Iterable[Shadow], models: Mapping[str, ModelSpec]) -> None:
     for shadow in shadows:
         if isinstance(shadow, ShadowAnswer):
-            found.trials += 1
-            spent = usage(shadow)
-            if spent and shadow.model in models:
-                found.shadow += cost(models[shadow.model], spent)
+            turn.trials += 1
+            if spent := usage(shadow):
+                turn.shadow += turn.known(cost(models.get(shadow.model), spent), shadow.model)
 
 
 def _add_answer(
-    found: Savings, attempts: Iterable[Attempt], models: Mapping[str, ModelSpec], before: _Before | None
+    turn: Savings, attempts: Iterable[Attempt], models: Mapping[str, ModelSpec], before: _Before | None
 ) -> _Before | None:
     answer = answered(attempts)
     if answer is None:
-        found.no_answer += 1
+        turn.no_answer = 1
         return None
     used = usage(answer)
     if used is None:
-        found.no_usage += 1
+        turn.no_usage = 1
         return None
-    if answer.model not in models:
-        found.no_price += 1
-        return None
-    found.counted += 1
-    baseline = models[found.baseline]
-    as_it_was = cost(baseline, used)
-    found.at_baseline += as_it_was
-    found.answers += cost(models[answer.model], used)
+    turn.counted = 1
+    baseline = models[turn.baseline]
+    as_it_was = cost(baseline, used) or 0.0
+    turn.at_baseline = as_it_was
+    turn.answers = turn.known(cost(models.get(answer.model), used), answer.model)
     if before and before.model != answer.model:
-        found.switches += 1
+        turn.switches = 1
         if before.caches:
             cached = max(used.cached, min(before.used.input, used.input))
-            found.rebuilds += as_it_was - cost(baseline, used._replace(cached=cached))
+            turn.rebuilds = as_it_was - (cost(baseline, used._replace(cached=cached)) or 0.0)
     return _Before(answer.model, used, answer.cached_tokens is not None)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from pointsman.decision.diff import verdict
-from pointsman.reports._usage import PRICED, answered, usage
+from pointsman.reports._usage import PRICED, answered, cost, usage
 from pointsman.reports.replay import Replayed, SessionState, Side, Source, costs, served
 from pointsman.reports.replay_summary import Summary
 from pointsman.stores.ledger import Attempt, Record, ShadowAnswer, ShadowDecision
@@ -33,14 +33,15 @@ class ModelTrial:
     cost: float = 0.0  # of these
     cost_beside: float = 0.0  # of the answers the callers got to the same requests
     spent: float = 0.0  # on all answers whose usage is known
+    unpriced: int = 0  # answers whose usage is known and whose price is not
 
     def add(self, found: ShadowAnswer, answer: Attempt | None, models: Mapping[str, ModelSpec]) -> None:
         """Count one answer beside the attempt that answered the caller."""
         self.asked += 1
         used = usage(found)
-        spec = models.get(found.model)
-        if used and spec:
-            self.spent += spec.cost(*used)
+        paid = cost(models.get(found.model), used) if used else None
+        self.spent += paid or 0.0
+        self.unpriced += used is not None and paid is None
         if found.error:
             self.failed[found.error] += 1
             return
@@ -51,13 +52,14 @@ class ModelTrial:
         if answer is None:
             return
         self.times.append((found.total_ms, answer.total_ms))
-        theirs, other = usage(answer), models.get(answer.model)
+        theirs = usage(answer)
         if used and theirs:
             self.outputs.append((used.output, theirs.output))
-            if spec and other:
+            theirs_paid = cost(models.get(answer.model), theirs)
+            if paid is not None and theirs_paid is not None:
                 self.priced += 1
-                self.cost += spec.cost(*used)
-                self.cost_beside += other.cost(*theirs)
+                self.cost += paid
+                self.cost_beside += theirs_paid
 
     def to_json(self) -> dict[str, object]:
         """Plain values, in a fixed order."""
@@ -71,9 +73,9 @@ class ModelTrial:
             "median_output_tokens": _medians(self.outputs),
             "cost": {
                 "answers": self.priced,
-                "this": round(self.cost, PRICED),
-                "beside": round(self.cost_beside, PRICED),
-                "spent": round(self.spent, PRICED),
+                "this": round(self.cost, PRICED) if self.priced else None,
+                "beside": round(self.cost_beside, PRICED) if self.priced else None,
+                "spent": None if self.unpriced else round(self.spent, PRICED),
             },
         }
 
@@ -97,7 +99,10 @@ class ModelTrial:
         if self.priced:
             beside_cost = f"where the caller's answers cost {self.cost_beside:.4f}"
             yield f"  cost {self.cost:.4f} {beside_cost} ({self.priced:,} answers)"
-        yield f"  spent on it: {self.spent:.4f}"
+        if self.unpriced:
+            yield f"  spent on it: unknown; {self.unpriced:,} answers of a model without a price"
+        else:
+            yield f"  spent on it: {self.spent:.4f}"
 
 
 @dataclass(slots=True)

@@ -53,17 +53,22 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
             spending = Spending(opened_at=now)
         return msgspec.structs.replace(spending, requests=spending.requests + 1)
 
-    def refuses(self, spending: Spending, price: float) -> str:
-        """Why this request may not ask for ``price``; empty when it may."""
+    def refuses(self, spending: Spending, price: float | None) -> str:
+        """Why this request may not ask for ``price`` (None: unknown); empty when it may."""
         if spending.asked >= self.share * spending.requests:
             return f"{spending.asked} of {spending.requests} requests have asked, the share is {self.share:g}"
-        if self.money_per_day is not None and spending.money + price > self.money_per_day:
+        if self.money_per_day is None:
+            return ""
+        if price is None:
+            return f'the price of "{self.model}" is unknown, and {self.money_per_day:g} a day is the most'
+        if spending.money + price > self.money_per_day:
             return f"{spending.money:.4f} of {self.money_per_day:g} is spent"
         return ""
 
-    def ask(self, spending: Spending, price: float) -> Spending:
-        """Count a question and what it cost."""
-        return msgspec.structs.replace(spending, asked=spending.asked + 1, money=spending.money + price)
+    def ask(self, spending: Spending, price: float | None) -> Spending:
+        """Count a question and what it cost, where that is known."""
+        money = spending.money + (price or 0.0)
+        return msgspec.structs.replace(spending, asked=spending.asked + 1, money=money)
 
 
 class LearnedRouterSettings(msgspec.Struct, frozen=True, kw_only=True):
