@@ -10,10 +10,10 @@ from typing import Annotated
 
 import typer
 
-from pointsman.cli.options import ConfigOption, JsonLinesOption, JsonOption, LedgerOption
+from pointsman.cli.options import ConfigOption, DemoOption, JsonLinesOption, JsonOption, LedgerOption
 from pointsman.cli.output import Group, json_line, print_json, printable
 from pointsman.config import AnyKey, find, load
-from pointsman.config.shapes import state_file
+from pointsman.config.shapes import demo_ledger, state_file
 from pointsman.decision.decision import Decision
 from pointsman.decision.diff import verdict
 from pointsman.errors import PointsmanError, StoreUnavailable
@@ -37,11 +37,12 @@ def list_decisions(
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number, newest first.")] = 20,
     session: Annotated[str, typer.Option(help="Only decisions of one session.")] = "",
     ledger: LedgerOption = None,
+    demo: DemoOption = False,
     config: ConfigOption = None,
     as_json: JsonLinesOption = False,
 ) -> None:
     """List decisions, one per line, newest first."""
-    with opened(ledger, config) as store:
+    with opened(ledger, config, demo=demo) as store:
         for decision in store.decisions(limit=limit, session=session):
             typer.echo(json_line(decision) if as_json else printable(_line(decision)))
 
@@ -53,11 +54,12 @@ def show(
     ],
     *,
     ledger: LedgerOption = None,
+    demo: DemoOption = False,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Explain one decision: signals, reasons, attempts and outcomes."""
-    with opened(ledger, config) as store:
+    with opened(ledger, config, demo=demo) as store:
         decision = store.get(decision_id)
         if decision is None:
             raise PointsmanError(f'there is no decision "{decision_id}"', hint="pointsman decisions list")
@@ -75,33 +77,40 @@ def export_decisions(
     session: Annotated[str, typer.Option(help="Only decisions of one session.")] = "",
     limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="Maximum number.")] = None,
     ledger: LedgerOption = None,
+    demo: DemoOption = False,
     config: ConfigOption = None,
 ) -> None:
     """Write decisions with their attempts and outcomes to standard output, oldest first."""
-    with opened(ledger, config) as store:
+    with opened(ledger, config, demo=demo) as store:
         for piece in export(store.records(session=session, limit=limit), format):
             typer.echo(piece, nl=False)
 
 
 @contextmanager
-def opened(ledger: Path | None, config: Path | None) -> Iterator[SqliteLedger]:
-    """Open the ledger named, else the configured one, and close it after use.
+def opened(ledger: Path | None, config: Path | None, *, demo: bool = False) -> Iterator[SqliteLedger]:
+    """Open the ledger named, else the demo's where it is asked for or the configured one; close it after use.
 
     Raises:
         StoreUnavailable: there is no such file.
     """
-    path = ledger or _configured(config)
+    path = ledger or (demo_ledger() if demo else _configured(config))
     if not path.is_file():
-        raise StoreUnavailable(
-            f"there is no ledger at {path}",
-            hint="pointsman serve writes one; use --ledger FILE for another file",
-        )
+        raise StoreUnavailable(f"there is no ledger at {path}", hint=_where_else(path))
     # No bounds: looking at a ledger, or adding to it, never removes what the gateway keeps.
     store = SqliteLedger(path, retention=Retention(None, None))
     try:
         yield store
     finally:
         store.close()
+
+
+def _where_else(path: Path) -> str:
+    demo = demo_ledger()
+    if path == demo:
+        return "pointsman serve --demo writes it"
+    if demo.is_file():
+        return f"that of pointsman serve --demo is {demo}: pointsman decisions list --demo"
+    return "pointsman serve writes one; use --ledger FILE for another file"
 
 
 def _configured(config: Path | None) -> Path:

@@ -9,6 +9,7 @@ import typer
 
 __all__ = [
     "ConfigOption",
+    "DemoOption",
     "JsonLinesOption",
     "JsonOption",
     "LearnedRouterOption",
@@ -31,6 +32,7 @@ JsonLinesOption = Annotated[bool, typer.Option("--json", help="Print JSON lines.
 LedgerOption = Annotated[
     Path | None, typer.Option("--ledger", help="Ledger file; default: the configured one.")
 ]
+DemoOption = Annotated[bool, typer.Option("--demo", help="Read the ledger of pointsman serve --demo.")]
 ProfileOption = Annotated[str, typer.Option("--profile", help="seed, default, or a profile file.")]
 
 #: What learning and measuring read, and which two of its models are meant.

@@ -80,9 +80,14 @@ def first_paragraph(text: str | None) -> str:
 
 def report_error(error: PointsmanError) -> int:
     """Print one line, and the way out where one is known. Returns the exit code."""
+    hint = error.hint
+    if isinstance(error, MissingExtra):  # which does not know how this copy was installed
+        from pointsman.diagnostics.installation import install_command
+
+        hint = install_command(error.extra)
     typer.echo(printable(f"pointsman: {error}"), err=True)
-    if error.hint:
-        typer.echo(f"  hint: {error.hint}", err=True)
+    if hint:
+        typer.echo(f"  hint: {hint}", err=True)
     return USAGE
 
 

@@ -35,6 +35,7 @@ __all__ = [
     "SessionsSpec",
     "ShadowSpec",
     "TiersSpec",
+    "demo_ledger",
     "key_digest",
     "state_file",
 ]
@@ -52,6 +53,11 @@ def state_file(name: str) -> Path:
     """Return where a file of ours lives by default: the user's state directory (XDG base directories)."""
     base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(base) / "pointsman" / name
+
+
+def demo_ledger() -> Path:
+    """Return where ``pointsman serve --demo`` writes: apart from the decisions of real traffic."""
+    return state_file("demo.sqlite")
 
 
 class LearnedRouterSpec(LearnedRouterSettings, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from pointsman.config import Config, examine, find
+from pointsman.diagnostics.installation import install_command
 from pointsman.errors import ConfigError, PointsmanError
 from pointsman.evidence import engine_names
 from pointsman.factory import build_engine, build_policy, open_sessions
@@ -73,7 +74,7 @@ def _gateway() -> Check:
     ]
     if missing:
         detail = f"not installed: {', '.join(missing)}"
-        return Check("gateway", ok=False, detail=detail, hint="pip install 'pointsman[gateway]'")
+        return Check("gateway", ok=False, detail=detail, hint=install_command("gateway"))
     return Check("gateway", ok=True, detail="installed")
 
 

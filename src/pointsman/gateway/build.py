@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from pointsman.config import Config, GuidanceSpec, TiersSpec
-from pointsman.config.shapes import LedgerSpec, state_file
+from pointsman.config.shapes import LedgerSpec, demo_ledger
 from pointsman.decision.engine import Engine
 from pointsman.diagnostics.router import answer_in_band
 from pointsman.errors import ConfigError
@@ -147,5 +147,5 @@ def demo_config() -> Config:
             simple="demo-small", medium="demo-small", complex="demo-large", reasoning="demo-large"
         ),
         guidance=GuidanceSpec(mode=Mode.ON),
-        ledger=LedgerSpec(path=state_file("demo.sqlite")),
+        ledger=LedgerSpec(path=demo_ledger()),
     )
