@@ -41,8 +41,29 @@ def run(*args: str) -> Result:
 
 def test_check_of_a_right_file(file: Path) -> None:
     result = run("check")
-    assert (result.exit_code, result.output) == (0, f"{file}: no errors\n")
-    assert json.loads(run("check", "--json").stdout) == {"file": str(file), "ok": True, "errors": []}
+    assert (result.exit_code, result.output.splitlines()[0]) == (0, f"{file}: no errors")
+    shown = json.loads(run("check", "--json").stdout)
+    assert (shown["file"], shown["ok"], shown["errors"]) == (str(file), True, [])
+
+
+def test_check_says_which_clients_will_work(file: Path) -> None:
+    """Without tiers none does; that is no error of the file."""
+    assert "Codex             does not work: [tiers] names no model\n" in run("check").output
+    file.write_text(GOOD + "[tiers]\nsimple = 'small'\n")
+    assert "Codex             works: responses, as the upstream speaks it\n" in run("check").output
+    [codex] = [
+        client
+        for client in json.loads(run("check", "--json").stdout)["clients"]
+        if client["client"] == "Codex"
+    ]
+    assert codex == {
+        "client": "Codex",
+        "format": "responses",
+        "works": True,
+        "detail": "responses, as the upstream speaks it",
+        "hint": "",
+        "warning": "",
+    }
 
 
 def test_check_tells_every_mistake_with_the_way_out(file: Path) -> None:

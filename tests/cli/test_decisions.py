@@ -1,6 +1,7 @@
 """``pointsman decisions``: list, show, export."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -134,3 +135,38 @@ def test_without_any_configuration_the_default_place(tmp_path: Path, monkeypatch
     result = CliRunner().invoke(app, ["decisions", "list"])
     assert isinstance(result.exception, StoreUnavailable)
     assert str(result.exception) == f"there is no ledger at {tmp_path}/pointsman/ledger.sqlite"
+
+
+def test_the_demos_ledger_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setenv("POINTSMAN_CONFIG", "")
+    monkeypatch.chdir(tmp_path)
+    runner = CliRunner()
+    missing = runner.invoke(app, ["decisions", "list", "--demo"]).exception
+    assert isinstance(missing, StoreUnavailable)
+    assert missing.hint == "pointsman serve --demo writes it"
+    demo = tmp_path / "pointsman" / "demo.sqlite"
+    demo.parent.mkdir()
+    ledger = SqliteLedger(demo)
+    ledger.append(a_decision("of-the-demo"))
+    ledger.close()
+    other = runner.invoke(app, ["decisions", "list"]).exception
+    assert isinstance(other, StoreUnavailable)
+    assert other.hint == f"that of pointsman serve --demo is {demo}: pointsman decisions list --demo"
+    assert "of-the-demo" in runner.invoke(app, ["decisions", "list", "--demo"]).output
+    assert "of-the-demo" in runner.invoke(app, ["decisions", "show", "of-the-demo", "--demo"]).output
+
+
+def test_a_demo_that_ran_since_is_named(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    file = tmp_path / "pointsman.toml"
+    file.write_text(f"[ledger]\npath = '{path}'\n")
+    said = CliRunner().invoke(app, ["decisions", "list", "--config", str(file)])
+    assert "--demo" not in said.stderr
+    demo = tmp_path / "pointsman" / "demo.sqlite"
+    demo.parent.mkdir()
+    demo.touch()
+    os.utime(demo, (2e9, 2e9))
+    said = CliRunner().invoke(app, ["decisions", "list", "--config", str(file)])
+    assert said.stdout.startswith("1970-01-01")
+    assert "that of pointsman serve --demo is newer: --demo lists it" in said.stderr

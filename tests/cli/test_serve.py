@@ -1,74 +1,88 @@
 """What ``pointsman serve`` prints is copied, so every line must work as it stands."""
 
-import contextlib
 import ipaddress
 import json
-import shlex
+import shutil
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
-import anthropic
-import openai
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
 from pointsman.cli import app, serve
-from pointsman.cli.serve import _introduce, _listening_on
+from pointsman.cli._banner import CallerKey, banner
+from pointsman.cli.serve import _caller_key, _introduce, _listening_on
+from pointsman.config import TiersSpec
+from pointsman.config.shapes import demo_ledger
 from pointsman.errors import ConfigError
 from pointsman.gateway.build import demo_config
 from pointsman.upstreams.demo import LABEL
 from pointsman.upstreams.port import ServerSpec, hash_key
+from pointsman.vocabulary import ModelSpec, WireFormat
 from support.servers import gateway, state_for
 
 pytestmark = pytest.mark.integration
 
-KEY = "YOUR-POINTSMAN-KEY"
+KEY = "a-key-of-callers"
 
 
 @pytest.fixture(params=[False, True], ids=["open", "protected"])
-def lines(request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]) -> Iterator[dict[str, str]]:
+def lines(
+    request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[dict[str, str]]:
     """The lines by their name, printed for a gateway that runs."""
     keys = (hash_key(KEY),) if request.param else ()
+    key = CallerKey(is_asked=True, variable="POINTSMAN_KEY") if request.param else CallerKey()
+    monkeypatch.setenv("POINTSMAN_KEY", KEY)
     with gateway(state_for(server=ServerSpec(port=0, keys=keys))) as running:
         listening = SimpleNamespace(getsockname=lambda: ("127.0.0.1", running.port))
-        _introduce(cast("socket.socket", listening), demo=True, protected=request.param)
+        _introduce(cast("socket.socket", listening), demo_config(), demo=True, key=key)
         said = capsys.readouterr().out.splitlines()
         assert said[0].startswith("Pointsman demo: ")
-        yield {line[2:16].strip(): line[18:] for line in said if line.startswith("  ")}
+        yield {line[2:20].strip(): line[20:] for line in said if line.startswith("  ")}
 
 
-@pytest.mark.parametrize(("sdk", "client"), [(openai, "OpenAI"), (anthropic, "Anthropic")])
-def test_the_lines_for_sdks_run(
-    lines: dict[str, str],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    sdk: Any,
-    client: str,
-) -> None:
+@pytest.mark.parametrize("client", ["OpenAI SDK, chat", "OpenAI SDK", "Anthropic SDK"])
+def test_the_lines_for_sdks_run(lines: dict[str, str], client: str) -> None:
     """As they are copied, imports included."""
-    with contextlib.ExitStack() as opened:
-        made = getattr(sdk, client)
-        monkeypatch.setattr(sdk, client, lambda **given: opened.enter_context(made(**given)))
-        exec(lines[f"{client} SDK"], {})
-    assert capsys.readouterr().out.startswith(LABEL)
+    done = subprocess.run(
+        [sys.executable, "-c", lines[client]], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.stdout.startswith(LABEL), done.stderr
 
 
-def test_the_other_lines_name_address_and_key(lines: dict[str, str]) -> None:
-    url = shlex.split(lines["Claude Code"])[0].partition("=")[2]
-    is_protected = KEY in lines["Claude Code"]
-    curl = shlex.split(lines["curl"])
-    assert curl[1] == f"{url}/v1/chat/completions"
-    assert json.loads(curl[-1])["model"] == "auto"
-    assert (f"authorization: Bearer {KEY}" in curl) == is_protected
-    codex = shlex.split(lines["Codex"])
-    assert (codex[0] == f"POINTSMAN_KEY={KEY}") == is_protected
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+def test_the_line_for_curl_runs(lines: dict[str, str]) -> None:
+    done = subprocess.run(
+        ["sh", "-c", lines["curl"]], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert LABEL in done.stdout, done.stderr
+
+
+def test_the_lines_for_agents_name_address_and_key(lines: dict[str, str]) -> None:
+    """As a shell expands them."""
+    url = expanded(lines["Claude Code"], "claude")["ANTHROPIC_BASE_URL"]
+    token = expanded(lines["Claude Code"], "claude")["ANTHROPIC_AUTH_TOKEN"]
+    is_protected = "POINTSMAN_KEY" in lines["Claude Code"]
+    assert token == (KEY if is_protected else "any")
     assert ('env_key="POINTSMAN_KEY"' in lines["Codex"]) == is_protected
     assert f'base_url="{url}/v1"' in lines["Codex"]
-    given = json.loads(shlex.split(lines["opencode"])[0].partition("=")[2])
+    given = json.loads(expanded(lines["opencode"], "opencode")["OPENCODE_CONFIG_CONTENT"])
     options = given["provider"]["pointsman"]["options"]
-    assert options == {"baseURL": f"{url}/v1", "apiKey": KEY if is_protected else "any"}
+    assert options == {"baseURL": f"{url}/v1", "apiKey": token}
+
+
+def expanded(line: str, program: str) -> dict[str, str]:
+    """The environment that a program gets from a line."""
+    told = line.partition(f" {program} ")[0]
+    done = subprocess.run(["sh", "-c", f"{told} env -0"], capture_output=True, text=True, check=True)
+    return dict(pair.split("=", 1) for pair in done.stdout.split("\0") if pair)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])
@@ -78,7 +92,7 @@ def test_a_wildcard_is_printed_as_an_address(
     """Nobody can call 0.0.0.0: what is copied to another machine must name this one."""
     monkeypatch.setattr(serve, "_SOME_NETWORK", ("127.0.0.1", 9))
     listening = SimpleNamespace(getsockname=lambda: (host, 4747))
-    _introduce(cast("socket.socket", listening), demo=False, protected=True)
+    _introduce(cast("socket.socket", listening), demo_config(), demo=False, key=CallerKey())
     said = capsys.readouterr().out.splitlines()[0]
     shown = said.removeprefix("Pointsman listens on http://").partition(":4747")[0]
     assert not ipaddress.ip_address(shown).is_unspecified
@@ -97,3 +111,42 @@ def test_host_and_port_replace_those_of_the_file() -> None:
     config = _listening_on(demo_config(), "127.0.0.9", 0)
     assert (config.server.host, config.server.port) == ("127.0.0.9", 0)
     assert _listening_on(demo_config(), None, None) == demo_config()
+
+
+@pytest.mark.parametrize(
+    ("written", "key"),
+    [
+        ("[]", CallerKey()),
+        ('["${OUR_KEY}"]', CallerKey(is_asked=True, variable="OUR_KEY")),
+        ('["${OUR_HASH}"]', CallerKey(is_asked=True)),
+        (f'["sha256:{"0" * 64}"]', CallerKey(is_asked=True)),
+    ],
+)
+def test_the_key_of_the_lines_is_the_variable_that_holds_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str, key: CallerKey
+) -> None:
+    monkeypatch.setenv("OUR_KEY", KEY)
+    monkeypatch.setenv("OUR_HASH", f"sha256:{'0' * 64}")
+    file = tmp_path / "pointsman.toml"
+    file.write_text(f"[server]\nkeys = {written}\n")
+    assert _caller_key(file) == key
+
+
+def test_a_key_that_is_known_by_its_hash_is_named_as_missing() -> None:
+    said = banner(demo_config(), "http://here", CallerKey(is_asked=True))
+    assert "Put one of the keys of [server] in the place of YOUR-POINTSMAN-KEY." in said
+    assert said.count("YOUR-POINTSMAN-KEY") > 4
+
+
+def test_a_client_that_will_not_work_gets_no_line() -> None:
+    demo = demo_config()
+    model = ModelSpec("a", "demo", "a", formats=frozenset({WireFormat.CHAT}))
+    config = msgspec.structs.replace(demo, models={"a": model}, tiers=TiersSpec(simple="a"))
+    said = banner(config, "http://here", CallerKey())
+    assert "codex -c" not in said
+    assert '  Codex             "a" does not speak responses (hint: translate = true' in said
+    assert "opencode --model" in said
+
+
+def test_the_demo_says_where_its_ledger_is() -> None:
+    assert f"Ledger: {demo_ledger()}\n" in banner(demo_config(), "http://here", CallerKey())

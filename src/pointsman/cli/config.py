@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +16,9 @@ from pointsman.config.edit import write_file
 from pointsman.config.load import FILE_NAME
 from pointsman.config.show import as_toml, plain
 from pointsman.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pointsman.diagnostics import Client, Verdict
 
 __all__ = ["register"]
 
@@ -30,12 +33,17 @@ def register(app: typer.Typer) -> None:
 
 
 def check(*, config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """Report every error in the configuration, by line."""
+    """Report every error in the configuration, by line, and which clients will work with it."""
+    from pointsman.diagnostics import judge_clients
+
     file = config_file(config)
-    errors = examine(file).errors
+    loaded = examine(file)
+    errors = loaded.errors
+    verdicts = judge_clients(loaded.config) if loaded.config else []
     if as_json:
         found = [{"place": error.place, "message": error.message, "hint": error.hint} for error in errors]
-        print_json({"file": str(file), "ok": not errors, "errors": found})
+        clients = [_plain(verdict) for verdict in verdicts]
+        print_json({"file": str(file), "ok": not errors, "errors": found, "clients": clients})
     for error in errors if not as_json else ():
         typer.echo(str(error), err=True)
         if error.hint:
@@ -43,7 +51,23 @@ def check(*, config: ConfigOption = None, as_json: JsonOption = False) -> None:
     if errors:
         raise typer.Exit(FAILED)
     if not as_json:
-        typer.echo(f"{file}: no errors")
+        typer.echo(f"{file}: no errors\n")
+        for verdict in verdicts:
+            _show(verdict)
+
+
+def _plain(verdict: Verdict) -> dict[str, object]:
+    said = verdict._asdict()
+    client: Client = said.pop("client")
+    return {"client": client.name, "format": client.format, **said}
+
+
+def _show(verdict: Verdict) -> None:
+    from pointsman.diagnostics import describe_verdict
+
+    typer.echo(f"{verdict.client.name:<18}{describe_verdict(verdict)}")
+    if verdict.hint:
+        typer.echo(f"{'':<18}hint: {verdict.hint}")
 
 
 def show(*, config: ConfigOption = None, as_json: JsonOption = False) -> None:

@@ -45,6 +45,8 @@ def list_decisions(
     with opened(ledger, config, demo=demo) as store:
         for decision in store.decisions(limit=limit, session=session):
             typer.echo(json_line(decision) if as_json else printable(_line(decision)))
+    if ledger is None and not demo and _written(demo_ledger()) > _written(_configured(config)):
+        typer.echo("that of pointsman serve --demo is newer: --demo lists it", err=True)
 
 
 def show(
@@ -102,6 +104,12 @@ def opened(ledger: Path | None, config: Path | None, *, demo: bool = False) -> I
         yield store
     finally:
         store.close()
+
+
+def _written(path: Path) -> float:
+    """When a ledger was last written to, in seconds since the epoch; 0 where there is none."""
+    files = (path, path.with_name(path.name + "-wal"))  # to which SQLite writes first
+    return max((file.stat().st_mtime for file in files if file.is_file()), default=0.0)
 
 
 def _where_else(path: Path) -> str:

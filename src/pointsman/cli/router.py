@@ -73,5 +73,5 @@ def doctor(
             typer.echo(describe_check(check))
     if as_json:
         print_json([check._asdict() for check in checks])
-    if not all(check.ok for check in checks):
+    if not all(check.ok or check.is_advice for check in checks):
         raise typer.Exit(FAILED)

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import logging
+import re
 import socket
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 
 from pointsman.cli.output import config_file, needs_extra
-from pointsman.config import Config, load
+from pointsman.config import Config, examine, load
+from pointsman.config.shapes import HASHED
 from pointsman.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pointsman.cli._banner import CallerKey
 
 __all__ = ["register"]
 
@@ -59,7 +64,7 @@ def serve(
         state = builder()
         server = Server(Gateway(state), builder if file else None, watch)
         with _bound(state.server.host, state.server.port) as listening:
-            _introduce(listening, demo=demo, protected=bool(state.server.keys))
+            _introduce(listening, builder.config, demo=demo, key=_caller_key(file))
             server.run(sockets=[listening])
 
 
@@ -107,35 +112,25 @@ def _reachable(host: str) -> str:
         return address
 
 
-def _introduce(listening: socket.socket, *, demo: bool, protected: bool) -> None:
+def _introduce(listening: socket.socket, config: Config, *, demo: bool, key: CallerKey) -> None:
+    from pointsman.cli._banner import banner
+
     host, port = listening.getsockname()[:2]
     host = _reachable(host)
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-    key = "YOUR-POINTSMAN-KEY" if protected else "any"
-    header = f"-H 'authorization: Bearer {key}' " if protected else ""
-    variable, env_key = (f"POINTSMAN_KEY={key} ", ', env_key="POINTSMAN_KEY"') if protected else ("", "")
     if demo:
         typer.echo("Pointsman demo: responses come from a built-in upstream; no model is called.\n")
-    typer.echo(LINES.format(url=url, key=key, header=header, variable=variable, env_key=env_key))
+    typer.echo(banner(config, url, key))
 
 
-LINES = """\
-Pointsman listens on {url}. Copy what you need:
+def _caller_key(file: Path | None) -> CallerKey:
+    """Return how the lines write the first key of ``[server]``: by the variable that holds it."""
+    from pointsman.cli._banner import CallerKey
 
-  curl            curl {url}/v1/chat/completions {header}-H 'content-type: application/json' \
--d '{{"model": "auto", "messages": [{{"role": "user", "content": "Hello!"}}]}}'
-  OpenAI SDK      from openai import OpenAI; print(OpenAI(base_url="{url}/v1", api_key="{key}")\
-.responses.create(model="auto", input="Hello!").output_text)
-  Anthropic SDK   from anthropic import Anthropic; print(Anthropic(base_url="{url}", api_key="{key}")\
-.messages.create(model="auto", max_tokens=99, \
-messages=[{{"role": "user", "content": "Hello!"}}]).content[0].text)
-  Claude Code     ANTHROPIC_BASE_URL={url} ANTHROPIC_AUTH_TOKEN={key} claude --model auto
-  Codex           {variable}codex -c model_provider=pointsman -c 'model_providers.pointsman={{\
-name="Pointsman", base_url="{url}/v1", wire_api="responses"{env_key}}}' -m auto
-  opencode        OPENCODE_CONFIG_CONTENT='{{"provider": {{"pointsman": {{\
-"npm": "@ai-sdk/openai-compatible", "options": {{"baseURL": "{url}/v1", "apiKey": "{key}"}}, \
-"models": {{"auto": {{}}}}}}}}}}' \
-opencode --model pointsman/auto
-
-Models: auto, simple, medium, complex, reasoning, and every configured one. Decisions: {url}/v1/decisions/ID
-"""
+    tables = examine(file).file if file else None
+    if tables is None or not tables.server.keys:
+        return CallerKey()
+    key = tables.server.keys[0]
+    named = re.fullmatch(r"\$\{(\w+)\}", key.reference)
+    is_hash = key.reveal().startswith(HASHED)
+    return CallerKey(is_asked=True, variable=named[1] if named and not is_hash else "")

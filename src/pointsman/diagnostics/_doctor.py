@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from pointsman.config import Config, examine, find
+from pointsman.diagnostics.clients import Verdict, describe_verdict, judge_clients
 from pointsman.diagnostics.installation import install_command
 from pointsman.errors import ConfigError, PointsmanError
 from pointsman.evidence import engine_names
@@ -39,6 +40,7 @@ class Check(NamedTuple):
     ok: bool
     detail: str
     hint: str = ""
+    is_advice: bool = False  # not ok, and yet as the configuration wants it: no failure of the installation
 
 
 def diagnose(file: Path | None, *, ask_upstreams: bool = True) -> Iterator[Check]:
@@ -64,8 +66,15 @@ def diagnose(file: Path | None, *, ask_upstreams: bool = True) -> Iterator[Check
     yield _engine(loaded.config)
     yield _ledger(loaded.config)
     yield _sessions(loaded.config)
+    yield from map(_client, judge_clients(loaded.config))
     for upstream in loaded.config.upstreams.values() if ask_upstreams else ():
         yield _upstream(upstream)
+
+
+def _client(verdict: Verdict) -> Check:
+    well = verdict.works and not verdict.warning
+    name, detail = f"client {verdict.client.name}", describe_verdict(verdict)
+    return Check(name, ok=well, detail=detail, hint=verdict.hint, is_advice=not well)
 
 
 def _gateway() -> Check:

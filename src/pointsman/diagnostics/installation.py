@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -27,6 +26,8 @@ def install_command(extra: str) -> str:
 
 def _checkout() -> Path | None:
     """The directory of an editable installation, which PEP 610 records; None for any other."""
+    from importlib.metadata import PackageNotFoundError, distribution  # 20 ms, for what rarely happens
+
     try:
         origin = json.loads(distribution("pointsman").read_text("direct_url.json") or "{}")
     except (PackageNotFoundError, ValueError):

@@ -67,7 +67,8 @@ def choose_classifier(file: Path, wanted: str) -> str:
 
 def describe_check(check: Check) -> str:
     """Return a check as one line, and its way out as another."""
-    line = f"{'ok  ' if check.ok else 'FAIL'} {check.name}: {check.detail}"
+    mark = "ok  " if check.ok else "note" if check.is_advice else "FAIL"
+    line = f"{mark} {check.name}: {check.detail}"
     return f"{line}\n     hint: {check.hint}" if check.hint else line
 
 

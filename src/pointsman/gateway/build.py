@@ -34,6 +34,7 @@ class Builder:
     def __init__(self, load: Callable[[], Config], file: Path | None = None) -> None:
         """Take the way to read the configuration, and the file it is in, which commands may change."""
         self._load = load
+        self.config = Config()  # the one read last
         self._file = file
         self._runtime: Runtime | None = None  # the first one, whose stores all others share
         self._at_start: Mapping[str, object] = {}  # see _opened_once
@@ -44,7 +45,7 @@ class Builder:
         Raises:
             ConfigError: the configuration is wrong.
         """
-        config = self._load()
+        config = self.config = self._load()
         if not config.models:
             raise ConfigError(
                 "no model is configured",
