@@ -46,7 +46,8 @@ def tables(of: type[msgspec.Struct], path: tuple[str, ...]) -> Iterator[str]:
     for field in sorted(fields, key=lambda field: ORDER.index(field.name)) if not path else fields:
         kind = given(field.type)
         if get_origin(kind) is dict:
-            yield from tables(get_args(kind)[1], (*path, field.encode_name, "NAME"))
+            if issubclass(get_args(kind)[1], msgspec.Struct):
+                yield from tables(get_args(kind)[1], (*path, field.encode_name, "NAME"))
         elif isinstance(kind, type) and issubclass(kind, msgspec.Struct):
             yield from tables(kind, (*path, field.encode_name))
 
@@ -69,7 +70,7 @@ def default(field: msgspec.structs.FieldInfo) -> str:
     value = field.default
     if value is msgspec.NODEFAULT:
         value = field.default_factory()
-    if value in (None, "", frozenset(), ()) or isinstance(value, (msgspec.Struct, Path)):
+    if value in (None, "", frozenset(), (), {}) or isinstance(value, (msgspec.Struct, Path)):
         return ""
     if isinstance(value, (frozenset, tuple)):
         value = sorted(value)

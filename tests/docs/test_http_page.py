@@ -8,10 +8,11 @@ from starlette.routing import Route
 from pointsman.errors import CallerError, Overloaded
 from pointsman.gateway._live_state import build_live_state
 from pointsman.gateway._local_replies import error_code
-from pointsman.gateway._request import _NOT_UP, HOP_BY_HOP
+from pointsman.gateway._request import _NOT_UP
 from pointsman.gateway._routes import OPEN_PATHS
 from pointsman.gateway.app import Gateway
 from pointsman.testing import ScriptedDecider
+from pointsman.upstreams.port import HOP_BY_HOP
 from pointsman.wire import WIRES
 
 ROOT = Path(__file__).parents[2]

@@ -55,7 +55,8 @@ RENAMED_CLASSES: Final = re.compile(r"^class (Turn|Need|Answer|Addition|Gauge|Sp
 #: Names that are written with a capital inside a heading.
 PROPER: Final = {
     *("Agent", "Zero", "Claude", "Code"),  # Agent Zero, Claude Code
-    *("Anthropic", "Codex", "Furo", "Hyperscan", "Java", "Pointsman", "Python", "Sphinx", "Unicode"),
+    *("Anthropic", "Azure", "Codex", "Furo", "Hyperscan", "Java", "OpenAI"),
+    *("Pointsman", "Python", "Sphinx", "Unicode"),
 }
 HEADING: Final = re.compile(r"^#{1,4} (.+)$", re.MULTILINE)
 FENCE: Final = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)

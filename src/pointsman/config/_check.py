@@ -14,6 +14,7 @@ from pointsman.domains import parse_domains
 from pointsman.errors import ConfigError
 from pointsman.tiers import BUILTIN_PROFILES, load_profile, read_learned_router
 from pointsman.toml_source import KeyPath
+from pointsman.upstreams.own_fields import RESERVED_MEMBERS, header_problems
 from pointsman.upstreams.port import DEMO_URL, UpstreamSpec
 from pointsman.upstreams.proxies import is_loopback, parse_proxy
 from pointsman.upstreams.trust import trust
@@ -60,6 +61,7 @@ def _upstreams(file: File) -> Iterator[Problem]:
         if not upstream.formats:
             yield Problem(("upstreams", name, "formats"), f'upstream "{name}" speaks no format')
         yield from _way(name, upstream)
+        yield from _own_fields(name, upstream)
 
 
 def _way(name: str, upstream: UpstreamSpec) -> Iterator[Problem]:
@@ -68,6 +70,18 @@ def _way(name: str, upstream: UpstreamSpec) -> Iterator[Problem]:
         yield from _refused(("upstreams", name, "proxy"), lambda: parse_proxy(address, "proxy"))
     if upstream.ca_file:
         yield from _refused(("upstreams", name, "ca_file"), lambda: trust(upstream))
+
+
+def _own_fields(name: str, upstream: UpstreamSpec) -> Iterator[Problem]:
+    """Check the headers, query parameters and body members that are set on every request."""
+    values = {header: value.reveal() for header, value in upstream.headers.items()}
+    for header, message in header_problems(values):
+        yield Problem(("upstreams", name, "headers", header), message)
+    if "" in upstream.query:
+        yield Problem(("upstreams", name, "query"), "a query parameter has no name")
+    for member in sorted(upstream.body.keys() & RESERVED_MEMBERS):
+        message = f'"{member}" in the body of a request is not for a setting to replace'
+        yield Problem(("upstreams", name, "body", member), message)
 
 
 def _address(text: str) -> SplitResult | None:

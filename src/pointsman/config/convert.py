@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from pointsman.config.describe import choices, describe
 from pointsman.config.shapes import HASHED, File
 from pointsman.errors import ConfigError
 from pointsman.toml_source import KeyPath
-from pointsman.upstreams.port import ProxyUrl, Secret
+from pointsman.upstreams.port import JsonTemplate, ProxyUrl, Secret, Template
 
 __all__ = ["Converter", "Problem", "did_you_mean", "given", "keys", "table"]
 
@@ -102,10 +103,13 @@ class Converter:
             return self._tables(raw, get_args(kind)[1], path)
         return self._leaf(raw, of, path)
 
-    def _tables(self, raw: object, of: type[msgspec.Struct], path: KeyPath) -> dict[str, object]:
+    def _tables(self, raw: object, of: Any, path: KeyPath) -> dict[str, object]:
+        """Return a table whose keys are the operator's own: of tables, or of values."""
         if not isinstance(raw, dict):
             self.problems.append(Problem(path, f"{table(path)} must be a table"))
             return {}
+        if not issubclass(of, msgspec.Struct):
+            return {name: self._leaf(value, of, (*path, name)) for name, value in raw.items()}
         return {name: self.struct(value, of, (*path, name), name=name) for name, value in raw.items()}
 
     def _leaf(self, raw: object, of: Any, path: KeyPath) -> object:
@@ -119,11 +123,27 @@ class Converter:
         return None
 
     def _custom(self, of: type, raw: object) -> object:
+        if of is JsonTemplate:
+            return self._json(raw)
         if not isinstance(raw, str):
             raise ValueError  # noqa: TRY004 - msgspec turns it into a ValidationError
         if of is Path:
             return self._directory / Path(raw).expanduser()
+        if of is Template:
+            return Template(self._filled(raw), reference=raw, hidden=self._hidden(raw))
         return self._proxy(raw) if of is ProxyUrl else self._secret(raw)
+
+    def _json(self, raw: object) -> JsonTemplate:
+        try:
+            written = json.dumps(raw, allow_nan=False)
+        except (TypeError, ValueError):  # a date, or no finite number
+            raise _Refused("this is not a JSON value", "dates go into quotes") from None
+        filled = msgspec.json.encode(self._filled(raw)).decode()
+        return JsonTemplate(filled, reference=written, hidden=self._hidden(written))
+
+    def _hidden(self, written: str) -> list[str]:
+        """Return the values of a text's references."""
+        return [self._variable(found) for found in _REFERENCE.finditer(written)]
 
     def _secret(self, raw: str) -> Secret:
         if not _REFERENCE.search(raw) and not raw.startswith(HASHED):
@@ -143,9 +163,11 @@ class Converter:
         return ProxyUrl(self._filled(raw), reference=raw)
 
     def _filled(self, raw: Any) -> Any:
-        """Replace references to the environment in a string, or in the strings of a list."""
+        """Replace references to the environment in a string, or in the strings of a list or table."""
         if isinstance(raw, list):
             return [self._filled(item) for item in raw]
+        if isinstance(raw, dict):
+            return {key: self._filled(value) for key, value in raw.items()}
         return _REFERENCE.sub(self._variable, raw) if isinstance(raw, str) else raw
 
     def _variable(self, found: re.Match[str]) -> str:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from msgspec import inspect
 
-from pointsman.upstreams.port import ProxyUrl, Secret
+from pointsman.upstreams.port import JsonTemplate, ProxyUrl, Secret, Template
 
 __all__ = ["choices", "describe"]
 
@@ -17,6 +17,8 @@ _PLAIN: Final[dict[type[inspect.Type], str]] = {
 }
 _CUSTOM: Final[dict[type, str]] = {
     Secret: 'a reference such as "${NAME}"',
+    Template: "a string",
+    JsonTemplate: "a JSON value",
     ProxyUrl: 'an address such as "http://proxy:3128"',
     Path: "a path",
 }

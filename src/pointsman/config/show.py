@@ -11,7 +11,7 @@ import msgspec
 
 from pointsman.config.convert import keys
 from pointsman.config.shapes import File
-from pointsman.upstreams.port import Secret
+from pointsman.upstreams.port import JsonTemplate, Secret
 
 __all__ = ["as_toml", "plain"]
 
@@ -23,7 +23,9 @@ def plain(file: File) -> dict[str, Any]:
     for kind in ("upstreams", "models"):
         for name, entry in getattr(file, kind).items():
             table = tables[kind][name]
-            tables[kind][name] = {key: table[key] for key in keys(type(entry)) if key in table}
+            tables[kind][name] = {
+                key: table[key] for key in keys(type(entry)) if key in table and table[key] != {}
+            }
     return tables
 
 
@@ -38,7 +40,9 @@ def as_toml(tables: Mapping[str, Any], *path: str) -> str:
     return "\n".join(part for part in (text, *below) if part)
 
 
-def _written(value: object) -> str:
+def _written(value: object) -> object:
+    if isinstance(value, JsonTemplate):
+        return json.loads(value.reference)
     if isinstance(value, Secret):
         return value.reference
     if isinstance(value, Path):
@@ -57,5 +61,9 @@ def _key(name: str) -> str:
 
 
 def _literal(value: object) -> str:
-    # Of the values there are here (text, numbers, true and false, lists) JSON and TOML write the same.
-    return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, dict):
+        members = ", ".join(f"{_key(key)} = {_literal(item)}" for key, item in value.items())
+        return f"{{ {members} }}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_literal, value))}]"
+    return json.dumps(value, ensure_ascii=False)  # text, numbers, true and false are written as in TOML

@@ -8,7 +8,7 @@ from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from pointsman.config import Config, examine, find
 from pointsman.diagnostics.clients import Verdict, describe_verdict, judge_clients
@@ -159,8 +159,10 @@ def _status(spec: UpstreamSpec) -> int:
     url = urlsplit(spec.base_url)
     wire = next(wire for wire in WIRES if wire in spec.formats)
     proof = {name.decode(): value.decode() for name, value in credentials(spec, wire)}
-    headers = {"anthropic-version": "2023-06-01", **proof}
-    target = f"{url.path.rstrip('/')}/models"
+    own = {name.lower(): value.reveal() for name, value in spec.headers.items()}
+    headers = {"anthropic-version": "2023-06-01", **proof, **own}
+    query = urlencode({name: value.reveal() for name, value in spec.query.items()})
+    target = f"{url.path.rstrip('/')}/models" + (f"?{query}" if query else "")
     connection, proxy = _connection(spec), proxy_of(spec)
     if proxy and url.scheme == "http":
         target = f"http://{url.netloc}{target}"

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 from pointsman.decision.decision import Decision
 from pointsman.errors import UpstreamError, UpstreamTimeout
 from pointsman.gateway._attempts import Failure, RunningAttempt, UpstreamResponse, first_answer
-from pointsman.gateway._request import HOP_BY_HOP, KEPT_NAMES, OWN_PREFIX, DecidedRequest
+from pointsman.gateway._request import KEPT_NAMES, OWN_PREFIX, DecidedRequest
 from pointsman.gateway._translating import KEPT, Translating
 from pointsman.gateway.upstream import Target, printable
 from pointsman.upstreams import port
@@ -38,7 +38,7 @@ _PIECE: Final = 64 << 10
 _REQUEST_ID: Final = 128  # characters of a caller's request id that are kept
 
 #: Not for a caller: framing, which our server does anew, and what would speak for another host.
-_NOT_DOWN: Final = HOP_BY_HOP | {
+_NOT_DOWN: Final = port.HOP_BY_HOP | {
     b"content-length", b"date", b"server", b"set-cookie", b"alt-svc", b"strict-transport-security",
     b"x-should-retry",  # the gateway is who retries
 }  # fmt: skip
@@ -61,7 +61,7 @@ async def relay(
     if isinstance(result, Failure):
         return await _fail(request, result, build_headers(None), send)
     attempt = result.attempt
-    sent = _downstream(result.exchange.headers, attempt.target.upstream.secret)
+    sent = _downstream(result.exchange.headers, attempt.target.upstream.secrets)
     sent += build_headers(attempt.target)
     if attempt.translated is not None:
         sent.append((b"x-pointsman-translated", printable(str(attempt.translated))))
@@ -204,7 +204,7 @@ async def _fail(request: DecidedRequest, failure: Failure, sent: Headers, send: 
     status, fault = failure.fault.status, failure.fault
     body = b""
     if failure.upstream and failure.status == status:
-        body = _upstream_error(request.wire, failure, failure.upstream.secret)
+        body = _upstream_error(request.wire, failure, failure.upstream.secrets)
     sent.append(_JSON)
     if failure.wait is not None:
         sent.append((b"retry-after", b"%d" % max(round(failure.wait), 1)))
@@ -215,18 +215,22 @@ async def _fail(request: DecidedRequest, failure: Failure, sent: Headers, send: 
     return status
 
 
-def _upstream_error(wire: Wire, failure: Failure, secret: bytes) -> bytes:
+def _upstream_error(wire: Wire, failure: Failure, secrets: Sequence[bytes]) -> bytes:
     """Return the upstream's own error when it has the format's shape; it explains more than the gateway's."""
-    body = failure.body.replace(secret, b"***") if secret else failure.body
+    body = failure.body
+    for secret in secrets:
+        body = body.replace(secret, b"***")
     if failure.wire is not None and failure.wire is not wire:
         return translate_error(wire.format, failure.status, body)
     return body if wire.is_error(body) else b""
 
 
-def _downstream(sent: port.Headers, secret: bytes) -> Headers:
-    """Return what of an upstream's headers goes to the caller, without any that repeats our key."""
+def _downstream(sent: port.Headers, secrets: Sequence[bytes]) -> Headers:
+    """Return what of an upstream's headers goes to the caller, without any that repeats a secret."""
     passed = [(new, value) for name, value in sent if (new := _name_down(name))]
-    return [pair for pair in passed if secret not in pair[1]] if secret else passed
+    for secret in secrets:
+        passed = [pair for pair in passed if secret not in pair[1]]
+    return passed
 
 
 @lru_cache(KEPT_NAMES)

@@ -13,14 +13,13 @@ from pointsman.gateway._metrics import Metrics
 from pointsman.gateway.upstream import Target
 from pointsman.offload import offload
 from pointsman.stores.ledger.port import Attempt, Ledger, ShadowAnswer
-from pointsman.upstreams.port import Call, Headers
+from pointsman.upstreams.port import HOP_BY_HOP, Call, Headers
 from pointsman.vocabulary import LARGE
 from pointsman.wire import WIRES, Body, Wire
 from pointsman.wire.body import Edit, Span
 from pointsman.wire.translate import Translated, translate_request, upstream_format
 
 __all__ = [
-    "HOP_BY_HOP",
     "KEPT_NAMES",
     "OWN_PREFIX",
     "DecidedRequest",
@@ -31,12 +30,6 @@ __all__ = [
 
 #: Ours alone: nobody else can set one, in either direction.
 OWN_PREFIX: Final = b"x-pointsman-"
-
-#: About one connection, never passed on (RFC 9110, section 7.6.1).
-HOP_BY_HOP: Final = frozenset({
-    b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"proxy-connection", b"te",
-    b"trailer", b"transfer-encoding", b"upgrade",
-})  # fmt: skip
 
 #: Not for an upstream: the caller's key and cookies, where it came from, and what the gateway sets.
 #: Compression is not asked for, because the gateway reads what passes.

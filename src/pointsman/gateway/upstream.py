@@ -10,6 +10,7 @@ import msgspec
 from pointsman.gateway._circuit_breaker import CircuitBreaker
 from pointsman.upstreams.demo import DemoClient
 from pointsman.upstreams.http import HttpClient
+from pointsman.upstreams.own_fields import with_own_fields
 from pointsman.upstreams.port import DEMO_URL, UpstreamClient, UpstreamSpec, credentials
 from pointsman.vocabulary import ModelSpec, WireFormat
 
@@ -26,7 +27,8 @@ class Connections:
         """Return the client of an upstream."""
         client = self._clients.get(spec)
         if client is None:
-            client = self._clients[spec] = DemoClient() if spec.base_url == DEMO_URL else HttpClient(spec)
+            plain = DemoClient() if spec.base_url == DEMO_URL else HttpClient(spec)
+            client = self._clients[spec] = with_own_fields(spec, plain)
         return client
 
     def carried_over(self, specs: Iterable[UpstreamSpec]) -> Connections:
@@ -47,7 +49,7 @@ class Upstream:
         self.spec = spec
         self.client = client
         self.breaker = CircuitBreaker()
-        self.secret = spec.api_key.reveal().encode() if spec.api_key else b""
+        self.secrets = spec.secrets
         #: The headers that every request of a format carries.
         self.headers = {
             wire: [(b"content-type", b"application/json"), *credentials(spec, wire)] for wire in WireFormat

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Final, Literal, NamedTuple, NoReturn, Protocol, TypeAlias
 
@@ -16,13 +16,16 @@ from pointsman.wire import WIRES
 
 __all__ = [
     "DEMO_URL",
+    "HOP_BY_HOP",
     "Call",
     "Exchange",
     "Headers",
+    "JsonTemplate",
     "Limits",
     "ProxyUrl",
     "Secret",
     "ServerSpec",
+    "Template",
     "Timeouts",
     "UpstreamClient",
     "UpstreamSpec",
@@ -33,6 +36,15 @@ __all__ = [
 
 #: Names in lower case. Bytes from end to end: the gateway passes them on and reads few.
 Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
+
+#: Names of headers about one connection, never passed on (RFC 9110, section 7.6.1).
+HOP_BY_HOP: Final = frozenset({
+    b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"proxy-connection", b"te",
+    b"trailer", b"transfer-encoding", b"upgrade",
+})  # fmt: skip
+
+#: Characters from which a referenced text counts as a secret; shorter ones are words such as a region.
+_SHORTEST: Final = 8
 
 #: The ``base_url`` of the built-in demo upstream, which answers inside the process.
 DEMO_URL: Final = "demo:"
@@ -76,6 +88,23 @@ class ProxyUrl(Secret):
     __slots__ = ()
 
 
+class Template(Secret):
+    """A text that may hold references to the environment; it shows itself as it was written."""
+
+    __slots__ = ("hidden",)
+
+    def __init__(self, value: str, *, reference: str = "", hidden: Iterable[str] = ()) -> None:
+        """Take the text, as it was written, and the values of its references."""
+        super().__init__(value, reference=reference or value)
+        self.hidden = tuple(hidden)
+
+
+class JsonTemplate(Template):
+    """A JSON value, as JSON; its strings may hold references."""
+
+    __slots__ = ()
+
+
 def hash_key(key: str) -> bytes:
     """Return the digest under which a caller's key is kept.
 
@@ -114,9 +143,26 @@ class UpstreamSpec(msgspec.Struct, frozen=True):
     # the default of the OpenAI and Anthropic SDKs
     retries: Annotated[int, Meta(ge=0, description="Retries of the same model.")] = 2
     auth: Annotated[
-        Literal["", "bearer", "x-api-key"],
-        Meta(description="Header of the key; default: `x-api-key` for messages, `bearer` for the others."),
+        Literal["", "bearer", "x-api-key", "api-key"],
+        Meta(
+            description="Header of the key; default: `x-api-key` for messages, `bearer` for the others. "
+            "Azure OpenAI takes `api-key`."
+        ),
     ] = ""
+    headers: Annotated[
+        dict[str, Template],
+        Meta(description='Headers set on every request: `{ "HTTP-Referer" = "https://example.com" }`.'),
+    ] = {}
+    query: Annotated[
+        dict[str, Template],
+        Meta(
+            description='Query parameters set on every request: `{ "api-version" = "2025-04-01-preview" }`.'
+        ),
+    ] = {}
+    body: Annotated[
+        dict[str, JsonTemplate],
+        Meta(description="Members set in the JSON body of every request to a model."),
+    ] = {}
     proxy: Annotated[
         ProxyUrl | None,
         Meta(description='HTTP proxy; `""` for none. Default: the variables `HTTPS_PROXY` and `NO_PROXY`.'),
@@ -129,6 +175,18 @@ class UpstreamSpec(msgspec.Struct, frozen=True):
     connections: Annotated[
         int, Meta(ge=1, description="Maximum number of connections; further requests wait.")
     ] = 512
+
+    def __hash__(self) -> int:
+        """Hash by name and address: equal specs have both, and the tables cannot be hashed."""
+        return hash((self.name, self.base_url))
+
+    @property
+    def secrets(self) -> tuple[bytes, ...]:
+        """What must not come back from the upstream: the key, and the values that templates refer to."""
+        templates = (*self.headers.values(), *self.query.values(), *self.body.values())
+        hidden = [text for template in templates for text in template.hidden if len(text) >= _SHORTEST]
+        keys = [self.api_key.reveal()] if self.api_key else []
+        return tuple(dict.fromkeys(text.encode() for text in (*keys, *hidden) if text))
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -250,4 +308,6 @@ def credentials(spec: UpstreamSpec, wire: WireFormat) -> list[tuple[bytes, bytes
         return []
     secret = spec.api_key.reveal().encode()
     scheme = spec.auth or (WIRES[wire].auth)
-    return [(b"authorization", b"Bearer " + secret) if scheme == "bearer" else (b"x-api-key", secret)]
+    if scheme == "bearer":
+        return [(b"authorization", b"Bearer " + secret)]
+    return [(scheme.encode(), secret)]
