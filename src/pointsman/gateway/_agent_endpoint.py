@@ -7,6 +7,7 @@ from functools import partial
 
 from pointsman.gateway._conversations import Continuation, Conversations, with_conversation
 from pointsman.gateway._inbound import InboundRequest
+from pointsman.gateway._kept_reasoning import KeptReasoning
 from pointsman.gateway._live_state import LiveState
 from pointsman.gateway._local_replies import answer_command, send_text, stop_message
 from pointsman.gateway._metrics import Metrics
@@ -25,6 +26,7 @@ class AgentEndpoint:
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
         self._conversations = Conversations()
+        self._reasoning = KeptReasoning()
 
     async def answer(self, state: LiveState, inbound: InboundRequest, send: Send) -> int:
         """Answer one request, and return the status sent."""
@@ -35,7 +37,8 @@ class AgentEndpoint:
         decision = await state.runtime.decide(agent_request)
         self._metrics.seen(decision)
         targets = state.candidates(wire.format, decision.chain)
-        request = DecidedRequest(inbound, decision, state.runtime.ledger, self._metrics)
+        ledger = state.runtime.ledger
+        request = DecidedRequest(inbound, agent_request, decision, ledger, self._metrics, self._reasoning)
         if wire.is_stateful:
             targets = self._continue(state, request, agent_request, continuation, targets)
         overhead = time.perf_counter() - inbound.arrived

@@ -24,7 +24,8 @@ from pointsman.stores.ledger.port import Attempt
 from pointsman.upstreams.port import Exchange, Headers
 from pointsman.vocabulary import LARGE
 from pointsman.wire import Fault, Usage, Wire, sse
-from pointsman.wire.translate import Translated, translate_answer
+from pointsman.wire.signed_turns import SignedTurn
+from pointsman.wire.translate import Translated, TranslatedAnswer, translate_answer
 
 __all__ = ["Failure", "RunningAttempt", "UpstreamResponse", "failure_kind", "first_answer", "is_stream"]
 
@@ -90,6 +91,7 @@ class UpstreamResponse(msgspec.Struct, frozen=True):
     first: bytes  # the whole body, or a stream's first events
     pending: bytes = b""  # a stream's next event as far as it has come
     usage: Usage = Usage()
+    turn: SignedTurn | None = None  # reasoning of a whole translated answer
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -181,12 +183,13 @@ async def _read(attempt: RunningAttempt, exchange: Exchange) -> UpstreamResponse
     if is_stream(exchange):
         return await _first_event(attempt, exchange)
     body = await exchange.read()
+    turn = None
     try:
         usage = attempt.wire.usage(body)
         if attempt.translated is not None:
             if attempt.wire.is_error(body):  # some say so with status 200
                 return _status_failure(attempt, exchange, body, 502)
-            body = await _translated(attempt.translated, body)
+            body, turn = await _translated(attempt.translated, body)
     except UNREADABLE:
         attempt.finish(status, "malformed")
         return Failure(
@@ -198,14 +201,14 @@ async def _read(attempt: RunningAttempt, exchange: Exchange) -> UpstreamResponse
             "malformed",
             attempt.target.upstream,
         )
-    return UpstreamResponse(attempt, exchange, is_stream=False, first=body, usage=usage)
+    return UpstreamResponse(attempt, exchange, is_stream=False, first=body, usage=usage, turn=turn)
 
 
 def _what(attempt: RunningAttempt) -> str:
     return f"an answer of the format {attempt.wire.format}" if attempt.translated else "JSON"
 
 
-async def _translated(request: Translated, body: bytes) -> bytes:
+async def _translated(request: Translated, body: bytes) -> TranslatedAnswer:
     """Translate a whole answer back."""
     work = partial(translate_answer, request, body)
     return work() if len(body) <= LARGE else await offload(len(body), work)

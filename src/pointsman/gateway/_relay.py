@@ -72,6 +72,7 @@ async def relay(
         await _stream(request, result, send)
     else:
         error = ""
+        request.keep_reasoning(attempt.target, result.turn)
         try:
             await send_body(send, status, sent, result.first)
         except asyncio.CancelledError:
@@ -152,6 +153,7 @@ async def _end_translated(
         except UpstreamError as unreadable:
             error = unreadable
     usage = attempt.wire.end(blocks).usage
+    request.keep_reasoning(attempt.target, translation.turn())
     if translation.is_whole or translation.has_failed:
         attempt.finish(answer.exchange.status, "" if translation.is_whole else "status", usage)
     else:

@@ -9,14 +9,16 @@ from typing import Final, NamedTuple
 from pointsman.decision.decision import Decision
 from pointsman.gateway._inbound import InboundRequest
 from pointsman.gateway._injections import injections, kept_tools
+from pointsman.gateway._kept_reasoning import KeptReasoning
 from pointsman.gateway._metrics import Metrics
 from pointsman.gateway.upstream import Target
 from pointsman.offload import offload
 from pointsman.stores.ledger.port import Attempt, Ledger, ShadowAnswer
 from pointsman.upstreams.port import HOP_BY_HOP, Call, Headers
-from pointsman.vocabulary import LARGE
+from pointsman.vocabulary import LARGE, AgentRequest
 from pointsman.wire import WIRES, Body, Wire
 from pointsman.wire.body import Edit, Span
+from pointsman.wire.signed_turns import SignedTurn
 from pointsman.wire.translate import Translated, translate_request, upstream_format
 
 __all__ = [
@@ -79,13 +81,22 @@ class DecidedRequest:
     model's upstream speaks another format.
     """
 
-    __slots__ = ("_edits", "_headers", "_ledger", "_model", "_path", "_translated", "attempts", "body",
-                 "client_is_retrying", "decision", "metrics", "on_complete", "wire")  # fmt: skip
+    __slots__ = ("_edits", "_headers", "_ledger", "_model", "_path", "_reasoning", "_translated", "_turn",
+                 "attempts", "body", "client_is_retrying", "decision", "metrics", "on_complete",
+                 "wire")  # fmt: skip
 
     #: Called when all has been sent: with who answered, and the whole body or the last events of a stream.
     on_complete: Callable[[Target, Sequence[bytes]], None] | None
 
-    def __init__(self, inbound: InboundRequest, decision: Decision, ledger: Ledger, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        inbound: InboundRequest,
+        turn: AgentRequest,
+        decision: Decision,
+        ledger: Ledger,
+        metrics: Metrics,
+        reasoning: KeptReasoning,
+    ) -> None:
         wire, body, query = inbound.wire, inbound.body, inbound.query
         self.wire = wire
         self.body = body
@@ -96,6 +107,8 @@ class DecidedRequest:
         # The SDKs count their own retries here. One owner of retries: if the client is at it, we are not.
         self.client_is_retrying = inbound.headers.get(b"x-stainless-retry-count", b"0") != b"0"
         self._ledger = ledger
+        self._turn = turn
+        self._reasoning = reasoning
         self._path = wire.path + b"?" + query if query else wire.path
         self._headers = upstream_headers(inbound.all_headers)
         self._model = body.span("model")
@@ -122,7 +135,9 @@ class DecidedRequest:
             return self._translated[1]
         wire = WIRES[upstream_format(self.wire.format, target.model.formats)]
         body = self.body.edited(edits)
-        work = partial(translate_request, self.wire.format, wire.format, body)
+        turn, upstream = self._turn, target.upstream.spec.name
+        recall = self._reasoning.recall(turn.session, upstream, turn.arrived_at)
+        work = partial(translate_request, self.wire.format, wire.format, body, recall)
         translated = work() if len(body) <= LARGE else await offload(len(body), work)
         sent = [pair for pair in self._headers if not pair[0].startswith(_PROVIDERS)]
         if wire.model_call:
@@ -131,6 +146,12 @@ class DecidedRequest:
         prepared = Prepared(Call(wire.path, sent, translated.body), wire, translated)
         self._translated = target, prepared
         return prepared
+
+    def keep_reasoning(self, target: Target, turn: SignedTurn | None) -> None:
+        """Keep the reasoning of a translated answer for when the session is at its upstream again."""
+        if turn is not None:
+            asked = self._turn
+            self._reasoning.keep(asked.session, target.upstream.spec.name, turn, asked.arrived_at)
 
     def record(self, attempt: Attempt) -> None:
         """Write an attempt down, and count it."""

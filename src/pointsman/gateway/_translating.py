@@ -7,6 +7,7 @@ from typing import Final
 
 from pointsman.decoding import UNREADABLE
 from pointsman.errors import UpstreamError
+from pointsman.wire.signed_turns import SignedTurn
 from pointsman.wire.translate import StreamTranslation, Translated
 
 __all__ = ["KEPT", "Translating"]
@@ -32,6 +33,10 @@ class Translating:
     def has_failed(self) -> bool:
         """Whether the upstream reported an error."""
         return self._stream.has_failed
+
+    def turn(self) -> SignedTurn | None:
+        """Return the reasoning of the whole answer, as only the upstream can check it."""
+        return self._stream.turn()
 
     @property
     def blocks(self) -> list[bytes]:

@@ -222,6 +222,7 @@ class SignatureDelta(msgspec.Struct, frozen=True, gc=False):
 
     signature: str = ""
     encrypted: str = ""
+    id: str = ""  # of the item, in Responses
 
 
 class TextDelta(msgspec.Struct, frozen=True, gc=False):

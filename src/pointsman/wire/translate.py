@@ -22,10 +22,12 @@ from pointsman.wire.conversation import (
     Failed,
     Stop,
 )
+from pointsman.wire.signed_turns import Recall, SignedTurn, TurnCollector, signed_turn, with_reasoning
 
 __all__ = [
     "StreamTranslation",
     "Translated",
+    "TranslatedAnswer",
     "codec",
     "translate_answer",
     "translate_error",
@@ -94,8 +96,12 @@ class Translated(NamedTuple):
         return f"{ways}; changed={','.join(self.changed)}" if self.changed else ways
 
 
-def translate_request(caller: WireFormat, upstream: WireFormat, body: bytes) -> Translated:
+def translate_request(
+    caller: WireFormat, upstream: WireFormat, body: bytes, recall: Recall | None = None
+) -> Translated:
     """Translate a request from the caller's format into the upstream's.
+
+    ``recall`` returns the reasoning that the upstream wrote in a turn; None where it has written none.
 
     Raises:
         MalformedRequest: it is not of the caller's format.
@@ -103,6 +109,8 @@ def translate_request(caller: WireFormat, upstream: WireFormat, body: bytes) -> 
     """
     own = codec(caller)
     conversation = own.read_request(body)
+    if recall is not None:
+        conversation = with_reasoning(conversation, recall)
     report = Report(caller, upstream)
     written = codec(upstream).write_request(conversation, report)
     return Translated(
@@ -115,13 +123,21 @@ def translate_request(caller: WireFormat, upstream: WireFormat, body: bytes) -> 
     )
 
 
-def translate_answer(request: Translated, body: bytes) -> bytes:
+class TranslatedAnswer(NamedTuple):
+    """A whole answer in the caller's format."""
+
+    body: bytes
+    turn: SignedTurn | None  # its reasoning, as only the upstream can check it
+
+
+def translate_answer(request: Translated, body: bytes) -> TranslatedAnswer:
     """Translate a whole answer back into the caller's format.
 
     Raises:
         msgspec.MsgspecError, UnicodeError, RecursionError: it is no answer of the upstream's format.
     """
-    return request.writing.write_answer(codec(request.upstream).read_answer(body))
+    answer = codec(request.upstream).read_answer(body)
+    return TranslatedAnswer(request.writing.write_answer(answer), signed_turn(answer.parts))
 
 
 class _Error(msgspec.Struct, gc=False):
@@ -155,11 +171,14 @@ def translate_error(caller: WireFormat, status: int, body: bytes) -> bytes:
 class StreamTranslation:
     """Translates one stream back into the caller's format, block by block."""
 
-    __slots__ = ("_reader", "_writer", "has_failed", "is_whole")
+    __slots__ = ("_collector", "_reader", "_writer", "has_failed", "is_whole")
 
     def __init__(self, request: Translated) -> None:
         self._reader: StreamReader = codec(request.upstream).stream_reader()
         self._writer: StreamWriter = request.writing.stream_writer(request.model)
+        # Nobody signs in the format chat.
+        signs = request.upstream is not WireFormat.CHAT
+        self._collector = TurnCollector(request.upstream) if signs else None
         self.is_whole = False  # the closing marks have been written
         self.has_failed = False  # the upstream reported an error
 
@@ -174,10 +193,17 @@ class StreamTranslation:
         """
         return self._write(self._reader.feed(block))
 
+    def turn(self) -> SignedTurn | None:
+        """Return the reasoning of the whole answer, as only the upstream can check it."""
+        return self._collector.turn() if self._collector and self.is_whole else None
+
     def _write(self, events: list[Event]) -> bytes:
         if not events:
             return b""
+        collector = self._collector
         for event in events:
+            if collector is not None:
+                collector.add(event)
             if isinstance(event, Stop):
                 self.is_whole = True
             elif isinstance(event, Failed):

@@ -21,8 +21,8 @@ from pointsman.wire.conversation import (
     Thinking,
     Usage,
 )
-from pointsman.wire.messages._translation_blocks import call_id
 from pointsman.wire.messages.translation import CODEC
+from pointsman.wire.tool_names import call_id
 
 MESSAGES = WireFormat.MESSAGES
 

@@ -438,6 +438,7 @@ def test_a_messages_conversation_is_written() -> None:
         "parallel_tool_calls": False,
         "max_output_tokens": 100,
         "reasoning": {"effort": "medium"},
+        "include": ["reasoning.encrypted_content"],
         "store": False,
         "user": "u",
         "stream": True,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
 import re
 from collections.abc import Iterable
 from typing import Any, Final, TypeAlias
@@ -15,29 +14,19 @@ from pointsman.decoding import UNREADABLE
 from pointsman.vocabulary import WireFormat
 from pointsman.wire.constructs import Report
 from pointsman.wire.conversation import Call, Media, Opaque, Part, Refusal, Result, Text, Thinking
-from pointsman.wire.tool_names import flat_name
+from pointsman.wire.tool_names import call_id, flat_name
 
-__all__ = ["Written", "call_block", "call_id", "write_blocks", "write_texts"]
+__all__ = ["Written", "call_block", "write_blocks", "write_texts"]
 
 #: One block: an object to encode, or JSON as it came.
 Written: TypeAlias = dict[str, Any] | msgspec.Raw
 
-_VALID_ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
-_INVALID: Final = re.compile(r"[^a-zA-Z0-9_-]")
 _MALFORMED: Final = "_malformed_arguments"  # the member that holds arguments which are no object
 _CACHED: Final = {"type": "ephemeral"}
 _DATA_URL: Final = re.compile(r"data:([^;,]*)[^,]*;base64,")
 #: How the base64 of an image begins.
 _MAGIC: Final = {"/9j/": "image/jpeg", "iVBOR": "image/png", "R0lG": "image/gif", "UklGR": "image/webp"}
 _decode_object: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-
-
-def call_id(identifier: str) -> str:
-    """The id of a call with letters, digits, _ and - alone: the same for the call and its result."""
-    if _VALID_ID.fullmatch(identifier):
-        return identifier
-    digest = hashlib.sha256(identifier.encode("utf-8", "replace")).hexdigest()[:8]
-    return f"{_INVALID.sub('_', identifier)}_{digest}"  # two ids may differ in the replaced characters alone
 
 
 def write_texts(texts: Iterable[Text]) -> list[Written]:

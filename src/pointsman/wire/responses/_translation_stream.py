@@ -273,7 +273,7 @@ def _unsaid(item: _Item, part: object) -> Iterator[Event]:
             if part.text and not kinds:
                 yield ThinkingDelta(part.text)
             if part.encrypted:
-                yield SignatureDelta(encrypted=part.encrypted)
+                yield SignatureDelta(encrypted=part.encrypted, id=part.id)
 
 
 def _failed(error: _Error | str) -> Failed:

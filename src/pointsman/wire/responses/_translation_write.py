@@ -78,6 +78,8 @@ def write_request(request: Conversation, report: Report) -> bytes:
     if request.stop:
         report.meet("stop")
     body |= _settings(request, report)
+    if report.source is not _OWN and "reasoning" in body:  # the model goes on from it in its next turn
+        body["include"] = ["reasoning.encrypted_content"]
     if request.stream:
         body["stream"] = True
     return _encode(body)

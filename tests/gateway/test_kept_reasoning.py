@@ -1,0 +1,115 @@
+"""What the gateway keeps of reasoning: by session and upstream, for a day, in few bytes."""
+
+from pointsman.gateway._kept_reasoning import KeptReasoning
+from pointsman.vocabulary import Role, WireFormat
+from pointsman.wire.conversation import Call, Conversation, Message, Part, Text, Thinking
+from pointsman.wire.signed_turns import SignedTurn, signed_turn, with_reasoning
+from pointsman.wire.tool_names import call_id
+
+SIGNED = Thinking("hm", "signature", author=WireFormat.MESSAGES)
+NOW = 1_000.0
+
+
+def turn(name: str, size: int = 0) -> SignedTurn:
+    """The reasoning of a turn with one call."""
+    thought = Thinking("x" * size, "signature", author=WireFormat.MESSAGES)
+    found = signed_turn((thought, Call(name, "f", "{}")))
+    assert found is not None
+    return found
+
+
+def has(kept: KeptReasoning, session: str, name: str, upstream: str = "a", now: float = NOW) -> bool:
+    recall = kept.recall(session, upstream, now)
+    return recall is not None and bool(recall(name))
+
+
+def test_a_turn_is_found_by_session_upstream_and_calls() -> None:
+    kept = KeptReasoning()
+    kept.keep("s", "a", turn("call_1"), NOW)
+    assert has(kept, "s", "call_1")
+    assert not has(kept, "s", "call_2")
+    assert not has(kept, "s", "call_1", upstream="b")
+    assert not has(kept, "t", "call_1")
+
+
+def test_it_is_forgotten_after_a_day() -> None:
+    kept = KeptReasoning()
+    kept.keep("s", "a", turn("call_1"), NOW)
+    assert has(kept, "s", "call_1", now=NOW + 86_000)
+    assert not has(kept, "s", "call_1", now=NOW + 87_000)
+    assert kept.held == 0
+
+
+def test_the_session_unused_longest_makes_room() -> None:
+    kept = KeptReasoning(size=40_000)
+    for number in range(10):
+        kept.keep(f"s{number}", "a", turn("c", 3_000), NOW)
+        assert has(kept, "s0", "c")
+    assert kept.held == 10 * (3_000 + len("c") + len("signature") + 500)
+    kept.keep("s10", "a", turn("c", 3_000), NOW)
+    kept.keep("s11", "a", turn("c", 3_000), NOW)
+    assert has(kept, "s0", "c")
+    assert not has(kept, "s1", "c")
+    assert kept.held <= 40_000
+
+
+def test_one_session_takes_an_eighth_at_most() -> None:
+    kept = KeptReasoning(size=40_000)
+    for number in range(20):
+        kept.keep("s", "a", turn(f"c{number}", 1_000), NOW)
+        assert kept.held <= 5_000
+    assert [has(kept, "s", f"c{n}") for n in range(15, 20)] == [False, False, True, True, True]
+    kept.keep("s", "a", turn("big", 5_000), NOW)
+    assert kept.held == 0, "one that is larger than its room is not kept"
+
+
+def test_the_same_turn_twice_is_kept_once() -> None:
+    kept = KeptReasoning()
+    for _ in range(3):
+        kept.keep("s", "a", turn("c"), NOW)
+    assert kept.held == 500 + len("c") + len("signature")
+
+
+def restored(parts: tuple[Part, ...], sent_back: tuple[Part, ...]) -> tuple[Part, ...]:
+    """The parts of a turn in the next request, as its provider gets them."""
+    found = signed_turn(parts)
+    assert found is not None
+    message = Message(Role.ASSISTANT, sent_back)
+    asked = Conversation(model="m", messages=(message,))
+    turns = {found.key: found.reasoning}
+    [back] = with_reasoning(asked, lambda key: turns.get(key, ())).messages
+    return back.parts
+
+
+A, B = Call("a", "f", "{}"), Call("b", "f", "{}")
+ONE = Thinking("one", "1", author=WireFormat.MESSAGES)
+TWO = Thinking("two", "2", author=WireFormat.MESSAGES)
+
+
+def test_reasoning_is_put_back_in_its_place() -> None:
+    assert restored((ONE, A, TWO, B), (A, B)) == (ONE, A, TWO, B)
+    assert restored((ONE, Text("hi"), TWO, A), (Text("hi"), A)) == (ONE, Text("hi"), TWO, A)
+    assert restored((ONE, Text("hi"), A, TWO), (Text("hi"), A)) == (ONE, Text("hi"), A, TWO)
+
+
+def test_what_the_caller_holds_of_it_makes_room() -> None:
+    assert restored((ONE, A), (Thinking("one"), A)) == (ONE, A)
+
+
+def test_a_turn_without_calls_is_known_by_its_words() -> None:
+    parts = (ONE, Text("two  words\n"))
+    assert restored(parts, (Text("two words"),)) == (ONE, Text("two words"))
+    assert restored(parts, (Text("two "), Text("words"))) == (ONE, Text("two "), Text("words"))
+    assert restored(parts, (Text("other words"),)) == (Text("other words"),)
+
+
+def test_ids_of_calls_are_compared_as_every_format_may_write_them() -> None:
+    odd = Call("functions.f:0", "f", "{}")
+    written = Call(call_id(odd.id), "f", "{}")
+    assert written != odd
+    assert restored((ONE, odd), (odd,)) == (ONE, odd)
+    assert restored((ONE, odd), (written,)) == (ONE, written)
+
+
+def test_reasoning_that_nobody_signed_is_not_kept() -> None:
+    assert signed_turn((Thinking("hm"), Text("hi"))) is None
