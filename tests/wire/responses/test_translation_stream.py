@@ -143,7 +143,7 @@ CALLED = [CallStart(0, "c", "f"), ArgumentsDelta(0, '{"a":1}'), CallEnd(0)]
             ],
             [
                 ThinkingDelta("hm"),
-                SignatureDelta(encrypted="e"),
+                SignatureDelta(encrypted="e", id="rs"),
                 TextDelta("no", refusal=True),
                 REPORT,
                 Stop(StopReason.END),
