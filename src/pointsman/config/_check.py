@@ -62,6 +62,7 @@ def _upstreams(file: File) -> Iterator[Problem]:
             yield Problem(("upstreams", name, "formats"), f'upstream "{name}" speaks no format')
         yield from _way(name, upstream)
         yield from _own_fields(name, upstream)
+        yield from _forwarded(name, upstream)
 
 
 def _way(name: str, upstream: UpstreamSpec) -> Iterator[Problem]:
@@ -82,6 +83,27 @@ def _own_fields(name: str, upstream: UpstreamSpec) -> Iterator[Problem]:
     for member in sorted(upstream.body.keys() & RESERVED_MEMBERS):
         message = f'"{member}" in the body of a request is not for a setting to replace'
         yield Problem(("upstreams", name, "body", member), message)
+
+
+def _forwarded(name: str, upstream: UpstreamSpec) -> Iterator[Problem]:
+    """Check that an upstream which takes the caller's credential has none of its own."""
+    if not upstream.forward_auth:
+        return
+    path: KeyPath = ("upstreams", name, "forward_auth")
+    if upstream.api_key:
+        yield Problem(path, "the caller's credential is sent instead of `api_key`: set one of the two")
+    for header in upstream.headers:
+        if header.lower() in {"authorization", "x-api-key"}:
+            path = ("upstreams", name, "headers", header)
+            yield Problem(path, f'"{header}" would replace the credential that forward_auth sends')
+
+
+def _asked_by_us(file: File, path: KeyPath, model: str) -> Iterator[Problem]:
+    """Check that a model which gets requests no caller sent does not need a caller's credential."""
+    upstream = file.upstreams.get(file.models[model].upstream)
+    if upstream and upstream.forward_auth:
+        message = f'"{model}" cannot serve here: its upstream takes the credential of a caller (forward_auth)'
+        yield Problem(path, message, "name a model whose upstream has an api_key")
 
 
 def _address(text: str) -> SplitResult | None:
@@ -145,6 +167,7 @@ def _verify(file: File) -> Iterator[Problem]:
         yield Problem(
             path, f'"{verify.model}" cannot be asked: its upstream speaks neither chat nor messages'
         )
+    yield from _asked_by_us(file, path, verify.model)
     if verify.money_per_day is not None:
         yield from _priced(file, verify.model, ("tiers", "verify", "money_per_day"))
 
@@ -232,6 +255,8 @@ def _shadow(file: File) -> Iterator[Problem]:
     model = file.shadow.model
     if model is not None and model not in file.models:
         yield _unknown(("shadow", "model"), "model", model, file.models)
+    elif model is not None:
+        yield from _asked_by_us(file, ("shadow", "model"), model)
     if model is not None and file.shadow.money_per_day is not None:
         yield from _priced(file, model, ("shadow", "money_per_day"))
 

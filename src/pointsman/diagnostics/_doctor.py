@@ -148,7 +148,7 @@ def _upstream(spec: UpstreamSpec) -> Check:
         via = f" through the proxy {proxy}" if proxy else ""
         detail = f"{spec.base_url} cannot be reached{via}: {str(error) or type(error).__name__}"
         return Check(name, ok=False, detail=detail, hint="is the address right, and reachable from here?")
-    if status in _REFUSED:
+    if status in _REFUSED and not spec.forward_auth:
         return Check(name, ok=False, detail=f"refuses the key (status {status})")
     # Not every provider lists its models: any other answer shows that it is there.
     return Check(name, ok=status < 500, detail=f"answers (status {status})")

@@ -15,7 +15,14 @@ from typing import Final
 import msgspec
 
 from pointsman.decoding import UNREADABLE
-from pointsman.errors import CallerError, UpstreamBusy, UpstreamError, UpstreamTimeout, UpstreamUnavailable
+from pointsman.errors import (
+    CallerError,
+    Unauthorized,
+    UpstreamBusy,
+    UpstreamError,
+    UpstreamTimeout,
+    UpstreamUnavailable,
+)
 from pointsman.gateway._request import DecidedRequest, Prepared
 from pointsman.gateway._retry import backoff, is_credentials_error, is_retryable, retry_after
 from pointsman.gateway.upstream import Target, Upstream
@@ -34,9 +41,9 @@ _MAX_ATTEMPTS: Final = 6
 #: Longest pause in seconds for which a request is held before the next model, or the caller, takes over.
 _LONGEST_PAUSE: Final = 8.0
 #: Failures before an upstream was asked.
-_NOT_ASKED: Final = frozenset({"breaker", "translation"})
+_NOT_ASKED: Final = frozenset({"breaker", "credential", "translation"})
 #: Failures that are no failures of the upstream.
-_NOT_FAILED: Final = frozenset({"busy", "translation"})
+_NOT_FAILED: Final = frozenset({"busy", "credential", "translation"})
 
 
 class RunningAttempt:
@@ -98,7 +105,7 @@ class Failure(msgspec.Struct, frozen=True):
     """One try failed, or could not be made."""
 
     fault: Fault
-    kind: str  # "timeout", "busy", "connect", "cut", "status", "malformed", "breaker", "translation"
+    kind: str  # as the ledger's ``Attempt.error``, or one of ``_NOT_ASKED``
     upstream: Upstream | None = None
     status: int = 0  # as the upstream answered; 0 when it did not
     headers: Headers = ()
@@ -151,6 +158,8 @@ async def _try_model(request: DecidedRequest, target: Target) -> UpstreamRespons
 async def _try(request: DecidedRequest, target: Target) -> UpstreamResponse | Failure:
     try:
         prepared = await request.prepare(target)
+    except Unauthorized as error:
+        return _without_credential(target, error)
     except CallerError as error:
         return _untranslatable(target, error)
     attempt = RunningAttempt(request, target, prepared)
@@ -236,13 +245,14 @@ async def _first_event(attempt: RunningAttempt, exchange: Exchange) -> UpstreamR
     status = attempt.wire.refusal(block)
     if status is None:
         return UpstreamResponse(attempt, exchange, is_stream=True, first=block, pending=pending)
-    if status < 500 and not is_retryable(status) and not is_credentials_error(status):
+    refused_key = _refuses_our_key(attempt.target.upstream, status)
+    if status < 500 and not is_retryable(status) and not refused_key:
         return UpstreamResponse(
             attempt, exchange, is_stream=True, first=block, pending=pending
         )  # the caller's own doing
     attempt.finish(exchange.status, "status")
     fault = Fault(502, "the upstream began its answer with an error", "upstream_error")
-    return Failure(fault, "status", attempt.target.upstream, status, retry=not is_credentials_error(status))
+    return Failure(fault, "status", attempt.target.upstream, status, retry=not refused_key)
 
 
 def failure_kind(error: UpstreamError) -> str:
@@ -270,7 +280,7 @@ def _status_failure(
     upstream, status = attempt.target.upstream, status or exchange.status
     attempt.finish(exchange.status, "status")
     name = upstream.spec.name
-    credentials = is_credentials_error(status)
+    credentials = _refuses_our_key(upstream, status)
     retryable = is_retryable(status)
     if credentials:
         fault = Fault(502, f'upstream "{name}" refuses the key it is configured with', "upstream_refused_key")
@@ -289,6 +299,18 @@ def _status_failure(
         retry=retryable and dict(exchange.headers).get(b"x-should-retry") != b"false",
         fall_back=retryable or credentials or status < 400,
         wait=retry_after(exchange.headers),
+    )
+
+
+def _refuses_our_key(upstream: Upstream, status: int) -> bool:
+    """Whether the operator's key was refused: a credential of the caller's own is the caller's business."""
+    return is_credentials_error(status) and not upstream.forwards_auth
+
+
+def _without_credential(target: Target, error: Unauthorized) -> Failure:
+    message = f'{error.message} (upstream "{target.upstream.spec.name}"); {error.hint}'
+    return Failure(
+        Fault(error.status, message, "invalid_api_key"), "credential", target.upstream, retry=False
     )
 
 

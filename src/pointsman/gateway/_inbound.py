@@ -17,13 +17,20 @@ from pointsman.vocabulary import LARGE
 from pointsman.wire import Body, Wire
 
 __all__ = ["BodyBudget", "BodyReservation", "CallerLeft", "DisconnectWatch", "DisconnectWatches",
-           "InboundRequest", "Receive", "Scope", "authorise", "read_body", "read_bytes"]  # fmt: skip
+           "InboundRequest", "Receive", "Scope", "authorise", "caller_credentials", "read_body",
+           "read_bytes"]  # fmt: skip
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Any
 
 #: Of the budget, what bodies above ``LARGE`` may fill: the rest is left to the others, whoever sends what.
 _OF_LARGE: Final = 3 / 4
+
+
+#: A key of the gateway, beside a credential that goes to an upstream.
+_OWN_KEY: Final = b"x-pointsman-key"
+#: Where a caller's credential for a provider stands.
+_CREDENTIALS: Final = frozenset({b"authorization", b"x-api-key"})
 
 
 class CallerLeft(Exception):
@@ -39,14 +46,16 @@ class InboundRequest(NamedTuple):
     query: bytes
     body: Body
     arrived: float  # seconds of ``time.perf_counter``
+    keys: Sequence[bytes] = ()  # digests of the gateway's own
 
 
 def authorise(headers: Mapping[bytes, bytes], digests: Sequence[bytes]) -> None:
     """Let a request pass that presents one of the keys, if any is asked for.
 
-    Both ways in which the clients of the three formats present a key are accepted. Where no key is asked for,
-    web pages are kept out: a browser lets a page reach this machine once the page's own name resolves to it,
-    and says in ``Origin`` whose page it is (docs/decisions/0072).
+    Both ways in which the clients of the three formats present a key are accepted, and ``x-pointsman-key``
+    where those hold a credential for an upstream. Where no key is asked for, web pages are kept out: a
+    browser lets a page reach this machine once the page's own name resolves to it, and says in ``Origin``
+    whose page it is (docs/decisions/0072).
 
     Raises:
         Unauthorized: no key, or not one of ours; a web page's request where there are none.
@@ -58,10 +67,11 @@ def authorise(headers: Mapping[bytes, bytes], digests: Sequence[bytes]) -> None:
                 hint='set keys = ["${POINTSMAN_KEY}"] under [server]',
             )
         return
-    bearer = headers.get(b"authorization", b"")
-    presented = (bearer[7:].strip() if bearer[:7].lower() == b"bearer " else b"") or headers.get(
-        b"x-api-key", b""
-    )
+    presented = headers.get(_OWN_KEY, b"")
+    if not presented:
+        bearer = headers.get(b"authorization", b"")
+        presented = bearer[7:].strip() if bearer[:7].lower() == b"bearer " else b""
+        presented = presented or headers.get(b"x-api-key", b"")
     if not presented:
         raise Unauthorized(
             "an API key is required",
@@ -71,6 +81,32 @@ def authorise(headers: Mapping[bytes, bytes], digests: Sequence[bytes]) -> None:
     matches = [hmac.compare_digest(digest, known) for known in digests]  # every one, to tell nothing by time
     if not any(matches):
         raise Unauthorized("unknown API key", hint="valid keys are listed under [server]")
+
+
+def caller_credentials(sent: Headers, digests: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
+    """Return the caller's own credential for an upstream with ``forward_auth``, as it was sent.
+
+    Args:
+        sent: The caller's headers.
+        digests: Of the gateway's own keys, which go nowhere.
+
+    Raises:
+        Unauthorized: there is none.
+    """
+    found = [pair for pair in sent if pair[0] in _CREDENTIALS and not _holds_own_key(pair[1], digests)]
+    if not found:
+        raise Unauthorized(
+            "this upstream takes the caller's own credential, and the request has none",
+            hint="send it as 'authorization' or 'x-api-key', and a key of the gateway as 'x-pointsman-key'",
+        )
+    return found
+
+
+def _holds_own_key(value: bytes, digests: Sequence[bytes]) -> bool:
+    """Whether a header's value is, or names behind a scheme, a key of the gateway."""
+    return any(
+        hash_key(word.decode("utf-8", "replace")) in digests for word in (value.strip(), *value.split())
+    )
 
 
 def _is_local(origin: bytes) -> bool:

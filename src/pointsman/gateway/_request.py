@@ -7,7 +7,7 @@ from functools import lru_cache, partial
 from typing import Final, NamedTuple
 
 from pointsman.decision.decision import Decision
-from pointsman.gateway._inbound import InboundRequest
+from pointsman.gateway._inbound import InboundRequest, caller_credentials
 from pointsman.gateway._injections import injections, kept_tools
 from pointsman.gateway._kept_reasoning import KeptReasoning
 from pointsman.gateway._metrics import Metrics
@@ -81,8 +81,8 @@ class DecidedRequest:
     model's upstream speaks another format.
     """
 
-    __slots__ = ("_edits", "_headers", "_ledger", "_model", "_path", "_reasoning", "_translated", "_turn",
-                 "attempts", "body", "client_is_retrying", "decision", "metrics", "on_complete",
+    __slots__ = ("_edits", "_headers", "_inbound", "_ledger", "_model", "_path", "_reasoning", "_translated",
+                 "_turn", "attempts", "body", "client_is_retrying", "decision", "metrics", "on_complete",
                  "wire")  # fmt: skip
 
     #: Called when all has been sent: with who answered, and the whole body or the last events of a stream.
@@ -106,6 +106,7 @@ class DecidedRequest:
         self.on_complete = None
         # The SDKs count their own retries here. One owner of retries: if the client is at it, we are not.
         self.client_is_retrying = inbound.headers.get(b"x-stainless-retry-count", b"0") != b"0"
+        self._inbound = inbound
         self._ledger = ledger
         self._turn = turn
         self._reasoning = reasoning
@@ -122,11 +123,14 @@ class DecidedRequest:
 
         Raises:
             CallerError: the upstream speaks another format, into which the request cannot be translated.
+            Unauthorized: the upstream takes the caller's own credential, and there is none.
         """
         edits = [model_edit(self.body, self._model, target.id), *self._edits]
         if self.wire.format not in target.model.formats:
             return await self._translate(target, edits)
         sent = self._headers + target.upstream.headers[self.wire.format]
+        if target.upstream.forwards_auth:
+            sent += caller_credentials(self._inbound.all_headers, self._inbound.keys)
         return Prepared(Call(self._path, sent, self.body.edited(edits)), self.wire)
 
     async def _translate(self, target: Target, edits: list[Edit]) -> Prepared:
@@ -143,6 +147,8 @@ class DecidedRequest:
         if wire.model_call:
             sent += wire.model_call.headers
         sent += target.upstream.headers[wire.format]
+        if target.upstream.forwards_auth:
+            sent += caller_credentials(self._inbound.all_headers, self._inbound.keys)
         prepared = Prepared(Call(wire.path, sent, translated.body), wire, translated)
         self._translated = target, prepared
         return prepared

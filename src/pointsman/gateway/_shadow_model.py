@@ -245,6 +245,8 @@ def _unfit(request: DecidedRequest, target: Target) -> str:
     decision = request.decision
     if decision.chain[:1] == (target.model.name,):
         return "same model"
+    if target.upstream.forwards_auth:
+        return "credential"  # the caller's is not for requests that the caller did not send
     sent = decision.input
     needed = Requirements.of(sent.size, sent.features, sent.format)
     for reason in lacks(target.model, needed):

@@ -6,8 +6,8 @@ import logging
 
 import msgspec
 
-from pointsman.errors import UpstreamError
-from pointsman.gateway._inbound import InboundRequest
+from pointsman.errors import Unauthorized, UpstreamError
+from pointsman.gateway._inbound import InboundRequest, caller_credentials
 from pointsman.gateway._live_state import LiveState
 from pointsman.gateway._relay import Send, send_body
 from pointsman.gateway._request import model_edit, upstream_headers
@@ -49,12 +49,14 @@ async def _ask(target: Target, inbound: InboundRequest) -> bytes:
     sent = upstream_headers(inbound.all_headers) + target.upstream.headers[inbound.wire.format]
     edit = model_edit(body, body.span("model"), target.id)
     try:
+        if target.upstream.forwards_auth:
+            sent += caller_credentials(inbound.all_headers, inbound.keys)
         exchange = await target.upstream.client.send(Call(path, sent, body.edited([edit])))
         try:
             counted = await exchange.read()
         finally:
             exchange.close()
-    except UpstreamError as error:
+    except (Unauthorized, UpstreamError) as error:
         log.info("tokens are estimated: %s", error.message)
         return b""
     return counted if exchange.status == 200 else b""

@@ -107,7 +107,9 @@ class Gateway:
         try:
             body = await read_body(wire, headers, receive, state.server, reservation)
             watch = self._watches.begin(receive)
-            request = InboundRequest(wire, headers, scope["headers"], scope["query_string"], body, arrived)
+            request = InboundRequest(
+                wire, headers, scope["headers"], scope["query_string"], body, arrived, state.server.keys
+            )
             self._count(wire, await handler(state, request, send))
         except (CallerError, Overloaded) as error:
             self._count(wire, await send_refusal(wire, error, headers, send))

@@ -50,6 +50,7 @@ class Upstream:
         self.client = client
         self.breaker = CircuitBreaker()
         self.secrets = spec.secrets
+        self.forwards_auth = spec.forward_auth
         #: The headers that every request of a format carries.
         self.headers = {
             wire: [(b"content-type", b"application/json"), *credentials(spec, wire)] for wire in WireFormat

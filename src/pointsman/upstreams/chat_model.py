@@ -108,8 +108,8 @@ def chat_models(
     asked: dict[str, ChatModel] = {}
     for name, model in models.items():
         upstream = upstreams[model.upstream]
-        if not upstream.formats & ASKABLE.keys():
-            continue
+        if upstream.forward_auth or not upstream.formats & ASKABLE.keys():
+            continue  # a question of our own has no caller whose credential could be sent
         if upstream.name not in clients:
             clients[upstream.name] = connect(upstream)
         asked[name] = HttpModel(model, upstream, clients[upstream.name])

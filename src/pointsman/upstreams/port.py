@@ -133,6 +133,13 @@ class UpstreamSpec(msgspec.Struct, frozen=True):
     api_key: Annotated[
         Secret | None, Meta(description='API key by reference: `"${MAIN_API_KEY}"`. Local servers need none.')
     ] = None
+    forward_auth: Annotated[
+        bool,
+        Meta(
+            description="Whether the caller's own credential is sent instead of a key; "
+            "the gateway's key then comes in `x-pointsman-key`."
+        ),
+    ] = False
     formats: Annotated[frozenset[WireFormat], Meta(description="Wire formats that it supports natively.")] = (
         frozenset(WireFormat)
     )
