@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pointsman.tiers.policy import Verification
     from pointsman.vocabulary import (
         AgentRequest,
+        AgentRole,
         Mode,
         ModelQuery,
         ModelReply,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AgentRequest",
+    "AgentRole",
     "CallerError",
     "ConfigError",
     "Decided",
@@ -96,6 +98,7 @@ _NAMES = {
         "Stage",
         "Tier",
         "AgentRequest",
+        "AgentRole",
         "WireFormat",
     ),
 }

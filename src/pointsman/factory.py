@@ -18,6 +18,7 @@ from pointsman.config import (
     load,
     read,
 )
+from pointsman.decision.client_aliases import CLIENT_ALIASES
 from pointsman.decision.engine import Engine
 from pointsman.decision.policy import DomainPolicy, Policy
 from pointsman.domains import DomainSet, ModelProfile, default_domains, parse_domains, parse_profile
@@ -118,6 +119,7 @@ def build_policy(config: Config) -> Policy:
         verify=tiers.verify,
         domains=_domains(config),
         guidance=None if config.guidance.mode is Mode.OFF else config.guidance,
+        aliases=(*config.aliases.items(), *CLIENT_ALIASES),
         tools=config.capabilities.tools,
     )
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LARGE",
     "AgentRequest",
+    "AgentRole",
     "Encoder",
     "Evidence",
     "Feature",
@@ -82,6 +83,14 @@ class Role(StrEnum):
     TOOL = "tool"
 
 
+class AgentRole(StrEnum):
+    """Who within an agent sends a request."""
+
+    MAIN = "main"  # the conversation with the person
+    SUBAGENT = "subagent"  # another conversation, begun by the first
+    HELPER = "helper"  # a small call beside them: a title, a summary of what a tool did
+
+
 class Mode(StrEnum):
     """What a part that may add text to a prompt does. Other people's prompts are not changed unasked."""
 
@@ -94,6 +103,7 @@ class Stage(StrEnum):
     """Which stage decided the tier."""
 
     FORCED = "forced"  # the caller named a tier or a model
+    ALIAS = "alias"  # an alias of the model name says the tier
     OVERRIDE = "override"  # an override of the profile
     RULES = "rules"  # the weighted score
     LEARNED = "learned"  # the learned router
@@ -183,6 +193,8 @@ class AgentRequest(msgspec.Struct, frozen=True):
     tool_list: msgspec.Raw = msgspec.Raw()  # the tools offered, as sent
     tool_choice: msgspec.Raw = msgspec.Raw()  # which of them the caller demands, as sent
     features: frozenset[str] = frozenset()  # what it needs of a model: "tools", "vision", "structured"
+    role: AgentRole | None = None  # as the request says it; None: it does not
+    role_mark: str = ""  # by what it says so, for a person
     may_call: bool = True  # the history may hold tool calls; False when it certainly holds none
 
 

@@ -10,9 +10,17 @@ from urllib.parse import SplitResult, urlsplit
 from pointsman.config.convert import Problem, did_you_mean
 from pointsman.config.files import read
 from pointsman.config.shapes import File, LearnedRouterSpec
+from pointsman.decision.aliases import REFUSE, Target, first_of_each, follow
+from pointsman.decision.client_aliases import CLIENT_ALIASES
 from pointsman.domains import parse_domains
 from pointsman.errors import ConfigError
-from pointsman.tiers import BUILTIN_PROFILES, load_profile, read_learned_router
+from pointsman.tiers import (
+    BUILTIN_PROFILES,
+    asks_to_decide,
+    forced_tier,
+    load_profile,
+    read_learned_router,
+)
 from pointsman.toml_source import KeyPath
 from pointsman.upstreams.own_fields import RESERVED_MEMBERS, header_problems
 from pointsman.upstreams.port import DEMO_URL, UpstreamSpec
@@ -35,6 +43,7 @@ def check(file: File, directory: Path) -> list[Problem]:
         *_upstreams(file),
         *_models(file),
         *_tiers(file),
+        *_aliases(file),
         *_profile(file.tiers.profile, directory),
         *_domains(file),
         *_server(file),
@@ -132,6 +141,35 @@ def _tiers(file: File) -> Iterator[Problem]:
     yield from _verify(file)
     yield from _learned_router(file.tiers.learned_router)
     yield from _rising(("tiers", "boundaries"), file.tiers.boundaries)
+
+
+def _aliases(file: File) -> Iterator[Problem]:
+    followed = first_of_each((*file.aliases.items(), *CLIENT_ALIASES))
+    for pattern in file.aliases:
+        path = ("aliases", pattern)
+        if not pattern:
+            yield Problem(path, "an alias has an empty pattern", 'a pattern that matches every name is "*"')
+        elif asks_to_decide(pattern) or forced_tier(pattern):
+            yield Problem(path, f'"{pattern}" cannot be an alias: it asks for a tier')
+        elif pattern in file.models:
+            yield Problem(path, f'"{pattern}" cannot be an alias: a model has this name, and comes first')
+        else:
+            yield from _target(path, *follow(pattern, followed, file.models), followed, file.models)
+
+
+def _target(
+    path: KeyPath, way: list[str], target: Target | None, aliases: Iterable[str], models: Iterable[str]
+) -> Iterator[Problem]:
+    """Check that an alias leads somewhere."""
+    if target is not None:
+        return
+    if way[-1] in way[:-1]:
+        circle = " -> ".join(f'"{name}"' for name in way)
+        yield Problem(path, f"an alias leads in a circle: {circle}", "name a tier, a model or \"auto\"")
+    elif len(way) == 2:  # noqa: PLR2004 - pattern and target; a longer way is told where its last alias stands
+        tiers = (tier.lower() for tier in Tier)
+        known = [str(Target()), *tiers, REFUSE, *models, *(name for name in aliases if name != way[0])]
+        yield _unknown(path, "target", way[-1], known)
 
 
 def _rising(path: KeyPath, bounds: tuple[float, float, float] | None) -> Iterator[Problem]:

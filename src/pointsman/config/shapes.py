@@ -270,6 +270,13 @@ class Sections(msgspec.Struct, frozen=True, kw_only=True):
 
     upstreams: dict[str, UpstreamSpec] = field(default_factory=dict)
     tiers: TiersSpec = field(default_factory=TiersSpec)
+    aliases: Annotated[
+        dict[str, str],
+        Meta(
+            description="Names that clients ask for, and what they mean. The first pattern that matches counts; "
+            "the aliases of today's clients follow after these."
+        ),
+    ] = field(default_factory=dict)
     guidance: GuidanceSpec = field(default_factory=GuidanceSpec)
     domains: DomainsSpec = field(default_factory=DomainsSpec)
     capabilities: CapabilitiesSpec = field(default_factory=CapabilitiesSpec)

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from pointsman.capabilities.tools import ToolSelector
+from pointsman.decision.aliases import LONGEST_SHOWN, ModelNames, Named
 from pointsman.decision.decision import Decision, Injection, ToolDecision
 from pointsman.decision.input import ReadRequest, RequestInput
 from pointsman.decision.memory import Memory
@@ -26,6 +27,7 @@ from pointsman.trajectory.state import TrajectoryState
 from pointsman.trajectory.step import Step
 from pointsman.vocabulary import (
     AgentRequest,
+    AgentRole,
     Encoder,
     Evidence,
     History,
@@ -45,12 +47,13 @@ __all__ = ["Decided", "Engine"]
 #: modes".
 FAILED_TIER: Final = Tier.MEDIUM
 
+#: The tier of a helper call that an alias leaves to us: a title, a summary of tool use.
+HELPER_TIER: Final = Tier.SIMPLE
+
 #: Tokens of an answer, for weighing a change of model: what agents' answers have in the middle.
 ANSWER: Final = 500
 
-#: Characters of an unknown model's name that are repeated to the caller; OpenRouter's longest are half of it.
-LONGEST_NAME: Final = 128
-
+_BY_NAME: Final = "an alias of a small model, and no tools"
 _NO_WORDS: Final = Extracted("", -1, ())
 _NEVER: Final = Searched()
 _NO_RUN: Final = (0, (), False)
@@ -120,6 +123,7 @@ class Engine:
             DomainTracker(policy.domains.domains, scanner.table, encoder) if policy.domains else None
         )
         self._guide = Guide(policy.guidance) if policy.guidance else None
+        self.names = ModelNames(policy.models, policy.aliases)
         self._models = ModelChooser(policy.tier_models, policy.models)
         self._tools = ToolSelector(at_most=policy.tools) if policy.tools else None
 
@@ -133,6 +137,9 @@ class Engine:
         """
         reading = request if isinstance(request, ReadRequest) else self.read(request, memory)
         draft = _Draft(reading, memory)
+        if (role := reading.input.role) and role is not AgentRole.MAIN:
+            mark = reading.request.role_mark if reading.request else "as recorded"
+            draft.reasons.append(Reason(f"agent.{role}", mark or _BY_NAME))
         guide, seen = self._guide, reading.seen
         if guide and seen:
             yield from self._guide_agent(draft, guide, seen)
@@ -143,7 +150,9 @@ class Engine:
             self._find_domains(draft, self.policy.domains, self._tracker)
         if self._tools and reading.request and draft.input.tools > (self.policy.tools or 0):
             self._select_tools(draft, self._tools, reading.request)
-        return Decided(self._decision(draft, decision_id), self._remembered(draft), reading.words)
+        # A helper call is no turn of the conversation whose session it names.
+        kept = memory if draft.input.role is AgentRole.HELPER else self._remembered(draft)
+        return Decided(self._decision(draft, decision_id), kept, reading.words)
 
     def read(self, request: AgentRequest, memory: Memory) -> ReadRequest:
         """Read a request: the user's words, what is found in them, and what the agent did since.
@@ -175,6 +184,7 @@ class Engine:
             arrived_at=request.arrived_at,
             size=request.size,
             features=tuple(sorted(request.features)),
+            role=self._role(request),
             messages=len(request.history),
             tools=len(request.tools),
             user_message=memory.turns + (not same) if message else 0,
@@ -222,6 +232,14 @@ class Engine:
             "", hits, asked.characters, asked.utf16_units, asked.tokens, asked.questions, asked.script
         )
 
+    def _role(self, request: AgentRequest) -> AgentRole | None:
+        """An agent that asks for a small model by an alias, for text alone, makes a helper call too."""
+        if request.role is not AgentRole.MAIN or request.tools or request.may_call:
+            return request.role
+        named = None if asks_to_decide(request.model) else self.names.resolve(request.model)
+        helps = named is not None and named.target.tier is HELPER_TIER
+        return AgentRole.HELPER if helps else AgentRole.MAIN
+
     def _guide_agent(
         self, draft: _Draft, guide: Guide, seen: Seen
     ) -> Generator[ModelQuery, ModelReply, None]:
@@ -247,12 +265,29 @@ class Engine:
             draft.tier = _without_rules(forced, 1.0, "forced by the model id", Stage.FORCED)
         elif asks_to_decide(asked):
             draft.tier = yield from self._decide_tier(draft)
-        elif asked in self.policy.models:
-            draft.chain = (asked,)
+        elif (model := (yield from self._choose_by_name(draft, asked))) or draft.tier is None:
+            draft.chain = (model,)
             return
-        else:
-            raise _unknown_model(asked, self.policy)
         self._choose_chain(draft, draft.tier.tier, free=not forced)
+
+    def _choose_by_name(self, draft: _Draft, asked: str) -> Generator[ModelQuery, ModelReply, str]:
+        """Decide the tier of a name that is no tier of ours, or return the model that it means.
+
+        A helper call decides for itself only where an alias gave its name to us: it gets the cheapest tier.
+        """
+        named = self.names.resolve(asked)
+        if named is None or named.target.is_refused:
+            raise _unknown_model(asked, self.names, self.policy, named)
+        if named.reason:
+            draft.reasons.append(named.reason)
+        target = named.target
+        if target.tier:
+            draft.tier = _without_rules(target.tier, 1.0, f'alias "{named.pattern}"', Stage.ALIAS)
+        elif not target.model and draft.input.role is AgentRole.HELPER:
+            draft.tier = _without_rules(HELPER_TIER, 1.0, f'helper call, alias "{named.pattern}"', Stage.ALIAS)
+        elif not target.model:
+            draft.tier = yield from self._decide_tier(draft)
+        return target.model
 
     def _choose_chain(self, draft: _Draft, decided: Tier, *, free: bool) -> None:
         asked, policy = draft.input, self.policy
@@ -263,7 +298,8 @@ class Engine:
         request = draft.reading.request
         features = request.features if request else frozenset(asked.features)
         needed = Requirements.of(asked.size, features, asked.format)
-        in_use = self._in_use(draft, needed.tokens, raised=raised) if free else None
+        sticky = free and not _is_by_alias(draft.tier)
+        in_use = self._in_use(draft, needed.tokens, raised=raised) if sticky else None
         choice = self._models.choose(tier, needed, in_use)
         draft.chain = choice.models
         draft.reasons.extend(choice.reasons)
@@ -324,7 +360,9 @@ class Engine:
         key = reading.message
         return msgspec.structs.replace(
             memory,
-            model=draft.chain[0] if draft.tier and draft.chain else memory.model,
+            model=draft.chain[0]
+            if draft.tier and draft.chain and not _is_by_alias(draft.tier)
+            else memory.model,
             message=key or memory.message,
             searched=reading.searched,
             turns=memory.turns + (bool(key) and not reading.same_message),
@@ -431,6 +469,14 @@ def _without_rules(tier: Tier, confidence: float, why: str, stage: Stage) -> Tie
     )
 
 
-def _unknown_model(model: str, policy: Policy) -> UnknownModel:
-    known = ", ".join(("auto", *(tier.lower() for tier in Tier), *policy.models))
-    return UnknownModel(f'unknown model "{model[:LONGEST_NAME]}"', hint=f"known: {known}", param="model")
+def _is_by_alias(tier: TierDecision | None) -> bool:
+    """Whether an alias says the tier: such calls neither take over the session's model nor leave theirs."""
+    return tier is not None and tier.stage is Stage.ALIAS
+
+
+def _unknown_model(model: str, names: ModelNames, policy: Policy, refused: Named | None) -> UnknownModel:
+    by = f'; the alias "{refused.pattern}" refuses it' if refused else ""
+    known = ", ".join(("auto", *(tier.lower() for tier in Tier), *policy.models, *names.exact))
+    return UnknownModel(
+        f'unknown model "{model[:LONGEST_SHOWN]}"{by}', hint=f"known: {known}", param="model"
+    )

@@ -8,7 +8,7 @@ from pointsman.guidance import Seen
 from pointsman.text.extract import Extracted, Searched
 from pointsman.tiers import LearnedScore
 from pointsman.trajectory.step import Step
-from pointsman.vocabulary import AgentRequest, Evidence, Reason, Script, WireFormat
+from pointsman.vocabulary import AgentRequest, AgentRole, Evidence, Reason, Script, WireFormat
 
 __all__ = ["ReadRequest", "RequestInput"]
 
@@ -22,6 +22,7 @@ class RequestInput(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     arrived_at: float  # seconds since the epoch
     size: int = 0  # bytes of the request
     features: tuple[str, ...] = ()  # what the request needs of a model, sorted
+    role: AgentRole | None = None  # who within an agent asks; None in rows of before November 2026
     messages: int = 0  # in the history
     tools: int = 0  # offered
     user_message: int = 0  # of the session, to which this turn belongs, from 1; 0: nobody's words are in it

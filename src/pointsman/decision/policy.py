@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from pointsman.decision.aliases import Aliases
 from pointsman.domains import DomainSet, ModelProfile
 from pointsman.evidence import Signal
 from pointsman.guidance import GuidancePolicy
@@ -57,6 +58,7 @@ class Policy:
     verify: Verification | None = None  # None: no model is ever asked
     domains: DomainPolicy | None = None  # None: domains are off
     guidance: GuidancePolicy | None = None  # None: guidance is off
+    aliases: Aliases = ()  # patterns of model names and their targets; the first that matches counts
     tools: int | None = None  # of a request's tools, pass on so many at most; None: all
 
     def signals(self) -> Iterator[Signal]:

@@ -12,6 +12,7 @@ from functools import lru_cache, partial
 from typing import Final, Protocol
 
 from pointsman.config import ShadowSpec
+from pointsman.decision.aliases import ModelNames
 from pointsman.decision.decision import Decision
 from pointsman.errors import MalformedRequest
 from pointsman.gateway._shadow_model import ShadowModel, ShadowUsage
@@ -73,6 +74,7 @@ class LiveState:
     shadow_model: ShadowModel | None  # another model, which gets a share of the requests too
     command: RouterCommand | None  # None: "/router" is a message like any other
     candidates: Candidates
+    names: ModelNames  # what a model name means; of ``auto`` and the tiers it is always the same
     body_bytes: int  # of all requests in progress together, at most
 
     def retire(self, successor: LiveState) -> None:
@@ -100,6 +102,7 @@ def build_live_state(
     shadow_policy: ShadowPolicy | None = None,
     shadow_model: ShadowSpec | None = None,
     command: RouterCommand | None = None,
+    names: ModelNames | None = None,
     previous: LiveState | None = None,
 ) -> LiveState:
     """Build a state beside the one in effect, which is not touched.
@@ -124,6 +127,7 @@ def build_live_state(
         _shadow_model(shadow_model or ShadowSpec(), found, previous),
         command,
         lru_cache(_KEPT_CHAINS)(partial(_candidates, found)),
+        names or ModelNames(models),
         server.limits.total,
     )
 

@@ -35,6 +35,8 @@ _HEADERS: Final = (
 #: By plain name: Python 3.11 finds a member of an enum through a descriptor, 0.15 µs each time.
 _USER: Final = Role.USER
 _NAMES: Final = frozenset(_HEADERS)
+#: Those that agents alone send: ``x-session-id`` is a name that any program may choose.
+_AGENTS: Final = _NAMES - {b"x-session-id"}
 
 #: Messages among which the first of a person is looked for: agents put a few of their own before it.
 _FIRST: Final = 100
@@ -66,16 +68,28 @@ async def read_turn(
     continuation = conversations.continued(body, now) if body.wire.is_stateful else None
     session = named_session(headers, body) or (continuation.session if continuation else "")
     earlier = continuation.earlier if continuation else None
-    if size <= LARGE:
-        return _request(body, session, now, earlier), continuation
-    return await offload(size, partial(_request, body, session, now, earlier)), continuation
+    read = partial(_request, headers, body, session, now, earlier)
+    return (read() if size <= LARGE else await offload(size, read)), continuation
 
 
-def _request(body: Body, session: str, arrived_at: float, earlier: StoredConversation | None) -> AgentRequest:
+def _request(
+    headers: Mapping[bytes, bytes],
+    body: Body,
+    session: str,
+    arrived_at: float,
+    earlier: StoredConversation | None,
+) -> AgentRequest:
     """Read a request; its words name the session where nothing else does."""
     agent_request = read_request(
         body.wire.format, body, session=session, arrived_at=arrived_at, earlier=earlier
     )
+    is_agent = not _AGENTS.isdisjoint(headers)
+    if is_agent or (agent_request.system and not agent_request.tools):
+        from pointsman.wire.agent_role import read_role  # most requests are neither
+
+        role, mark = read_role(headers, agent_request, body, is_agent=is_agent)
+        if role is not None:
+            agent_request = msgspec.structs.replace(agent_request, role=role, role_mark=mark)
     return (
         agent_request
         if session
@@ -88,6 +102,7 @@ def named_session(headers: Mapping[bytes, bytes], body: Body) -> str:
     if not _NAMES.isdisjoint(headers):  # most clients send none
         for name in _HEADERS:
             if value := headers.get(name):
+                value = _of_subagent(headers, value)
                 return value.decode("ascii") if _PLAIN.fullmatch(value) else _digest(value)
     metadata = body.member("metadata")
     if metadata is None:
@@ -98,6 +113,18 @@ def named_session(headers: Mapping[bytes, bytes], body: Body) -> str:
         return ""
     # Claude Code puts the account in here as well, which is nobody's business.
     return _digest(user.encode("utf-8", "surrogatepass")) if user else ""
+
+
+def _of_subagent(headers: Mapping[bytes, bytes], session: bytes) -> bytes:
+    """A session of its own for a sub-agent: its turns are not those of the conversation that began it.
+
+    Claude Code and Codex send the session of the main conversation with every sub-agent's request; opencode
+    gives each its own.
+    """
+    agent = headers.get(b"x-claude-code-agent-id")
+    if agent is None and b"x-codex-parent-thread-id" in headers:
+        agent = headers.get(b"thread-id")
+    return session if agent is None or agent == session else session + b":" + agent
 
 
 def fingerprint(request: AgentRequest) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, cast
 from urllib.parse import unquote
 
@@ -103,15 +103,15 @@ async def _ready(request: Request) -> Response:
 
 
 async def _models(request: Request) -> Response:
-    return _json(_model_list(_state(request).targets))
+    state = _state(request)
+    return _json(_model_list(state.targets, state.names.exact))
 
 
 async def _model(request: Request) -> Response:
-    wanted = unquote(request.path_params["name"]).removeprefix("pointsman/")
-    found = next(
-        (entry for entry in _model_list(_state(request).targets)["data"] if entry["id"] == wanted), None
-    )
-    return _json(found) if found else _not_found(request, "there is no such model; see /v1/models")
+    state, wanted = _state(request), unquote(request.path_params["name"])
+    if not wanted or not state.names.serves(wanted):
+        return _not_found(request, "there is no such model; see /v1/models")
+    return _json(_model_entry(wanted.removeprefix("pointsman/")))
 
 
 def _decision(request: Request) -> Response:  # not async: the ledger reads a file, so in a thread
@@ -160,23 +160,25 @@ async def _unavailable(request: Request, error: Exception) -> Response:
     return _error(request, Fault(503, "the ledger cannot be read or written", "store_unavailable"))
 
 
-def _model_list(targets: Mapping[str, Target]) -> dict[str, Any]:
-    """Return the models as OpenAI's and Anthropic's clients expect them: each reads its own fields."""
-    names = dict.fromkeys(["auto", *(tier.lower() for tier in Tier), *targets])
-    data = [
-        {
-            "id": name,
-            "object": "model",
-            "type": "model",
-            "created": 0,
-            "created_at": "1970-01-01T00:00:00Z",
-            "display_name": name,
-            "owned_by": "pointsman",
-        }
-        for name in names
-    ]
+def _model_list(targets: Mapping[str, Target], aliases: Iterable[str]) -> dict[str, Any]:
+    """Return what can be asked for by a fixed name: ``auto``, the tiers, the models, and exact aliases."""
+    names = dict.fromkeys(["auto", *(tier.lower() for tier in Tier), *targets, *aliases])
+    data = [_model_entry(name) for name in names]
     ends = {"first_id": data[0]["id"], "last_id": data[-1]["id"]}
     return {"object": "list", "data": data, "has_more": False, **ends}
+
+
+def _model_entry(name: str) -> dict[str, Any]:
+    """Return a model as OpenAI's and Anthropic's clients expect it: each reads its own fields."""
+    return {
+        "id": name,
+        "object": "model",
+        "type": "model",
+        "created": 0,
+        "created_at": "1970-01-01T00:00:00Z",
+        "display_name": name,
+        "owned_by": "pointsman",
+    }
 
 
 def _json(value: object) -> Response:

@@ -27,7 +27,8 @@ async def count_tokens(state: LiveState, inbound: InboundRequest, send: Send) ->
     decided when there is something to serve, and all models of a provider count much alike.
     """
     body, targets = inbound.body, state.targets
-    named = targets.get((body.text("model") or "").removeprefix("pointsman/"))
+    resolved = state.names.resolve(body.text("model") or "")
+    named = targets.get(resolved.target.model) if resolved else None
     target = named or next(iter(targets.values()), None)
     if target is not None and inbound.wire.format not in target.model.formats:
         target = next((t for t in targets.values() if inbound.wire.format in t.model.formats), None)

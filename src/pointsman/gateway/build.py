@@ -68,6 +68,7 @@ class Builder:
             shadow_policy=shadow_policy,
             shadow_model=config.shadow,
             command=command,
+            names=engine.names,
             previous=previous,
         )
         self._warn_of_restart(config)

@@ -1,0 +1,179 @@
+"""Resolves the model name of a request by aliases, by the configured models, and by the providers' own ids.
+
+An alias is a pattern and a target. In a pattern ``*`` stands for any characters, also none; every other
+character stands for itself (Claude Code's ``[1m]`` is no character class). A target is ``auto``, a tier, a
+configured model, the exact pattern of another alias, or ``refuse``. The first pattern that matches counts
+(docs/decisions/0122).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from functools import lru_cache
+from typing import Final, TypeAlias
+
+import msgspec
+
+from pointsman.errors import ConfigError
+from pointsman.tiers import asks_to_decide, forced_tier
+from pointsman.vocabulary import ModelSpec, Reason, Tier
+
+__all__ = ["LONGEST_NAME", "LONGEST_SHOWN", "REFUSE", "Aliases", "ModelNames", "Named", "Target",
+           "first_of_each", "follow"]  # fmt: skip
+
+#: Patterns and their targets, in the order in which they are tried.
+Aliases: TypeAlias = tuple[tuple[str, str], ...]
+
+#: The target that makes a name unknown.
+REFUSE: Final = "refuse"
+#: Characters of a name that aliases look at: twice the longest id of a catalogue. A longer name matches none.
+LONGEST_NAME: Final = 256
+#: Characters of an unknown model's name that are repeated to the caller; OpenRouter's longest are half of it.
+LONGEST_SHOWN: Final = 128
+#: Names kept with what they resolve to. They come from strangers, so there is a bound.
+_KEPT: Final = 256
+_OWN_PREFIX: Final = "pointsman/"
+_ANY: Final = "*"
+
+
+class Target(msgspec.Struct, frozen=True, gc=False):
+    """What a name asks for. With neither tier nor model: ``auto``, unless it is refused."""
+
+    tier: Tier | None = None
+    model: str = ""  # configured name
+    is_refused: bool = False
+
+    def __str__(self) -> str:
+        """The target as it is written in a configuration."""
+        if self.is_refused:
+            return REFUSE
+        return self.model or (self.tier.lower() if self.tier else "auto")
+
+
+class Named(msgspec.Struct, frozen=True, gc=False):
+    """What a request's model name resolves to, and how."""
+
+    target: Target
+    pattern: str = ""  # of the alias; empty where no alias was needed
+    reason: Reason | None = None
+
+
+class _Alias(msgspec.Struct, frozen=True, gc=False):
+    pattern: str
+    parts: tuple[str, ...]  # the text between the asterisks
+    target: Target
+
+    def matches(self, name: str) -> bool:
+        """Linear in the name for each part: nothing is tried twice."""
+        first, *between = self.parts
+        if not between:
+            return name == first
+        *middle, last = between
+        end = len(name) - len(last)
+        at = len(first)
+        if end < at or not name.startswith(first) or not name.endswith(last):
+            return False
+        for part in middle:
+            at = name.find(part, at, end)
+            if at < 0:
+                return False
+            at += len(part)
+        return True
+
+
+class ModelNames:
+    """Resolves names other than ``auto`` and the tiers, which mean the same under every policy."""
+
+    def __init__(self, models: Mapping[str, ModelSpec], aliases: Aliases = ()) -> None:
+        """Compile the aliases.
+
+        Raises:
+            ConfigError: an alias points nowhere or in a circle.
+        """
+        self._models = models
+        self._aliases = tuple(
+            _Alias(pattern, tuple(pattern.split(_ANY)), _target(pattern, aliases, models))
+            for pattern, _ in aliases
+        )
+        known = Counter(model.id for model in models.values())
+        #: Configured names by the provider's id, where exactly one model has it.
+        self._ids = {model.id: name for name, model in models.items() if known[model.id] == 1}
+        self._resolve_kept = lru_cache(_KEPT)(self._resolve)
+
+    @property
+    def exact(self) -> tuple[str, ...]:
+        """The aliases that are names rather than patterns, and are not refused; each once, in order."""
+        names = [alias.pattern for alias in self._aliases if _ANY not in alias.pattern]
+        served = (name for name in names if (found := self.resolve(name)) and not found.target.is_refused)
+        return tuple(dict.fromkeys(served))
+
+    def resolve(self, name: str) -> Named | None:
+        """Return what a name asks for; None when it is unknown."""
+        return self._resolve_kept(name) if len(name) <= LONGEST_NAME else self._resolve(name)
+
+    def serves(self, name: str) -> bool:
+        """Whether a request for this name is decided and relayed rather than refused."""
+        if asks_to_decide(name) or forced_tier(name):
+            return True
+        found = self.resolve(name)
+        return found is not None and not found.target.is_refused
+
+    def _resolve(self, name: str) -> Named | None:
+        configured = name if name in self._models else name.removeprefix(_OWN_PREFIX)
+        if configured in self._models:
+            return Named(Target(model=configured))
+        shown = name[:LONGEST_SHOWN]
+        if len(name) <= LONGEST_NAME:
+            for alias in self._aliases:
+                if alias.matches(name):
+                    why = f'"{shown}" matches the alias "{alias.pattern}" of {alias.target}'
+                    return Named(alias.target, alias.pattern, Reason("routing.alias", why))
+        model = self._ids.get(name)
+        if model is None:
+            return None
+        return Named(Target(model=model), reason=Reason("routing.id", f'"{shown}" is the id of "{model}"'))
+
+
+def follow(pattern: str, aliases: Mapping[str, str], models: Collection[str]) -> tuple[list[str], Target | None]:
+    """Follow an alias from its pattern to what it means.
+
+    Returns the names on the way, pattern first, and the target. Without a target the last name is unknown,
+    or is on the way twice, which is a circle.
+    """
+    way = [pattern]
+    while True:
+        name = aliases[way[-1]]
+        way.append(name)
+        if (target := _known(name, models)) is not None:
+            return way, target
+        if name not in aliases or name in way[:-1]:
+            return way, None
+
+
+def _known(name: str, models: Collection[str]) -> Target | None:
+    """What a target means by itself; None where it can only be another alias."""
+    if name == REFUSE:
+        return Target(is_refused=True)
+    if name in models:
+        return Target(model=name)
+    if tier := forced_tier(name):
+        return Target(tier)
+    return Target() if name and asks_to_decide(name) else None
+
+
+def _target(pattern: str, aliases: Aliases, models: Collection[str]) -> Target:
+    way, target = follow(pattern, first_of_each(aliases), models)
+    if target is None:
+        shown = " -> ".join(f'"{name}"' for name in way)
+        what = "leads in a circle" if way[-1] in way[:-1] else "points nowhere"
+        raise ConfigError(f"an alias {what}: {shown}")
+    return target
+
+
+def first_of_each(aliases: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Targets by pattern. Of two aliases with one pattern the first counts, as it does for a request."""
+    found: dict[str, str] = {}
+    for pattern, target in aliases:
+        found.setdefault(pattern, target)
+    return found
