@@ -24,6 +24,7 @@ ORDER = (
     "upstreams",
     "models",
     "tiers",
+    "aliases",
     "guidance",
     "domains",
     "capabilities",
@@ -45,11 +46,20 @@ def tables(of: type[msgspec.Struct], path: tuple[str, ...]) -> Iterator[str]:
         yield from section(of, path)
     for field in sorted(fields, key=lambda field: ORDER.index(field.name)) if not path else fields:
         kind = given(field.type)
-        if get_origin(kind) is dict:
+        if get_origin(kind) is dict and not path and get_args(kind)[1] is str:
+            yield from entries(field)
+        elif get_origin(kind) is dict:
             if issubclass(get_args(kind)[1], msgspec.Struct):
                 yield from tables(get_args(kind)[1], (*path, field.encode_name, "NAME"))
         elif isinstance(kind, type) and issubclass(kind, msgspec.Struct):
             yield from tables(kind, (*path, field.encode_name))
+
+
+def entries(field: msgspec.structs.FieldInfo) -> Iterator[str]:
+    """The section of a table whose keys are the operator's own."""
+    yield f"## [{field.encode_name}]"
+    yield meaning(field.type)
+    yield ""
 
 
 def section(of: type[msgspec.Struct], path: tuple[str, ...]) -> Iterator[str]:

@@ -98,6 +98,7 @@ def default_policy() -> Policy:
         profile=builtin_profile("default"),
         domains=DomainPolicy(domains=default_domains()),
         guidance=GuidancePolicy(),
+        aliases=CLIENT_ALIASES,
     )
 
 

@@ -165,8 +165,8 @@ def _target(
         return
     if way[-1] in way[:-1]:
         circle = " -> ".join(f'"{name}"' for name in way)
-        yield Problem(path, f"an alias leads in a circle: {circle}", "name a tier, a model or \"auto\"")
-    elif len(way) == 2:  # noqa: PLR2004 - pattern and target; a longer way is told where its last alias stands
+        yield Problem(path, f"an alias leads in a circle: {circle}", 'name a tier, a model or "auto"')
+    elif len(way) == 2:  # pattern and target; a longer way is told where its last alias stands
         tiers = (tier.lower() for tier in Tier)
         known = [str(Target()), *tiers, REFUSE, *models, *(name for name in aliases if name != way[0])]
         yield _unknown(path, "target", way[-1], known)

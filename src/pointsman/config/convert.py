@@ -99,10 +99,8 @@ class Converter:
         kind = given(of)
         if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
             return self.struct(raw, kind, path)
-        if get_origin(kind) is dict and issubclass(get_args(kind)[1], msgspec.Struct):
-            return self._tables(raw, get_args(kind)[1], path)
         if get_origin(kind) is dict:
-            return self._entries(raw, get_args(kind)[1], path)
+            return self._tables(raw, get_args(kind)[1], path)
         return self._leaf(raw, of, path)
 
     def _tables(self, raw: object, of: Any, path: KeyPath) -> dict[str, object]:
@@ -113,13 +111,6 @@ class Converter:
         if not issubclass(of, msgspec.Struct):
             return {name: self._leaf(value, of, (*path, name)) for name, value in raw.items()}
         return {name: self.struct(value, of, (*path, name), name=name) for name, value in raw.items()}
-
-    def _entries(self, raw: object, of: type, path: KeyPath) -> dict[str, object]:
-        """Values under keys of the operator's own, in the order of the file."""
-        if not isinstance(raw, dict):
-            self.problems.append(Problem(path, f"{table(path)} must be a table"))
-            return {}
-        return {name: self._leaf(value, of, (*path, name)) for name, value in raw.items()}
 
     def _leaf(self, raw: object, of: Any, path: KeyPath) -> object:
         try:

@@ -273,8 +273,10 @@ class Sections(msgspec.Struct, frozen=True, kw_only=True):
     aliases: Annotated[
         dict[str, str],
         Meta(
-            description="Names that clients ask for, and what they mean. The first pattern that matches counts; "
-            "the aliases of today's clients follow after these."
+            description='What the names mean that clients ask for: `"gpt-5*" = "auto"`. In a pattern, `*` '
+            "stands for any characters. A target is `auto`, a tier, a model, the pattern of another alias, "
+            "or `refuse`. The first pattern that matches counts; the [aliases of today's clients]"
+            "(../how-to/agents.md#model-names) follow after these."
         ),
     ] = field(default_factory=dict)
     guidance: GuidanceSpec = field(default_factory=GuidanceSpec)

@@ -26,6 +26,7 @@ def plain(file: File) -> dict[str, Any]:
             tables[kind][name] = {
                 key: table[key] for key in keys(type(entry)) if key in table and table[key] != {}
             }
+    tables["aliases"] = dict(file.aliases)  # in the order of the file, in which they are tried
     return tables
 
 

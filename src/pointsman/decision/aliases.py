@@ -135,7 +135,9 @@ class ModelNames:
         return Named(Target(model=model), reason=Reason("routing.id", f'"{shown}" is the id of "{model}"'))
 
 
-def follow(pattern: str, aliases: Mapping[str, str], models: Collection[str]) -> tuple[list[str], Target | None]:
+def follow(
+    pattern: str, aliases: Mapping[str, str], models: Collection[str]
+) -> tuple[list[str], Target | None]:
     """Follow an alias from its pattern to what it means.
 
     Returns the names on the way, pattern first, and the target. Without a target the last name is unknown,

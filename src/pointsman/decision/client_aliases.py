@@ -24,7 +24,7 @@ CLIENT_ALIASES: Final[Aliases] = (
     ("*claude-*", "auto"),
     # Codex 0.169: "fast and affordable model for easier tasks"
     ("*gpt-*-luna*", "simple"),
-    # opencode 1.18 names sessions by the newest "gpt-nano"; mini and nano of the OpenAI SDK, codex-mini-latest
+    # opencode 1.18 names sessions by the newest "gpt-nano"; mini and nano of the OpenAI SDK
     ("*gpt-*-nano*", "simple"),
     ("*gpt-*-mini*", "simple"),
     ("codex-mini*", "simple"),

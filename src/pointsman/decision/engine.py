@@ -284,7 +284,9 @@ class Engine:
         if target.tier:
             draft.tier = _without_rules(target.tier, 1.0, f'alias "{named.pattern}"', Stage.ALIAS)
         elif not target.model and draft.input.role is AgentRole.HELPER:
-            draft.tier = _without_rules(HELPER_TIER, 1.0, f'helper call, alias "{named.pattern}"', Stage.ALIAS)
+            draft.tier = _without_rules(
+                HELPER_TIER, 1.0, f'helper call, alias "{named.pattern}"', Stage.ALIAS
+            )
         elif not target.model:
             draft.tier = yield from self._decide_tier(draft)
         return target.model
@@ -477,6 +479,4 @@ def _is_by_alias(tier: TierDecision | None) -> bool:
 def _unknown_model(model: str, names: ModelNames, policy: Policy, refused: Named | None) -> UnknownModel:
     by = f'; the alias "{refused.pattern}" refuses it' if refused else ""
     known = ", ".join(("auto", *(tier.lower() for tier in Tier), *policy.models, *names.exact))
-    return UnknownModel(
-        f'unknown model "{model[:LONGEST_SHOWN]}"{by}', hint=f"known: {known}", param="model"
-    )
+    return UnknownModel(f'unknown model "{model[:LONGEST_SHOWN]}"{by}', hint=f"known: {known}", param="model")

@@ -1,0 +1,115 @@
+"""The SDKs ask for the names that they and the agents ask for by default, and are served."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import anthropic
+import httpx
+import openai
+import pytest
+
+from pointsman.config import load
+from pointsman.gateway.app import Gateway
+from pointsman.gateway.build import Builder
+from pointsman.gateway.serve import Server
+from support.servers import Running
+
+pytestmark = pytest.mark.integration
+
+FILE = """
+[upstreams.main]
+base_url = "demo:"
+[models]
+small = { upstream = "main", id = "vendor-small" }
+large = { upstream = "main", id = "vendor-large" }
+[tiers]
+simple = "small"
+complex = "large"
+[aliases]
+"claude-opus-*" = "large"
+"my-model" = "claude-opus-*"
+"gone" = "refuse"
+"gone-*" = "refuse"
+[server]
+port = 0
+[ledger]
+path = "ledger.sqlite"
+"""
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    file = tmp_path_factory.mktemp("aliases") / "pointsman.toml"
+    file.write_text(FILE, encoding="utf-8")
+    build = Builder(lambda: load(file, {}), file)
+    with Running(Server(Gateway(build()))) as running:
+        yield running.url
+    build.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "tier"),
+    [
+        ("claude-sonnet-4-6", "small", "SIMPLE"),
+        ("claude-haiku-4-5-20251001", "small", "SIMPLE"),
+        ("claude-opus-4-8", "large", "none"),
+        ("my-model", "large", "none"),
+        ("vendor-large", "large", "none"),
+    ],
+)
+def test_the_anthropic_sdk(url: str, name: str, model: str, tier: str) -> None:
+    with anthropic.Anthropic(base_url=url, api_key="k", max_retries=0) as client:
+        answer = client.messages.with_raw_response.create(
+            model=name, max_tokens=99, messages=[{"role": "user", "content": "Hello!"}]
+        )
+        assert client.models.retrieve(name).id == name
+    assert answer.headers["x-pointsman-model"] == model
+    assert answer.headers["x-pointsman-tier"] == tier
+
+
+@pytest.mark.parametrize(
+    "name", ["gpt-4o", "gpt-5.5", "gpt-6.1-sol", "o3", "openai/gpt-5-mini", "vendor-small"]
+)
+def test_the_openai_sdk(url: str, name: str) -> None:
+    with openai.OpenAI(base_url=f"{url}/v1", api_key="k", max_retries=0) as client:
+        chat = client.chat.completions.with_raw_response.create(
+            model=name, messages=[{"role": "user", "content": "Hello!"}]
+        )
+        responses = client.responses.with_raw_response.create(model=name, input="Hello!")
+        assert client.models.retrieve(name).id == name
+    assert {chat.headers["x-pointsman-model"], responses.headers["x-pointsman-model"]} == {"small"}
+
+
+@pytest.mark.parametrize("name", ["gone", "gone-4", "llama3", "openai/gpt-oss-120b"])
+def test_names_that_nobody_serves(url: str, name: str) -> None:
+    with openai.OpenAI(base_url=f"{url}/v1", api_key="k", max_retries=0) as client:
+        with pytest.raises(openai.NotFoundError, match="unknown model") as error:
+            client.chat.completions.create(model=name, messages=[{"role": "user", "content": "Hi"}])
+        assert error.value.code == "model_not_found"
+        with pytest.raises(openai.NotFoundError):
+            client.models.retrieve(name)
+
+
+def test_the_list_of_models_has_exact_aliases_and_no_patterns(url: str) -> None:
+    with openai.OpenAI(base_url=f"{url}/v1", api_key="k", max_retries=0) as client:
+        listed = [model.id for model in client.models.list()]
+    assert listed == ["auto", "simple", "medium", "complex", "reasoning", "small", "large", "my-model"]
+
+
+def test_a_sub_agent_has_a_session_of_its_own(url: str) -> None:
+    body = {
+        "model": "claude-sonnet-4-5",
+        "max_tokens": 9_000,
+        "messages": [{"role": "user", "content": "Hi"}],
+    }
+    session, found = {"x-claude-code-session-id": "d98b0282"}, []
+    for headers in ({}, {"x-claude-code-agent-id": "a57"}):
+        answer = httpx.post(f"{url}/v1/messages", json=body, headers=session | headers)
+        decision = answer.headers["x-pointsman-decision-id"]
+        read = httpx.get(f"{url}/v1/decisions/{decision}").json()["decision"]
+        found.append((read["input"]["session"], read["input"]["role"], read["reasons"][0]["code"]))
+    assert found == [
+        ("d98b0282", "main", "routing.alias"),
+        ("d98b0282:a57", "subagent", "agent.subagent"),
+    ]
