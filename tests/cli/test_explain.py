@@ -1,13 +1,61 @@
 """``pointsman explain`` shows what fired, what it weighed, and what would have changed it."""
 
 import json
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from pointsman.cli import app
+from pointsman.config import load
+from pointsman.decision.memory import Memory
+from pointsman.errors import ConfigError, PointsmanError, UnknownModel
+from pointsman.factory import build_runtime
+from pointsman.runtime import encode_memory
+from pointsman.stores.sessions import SqliteSessions
+from pointsman.wire.request import request_from_text
 
+CONFIGURATION = """\
+[upstreams.main]
+base_url = "http://127.0.0.1:9/v1"
+api_key = "${NOT_SET}"
+[models]
+small = { upstream = "main", id = "small-1", input_per_million = 1, output_per_million = 2 }
+large = { upstream = "main", id = "large-3" }
+[tiers]
+simple = "small"
+medium = "small"
+complex = "small"
+reasoning = "large"
+[domains]
+mode = "on"
+[sessions]
+store = "sqlite"
+path = "sessions.sqlite"
+[ledger]
+path = "ledger.sqlite"
+"""
 PROMPT = "prove step by step that there are infinitely many primes"
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no configuration is found."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("POINTSMAN_CONFIG", raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "none"))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    file = tmp_path / "gateway.toml"
+    file.write_text(CONFIGURATION)
+    return file
+
+
+def served(*args: str) -> dict[str, object]:
+    found: dict[str, object] = json.loads(explain(*args, "--json"))["served"]
+    return found
 
 
 def explain(*args: str, stdin: str = "") -> str:
@@ -51,3 +99,81 @@ def test_a_prompt_without_words_and_one_of_odd_bytes(prompt: str) -> None:
 
 def test_markup_in_a_prompt_is_text() -> None:
     assert "[bold]hi[/] [red]" in explain("[bold]hi[/] [red]")
+
+
+def test_a_configuration_decides_as_the_gateway_would(file: Path) -> None:
+    """The same policy, from the same file."""
+    for prompt in ("Hello!", PROMPT, "refactor the parser and fix the failing tests"):
+        shown = served(prompt, "--config", str(file))
+        runtime = build_runtime(load(file, {"NOT_SET": "x"}))
+        decision = runtime.decide_sync(request_from_text(prompt))
+        runtime.close()
+        assert decision.tier is not None
+        assert (shown["tier"], shown["chain"]) == (decision.tier.tier, list(decision.chain))
+        assert shown["injections"] == [each.source for each in decision.injections]
+
+
+def test_it_ends_with_tier_model_upstream_and_price(file: Path) -> None:
+    ending = explain("Hello!", "--config", str(file)).splitlines()[-4:]
+    assert ending == [
+        f"With {file}, for model auto:",
+        "  tier      SIMPLE, decided by rules",
+        "  model     small: small-1 at upstream main",
+        "  price     about 0.001012, for 12 tokens in and 500 out",
+    ]
+
+
+def test_an_unknown_price_is_unknown(file: Path) -> None:
+    shown = explain(PROMPT, "--config", str(file))
+    assert "  model     large: large-3 at upstream main\n  price     unknown, for" in shown
+    assert served(PROMPT, "--config", str(file))["price"] is None
+
+
+def test_the_model_asked_for(file: Path) -> None:
+    shown = served("Hello!", "--config", str(file), "--model", "large")
+    assert (shown["tier"], shown["model"], shown["requested"]) == (None, "large", "large")
+    assert served("Hello!", "--config", str(file), "--model", "reasoning")["stage"] == "forced"
+    assert "tier      the model asked for by name" in explain("Hi", "--config", str(file), "--model", "small")
+    result = CliRunner().invoke(app, ["explain", "Hello!", "--config", str(file), "--model", "lrge"])
+    assert isinstance(result.exception, UnknownModel)
+
+
+def test_a_configuration_here_is_used_unless_a_profile_is_named(file: Path) -> None:
+    assert "With pointsman" not in explain("Hello!")
+    file.rename(file.with_name("pointsman.toml"))
+    assert "small-1 at upstream main" in explain("Hello!")
+    assert "small-1 at upstream main" not in explain("Hello!", "--profile", "default")
+    result = CliRunner().invoke(app, ["explain", "x", "--profile", "seed", "--config", "pointsman.toml"])
+    assert isinstance(result.exception, PointsmanError)
+    file.with_name("pointsman.toml").write_text("[tires]\n")
+    assert isinstance(CliRunner().invoke(app, ["explain", "x"]).exception, ConfigError)
+
+
+def test_the_memory_of_a_session(file: Path) -> None:
+    """A conversation is not taken from a more expensive model within a tool loop, nor for a small saving."""
+    store = SqliteSessions(file.with_name("sessions.sqlite"))
+    store.put("known", encode_memory(Memory(model="large", turns=3)))
+    store.close()
+    alone, known = (
+        [reason["code"] for reason in served("Hello!", "--config", str(file), "--session", name)["reasons"]]  # type: ignore[attr-defined]
+        for name in ("new", "known")
+    )
+    assert known != alone
+    file.write_text(CONFIGURATION.replace('store = "sqlite"\npath = "sessions.sqlite"', ""))
+    result = CliRunner().invoke(app, ["explain", "x", "--config", str(file), "--session", "known"])
+    assert isinstance(result.exception, PointsmanError)
+    assert 'store = "sqlite"' in result.exception.hint
+
+
+def test_a_model_that_would_be_asked_is_named(file: Path) -> None:
+    verify = '[tiers]\nverify = { model = "small", margin = 1.0 }\n'
+    file.write_text(CONFIGURATION.replace("[tiers]\n", verify))
+    shown = explain("refactor the parser and fix the failing tests", "--config", str(file))
+    assert "the gateway would ask small first" in shown
+
+
+def test_without_tiers_there_is_no_model(file: Path) -> None:
+    file.write_text(
+        CONFIGURATION.replace("[tiers]", "[tiers.verify]\nmodel = 'small'\n[x]").split("[tiers.")[0]
+    )
+    assert "  model     none: no tier has a model" in explain("Hello!", "--config", str(file))

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 
-from pointsman.cli.options import JsonOption, ProfileOption
-from pointsman.cli.output import print_json, standard_input
+from pointsman.cli._served import describe_served, served_by
+from pointsman.cli.options import JsonOption
+from pointsman.cli.output import print_json, printable, standard_input
+from pointsman.config import AnyKey, Config, find, load
 from pointsman.decision.memory import Memory
 from pointsman.decision.policy import DomainPolicy, Policy
 from pointsman.domains import default_domains
 from pointsman.drivers import drive, no_model
 from pointsman.errors import PointsmanError
-from pointsman.factory import build_engine, read_profile
+from pointsman.factory import build_engine, build_policy, open_sessions, read_profile
+from pointsman.runtime import decode_memory
 from pointsman.tiers import Explanation, explain
 from pointsman.vocabulary import Stage
 from pointsman.wire.request import request_from_text
@@ -46,20 +51,68 @@ def register(app: typer.Typer) -> None:
 def explain_text(
     text: Annotated[str, typer.Argument(help="The prompt; - reads standard input.")],
     *,
-    profile: ProfileOption = "default",
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            help="Decide as the gateway does with this configuration; default: pointsman.toml here, "
+            "then the user's."
+        ),
+    ] = None,
+    model: Annotated[str, typer.Option(help="Model that the request asks for.")] = "auto",
+    session: Annotated[
+        str, typer.Option(help="Go on from the memory of this session; needs a store that lasts.")
+    ] = "",
+    profile: Annotated[
+        str | None,
+        typer.Option(help="seed, default, or a profile file; no configuration is then read."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Explain the decision for a prompt: signals, weights, and what would have changed it."""
+    """Explain the decision for a prompt: signals, weights, and what would have changed it.
+
+    Where there is a configuration, the decision is that of the gateway, except that no model is asked; tier,
+    model, upstream and price come last.
+    """
     prompt = _said() if text == "-" else text
-    engine = build_engine(
-        Policy(profile=read_profile(profile), domains=DomainPolicy(domains=default_domains()))
-    )
-    decided = drive(engine.decide(request_from_text(prompt), Memory(), ""), no_model)
+    loaded = _configuration(profile, config)
+    engine = build_engine(build_policy(loaded) if loaded else _policy(profile))
+    request = msgspec.structs.replace(request_from_text(prompt, session=session), model=model)
+    memory = _memory(loaded, session) if session else Memory()
+    decided = drive(engine.decide(request, memory, ""), no_model)
     explanation = explain(engine.scorer, engine.scanner.scan(decided.words.text))
+    served = served_by(loaded, decided.decision) if loaded else None
     if as_json:
-        print_json(_plain(explanation, decided))
-    else:
-        _show(explanation, decided)
+        print_json(_plain(explanation, decided) | ({"served": served} if served else {}))
+        return
+    _show(explanation, decided)
+    if served:
+        typer.echo(printable("\n" + "\n".join(describe_served(served))))
+
+
+def _configuration(profile: str | None, file: Path | None) -> Config | None:
+    if profile is not None and file is not None:
+        raise PointsmanError("--profile and --config exclude each other", hint="profile is a key of [tiers]")
+    file = file or (find() if profile is None else None)
+    return load(file, AnyKey()) if file else None
+
+
+def _policy(profile: str | None) -> Policy:
+    return Policy(profile=read_profile(profile or "default"), domains=DomainPolicy(domains=default_domains()))
+
+
+def _memory(config: Config | None, session: str) -> Memory:
+    """Return what a session remembers, from the store of the gateway.
+
+    Raises:
+        PointsmanError: the gateway keeps it to itself.
+    """
+    if config is None or config.sessions.store == "memory":
+        raise PointsmanError(
+            "the memory of sessions is in the gateway alone",
+            hint='store = "sqlite" in [sessions] keeps it in a file',
+        )
+    with closing(open_sessions(config.sessions)) as store:
+        return decode_memory(store.get(session))
 
 
 def _said() -> str:

@@ -1,0 +1,88 @@
+"""Who would serve an explained prompt with a configuration, and at what price."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from pointsman.config import Config
+from pointsman.decision.decision import Decision
+from pointsman.decision.engine import ANSWER
+from pointsman.model_choice.choice import BYTES_PER_TOKEN
+from pointsman.vocabulary import ModelSpec, Reason, Stage, Tier
+
+__all__ = ["Served", "describe_served", "served_by"]
+
+_BY_NAME: Final = "the model asked for by name"
+
+
+class Served(msgspec.Struct, frozen=True):
+    """What the gateway would do with a prompt."""
+
+    configuration: str
+    requested: str
+    tier: Tier | None  # None: a model was asked for by name
+    stage: Stage | None
+    model: str  # configured name; empty: no tier has a model
+    id: str
+    upstream: str
+    chain: tuple[str, ...]
+    tokens_in: int
+    tokens_out: int  # assumed
+    price: float | None  # in the currency of the prices; None: not known
+    injections: tuple[str, ...]
+    reasons: tuple[Reason, ...]
+    verified_by: str = ""  # the model that the gateway would ask first
+
+
+def served_by(config: Config, decision: Decision) -> Served:
+    """Return who would serve a decided request.
+
+    The price is that of the prompt alone, uncached, and of an answer of ``ANSWER`` tokens.
+    """
+    tier, chain = decision.tier, decision.chain
+    model = config.models.get(chain[0]) if chain else None
+    tokens = decision.input.size // BYTES_PER_TOKEN
+    asks = tier is not None and tier.needs_verification and config.tiers.verify is not None
+    return Served(
+        configuration=config.source,
+        requested=decision.input.model_asked,
+        tier=tier.tier if tier else None,
+        stage=tier.stage if tier else None,
+        model=model.name if model else "",
+        id=model.id if model else "",
+        upstream=model.upstream if model else "",
+        chain=chain,
+        tokens_in=tokens,
+        tokens_out=ANSWER,
+        price=_price(model, tokens),
+        injections=tuple(injection.source for injection in decision.injections),
+        reasons=decision.reasons,
+        verified_by=config.tiers.verify.model if asks and config.tiers.verify else "",
+    )
+
+
+def _price(model: ModelSpec | None, tokens: int) -> float | None:
+    return model.cost(tokens, 0, ANSWER) if model else None
+
+
+def describe_served(served: Served) -> Iterator[str]:
+    """Yield the lines for a person."""
+    yield f"With {served.configuration}, for model {served.requested}:"
+    yield f"  tier      {f'{served.tier}, decided by {served.stage}' if served.tier else _BY_NAME}"
+    if served.verified_by:
+        yield f"            the gateway would ask {served.verified_by} first, because the rules are unsure"
+    if not served.model:
+        yield "  model     none: no tier has a model"
+        return
+    yield f"  model     {served.model}: {served.id} at upstream {served.upstream}"
+    if served.chain[1:]:
+        yield f"  fallback  {', '.join(served.chain[1:])}"
+    if served.injections:
+        yield f"  adds      text of {', '.join(served.injections)}"
+    counted = f"{served.tokens_in} tokens in and {served.tokens_out} out"
+    price = "unknown" if served.price is None else f"about {served.price:.6f}"
+    yield f"  price     {price}, for {counted}"
+    yield from (f"  {reason.code}: {reason.detail}" for reason in served.reasons)
