@@ -79,11 +79,49 @@ def test_an_unknown_model_names_the_known_ones() -> None:
     assert error.value.hint == "known: auto, simple, medium, complex, reasoning, small, middle, large"
 
 
-def test_no_model_is_asked_unless_the_policy_says_so() -> None:
+def test_profile_seed_without_a_verifier_falls_back_to_medium() -> None:
+    """Source: docs/sources/prompt-classifier.md, "Failure modes"."""
     decision = decide(request_from_text("let us see about that"))
     assert decision.tier is not None
     assert decision.tier.needs_verification
-    assert decision.tier.stage is Stage.RULES
+    assert (decision.tier.tier, decision.tier.stage) == (Tier.MEDIUM, Stage.FALLBACK)
+    assert decision.tier.reasons[-1].code == "tiers.unverified"
+    assert not decision.abstained
+
+
+def test_profile_default_without_a_verifier_keeps_the_rules_tier() -> None:
+    by = build_engine(Policy(profile=builtin_profile("default"), models=MODELS, tier_models=LADDER))
+    decision = decide(request_from_text("Write something about the sea for her and me"), by=by)
+    assert decision.tier is not None
+    assert decision.tier.needs_verification
+    assert (decision.tier.tier, decision.tier.stage) == (Tier.SIMPLE, Stage.RULES)
+
+
+def scoring(domains: dict[str, float]) -> Engine:
+    profile = msgspec.structs.replace(builtin_profile("default"), domain_scores=domains)
+    known = DomainPolicy(domains=default_domains())
+    return build_engine(Policy(profile=profile, models=MODELS, tier_models=LADDER, domains=known))
+
+
+@pytest.mark.parametrize(
+    ("scores", "tier"),
+    [({}, Tier.MEDIUM), ({"bugfix": 2.0}, Tier.REASONING), ({"planning": 2.0}, Tier.MEDIUM)],
+)
+def test_a_profile_can_give_the_domain_a_score(scores: dict[str, float], tier: Tier) -> None:
+    text = "fix this bug: the traceback says KeyError in the login function, please debug it"
+    decision = decide(request_from_text(text), by=scoring(scores))
+    assert decision.tier is not None
+    assert decision.domains is not None
+    assert decision.domains.effective.domains[0] == "bugfix"
+    assert decision.tier.tier is tier
+    assert ("domain bugfix (+2)" in decision.tier.signals) is ("bugfix" in scores)
+
+
+@pytest.mark.parametrize(("profile", "text"), [("seed", "3+1"), ("default", f"{'a ' * 300}\n\n3+1")])
+def test_the_profile_says_which_words_count(profile: str, text: str) -> None:
+    by = build_engine(Policy(profile=builtin_profile(profile), models=MODELS, tier_models=LADDER))
+    decided = drive(by.decide(request_from_text(f"{'a ' * 300}\n\n3+1"), Memory(), "d-1"), nobody)
+    assert decided.words.text == text
 
 
 def test_an_unsure_tier_is_verified_when_the_policy_says_so() -> None:

@@ -122,6 +122,8 @@ class Engine:
         self._tracker = (
             DomainTracker(policy.domains.domains, scanner.table, encoder) if policy.domains else None
         )
+        router = policy.learned_router
+        self._reads_domain = bool(policy.profile.domain_scores or (router and router.learned_router.offsets))
         self._guide = Guide(policy.guidance) if policy.guidance else None
         self.names = ModelNames(policy.models, policy.aliases)
         self._models = ModelChooser(policy.tier_models, policy.models)
@@ -162,7 +164,7 @@ class Engine:
         words, found, evidence, failed = _NO_WORDS, _NEVER, _NO_EVIDENCE, []
         message = request.message_id
         try:
-            words = extract(request, memory.searched)
+            words = extract(request, memory.searched, last_paragraph=self.policy.profile.last_paragraph)
             found = searched(request, words)
             message = message or words.key
             evidence = self.scanner.scan(words.text)
@@ -316,14 +318,16 @@ class Engine:
 
     def _decide_tier(self, draft: _Draft) -> Generator[ModelQuery, ModelReply, TierDecision]:
         try:
-            tier = self.scorer.by_rules(draft.evidence)
+            domain = self._domain_for_tier(draft)
+            tier = self.scorer.by_rules(draft.evidence, domain)
             if self._learned_router:
-                domain = self._domain_for_learned_router(draft)
                 tier = self._learned_router.after(
                     tier, draft.evidence, domain, recorded=draft.reading.learned_score
                 )
             if self.policy.verify:
                 tier = yield from self.scorer.verify(tier, draft.evidence)
+            else:
+                tier = self.scorer.unverified(tier)
         except Exception as error:  # noqa: BLE001 - fails open to FAILED_TIER
             draft.abstain("tiers", error)
             tier = _without_rules(FAILED_TIER, 0.5, "deciding failed", Stage.FALLBACK)
@@ -332,10 +336,9 @@ class Engine:
                 draft.abstained.append(reason)
         return tier
 
-    def _domain_for_learned_router(self, draft: _Draft) -> str:
-        """The domain whose offset a learned router adds; looked for only where a learned router has any."""
-        learned_router = self.policy.learned_router
-        if not (learned_router and learned_router.learned_router.offsets and self._tracker):
+    def _domain_for_tier(self, draft: _Draft) -> str:
+        """The domain that counts for the tier; looked for only where the profile or the router uses it."""
+        if not self._reads_domain or self._tracker is None:
             return ""
         return self._tracker.primary(draft.evidence, draft.memory.domains, draft.reading.message)
 

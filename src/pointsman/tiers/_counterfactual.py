@@ -46,13 +46,13 @@ class Change(msgspec.Struct, frozen=True):
         return f"{count} {unit} {way}: {self.tier}"
 
 
-def changes(scorer: TierScorer, evidence: Evidence) -> tuple[Change, ...]:
+def changes(scorer: TierScorer, evidence: Evidence, domain: str = "") -> tuple[Change, ...]:
     """The smallest change of each sort that gives another tier: fewer keywords, shorter, longer."""
-    tier = scorer.by_rules(evidence).tier
+    tier = scorer.by_rules(evidence, domain).tier
     found = (
-        _first(_without_keywords(scorer, evidence), tier),
-        _first(_other_lengths(scorer, evidence, -1), tier),
-        _first(_other_lengths(scorer, evidence, +1), tier),
+        _first(_without_keywords(scorer, evidence, domain), tier),
+        _first(_other_lengths(scorer, evidence, -1, domain), tier),
+        _first(_other_lengths(scorer, evidence, +1, domain), tier),
     )
     return tuple(change for change in found if change)
 
@@ -61,7 +61,7 @@ def _first(candidates: Iterable[Change], tier: Tier) -> Change | None:
     return next((change for change in candidates if change.tier is not tier), None)
 
 
-def _without_keywords(scorer: TierScorer, evidence: Evidence) -> Iterator[Change]:
+def _without_keywords(scorer: TierScorer, evidence: Evidence, domain: str) -> Iterator[Change]:
     """Smaller sets first; among equals, in alphabetical order."""
     masks = _named_hits(scorer, evidence)
     sets = (chosen for size in range(1, _WORDS + 1) for chosen in combinations(sorted(masks), size))
@@ -71,7 +71,7 @@ def _without_keywords(scorer: TierScorer, evidence: Evidence) -> Iterator[Change
             hits &= ~masks[name]
         asked = 0 if _QUESTIONS in chosen else evidence.questions
         changed = msgspec.structs.replace(evidence, hits=hits, questions=asked)
-        yield Change(scorer.by_rules(changed).tier, without=chosen)
+        yield Change(scorer.by_rules(changed, domain).tier, without=chosen)
 
 
 def _named_hits(scorer: TierScorer, evidence: Evidence) -> dict[str, int]:
@@ -85,12 +85,12 @@ def _named_hits(scorer: TierScorer, evidence: Evidence) -> dict[str, int]:
     return masks
 
 
-def _other_lengths(scorer: TierScorer, evidence: Evidence, sign: int) -> Iterator[Change]:
+def _other_lengths(scorer: TierScorer, evidence: Evidence, sign: int, domain: str) -> Iterator[Change]:
     """Nearer lengths first."""
     now = scorer.tokens(evidence)
     for distance in range(1, min(_REACH, now if sign < 0 else _REACH) + 1):
         changed = _at_length(scorer, evidence, now + sign * distance)
-        yield Change(scorer.by_rules(changed).tier, tokens=sign * distance)
+        yield Change(scorer.by_rules(changed, domain).tier, tokens=sign * distance)
 
 
 def _at_length(scorer: TierScorer, evidence: Evidence, tokens: int) -> Evidence:

@@ -35,16 +35,25 @@ class Explanation(msgspec.Struct, frozen=True):
     changes: tuple[Change, ...]  # the smallest changes of the text that give another tier
 
 
-def explain(scorer: TierScorer, evidence: Evidence) -> Explanation:
-    """Take the rules' decision apart. Up to some thirty milliseconds; not for the path of a request."""
+def explain(scorer: TierScorer, evidence: Evidence, domain: str = "") -> Explanation:
+    """Take the rules' decision apart. Up to some thirty milliseconds; not for the path of a request.
+
+    Args:
+        scorer: the profile.
+        evidence: the scan of the prompt.
+        domain: the task domain, where the profile gives domains a score.
+    """
     tokens = scorer.tokens(evidence)
+    contributions = tuple(_contribution(gauge, evidence, tokens) for gauge in scorer.gauges)
+    if added := scorer.profile.domain_scores.get(domain):
+        contributions += (Contribution("domain", 1, (domain,), added, 1.0, added),)
     return Explanation(
-        decision=scorer.by_rules(evidence),
+        decision=scorer.by_rules(evidence, domain),
         profile=scorer.profile.name,
         tokens=tokens,
         boundaries=scorer.profile.boundaries,
-        contributions=tuple(_contribution(gauge, evidence, tokens) for gauge in scorer.gauges),
-        changes=changes(scorer, evidence),
+        contributions=contributions,
+        changes=changes(scorer, evidence, domain),
     )
 
 

@@ -103,15 +103,25 @@ class TierScorer:
                 parts.append((gauge, level, measure, found))
         return Scored(total, parts, tokens)
 
-    def by_rules(self, evidence: Evidence) -> TierDecision:
-        """Decide without a model."""
+    def by_rules(self, evidence: Evidence, domain: str = "") -> TierDecision:
+        """Decide without a model.
+
+        Args:
+            evidence: the scan of the prompt.
+            domain: the task domain, where the profile gives domains a score.
+        """
         scored = self.score(evidence)
+        added = self.profile.domain_scores.get(domain) if domain else None
+        if added:
+            scored = msgspec.structs.replace(scored, total=scored.total + added)
         hits = evidence.hits
         signals = [
             gauge.show(level, measure, found)
             for gauge, level, measure, found in scored.parts
             if level.template
         ]
+        if added:
+            signals.append(f"domain {domain} ({added:+g})")
         for rule in self.rules:
             if rule.applies(hits, scored.tokens, evidence.utf16_units):
                 return self._overridden(rule, scored, hits, signals)
@@ -129,6 +139,19 @@ class TierScorer:
             return decided
         answer = yield ask(self.profile.verification, evidence.text, **self._asked)
         return settle(self.profile.verification, decided, answer)
+
+    def unverified(self, decided: TierDecision) -> TierDecision:
+        """What holds of an unsure decision of the rules where no model verifies.
+
+        The same as where none could be asked: the profile's tier for a failed verification, where it has one.
+        """
+        tier = self.profile.verification.on_failure
+        if tier is None or not decided.needs_verification or decided.stage is not _RULES:
+            return decided
+        reason = Reason("tiers.unverified", f"unsure, and no model verifies; {tier} holds")
+        return msgspec.structs.replace(
+            decided, tier=tier, stage=Stage.FALLBACK, reasons=(*decided.reasons, reason)
+        )
 
     def _overridden(
         self, rule: CompiledOverride, scored: Scored, hits: int, signals: list[str]

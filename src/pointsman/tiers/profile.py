@@ -173,6 +173,12 @@ class TierProfile(_Table, frozen=True, kw_only=True):
     dimensions: tuple[Dimension, ...]
     overrides: tuple[Override, ...] = ()
     without_signals: Tier | None = None  # for a lower tier, and unsure, when no keyword is found
+    #: Whether a long message without a system role is judged by its short last paragraph.
+    #: Source: docs/sources/prompt-classifier.md, "Prompt extraction"; why only there: docs/decisions/0134.
+    last_paragraph: bool = False
+    domain_scores: dict[
+        str, _Finite
+    ] = {}  # task domain -> what it adds to the sum; empty: domains are not read
 
     def __post_init__(self) -> None:
         if list(self.boundaries) != sorted(self.boundaries):
