@@ -3,8 +3,9 @@
     .venv/bin/python benchmarks/tiers_quality.py [PROFILE.toml …]
 
 Reads ../shared/data (or $POINTSMAN_SHARED/data); prints one table of APGR on outcomes and one of accuracy on
-labels. Every profile scores the words that the gateway would extract; ``default, last paragraph`` is the default
-profile with the rule of profile ``seed`` that judges a long message by its short last paragraph. Outcomes are the judge: the labels are another vendor's opinion, and agreement with them is not truth.
+labels. Outcomes are the judge: the labels are another vendor's opinion, and agreement with them is not truth.
+Every profile scores the words that the gateway extracts. ``default, last paragraph`` is the default profile
+with the rule of profile ``seed`` that judges a long message by its short last paragraph.
 """
 
 import gzip
@@ -155,7 +156,7 @@ def labels(profiles: Sequence[Profile]) -> None:
 
 
 def changed(one: Profile, other: Profile) -> None:
-    """Print what two profiles read and decide differently, per set and group, the most changed group first."""
+    """Print what two profiles read and decide differently, per set, with the groups most changed."""
     print(f"\nPrompts read differently by {one.name} and {other.name}, and those whose tier changes\n")
     for name, group in (("strong_weak", "domain"), ("tier_labels", "lang")):
         sample = rows(name)

@@ -110,6 +110,8 @@ def build_policy(config: Config) -> Policy:
     """
     tiers = config.tiers
     profile = read_profile(tiers.profile)
+    domains = _domains(config)
+    _check_domain_scores(profile, domains)
     if tiers.boundaries is not None:
         profile = msgspec.structs.replace(profile, boundaries=tiers.boundaries)
     return Policy(
@@ -118,7 +120,7 @@ def build_policy(config: Config) -> Policy:
         tier_models=tiers.models,
         learned_router=_learned_router(tiers.learned_router),
         verify=tiers.verify,
-        domains=_domains(config),
+        domains=domains,
         guidance=None if config.guidance.mode is Mode.OFF else config.guidance,
         aliases=(*config.aliases.items(), *CLIENT_ALIASES),
         tools=config.capabilities.tools,
@@ -147,6 +149,22 @@ def build_shadow(config: Config) -> Engine | None:
     """
     file = config.shadow.policy
     return build_engine(read_policy(file, build_policy(config))) if file else None
+
+
+def _check_domain_scores(profile: TierProfile, domains: DomainPolicy | None) -> None:
+    """Refuse a profile that gives a score to a domain that there is not."""
+    for name in profile.domain_scores:
+        if domains is None:
+            raise ConfigError(
+                f"profile {profile.name} has domain_scores, but domains are off",
+                hint='[domains] mode = "observe" finds the domain and changes no prompt',
+            )
+        if name not in domains.domains:
+            known = ", ".join(domains.domains.domains)
+            raise ConfigError(
+                f'profile {profile.name}: domain_scores names an unknown domain "{name}"',
+                hint=f"domains: {known}",
+            )
 
 
 def _domains(config: Config) -> DomainPolicy | None:
