@@ -1,0 +1,175 @@
+"""Real agents do a task over a strict upstream of each format, through the gateway, with the base URL alone.
+
+    npm install --prefix /tmp/agents @anthropic-ai/claude-code @openai/codex opencode-ai \
+        ai zod @ai-sdk/openai @ai-sdk/anthropic @ai-sdk/openai-compatible
+    python scripts/agents.py /tmp/agents/node_modules [--only NAME] [--upstream FORMAT] [--keep FOLDER]
+
+The upstream is scripted (``scripts/real_agents``): it lets the agent look, read two files at once, fail, write a
+file and show it, reasons before each answer, and refuses what a provider would refuse: fields it does not know,
+calls it never made, results that are missing or out of order, reasoning that is not its own. Of each agent and
+format is checked that the file is what it should be, that the agent ended with status 0 and the upstream's last
+words, and that neither upstream nor gateway refused anything. What is not installed is left out. Everything
+stays on this machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from pointsman.vocabulary import WireFormat
+from real_agents.clients import AGENTS, Agent, run
+from real_agents.tap import Tap
+from real_agents.task import DONE, FILE, Task
+from real_agents.upstream import UPSTREAMS_KEY, scripted, serving
+
+_TIMEOUT = 180.0  # seconds for one agent's task
+_CONFIGURATION = """
+[server]
+port = {port}
+
+[upstreams.scripted]
+base_url = "http://127.0.0.1:{upstream}/v1"
+formats = ["{spoken}"]
+api_key = "${{UPSTREAM_KEY}}"
+
+[models]
+one = {{ upstream = "scripted", id = "scripted-1" }}
+{models}
+[tiers]
+simple = "one"
+medium = "one"
+complex = "one"
+reasoning = "one"
+
+[ledger]
+path = "{folder}/ledger.sqlite"
+"""
+
+
+class Run(NamedTuple):
+    """How one agent did on one upstream."""
+
+    turns: str
+    wrong: list[str]
+    changed: list[str]
+    seconds: float
+
+
+@contextmanager
+def gateway(spoken: WireFormat, upstream: int, models: tuple[str, ...], folder: Path) -> Iterator[int]:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    named = "".join(f'"{name}" = {{ upstream = "scripted", id = "scripted-1" }}\n' for name in models)
+    file = folder / "pointsman.toml"
+    file.write_text(
+        _CONFIGURATION.format(
+            port=port, upstream=upstream, spoken=spoken, models=named, folder=folder
+        ),
+        encoding="utf-8",
+    )
+    with (folder / "gateway.log").open("w") as log:
+        command = [sys.executable, "-m", "pointsman", "serve", "--config", str(file)]
+        environment = os.environ | {"UPSTREAM_KEY": UPSTREAMS_KEY}
+        process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+    try:
+        _wait_for(port, process)
+        yield port
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
+    while process.poll() is None:
+        try:
+            socket.create_connection(("127.0.0.1", port), 0.1).close()
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return
+    raise SystemExit(f"the gateway ended with status {process.returncode}")
+
+
+def try_one(agent: Agent, spoken: WireFormat, modules: Path, home: Path) -> Run:
+    folder = home / "work"
+    folder.mkdir(parents=True)
+    kept = home / "asked"
+    kept.mkdir()
+    task = Task(str(folder))
+    for name, text in task.files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    began = time.monotonic()
+    with (
+        serving(scripted(spoken, task, kept)) as upstream,
+        gateway(spoken, upstream, agent.models, home) as port,
+    ):
+        tap = Tap(port)
+        try:
+            done = run(agent, modules, f"http://127.0.0.1:{tap.port}", home, _TIMEOUT)
+            wrong = check(task, folder, done, tap)
+        except subprocess.TimeoutExpired:
+            wrong = [f"not finished after {_TIMEOUT:.0f} s", *task.refusals[:3]]
+    extras = [f"{task.parallel} parallel"] if task.parallel else []
+    extras += [f"{task.without_arguments} without arguments"] if task.without_arguments else []
+    turns = f"{task.turns} ({', '.join(extras)})" if extras else str(task.turns)
+    return Run(turns, wrong, tap.changed(), time.monotonic() - began)
+
+
+def check(task: Task, folder: Path, done: subprocess.CompletedProcess[str], tap: Tap) -> list[str]:
+    """What is wrong with a run; nothing, if it went as it should."""
+    wrong = [f"refused: {refusal}" for refusal in task.refusals[:3]]
+    file = folder / FILE
+    written = file.read_text(encoding="utf-8") if file.exists() else ""
+    if written.strip() != task.report.strip():
+        wrong.append(f"{FILE} is {written!r}")
+    if done.returncode:
+        wrong.append(f"status {done.returncode}: {done.stderr[-300:]!r}")
+    if f"{DONE} {task.secrets[1]}" not in done.stdout:
+        wrong.append(f"the last words are missing: {(done.stdout + done.stderr)[-400:]!r}")
+    # Codex tries a WebSocket first; 426 tells it that there is none.
+    bad = [(line, status) for line, status in tap.statuses() if status >= 400 and status != 426]
+    return wrong + [f"{line}: {status}" for line, status in bad[:3]]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("modules", type=Path, help="the node_modules folder of the agents")
+    parser.add_argument("--only", default="", help="agents whose name holds this")
+    parser.add_argument("--upstream", type=WireFormat, choices=list(WireFormat), help="this format alone")
+    parser.add_argument("--keep", type=Path, help="keep homes, logs and bodies in this folder")
+    options = parser.parse_args()
+    formats = [options.upstream] if options.upstream else list(WireFormat)
+    failed = 0
+    print("| agent | version | speaks | upstream | turns | result | reported as changed |")
+    print("|---|---|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as temporary:
+        top = options.keep or Path(temporary)
+        for agent in AGENTS:
+            if options.only.lower() not in agent.name.lower():
+                continue
+            version = agent.version(options.modules)
+            if not version:
+                print(f"| {agent.name} | not installed | | | | left out | |")
+                continue
+            for spoken in formats:
+                home = top / f"{agent.name.replace(', ', '-').replace(' ', '-')}-{spoken}-{time.time():.0f}"
+                result = try_one(agent, spoken, options.modules.resolve(), home)
+                failed += bool(result.wrong)
+                changed = ", ".join(result.changed) or ("nothing" if spoken is not agent.speaks else "–")
+                cells = (agent.name, version, agent.speaks, spoken, result.turns)
+                print(f"| {' | '.join(cells)} | {'; '.join(result.wrong) or 'done'} | {changed} |", flush=True)
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,157 @@
+"""How each agent is started with nothing but the base URL and a key: its own default models, its own tools."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from pointsman.vocabulary import WireFormat
+from real_agents.upstream import CALLERS_KEY
+
+__all__ = ["AGENTS", "Agent", "Started", "run"]
+
+_TASK = "Read first.txt and second.txt, write a report about them to report.txt, and show me the report."
+_AI_SDK = Path(__file__).parent / "ai_sdk.mjs"
+
+
+class Started(NamedTuple):
+    """A command line and the environment beside PATH and HOME."""
+
+    command: list[str]
+    environment: dict[str, str]
+
+
+class Agent(NamedTuple):
+    """An agent: the format it speaks, where it is, the models it asks for, and how to start it."""
+
+    name: str
+    speaks: WireFormat
+    package: str  # whose version is told
+    models: tuple[str, ...]  # that it asks for unless told otherwise
+    start: Callable[[Path, str, Path], Started]  # node_modules, base URL without a path, work folder
+
+    def version(self, modules: Path) -> str:
+        """The version that is installed; empty when none is."""
+        file = modules / self.package / "package.json"
+        return str(json.loads(file.read_text())["version"]) if file.exists() else ""
+
+
+def _claude(modules: Path, base: str, folder: Path) -> Started:
+    del folder
+    command = [str(modules / ".bin/claude"), "-p", _TASK, "--dangerously-skip-permissions"]
+    return Started(
+        command,
+        {
+            "ANTHROPIC_BASE_URL": base,
+            "ANTHROPIC_AUTH_TOKEN": CALLERS_KEY,
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "DISABLE_AUTOUPDATER": "1",
+            "IS_SANDBOX": "1",  # permits to skip permissions as root
+        },
+    )
+
+
+def _codex(modules: Path, base: str, folder: Path) -> Started:
+    del folder
+    options = ["--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"]
+    settings = ["-c", f'openai_base_url="{base}/v1"', "-c", "check_for_update_on_startup=false"]
+    command = [str(modules / ".bin/codex"), "exec", *options, *settings, _TASK]
+    return Started(command, {"OPENAI_API_KEY": CALLERS_KEY, "CODEX_API_KEY": CALLERS_KEY})
+
+
+def _opencode(provider: str) -> Callable[[Path, str, Path], Started]:
+    def start(modules: Path, base: str, folder: Path) -> Started:
+        del folder
+        settings = {
+            "provider": {provider: {"options": {"baseURL": f"{base}/v1", "apiKey": CALLERS_KEY}}},
+            "permission": "allow",
+            "share": "disabled",
+            "autoupdate": False,
+        }
+        return Started(
+            [str(modules / ".bin/opencode"), "run", _TASK],
+            {
+                "OPENCODE_CONFIG_CONTENT": json.dumps(settings),
+                "OPENCODE_DISABLE_AUTOUPDATE": "1",
+                "OPENCODE_DISABLE_MODELS_FETCH": "1",
+                "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
+            },
+        )
+
+    return start
+
+
+def _ai_sdk(provider: str, model: str) -> Callable[[Path, str, Path], Started]:
+    def start(modules: Path, base: str, folder: Path) -> Started:
+        del modules
+        arguments = [provider, f"{base}/v1", CALLERS_KEY, model, str(folder), _TASK]
+        return Started(["node", str(_AI_SDK), *arguments], {})
+
+    return start
+
+
+AGENTS = (
+    Agent(
+        "Claude Code",
+        WireFormat.MESSAGES,
+        "@anthropic-ai/claude-code",
+        ("claude-opus-4-8", "claude-haiku-4-5-20251001"),
+        _claude,
+    ),
+    Agent("Codex", WireFormat.RESPONSES, "@openai/codex", ("gpt-6.1-sol",), _codex),
+    Agent(
+        "opencode, anthropic",
+        WireFormat.MESSAGES,
+        "opencode-ai",
+        ("claude-sonnet-4-6", "claude-haiku-4-5-20251001"),
+        _opencode("anthropic"),
+    ),
+    Agent(
+        "opencode, openai",
+        WireFormat.RESPONSES,
+        "opencode-ai",
+        ("gpt-5.6-terra", "gpt-5.4-nano"),
+        _opencode("openai"),
+    ),
+    Agent(
+        "AI SDK, openai", WireFormat.RESPONSES, "@ai-sdk/openai", ("gpt-5",), _ai_sdk("openai", "gpt-5")
+    ),
+    Agent(
+        "AI SDK, anthropic",
+        WireFormat.MESSAGES,
+        "@ai-sdk/anthropic",
+        ("claude-sonnet-4-5",),
+        _ai_sdk("anthropic", "claude-sonnet-4-5"),
+    ),
+    Agent(
+        "AI SDK, compatible",
+        WireFormat.CHAT,
+        "@ai-sdk/openai-compatible",
+        ("gpt-5",),
+        _ai_sdk("compatible", "gpt-5"),
+    ),
+)
+
+
+def run(
+    agent: Agent, modules: Path, base: str, home: Path, timeout: float
+) -> subprocess.CompletedProcess[str]:
+    """Run an agent to its end, in ``home/work``. Raises ``subprocess.TimeoutExpired``."""
+    folder = home / "work"
+    started = agent.start(modules, base, folder)
+    environment = {"PATH": os.environ["PATH"], "HOME": str(home), **started.environment}
+    where = modules.parent if started.command[0] == "node" else folder
+    return subprocess.run(
+        started.command,
+        cwd=where,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )

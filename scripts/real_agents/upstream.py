@@ -1,0 +1,96 @@
+"""A strict scripted upstream of one format, on a port of its own."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from pointsman.vocabulary import WireFormat
+from real_agents import strict_chat, strict_messages, strict_responses
+from real_agents.task import Answer, Refusal, Task, Turn
+
+__all__ = ["CALLERS_KEY", "UPSTREAMS_KEY", "scripted", "serving"]
+
+CALLERS_KEY = "key-of-the-caller"
+UPSTREAMS_KEY = "key-of-the-upstream"
+
+
+class _Format(NamedTuple):
+    path: str
+    read: Callable[[dict[str, Any], dict[str, str], Task], Turn]
+    answer: Callable[[Answer, Turn, Task], dict[str, Any]]
+    events: Callable[[Answer, Turn, Task], Iterator[bytes]]
+    error: Callable[[str], dict[str, Any]]
+
+
+def _format(module: Any) -> _Format:
+    return _Format(module.PATH, module.read, module.answer, module.events, module.error)
+
+
+_FORMATS = {
+    WireFormat.CHAT: _format(strict_chat),
+    WireFormat.RESPONSES: _format(strict_responses),
+    WireFormat.MESSAGES: _format(strict_messages),
+}
+
+
+def scripted(spoken: WireFormat, task: Task, kept: Path | None = None) -> Starlette:
+    """The upstream; ``kept`` is a folder for the bodies it got."""
+    wire = _FORMATS[spoken]
+
+    async def ask(request: Request) -> Response:
+        body = await request.body()
+        headers = dict(request.headers)
+        if kept:
+            name = f"{spoken}-{len(list(kept.iterdir())):02d}.json"
+            (kept / name).write_text(json.dumps({"headers": headers, "body": json.loads(body)}, indent=1))
+        try:
+            _check_headers(spoken, headers, body)
+            turn = wire.read(json.loads(body), headers, task)
+            said = task.answer(turn)
+        except Refusal as refusal:
+            task.refusals.append(str(refusal))
+            return JSONResponse(wire.error(str(refusal)), 400)
+        if turn.streams:
+            return StreamingResponse(wire.events(said, turn, task), media_type="text/event-stream")
+        return JSONResponse(wire.answer(said, turn, task))
+
+    return Starlette(routes=[Route(wire.path, ask, methods=["POST"])])
+
+
+def _check_headers(spoken: WireFormat, headers: dict[str, str], body: bytes) -> None:
+    """The upstream's own key where its providers expect it; nothing of the caller's."""
+    key = headers.get("x-api-key") if spoken is WireFormat.MESSAGES else headers.get("authorization")
+    if key not in {UPSTREAMS_KEY, f"Bearer {UPSTREAMS_KEY}"}:
+        raise Refusal("invalid API key")
+    if CALLERS_KEY in str(headers) or CALLERS_KEY.encode() in body:
+        raise Refusal("the caller's key has reached the upstream")
+    if foreign := [name for name in headers if spoken is not WireFormat.MESSAGES and "anthropic" in name]:
+        raise Refusal(f"headers of another provider: {foreign}")
+    if any(name.startswith("x-pointsman") for name in headers):
+        raise Refusal("headers of the gateway's own")
+
+
+@contextmanager
+def serving(app: Starlette) -> Iterator[int]:
+    """Serve on a free port of loopback."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    try:
+        yield listening.getsockname()[1]
+    finally:
+        server.should_exit = True
+        thread.join(10)
