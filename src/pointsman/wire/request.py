@@ -14,6 +14,7 @@ from pointsman.wire import WIRES
 from pointsman.wire.base import ABSENT, Items
 from pointsman.wire.body import Body
 from pointsman.wire.history import JsonHistory
+from pointsman.wire.responses._settings_items import additional_tools
 from pointsman.wire.responses.stored_conversation import StoredConversation
 from pointsman.wire.tools import tool_names
 
@@ -24,6 +25,7 @@ MAX_ITEMS: Final = 50_000
 #: Tools offered. At twenty tokens each they take a fifth of such a context.
 MAX_TOOLS: Final = 10_000
 _NOTHING: Final[frozenset[str]] = frozenset()
+_RESPONSES: Final = WireFormat.RESPONSES
 _IMAGE: Final = re.compile(rb'"type"\s*+:\s*+"(?:image|image_url|input_image)"')
 #: What ``response_format``, ``text.format`` and ``output_config.format`` agree on.
 _STRUCTURED: Final = re.compile(rb'"type"\s*+:\s*+"json_(?:schema|object)"')
@@ -56,6 +58,9 @@ def read_request(
         body = Body(WIRES[wire], data, trusted=True)
     try:
         items, model = body.conversation()
+        offered = body.member("tools")
+        if offered is None and wire is _RESPONSES and items and not isinstance(items, str):
+            offered = additional_tools(items[0])
         history = JsonHistory(wire, _items(items, earlier))
         system = body.wire.system(body.member, history)
     except RecursionError:
@@ -66,7 +71,6 @@ def read_request(
         raise MalformedRequest(f"the request body is not valid JSON: {error}") from None
     if len(history) > MAX_ITEMS:
         raise TooLarge(f"the request holds more than {MAX_ITEMS} messages", hint="send fewer")
-    offered = body.member("tools")
     tools = _tools(body, offered)
     data = body.readable
     size, features = len(data), _features(body, tools)
@@ -83,7 +87,7 @@ def read_request(
         size=size,
         features=features,
         may_call=earlier is not None or b"tool_" in data or b"_call" in data,
-        tool_list=ABSENT if offered is None else offered,
+        tool_list=body.member("tools") or ABSENT,
         tool_choice=body.member("tool_choice") or ABSENT,
     )
 

@@ -22,6 +22,7 @@ from pointsman.wire._items import (
 )
 from pointsman.wire.base import ABSENT, Insertion, Item, Member, Members
 from pointsman.wire.insertion import before_quote, new_item
+from pointsman.wire.responses._settings_items import SETTINGS
 
 __all__ = ["MEMBERS", "PASSED", "place", "read_item", "role_of", "system", "write_body"]
 
@@ -109,7 +110,9 @@ def role_of(item: Item) -> Role:
 
 
 def _kind_role(kind: str) -> Role:
-    """Whose an item is that is no message: a tool's output, or else the model's."""
+    """Whose an item is that is no message: a tool's output, the agent's settings, or else the model's."""
+    if kind in SETTINGS:
+        return Role.SYSTEM
     return Role.TOOL if kind.endswith("_output") else Role.ASSISTANT
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -11,6 +11,7 @@ from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.errors import MalformedRequest
 from pointsman.vocabulary import Role
 from pointsman.wire.conversation import Conversation, Message, Shape, Text, Tool, ToolChoice
+from pointsman.wire.responses._settings_items import Settings, holds_settings, take_settings
 from pointsman.wire.responses._translation_items import merged, read_item, read_items
 
 __all__ = ["read_request"]
@@ -86,8 +87,12 @@ def read_request(body: bytes) -> Conversation:
     except UNREADABLE as error:
         raise MalformedRequest(f"the request body cannot be read: {why_unreadable(error)}") from None
     found = {name: raw for name, raw in members.items() if bytes(raw) != b"null"}
+    settings = Settings(msgspec.Raw())
+    if "input" in found and holds_settings(body):
+        settings = take_settings(found["input"])
+        found["input"] = settings.rest
     system, messages = _conversation(found)
-    tools = tuple(_tools(found))
+    tools = tuple(_tools(found, settings.tools))
     choice, tools = _choice(found, tools)
     reasoning = _take(found, "reasoning", _OBJECT) or {}
     text = _take(found, "text", _OBJECT) or {}
@@ -104,7 +109,7 @@ def read_request(body: bytes) -> Conversation:
         top_p=_take(found, "top_p", _FLOAT),
         stream=bool(_take(found, "stream", _BOOL)),
         shape=shape,
-        effort=_take(reasoning, "effort", _TEXT, "reasoning.effort") or "",
+        effort=_take(reasoning, "effort", _TEXT, "reasoning.effort") or settings.effort,
         user=_take(found, "user", _TEXT) or "",
         options=_options(found, reasoning, text),
     )
@@ -172,9 +177,11 @@ def _items(raws: list[msgspec.Raw], member: str = "input") -> Iterator[Message]:
             raise _malformed(f"{member}[{at}]", error) from None
 
 
-def _tools(found: _Members) -> Iterator[Tool]:
+def _tools(found: _Members, additional: Iterable[msgspec.Raw]) -> Iterator[Tool]:
     for at, raw in enumerate(_take(found, "tools", _TOOLS) or ()):
         yield from _tool(raw, f"tools[{at}]", "")
+    for at, raw in enumerate(additional):
+        yield from _tool(raw, f"additional_tools[{at}]", "")
 
 
 def _tool(raw: msgspec.Raw, field: str, namespace: str) -> Iterator[Tool]:

@@ -1,0 +1,89 @@
+"""Items of ``input`` that are no part of the conversation: tools and settings, as Codex sends them.
+
+For its newest models Codex leaves ``tools`` out and offers them by an item of type ``additional_tools``, and
+repeats the effort in one of type ``configuration_update``: so the beginning of a request stays the same, and
+cached, when they change.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from pointsman.decoding import UNREADABLE
+
+__all__ = ["SETTINGS", "Settings", "additional_tools", "holds_settings", "take_settings"]
+
+_TOOLS: Final = "additional_tools"
+_UPDATE: Final = "configuration_update"
+#: Types of these items.
+SETTINGS: Final = frozenset({_TOOLS, _UPDATE})
+_MARKS: Final = tuple(f'"{kind}"'.encode() for kind in sorted(SETTINGS))
+
+
+class _Reasoning(msgspec.Struct, gc=False):
+    effort: str | None = None
+
+
+class _Item(msgspec.Struct, gc=False):
+    type: str | None = None
+    tools: list[msgspec.Raw] = []
+    reasoning: _Reasoning | None = None
+
+
+class Settings(msgspec.Struct, frozen=True, gc=False):
+    """What such items hold, and the conversation without them."""
+
+    rest: msgspec.Raw  # of ``input``
+    tools: tuple[msgspec.Raw, ...] = ()
+    effort: str = ""  # of the last that names one
+
+
+class _Type(msgspec.Struct, gc=False):
+    type: str | None = None
+
+
+class _Offer(msgspec.Struct, gc=False):
+    tools: msgspec.Raw = msgspec.Raw()
+
+
+_decode_items: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_decode_type: Final = msgspec.json.Decoder(_Type).decode
+_decode_item: Final = msgspec.json.Decoder(_Item).decode
+_decode_offer: Final = msgspec.json.Decoder(_Offer).decode
+#: Bytes at the beginning of an item among which its type is looked for.
+_HEAD: Final = 200
+
+
+def holds_settings(body: bytes) -> bool:
+    """Whether a body may hold such items: a search that costs a few microseconds."""
+    return any(mark in body for mark in _MARKS)
+
+
+def additional_tools(first: msgspec.Raw) -> msgspec.Raw | None:
+    """The list of tools in the first item of ``input``; None where it offers none."""
+    if _MARKS[0] not in bytes(memoryview(first)[:_HEAD]):
+        return None
+    try:
+        return _decode_offer(first).tools
+    except UNREADABLE:
+        return None
+
+
+def take_settings(given: msgspec.Raw) -> Settings:
+    """Read these items out of ``input``, which is left as it is where it cannot be read."""
+    rest: list[bytes] = []
+    tools: list[msgspec.Raw] = []
+    effort = ""
+    try:
+        for raw in _decode_items(given):
+            if _decode_type(raw).type not in SETTINGS:
+                rest.append(bytes(raw))
+                continue
+            item = _decode_item(raw)
+            tools += item.tools
+            effort = (item.reasoning and item.reasoning.effort) or effort
+    except UNREADABLE:
+        return Settings(given)
+    return Settings(msgspec.Raw(b"[" + b",".join(rest) + b"]"), tuple(tools), effort)
