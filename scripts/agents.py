@@ -4,12 +4,12 @@
         ai zod @ai-sdk/openai @ai-sdk/anthropic @ai-sdk/openai-compatible
     python scripts/agents.py /tmp/agents/node_modules [--only NAME] [--upstream FORMAT] [--keep FOLDER]
 
-The upstream is scripted (``scripts/real_agents``): it lets the agent look, read two files at once, fail, write a
-file and show it, reasons before each answer, and refuses what a provider would refuse: fields it does not know,
-calls it never made, results that are missing or out of order, reasoning that is not its own. Of each agent and
-format is checked that the file is what it should be, that the agent ended with status 0 and the upstream's last
-words, and that neither upstream nor gateway refused anything. What is not installed is left out. Everything
-stays on this machine.
+The upstream is scripted (``scripts/real_agents``): it lets the agent look, read two files at once, fail,
+write a file and show it, reasons before each answer, and refuses what a provider would refuse: fields it
+does not know, calls it never made, results that are missing or out of order, reasoning that is not its
+own. Of each agent and format is checked that the file is what it should be, that the agent ended with
+status 0 and the upstream's last words, and that neither upstream nor gateway refused anything. What is
+not installed is left out. Everything stays on this machine.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from pointsman.vocabulary import WireFormat
 from real_agents.clients import AGENTS, Agent, run
 from real_agents.tap import Tap
 from real_agents.task import DONE, FILE, Task
 from real_agents.upstream import UPSTREAMS_KEY, scripted, serving
+
+from pointsman.vocabulary import WireFormat
 
 _TIMEOUT = 180.0  # seconds for one agent's task
 _CONFIGURATION = """
@@ -72,9 +73,7 @@ def gateway(spoken: WireFormat, upstream: int, models: tuple[str, ...], folder: 
     named = "".join(f'"{name}" = {{ upstream = "scripted", id = "scripted-1" }}\n' for name in models)
     file = folder / "pointsman.toml"
     file.write_text(
-        _CONFIGURATION.format(
-            port=port, upstream=upstream, spoken=spoken, models=named, folder=folder
-        ),
+        _CONFIGURATION.format(port=port, upstream=upstream, spoken=spoken, models=named, folder=folder),
         encoding="utf-8",
     )
     with (folder / "gateway.log").open("w") as log:
@@ -167,7 +166,9 @@ def main() -> int:
                 failed += bool(result.wrong)
                 changed = ", ".join(result.changed) or ("nothing" if spoken is not agent.speaks else "–")
                 cells = (agent.name, version, agent.speaks, spoken, result.turns)
-                print(f"| {' | '.join(cells)} | {'; '.join(result.wrong) or 'done'} | {changed} |", flush=True)
+                print(
+                    f"| {' | '.join(cells)} | {'; '.join(result.wrong) or 'done'} | {changed} |", flush=True
+                )
     return int(failed > 0)
 
 

@@ -1,4 +1,4 @@
-"""How each agent is started with nothing but the base URL and a key: its own default models, its own tools."""
+"""How each agent is started with a base URL and a key alone: its own default models and tools."""
 
 from __future__ import annotations
 
@@ -117,9 +117,7 @@ AGENTS = (
         ("gpt-5.6-terra", "gpt-5.4-nano"),
         _opencode("openai"),
     ),
-    Agent(
-        "AI SDK, openai", WireFormat.RESPONSES, "@ai-sdk/openai", ("gpt-5",), _ai_sdk("openai", "gpt-5")
-    ),
+    Agent("AI SDK, openai", WireFormat.RESPONSES, "@ai-sdk/openai", ("gpt-5",), _ai_sdk("openai", "gpt-5")),
     Agent(
         "AI SDK, anthropic",
         WireFormat.MESSAGES,

@@ -8,16 +8,17 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from real_agents.checks import check_call, check_name, first_parameter, items, known, offered_names, one_of
-from real_agents.task import Answer, Offered, Refusal, Task, Turn
+from real_agents.task import Asked, Offered, Planned, Refusal, Task
 
 __all__ = ["PATH", "answer", "error", "events", "read"]
 
 PATH: Final = "/v1/chat/completions"
 _MEMBERS: Final = {
-    "model", "messages", "tools", "tool_choice", "parallel_tool_calls", "stream", "stream_options", "max_tokens",
-    "max_completion_tokens", "temperature", "top_p", "n", "stop", "seed", "user", "response_format",
-    "reasoning_effort", "verbosity", "metadata", "store", "service_tier", "prompt_cache_key",
-    "safety_identifier", "logprobs", "top_logprobs", "logit_bias", "frequency_penalty", "presence_penalty",
+    "model", "messages", "tools", "tool_choice", "parallel_tool_calls", "stream", "stream_options",
+    "max_tokens", "max_completion_tokens", "temperature", "top_p", "n", "stop", "seed", "user",
+    "response_format", "reasoning_effort", "verbosity", "metadata", "store", "service_tier",
+    "prompt_cache_key", "safety_identifier", "logprobs", "top_logprobs", "logit_bias", "frequency_penalty",
+    "presence_penalty",
 }  # fmt: skip
 _EFFORTS: Final = {"none", "minimal", "low", "medium", "high", "xhigh"}
 _PARTS: Final = {
@@ -28,7 +29,7 @@ _PARTS: Final = {
 }
 
 
-def read(body: dict[str, Any], headers: dict[str, str], task: Task) -> Turn:
+def read(body: dict[str, Any], headers: dict[str, str], task: Task) -> Asked:
     """Read a request. Raises ``Refusal``."""
     del headers
     known(body, _MEMBERS, "request", ("model", "messages"))
@@ -45,7 +46,7 @@ def read(body: dict[str, Any], headers: dict[str, str], task: Task) -> Turn:
     if not tools and ("tools" in body or "tool_choice" in body or "parallel_tool_calls" in body):
         raise Refusal("tools: empty, or tool_choice and parallel_tool_calls without tools")
     calls, results = _messages(items(body["messages"], "messages"), task)
-    return Turn(
+    return Asked(
         tools,
         calls,
         results,
@@ -149,7 +150,7 @@ def _arguments(issued: Any) -> str:
     return issued.json if issued.arguments else ""  # as several servers write no arguments
 
 
-def answer(said: Answer, turn: Turn, _: Task) -> dict[str, Any]:
+def answer(said: Planned, turn: Asked, _: Task) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": said.text, "refusal": None}
     if said.thinking:
         message["reasoning_content"] = said.thinking
@@ -160,11 +161,11 @@ def answer(said: Answer, turn: Turn, _: Task) -> dict[str, Any]:
     return {**_head("chat.completion", turn), "choices": [choice], "usage": _usage()}
 
 
-def _head(kind: str, turn: Turn) -> dict[str, Any]:
+def _head(kind: str, turn: Asked) -> dict[str, Any]:
     return {"id": "chatcmpl-1", "object": kind, "created": int(time.time()), "model": turn.model}
 
 
-def events(said: Answer, turn: Turn, _: Task) -> Iterator[bytes]:
+def events(said: Planned, turn: Asked, _: Task) -> Iterator[bytes]:
     """The stream, with the arguments of two calls interleaved."""
     head = _head("chat.completion.chunk", turn)
     for delta in _deltas(said):
@@ -176,7 +177,7 @@ def events(said: Answer, turn: Turn, _: Task) -> Iterator[bytes]:
     yield b"data: [DONE]\n\n"
 
 
-def _deltas(said: Answer) -> Iterator[dict[str, Any]]:
+def _deltas(said: Planned) -> Iterator[dict[str, Any]]:
     yield {"role": "assistant", "content": ""}
     if said.thinking:
         yield {"reasoning_content": said.thinking}

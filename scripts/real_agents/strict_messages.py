@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from real_agents.checks import check_call, check_name, first_parameter, items, known, offered_names, one_of
-from real_agents.task import Answer, Offered, Refusal, Task, Turn
+from real_agents.task import Asked, Offered, Planned, Refusal, Task
 
 __all__ = ["PATH", "answer", "error", "events", "read"]
 
@@ -20,7 +20,7 @@ _BETA: Final = {"context_management", "mcp_servers", "container", "speed", "beta
 _BREAKPOINTS: Final = 4
 
 
-def read(body: dict[str, Any], headers: dict[str, str], task: Task) -> Turn:
+def read(body: dict[str, Any], headers: dict[str, str], task: Task) -> Asked:
     """Read a request. Raises ``Refusal``."""
     beta = headers.get("anthropic-beta", "")
     known(body, _MEMBERS | (_BETA if beta else set()), "request", ("model", "messages", "max_tokens"))
@@ -40,9 +40,10 @@ def read(body: dict[str, Any], headers: dict[str, str], task: Task) -> Turn:
     if thinks and choice["type"] in {"any", "tool"}:
         raise Refusal("thinking does not go with a forced tool")
     _texts(body.get("system", ""), "system")
+    needs_thinking = body.get("thinking", {}).get("type") == "enabled"  # adaptive thinking may be left out
     late = "mid-conversation-system" in beta
-    calls, results = _Reader(task, late).messages(items(body["messages"], "messages"), thinks)
-    return Turn(
+    calls, results = _Reader(task, late).messages(items(body["messages"], "messages"), needs_thinking)
+    return Asked(
         tools,
         calls,
         results,
@@ -55,7 +56,10 @@ def read(body: dict[str, Any], headers: dict[str, str], task: Task) -> Turn:
 
 def _thinking(body: dict[str, Any]) -> bool:
     thinking = known(
-        body.get("thinking", {"type": "disabled"}), {"type", "budget_tokens", "display"}, "thinking", ("type",)
+        body.get("thinking", {"type": "disabled"}),
+        {"type", "budget_tokens", "display"},
+        "thinking",
+        ("type",),
     )
     kind = thinking["type"]
     one_of(kind, {"enabled", "adaptive", "disabled"}, "thinking.type")
@@ -107,9 +111,7 @@ class _Reader:
         for at, message in enumerate(messages):
             where = f"messages[{at}]"
             known(message, {"role", "content"}, where, ("role", "content"))
-            one_of(
-                message["role"], {"user", "assistant", *(["system"] if self._late_system else [])}, where
-            )
+            one_of(message["role"], {"user", "assistant", *(["system"] if self._late_system else [])}, where)
             if message["role"] == "assistant":
                 self._assistant(message["content"], where)
             elif message["role"] == "system":
@@ -137,9 +139,7 @@ class _Reader:
             raise Refusal(f"{where}: results are missing for {self._open}")
 
     def _result(self, block: dict[str, Any], where: str) -> None:
-        known(
-            block, {"type", "tool_use_id", "content", "is_error", "cache_control"}, where, ("tool_use_id",)
-        )
+        known(block, {"type", "tool_use_id", "content", "is_error", "cache_control"}, where, ("tool_use_id",))
         call = block["tool_use_id"]
         if call not in self._open:
             raise Refusal(f"{where}: a result for {call!r}, which waits for none")
@@ -183,7 +183,9 @@ def _check_last_turn(messages: list[Any]) -> None:
     if last is None or isinstance(last["content"], str):
         return
     kinds = [block["type"] for block in last["content"]]
-    waits = any(block.get("type") == "tool_result" for block in messages[-1]["content"] if isinstance(block, dict))
+    waits = any(
+        block.get("type") == "tool_result" for block in messages[-1]["content"] if isinstance(block, dict)
+    )
     if waits and "tool_use" in kinds and "thinking" not in kinds[0]:
         raise Refusal(f"while thinking, the last turn of the assistant begins with thinking, not {kinds[0]}")
 
@@ -197,7 +199,7 @@ def _usage() -> dict[str, int]:
     }
 
 
-def _head(turn: Turn) -> dict[str, Any]:
+def _head(turn: Asked) -> dict[str, Any]:
     return {
         "id": "msg_1",
         "type": "message",
@@ -210,21 +212,23 @@ def _head(turn: Turn) -> dict[str, Any]:
     }
 
 
-def answer(said: Answer, turn: Turn, _: Task) -> dict[str, Any]:
+def answer(said: Planned, turn: Asked, _: Task) -> dict[str, Any]:
     content: list[dict[str, Any]] = []
     if said.thinking:
         content.append({"type": "thinking", "thinking": said.thinking, "signature": said.signature})
     content.append({"type": "text", "text": said.text})
-    for call in said.calls:
-        content.append({"type": "tool_use", "id": call.id, "name": call.tool.name, "input": call.arguments})
+    content += [
+        {"type": "tool_use", "id": call.id, "name": call.tool.name, "input": call.arguments}
+        for call in said.calls
+    ]
     return _head(turn) | {"content": content, "stop_reason": _stop(said), "usage": _usage()}
 
 
-def _stop(said: Answer) -> str:
+def _stop(said: Planned) -> str:
     return "tool_use" if said.calls else "end_turn"
 
 
-def events(said: Answer, turn: Turn, _: Task) -> Iterator[bytes]:
+def events(said: Planned, turn: Asked, _: Task) -> Iterator[bytes]:
     yield _event("message_start", message=_head(turn))
     yield _event("ping")
     for index, (block, deltas) in enumerate(_blocks(said)):
@@ -240,7 +244,7 @@ def events(said: Answer, turn: Turn, _: Task) -> Iterator[bytes]:
     yield _event("message_stop")
 
 
-def _blocks(said: Answer) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
+def _blocks(said: Planned) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
     if said.thinking:
         deltas = [
             {"type": "thinking_delta", "thinking": said.thinking},

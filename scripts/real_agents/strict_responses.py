@@ -10,22 +10,21 @@ from itertools import count
 from typing import Any, Final
 
 from real_agents.checks import check_call, check_name, first_parameter, known, one_of, text_of
-from real_agents.task import Answer, Issued, Offered, Refusal, Task, Turn
+from real_agents.task import Asked, Issued, Offered, Planned, Refusal, Task
 
 __all__ = ["PATH", "answer", "error", "events", "read"]
 
 PATH: Final = "/v1/responses"
 _MEMBERS: Final = {
-    "model", "input", "instructions", "tools", "tool_choice", "parallel_tool_calls", "stream", "stream_options",
-    "max_output_tokens", "max_tool_calls", "temperature", "top_p", "top_logprobs", "user", "text", "reasoning",
-    "store", "include", "metadata", "service_tier", "prompt_cache_key", "safety_identifier", "truncation",
-    "previous_response_id", "background", "conversation", "prompt",
+    "model", "input", "instructions", "tools", "tool_choice", "parallel_tool_calls", "stream",
+    "stream_options", "max_output_tokens", "max_tool_calls", "temperature", "top_p", "top_logprobs", "user",
+    "text", "reasoning", "store", "include", "metadata", "service_tier", "prompt_cache_key",
+    "safety_identifier", "truncation", "previous_response_id", "background", "conversation", "prompt",
 }  # fmt: skip
 _EFFORTS: Final = {"none", "minimal", "low", "medium", "high", "xhigh", "max"}
-_CODEX_ITEMS: Final = {"additional_tools", "configuration_update"}
 
 
-def read(body: dict[str, Any], headers: dict[str, str], task: Task) -> Turn:
+def read(body: dict[str, Any], headers: dict[str, str], task: Task) -> Asked:
     """Read a request. Raises ``Refusal``."""
     codex = headers.get("originator", "").startswith("codex")
     known(body, _MEMBERS | ({"client_metadata"} if codex else set()), "request", ("model", "input"))
@@ -40,7 +39,7 @@ def read(body: dict[str, Any], headers: dict[str, str], task: Task) -> Turn:
     asked = body["input"]
     if isinstance(asked, list):
         reader.items(asked)
-    return Turn(
+    return Asked(
         tools + tuple(reader.additional),
         tuple(reader.calls),
         reader.results,
@@ -85,27 +84,32 @@ class _Reader:
 
     def items(self, items: list[Any]) -> None:
         for at, item in enumerate(items):
-            where = f"input[{at}]"
             kind = item.get("type") or ("message" if "role" in item else "")
             if self._codex:
                 item.pop("internal_chat_message_metadata_passthrough", None)
-            if kind == "message":
-                self._message(item, where)
-            elif kind in {"function_call", "custom_tool_call"}:
-                self._call(item, where)
-            elif kind in {"function_call_output", "custom_tool_call_output"}:
-                self._output(item, where)
-            elif kind == "reasoning":
-                self._reasoning(item, where)
-            elif kind == "item_reference":
-                if item.get("id") not in self._task.stored:
-                    raise Refusal(f"{where}: item with id {item.get('id')!r} not found")
-            elif kind == "additional_tools" and self._codex:
-                self.additional += self.tools(item["tools"], "")
-            elif kind not in (_CODEX_ITEMS if self._codex else ()):
-                raise Refusal(f"{where}.type: {kind!r} is unknown")
+            self._item(kind, item, f"input[{at}]")
         if missing := [call for call in self.calls if call not in self.results]:
             raise Refusal(f"no tool output found for function call {missing}")
+
+    def _item(self, kind: str, item: dict[str, Any], where: str) -> None:
+        match kind:
+            case "message":
+                self._message(item, where)
+            case "function_call" | "custom_tool_call":
+                self._call(item, where)
+            case "function_call_output" | "custom_tool_call_output":
+                self._output(item, where)
+            case "reasoning":
+                self._reasoning(item, where)
+            case "item_reference":
+                if item.get("id") not in self._task.stored:
+                    raise Refusal(f"{where}: item with id {item.get('id')!r} not found")
+            case "additional_tools" if self._codex:
+                self.additional += self.tools(item["tools"], "")
+            case "configuration_update" if self._codex:
+                pass
+            case _:
+                raise Refusal(f"{where}.type: {kind!r} is unknown")
 
     def _message(self, item: dict[str, Any], where: str) -> None:
         known(item, {"type", "role", "content", "id", "status", "phase"}, where, ("role", "content"))
@@ -158,7 +162,7 @@ def _usage() -> dict[str, Any]:
     }
 
 
-def _response(turn: Turn, status: str, output: list[Any]) -> dict[str, Any]:
+def _response(turn: Asked, status: str, output: list[Any]) -> dict[str, Any]:
     return {
         "id": "resp_1",
         "object": "response",
@@ -179,7 +183,7 @@ def _response(turn: Turn, status: str, output: list[Any]) -> dict[str, Any]:
     }
 
 
-def _items(said: Answer, turn: Turn, task: Task) -> list[dict[str, Any]]:
+def _items(said: Planned, turn: Asked, task: Task) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     if said.thinking:
         summary = [{"type": "summary_text", "text": said.thinking}]
@@ -220,12 +224,12 @@ def _call(call: Issued) -> dict[str, Any]:
     return item | ({"namespace": call.tool.namespace} if call.tool.namespace else {})
 
 
-def answer(said: Answer, turn: Turn, task: Task) -> dict[str, Any]:
+def answer(said: Planned, turn: Asked, task: Task) -> dict[str, Any]:
     """The whole answer."""
     return _response(turn, "completed", _items(said, turn, task))
 
 
-def events(said: Answer, turn: Turn, task: Task) -> Iterator[bytes]:
+def events(said: Planned, turn: Asked, task: Task) -> Iterator[bytes]:
     number = count()
 
     def event(kind: str, **members: Any) -> bytes:

@@ -51,7 +51,8 @@ class Tap:
         for answered in self._answered:
             for _, head in _HEAD.findall(bytes(answered)):
                 for value in _CHANGED.findall(head):
-                    names |= dict.fromkeys(name.strip() for name in value.decode().split(","))
+                    _, _, changed = value.decode().partition("changed=")
+                    names |= dict.fromkeys(name.strip() for name in changed.split(",") if name.strip())
         return list(names)
 
 

@@ -1,7 +1,8 @@
 """The task that a scripted upstream lets an agent do: look, read, fail, write, run, finish.
 
-The upstream plays a model. It knows how far the task is from the ids of the calls in the history, chooses among
-the tools that the agent offers, and looks for words in their results that only the agent's machine can know.
+The upstream plays a model. It knows how far the task is from the ids of the calls in the history, chooses
+among the tools that the agent offers, and looks for words in their results that only the agent's machine can
+know.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-__all__ = ["DONE", "FILE", "Answer", "Issued", "Offered", "Refusal", "Task", "Turn"]
+__all__ = ["DONE", "FILE", "Asked", "Issued", "Offered", "Planned", "Refusal", "Task"]
 
 FILE: Final = "report.txt"  # what the agent must have made
 DONE: Final = "The report is written."
@@ -49,7 +50,7 @@ class Issued(NamedTuple):
         return self.arguments if isinstance(self.arguments, str) else json.dumps(self.arguments)
 
 
-class Turn(NamedTuple):
+class Asked(NamedTuple):
     """What a strict reader found in a request."""
 
     tools: tuple[Offered, ...]
@@ -63,7 +64,7 @@ class Turn(NamedTuple):
     stores: bool = False  # whether the answer's items may be named by their ids later
 
 
-class Answer(NamedTuple):
+class Planned(NamedTuple):
     """What the model says."""
 
     text: str
@@ -89,17 +90,19 @@ _READERS: Final[dict[str, Callable[[str], dict[str, Any]]]] = {
     "read": lambda path: {"filePath": path},
     "readFile": lambda path: {"path": path},
 }
-_WRITERS: Final[dict[str, Callable[[str, str], dict[str, Any] | str]]] = {
-    "Write": lambda path, text: {"file_path": path, "content": text},
-    "write": lambda path, text: {"filePath": path, "content": text},
-    "writeFile": lambda path, text: {"path": path, "content": text},
-    "apply_patch": lambda path, text: _patch(path, text),
-}
 
 
 def _patch(path: str, text: str) -> str:
     lines = "".join(f"+{line}\n" for line in text.splitlines())
     return f"*** Begin Patch\n*** Add File: {path}\n{lines}*** End Patch\n"
+
+
+_WRITERS: Final[dict[str, Callable[[str, str], dict[str, Any] | str]]] = {
+    "Write": lambda path, text: {"file_path": path, "content": text},
+    "write": lambda path, text: {"filePath": path, "content": text},
+    "writeFile": lambda path, text: {"path": path, "content": text},
+    "apply_patch": _patch,
+}
 
 
 class Task:
@@ -127,10 +130,10 @@ class Task:
         """What must stand in the file that is made."""
         return f'The words are "{self.secrets[0]}" and "{self.secrets[1]}" – naïve\n'
 
-    def answer(self, turn: Turn) -> Answer:
+    def answer(self, turn: Asked) -> Planned:
         """Return the next answer. Raises ``Refusal`` for results that cannot come from the agent's tools."""
         if not turn.tools:
-            return Answer("Reading two files")  # a helper's call, such as for a title
+            return Planned("Reading two files")  # a helper's call, such as for a title
         step = max((int(call.split("_")[1]) for call in turn.calls), default=0)
         self._check(step, turn)
         self.turns += 1
@@ -141,9 +144,9 @@ class Task:
         calls = self._calls(step + 1, turn) if step < _STEPS else ()
         self.is_done = self.is_done or not calls
         text = f"Next is step {step + 1}." if calls else f"{DONE} {self.secrets[1]}"
-        return Answer(text, thinking, signature, calls)
+        return Planned(text, thinking, signature, calls)
 
-    def _check(self, step: int, turn: Turn) -> None:
+    def _check(self, step: int, turn: Asked) -> None:
         """Look for what the results of one step must hold."""
         given = "\n".join(text for call, text in turn.results.items() if int(call.split("_")[1]) == step)
         wanted: dict[int, tuple[str, ...]] = {2: self.secrets, 5: (self.secrets[0], self.secrets[1])}
@@ -151,7 +154,7 @@ class Task:
             if word not in given:
                 raise Refusal(f"the results of step {step} do not hold {word}: {given[:300]!r}")
 
-    def _calls(self, step: int, turn: Turn) -> tuple[Issued, ...]:
+    def _calls(self, step: int, turn: Asked) -> tuple[Issued, ...]:
         made = self._planned(step, turn)
         calls = tuple(
             Issued(f"call_{step}_{number}_{secrets.token_hex(8)}", tool, arguments)
@@ -162,7 +165,7 @@ class Task:
         self.without_arguments += any(call.arguments == {} for call in calls)
         return calls
 
-    def _planned(self, step: int, turn: Turn) -> list[tuple[Offered, dict[str, Any] | str]]:
+    def _planned(self, step: int, turn: Asked) -> list[tuple[Offered, dict[str, Any] | str]]:
         offered = {tool.own_name: tool for tool in turn.tools}
         match step:
             case 1:

@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from pointsman.vocabulary import WireFormat
 from real_agents import strict_chat, strict_messages, strict_responses
-from real_agents.task import Answer, Refusal, Task, Turn
+from real_agents.task import Asked, Planned, Refusal, Task
 
 __all__ = ["CALLERS_KEY", "UPSTREAMS_KEY", "scripted", "serving"]
 
@@ -28,9 +28,9 @@ UPSTREAMS_KEY = "key-of-the-upstream"
 
 class _Format(NamedTuple):
     path: str
-    read: Callable[[dict[str, Any], dict[str, str], Task], Turn]
-    answer: Callable[[Answer, Turn, Task], dict[str, Any]]
-    events: Callable[[Answer, Turn, Task], Iterator[bytes]]
+    read: Callable[[dict[str, Any], dict[str, str], Task], Asked]
+    answer: Callable[[Planned, Asked, Task], dict[str, Any]]
+    events: Callable[[Planned, Asked, Task], Iterator[bytes]]
     error: Callable[[str], dict[str, Any]]
 
 
@@ -48,13 +48,14 @@ _FORMATS = {
 def scripted(spoken: WireFormat, task: Task, kept: Path | None = None) -> Starlette:
     """The upstream; ``kept`` is a folder for the bodies it got."""
     wire = _FORMATS[spoken]
+    asked: list[bytes] = []
 
     async def ask(request: Request) -> Response:
         body = await request.body()
         headers = dict(request.headers)
         if kept:
-            name = f"{spoken}-{len(list(kept.iterdir())):02d}.json"
-            (kept / name).write_text(json.dumps({"headers": headers, "body": json.loads(body)}, indent=1))
+            asked.append(body)
+            _keep(kept / f"{spoken}-{len(asked):02d}.json", headers, body)
         try:
             _check_headers(spoken, headers, body)
             turn = wire.read(json.loads(body), headers, task)
@@ -67,6 +68,10 @@ def scripted(spoken: WireFormat, task: Task, kept: Path | None = None) -> Starle
         return JSONResponse(wire.answer(said, turn, task))
 
     return Starlette(routes=[Route(wire.path, ask, methods=["POST"])])
+
+
+def _keep(file: Path, headers: dict[str, str], body: bytes) -> None:
+    file.write_text(json.dumps({"headers": headers, "body": json.loads(body)}, indent=1), encoding="utf-8")
 
 
 def _check_headers(spoken: WireFormat, headers: dict[str, str], body: bytes) -> None:
