@@ -17,36 +17,125 @@ PLAIN: dict[WireFormat, dict[str, Any]] = {
     RESPONSES: {"model": "m", "input": "hi"},
     MESSAGES: {"model": "m", "max_tokens": 9000, "messages": [USER]},
 }
-FILE = {"type": "document", "source": {"type": "url", "url": "https://host/a.pdf"}}
+PDF = "JVBERi0xLjQK"
+PNG = "iVBORw0KGgo="
 CALLED = {"type": "tool_use", "id": "c", "name": "f", "input": {}}
-FAILED = {"type": "tool_result", "tool_use_id": "c", "content": "no", "is_error": True}
+OBJECT = {"type": "object", "properties": {}}
 CUSTOM = {"type": "custom", "name": "patch", "description": "patches"}
 SPACE = {
     "type": "namespace",
     "name": "git",
-    "tools": [{"type": "function", "name": "log", "parameters": {"type": "object"}}],
+    "tools": [{"type": "function", "name": "log", "parameters": OBJECT}],
 }
+FUNCTION: dict[WireFormat, dict[str, Any]] = {
+    CHAT: {"type": "function", "function": {"name": "f", "parameters": OBJECT}},
+    RESPONSES: {"type": "function", "name": "f", "parameters": OBJECT},
+    MESSAGES: {"name": "f", "input_schema": OBJECT},
+}
+SEARCH: dict[WireFormat, dict[str, Any]] = {
+    RESPONSES: {"type": "web_search"},
+    MESSAGES: {"type": "web_search_20250305", "name": "web_search"},
+}
+
+
+def said(*parts: dict[str, Any]) -> dict[str, Any]:
+    """A user's message of parts, in chat or Messages."""
+    return {"messages": [{"role": "user", "content": list(parts)}]}
+
+
+def items(*parts: dict[str, Any], role: str = "user") -> dict[str, Any]:
+    """The same in Responses."""
+    return {"input": [USER, {"type": "message", "role": role, "content": list(parts)}]}
+
+
+def after(*blocks: dict[str, Any]) -> dict[str, Any]:
+    """An assistant's message of blocks, in Messages, and what is said to it."""
+    return {"messages": [USER, {"role": "assistant", "content": list(blocks)}, USER]}
+
+
+def result(**members: Any) -> dict[str, Any]:
+    """A call and its result in Messages."""
+    block = {"type": "tool_result", "tool_use_id": "c", **members}
+    return {
+        "messages": [USER, {"role": "assistant", "content": [CALLED]}, {"role": "user", "content": [block]}]
+    }
+
+
+def chat_call(**function: Any) -> dict[str, Any]:
+    """A call and its result in chat."""
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}", **function}}
+    answer = {"role": "tool", "tool_call_id": "c", "content": "ok"}
+    return {"messages": [USER, {"role": "assistant", "content": None, "tool_calls": [call]}, answer]}
+
+
+def codex_call(**members: Any) -> dict[str, Any]:
+    """A call and its result in Responses."""
+    call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}", **members}
+    return {"input": [USER, call, {"type": "function_call_output", "call_id": "c", "output": "ok"}]}
+
+
+IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}
+DOCUMENT = {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": PDF}}
+DOCUMENT_URL = {"type": "document", "source": {"type": "url", "url": "https://host/a.pdf"}}
+DOCUMENT_ID = {"type": "document", "source": {"type": "file", "file_id": "f"}}
+CHAT_FILE = {"type": "file", "file": {"filename": "a.pdf", "file_data": f"data:application/pdf;base64,{PDF}"}}
+CHAT_ZIP = {"type": "file", "file": {"filename": "a.zip", "file_data": "data:application/zip;base64,AAAA"}}
+INPUT_FILE = {"type": "input_file", "filename": "a.pdf", "file_data": f"data:application/pdf;base64,{PDF}"}
+INPUT_ZIP = {"type": "input_file", "filename": "a.zip", "file_data": "data:application/zip;base64,AAAA"}
+INPUT_IMAGE = {"type": "input_image", "image_url": f"data:image/png;base64,{PNG}"}
+CHAT_IMAGE = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}}
+SCHEMA = {"type": "json_schema", "name": "s", "schema": OBJECT}
+LATE = {"role": "system", "content": "late"}
 
 #: A construct, the caller's format, and members of a request that hold it.
 SAMPLES: list[tuple[str, WireFormat, dict[str, Any]]] = [
     ("top_k", MESSAGES, {"top_k": 3}),
+    ("top_k", CHAT, {"top_k": 3}),
     ("seed", CHAT, {"seed": 3}),
     ("n", CHAT, {"n": 2}),
     ("logprobs", CHAT, {"logprobs": True}),
+    ("top_logprobs", CHAT, {"top_logprobs": 3}),
     ("top_logprobs", RESPONSES, {"top_logprobs": 3}),
     ("penalties", CHAT, {"frequency_penalty": 1}),
     ("logit_bias", CHAT, {"logit_bias": {"1": 1}}),
     ("audio", CHAT, {"audio": {"voice": "x", "format": "wav"}, "modalities": ["text", "audio"]}),
     ("stop", CHAT, {"stop": "END"}),
     ("stop", MESSAGES, {"stop_sequences": ["END"]}),
+    ("blank_stop", CHAT, {"stop": "\n"}),
+    ("verbosity", CHAT, {"verbosity": "low"}),
+    ("verbosity", RESPONSES, {"text": {"verbosity": "low"}}),
     ("effort", CHAT, {"reasoning_effort": "high"}),
     ("effort", RESPONSES, {"reasoning": {"effort": "high"}}),
+    ("effort", MESSAGES, {"output_config": {"effort": "high"}}),
+    ("effort", MESSAGES, {"thinking": {"type": "adaptive"}, "output_config": {"effort": "low"}}),
+    ("effort_max", MESSAGES, {"output_config": {"effort": "max"}}),
+    ("effort_max", MESSAGES, {"output_config": {"effort": "xhigh"}}),
     ("thinking_budget", MESSAGES, {"thinking": {"type": "enabled", "budget_tokens": 5000}}),
+    ("thinking_history", MESSAGES, after({"type": "thinking", "thinking": "hm", "signature": "s"}, CALLED)),
+    ("thinking_history", RESPONSES, {"input": [USER, {"type": "reasoning", "summary": []}, USER]}),
+    (
+        "thinking_history",
+        CHAT,
+        {"messages": [USER, {"role": "assistant", "reasoning_content": "hm", "content": "a"}, USER]},
+    ),
+    ("user", CHAT, {"user": "u" * 300}),
+    ("user", RESPONSES, {"user": "u" * 300}),
+    ("user", MESSAGES, {"metadata": {"user_id": "u" * 100}}),
     ("json_object", CHAT, {"response_format": {"type": "json_object"}}),
     ("json_object", RESPONSES, {"text": {"format": {"type": "json_object"}}}),
+    (
+        "json_schema",
+        CHAT,
+        {"response_format": {"type": "json_schema", "json_schema": {"name": "s", "schema": OBJECT}}},
+    ),
+    ("json_schema", RESPONSES, {"text": {"format": SCHEMA}}),
+    ("json_schema", MESSAGES, {"output_config": {"format": SCHEMA}}),
     ("stored", CHAT, {"store": True}),
     ("stored", RESPONSES, {"store": True}),
     ("previous_response", RESPONSES, {"previous_response_id": "resp_1"}),
+    ("previous_response", RESPONSES, {"conversation": "conv_1"}),
+    ("previous_response", MESSAGES, {"thread": {"type": "create"}}),
+    ("prompt_template", RESPONSES, {"prompt": {"id": "p"}}),
     ("background", RESPONSES, {"background": True}),
     ("metadata", CHAT, {"metadata": {"a": "b"}}),
     ("metadata", RESPONSES, {"metadata": {"a": "b"}}),
@@ -55,36 +144,149 @@ SAMPLES: list[tuple[str, WireFormat, dict[str, Any]]] = [
     ("service_tier", MESSAGES, {"service_tier": "standard_only"}),
     ("mcp_servers", MESSAGES, {"mcp_servers": [{"type": "url", "url": "https://host", "name": "n"}]}),
     ("container", MESSAGES, {"container": "c"}),
+    ("compaction", MESSAGES, {"compaction": {"type": "auto"}}),
+    ("context_management", MESSAGES, {"context_management": {"edits": []}}),
+    ("context_management", RESPONSES, {"context_management": [{"type": "compaction"}]}),
+    ("inference_geo", MESSAGES, {"inference_geo": "us"}),
+    ("moderation", CHAT, {"moderation": {"model": "omni-moderation-latest"}}),
+    ("moderation", RESPONSES, {"moderation": {"model": "omni-moderation-latest"}}),
     ("server_tool", CHAT, {"web_search_options": {}}),
-    ("server_tool", RESPONSES, {"tools": [{"type": "web_search"}]}),
-    ("server_tool", MESSAGES, {"tools": [{"type": "web_search_20250305", "name": "web_search"}]}),
+    ("server_tool", RESPONSES, {"tools": [SEARCH[RESPONSES]]}),
+    (
+        "server_tool",
+        RESPONSES,
+        {"tools": [FUNCTION[RESPONSES], SEARCH[RESPONSES]], "tool_choice": {"type": "web_search"}},
+    ),
+    (
+        "server_tool",
+        RESPONSES,
+        {"tools": [FUNCTION[RESPONSES], {"type": "file_search", "vector_store_ids": ["v"]}]},
+    ),
+    ("server_tool", MESSAGES, {"tools": [SEARCH[MESSAGES]]}),
+    (
+        "server_tool",
+        MESSAGES,
+        {
+            "tools": [FUNCTION[MESSAGES], SEARCH[MESSAGES]],
+            "tool_choice": {"type": "tool", "name": "web_search"},
+        },
+    ),
+    ("hosted_tool", RESPONSES, {"tools": [FUNCTION[RESPONSES], SEARCH[RESPONSES]], "tool_choice": "auto"}),
+    ("hosted_tool", RESPONSES, {"tools": [FUNCTION[RESPONSES], {"type": "image_generation"}]}),
+    ("hosted_tool", MESSAGES, {"tools": [FUNCTION[MESSAGES], SEARCH[MESSAGES]]}),
+    ("client_tool", RESPONSES, {"tools": [{"type": "local_shell"}]}),
+    ("client_tool", MESSAGES, {"tools": [{"type": "bash_20250124", "name": "bash"}]}),
+    (
+        "server_item",
+        RESPONSES,
+        {"input": [USER, {"type": "web_search_call", "id": "w", "status": "completed"}]},
+    ),
+    (
+        "server_item",
+        MESSAGES,
+        after({"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}),
+    ),
+    ("server_item", CHAT, said({"type": "video_url", "video_url": {"url": "https://host/a.mp4"}})),
     ("custom_tool", RESPONSES, {"tools": [CUSTOM]}),
     ("namespace", RESPONSES, {"tools": [SPACE]}),
-    ("provider_hint", CHAT, {"prompt_cache_key": "k"}),
-    ("provider_hint", RESPONSES, {"prompt_cache_key": "k"}),
-    ("unknown", CHAT, {"of_tomorrow": 1}),
-    ("unknown", RESPONSES, {"of_tomorrow": 1}),
-    ("unknown", MESSAGES, {"of_tomorrow": 1}),
+    ("tool_name", MESSAGES, {"tools": [{"name": "mcp__" + "x" * 90, "input_schema": OBJECT}]}),
+    ("tool_name", CHAT, {"tools": [{"type": "function", "function": {"name": "a.b"}}]}),
+    ("tool_name", RESPONSES, {"tools": [{"type": "function", "name": "a.b", "parameters": OBJECT}]}),
+    ("parallel_off", CHAT, {"tools": [FUNCTION[CHAT]], "parallel_tool_calls": False}),
+    ("parallel_off", RESPONSES, {"tools": [FUNCTION[RESPONSES]], "parallel_tool_calls": False}),
+    (
+        "parallel_off",
+        MESSAGES,
+        {"tools": [FUNCTION[MESSAGES]], "tool_choice": {"type": "auto", "disable_parallel_tool_use": True}},
+    ),
+    ("call_id", CHAT, chat_call()),
+    ("call_id", RESPONSES, codex_call()),
+    ("call_id", MESSAGES, result(content="ok")),
+    ("malformed_arguments", CHAT, chat_call(arguments='{"a":')),
+    ("malformed_arguments", RESPONSES, codex_call(arguments="[]")),
+    ("max_tokens", CHAT, {"max_completion_tokens": 50}),
+    ("max_tokens", RESPONSES, {"max_output_tokens": 50}),
+    ("max_tokens", MESSAGES, {"max_tokens": 50}),
+    ("temperature", CHAT, {"temperature": 1.5}),
+    ("temperature", RESPONSES, {"temperature": 1.5}),
+    ("temperature", MESSAGES, {"temperature": 0.5}),
+    ("top_p", CHAT, {"top_p": 0.5, "temperature": 0.5}),
+    ("top_p", RESPONSES, {"top_p": 0.5, "temperature": 0.5}),
+    ("top_p", MESSAGES, {"top_p": 0.5}),
+    ("late_system", CHAT, {"messages": [USER, LATE]}),
+    ("late_system", RESPONSES, {"input": [USER, LATE]}),
+    ("no_messages", CHAT, {"messages": [LATE]}),
+    ("no_messages", RESPONSES, {"input": [LATE]}),
+    (
+        "image_detail",
+        CHAT,
+        said({"type": "image_url", "image_url": {"url": "https://host/a", "detail": "low"}}),
+    ),
+    ("image_detail", RESPONSES, items({**INPUT_IMAGE, "detail": "low"})),
+    ("image_in_result", MESSAGES, result(content=[IMAGE])),
+    (
+        "image_in_result",
+        RESPONSES,
+        {
+            "input": [
+                USER,
+                *codex_call()["input"][1:2],
+                {"type": "function_call_output", "call_id": "c", "output": [INPUT_IMAGE]},
+            ]
+        },
+    ),
+    (
+        "media_of_assistant",
+        CHAT,
+        {
+            "messages": [
+                USER,
+                {"role": "assistant", "content": [{"type": "text", "text": "a"}, CHAT_IMAGE]},
+                USER,
+            ]
+        },
+    ),
+    (
+        "media_of_assistant",
+        RESPONSES,
+        items({"type": "output_text", "text": "a"}, INPUT_IMAGE, role="assistant"),
+    ),
+    ("media_of_assistant", MESSAGES, after({"type": "text", "text": "a"}, IMAGE)),
+    ("document", CHAT, said(CHAT_FILE)),
+    ("document", RESPONSES, items(INPUT_FILE)),
+    ("document", MESSAGES, said(DOCUMENT)),
+    ("document_type", CHAT, said(CHAT_ZIP)),
+    ("document_type", RESPONSES, items(INPUT_ZIP)),
+    ("document_url", RESPONSES, items({"type": "input_file", "file_url": "https://host/a.pdf"})),
+    ("document_url", MESSAGES, said(DOCUMENT_URL)),
+    ("file_id", CHAT, said({"type": "file", "file": {"file_id": "f"}})),
+    ("file_id", RESPONSES, items({"type": "input_file", "file_id": "f"})),
+    ("file_id", MESSAGES, said(DOCUMENT_ID)),
+    ("citations", MESSAGES, said({**DOCUMENT, "citations": {"enabled": True}})),
+    ("is_error", MESSAGES, result(content="no", is_error=True)),
     (
         "cache_control",
         MESSAGES,
         {"system": [{"type": "text", "text": "s", "cache_control": {"type": "ephemeral"}}]},
     ),
-    ("document_url", MESSAGES, {"messages": [{"role": "user", "content": [FILE]}]}),
-    (
-        "is_error",
-        MESSAGES,
-        {
-            "messages": [
-                USER,
-                {"role": "assistant", "content": [CALLED]},
-                {"role": "user", "content": [FAILED]},
-            ]
-        },
-    ),
+    ("cache_control", MESSAGES, {"cache_control": {"type": "ephemeral"}}),
+    ("provider_hint", CHAT, {"prompt_cache_key": "k"}),
+    ("provider_hint", RESPONSES, {"prompt_cache_key": "k"}),
+    ("provider_hint", RESPONSES, {"client_metadata": {"x": "y"}}),
+    ("provider_hint", MESSAGES, {"speed": "fast"}),
+    ("unknown", CHAT, {"of_tomorrow": 1}),
+    ("unknown", RESPONSES, {"of_tomorrow": 1}),
+    ("unknown", MESSAGES, {"of_tomorrow": 1}),
 ]
 #: Chat and Responses are of one provider: what they share goes from one to the other as it is.
-SHARED = {("service_tier", CHAT, RESPONSES)}
+SHARED = {
+    *((name, CHAT, RESPONSES) for name in ("service_tier", "provider_hint", "moderation")),
+    # Of one meaning in every format, whatever a target changes about other values.
+    *(("effort", MESSAGES, target) for target in (CHAT, RESPONSES)),
+    *(("temperature", MESSAGES, target) for target in (CHAT, RESPONSES)),
+}
+#: What only another sample of a request's kind meets: thinking that is switched off.
+ELSEWHERE = {"thinking_off"}
 
 
 @pytest.mark.parametrize(("construct", "caller", "members"), SAMPLES)
@@ -114,5 +316,8 @@ def test_a_plain_request_changes_nothing(caller: WireFormat) -> None:
         assert str(translated) == f"{caller}->{upstream}"
 
 
-def test_samples_cover_the_members_of_requests() -> None:
-    assert {name for name, _, _ in SAMPLES} <= CONSTRUCTS.keys()
+def test_every_construct_has_a_sample_in_every_format_that_has_it() -> None:
+    sampled = {(name, caller) for name, caller, _ in SAMPLES}
+    wanted = {(name, caller) for name, found in CONSTRUCTS.items() for caller in found.fields}
+    assert {pair for pair in wanted if pair[0] not in ELSEWHERE} - sampled == set()
+    assert sampled - wanted == set()

@@ -7,7 +7,7 @@ from pointsman.wire.tool_names import MAX_NAME, flat_name, wrapped
 
 @pytest.mark.parametrize(
     ("namespace", "name", "flat"),
-    [("", "ls", "ls"), ("", "a.b", "a.b"), ("mcp", "ls", "mcp__ls"), ("mcp__files", "ls", "mcp__files__ls")],
+    [("", "ls", "ls"), ("mcp", "ls", "mcp__ls"), ("mcp__files", "ls", "mcp__files__ls")],
 )
 def test_a_namespace_is_joined_to_the_name(namespace: str, name: str, flat: str) -> None:
     assert flat_name(namespace, name) == flat
@@ -19,6 +19,7 @@ def test_names_that_are_cut_or_changed_stay_apart() -> None:
     assert all(len(name) <= MAX_NAME for name in long)
     assert flat_name("a.b", "c") != flat_name("a:b", "c")
     assert flat_name("a.b", "c").startswith("a_b__c_")
+    assert flat_name("", "a.b") != flat_name("", "a_b") == "a_b"
 
 
 def test_the_input_of_a_custom_tool_is_an_argument() -> None:

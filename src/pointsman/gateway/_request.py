@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Final, NamedTuple
@@ -139,9 +140,10 @@ class DecidedRequest:
             return self._translated[1]
         wire = WIRES[upstream_format(self.wire.format, target.model.formats)]
         body = self.body.edited(edits)
+        now = int(time.time())
         turn, upstream = self._turn, target.upstream.spec.name
         recall = self._reasoning.recall(turn.session, upstream, turn.arrived_at)
-        work = partial(translate_request, self.wire.format, wire.format, body, recall)
+        work = partial(translate_request, self.wire.format, wire.format, body, recall, now)
         translated = work() if len(body) <= LARGE else await offload(len(body), work)
         sent = [pair for pair in self._headers if not pair[0].startswith(_PROVIDERS)]
         if wire.model_call:

@@ -97,6 +97,14 @@ class Report:
         return False
 
 
+_HOSTED: Final = (
+    "a search, a sandbox or the like, offered beside the caller's own tools and not demanded: left out, as "
+    "the provider of the other format runs it itself"
+)
+_CLIENT: Final = "a shell, editor or memory that the caller runs: a function with the same arguments"
+
+_NAME: Final = "one of over 64 characters or of others than letters, digits, _ and - ends in a hash, and back"
+
 #: Every construct by its id. Rows are added beside the reader or writer that meets them.
 CONSTRUCTS: Final[Mapping[str, Construct]] = {
     "cache_control": Construct(
@@ -107,7 +115,7 @@ CONSTRUCTS: Final[Mapping[str, Construct]] = {
         },
     ),
     "top_k": Construct(
-        {MESSAGES: "top_k"},
+        {CHAT: "top_k", MESSAGES: "top_k"},
         {CHAT: changed("left out: no such setting"), RESPONSES: changed("left out: as chat")},
     ),
     "seed": Construct(
@@ -129,9 +137,10 @@ CONSTRUCTS: Final[Mapping[str, Construct]] = {
         },
     ),
     "top_logprobs": Construct(
-        {RESPONSES: "top_logprobs"},
+        {CHAT: "top_logprobs", RESPONSES: "top_logprobs"},
         {
             CHAT: refused("probabilities of an answer are not translated"),
+            RESPONSES: refused("probabilities of an answer are not translated"),
             MESSAGES: refused("it reports no probabilities"),
         },
     ),
@@ -180,8 +189,12 @@ CONSTRUCTS: Final[Mapping[str, Construct]] = {
         {CHAT: refused("it takes the content of a file, not its address: send the file as base64")},
     ),
     "media_of_assistant": Construct(
-        {RESPONSES: "input", MESSAGES: "content"},
-        {CHAT: changed("left out: the assistant's messages are text there")},
+        {CHAT: "content", RESPONSES: "input", MESSAGES: "content"},
+        {
+            CHAT: changed("left out: the assistant's messages are text there"),
+            RESPONSES: changed("left out: the assistant's messages are text there"),
+            MESSAGES: changed("left out: the assistant's messages are text there"),
+        },
     ),
     "file_id": Construct(
         {CHAT: "file.file_id", RESPONSES: "file_id", MESSAGES: "source.file_id"},
@@ -211,13 +224,41 @@ CONSTRUCTS: Final[Mapping[str, Construct]] = {
         {
             MESSAGES: changed(
                 "a thinking budget: low 2,048, medium 8,192, high and beyond 24,576 tokens, at most half of "
-                "max_tokens where that is smaller; none and minimal: no thinking"
+                "max_tokens where that is smaller; none and minimal: no thinking. Claude 4.6 and later: "
+                "adaptive thinking and the same effort"
             )
         },
     ),
     "effort_max": Construct(
         {MESSAGES: "output_config.effort"},
-        {CHAT: changed('the effort "high": "max" is unknown to many models')},
+        {
+            CHAT: changed('"xhigh" and "max" are the highest effort that a model of this name knows'),
+            RESPONSES: changed('"xhigh" and "max" are the highest effort that a model of this name knows'),
+        },
+    ),
+    "user": Construct(
+        {CHAT: "user", RESPONSES: "user", MESSAGES: "metadata.user_id"},
+        {
+            CHAT: changed("longer than 64 characters: its SHA-256 digest"),
+            RESPONSES: changed("longer than 64 characters: its SHA-256 digest"),
+            MESSAGES: changed("longer than 256 characters: its SHA-256 digest"),
+        },
+    ),
+    "hosted_tool": Construct(
+        {RESPONSES: "tools", MESSAGES: "tools"},
+        {
+            CHAT: changed(_HOSTED),
+            RESPONSES: changed(_HOSTED),
+            MESSAGES: changed(_HOSTED),
+        },
+    ),
+    "client_tool": Construct(
+        {RESPONSES: "tools", MESSAGES: "tools"},
+        {
+            CHAT: changed(_CLIENT),
+            RESPONSES: changed(_CLIENT),
+            MESSAGES: changed(_CLIENT),
+        },
     ),
     "server_tool": Construct(
         {CHAT: "web_search_options", RESPONSES: "tools", MESSAGES: "tools"},
@@ -250,8 +291,12 @@ CONSTRUCTS: Final[Mapping[str, Construct]] = {
         },
     ),
     "call_id": Construct(
-        {CHAT: "tool_calls.id", RESPONSES: "call_id"},
-        {MESSAGES: exact("characters other than letters, digits, _ and - are replaced, alike everywhere")},
+        {CHAT: "tool_calls.id", RESPONSES: "call_id", MESSAGES: "tool_use.id"},
+        {
+            CHAT: exact("one of over 40 characters is cut and ends in a hash, alike everywhere"),
+            RESPONSES: exact("one of over 64 characters is cut and ends in a hash, alike everywhere"),
+            MESSAGES: exact("characters other than letters, digits, _ and - are replaced, alike everywhere"),
+        },
     ),
     "parallel_off": Construct(
         {
@@ -276,9 +321,10 @@ CONSTRUCTS: Final[Mapping[str, Construct]] = {
         },
     ),
     "previous_response": Construct(
-        {RESPONSES: "previous_response_id"},
+        {RESPONSES: "previous_response_id", MESSAGES: "thread"},
         {
             CHAT: refused("the conversation is not known here"),
+            RESPONSES: refused("the conversation is not known here"),
             MESSAGES: refused("the conversation is not known here"),
         },
     ),
@@ -290,17 +336,18 @@ CONSTRUCTS: Final[Mapping[str, Construct]] = {
         },
     ),
     "metadata": Construct(
-        {CHAT: "metadata", RESPONSES: "metadata", MESSAGES: "metadata"},
+        {CHAT: "metadata", RESPONSES: "metadata"},
         {
             CHAT: changed("left out"),
             MESSAGES: changed("left out: it takes user_id alone"),
         },
     ),
     "provider_hint": Construct(
-        {CHAT: "prompt_cache_key", RESPONSES: "prompt_cache_key"},
+        {CHAT: "prompt_cache_key", RESPONSES: "prompt_cache_key", MESSAGES: "speed"},
         {
             CHAT: changed("left out: it tells its own provider how to serve, not what to answer"),
-            MESSAGES: exact("left out, and not reported: it helps a provider to find what it has cached"),
+            RESPONSES: changed("left out: it tells its own provider how to serve, not what to answer"),
+            MESSAGES: changed("left out: it tells its own provider how to serve, not what to answer"),
         },
     ),
     "max_tokens": Construct(
@@ -336,11 +383,15 @@ CONSTRUCTS: Final[Mapping[str, Construct]] = {
         {MESSAGES: refused("it reads PDF and plain text alone")},
     ),
     "no_messages": Construct(
-        {CHAT: "messages", RESPONSES: "input", MESSAGES: "messages"},
+        {CHAT: "messages", RESPONSES: "input"},
         {MESSAGES: refused("it needs at least one message that is not a system message")},
     ),
     "blank_stop": Construct(
-        {CHAT: "stop"}, {MESSAGES: refused("a stop sequence of white space alone is not accepted")}
+        {CHAT: "stop"},
+        {
+            RESPONSES: refused("it has no stop sequences"),
+            MESSAGES: refused("a stop sequence of white space alone is not accepted"),
+        },
     ),
     "service_tier": Construct(
         {CHAT: "service_tier", RESPONSES: "service_tier", MESSAGES: "service_tier"},
@@ -364,6 +415,43 @@ CONSTRUCTS: Final[Mapping[str, Construct]] = {
             RESPONSES: changed("left out: the answer cites nothing"),
         },
     ),
+    "compaction": Construct(
+        {MESSAGES: "compaction"},
+        {
+            CHAT: refused("it cannot answer with a compacted conversation"),
+            RESPONSES: refused("it cannot answer with a compacted conversation"),
+        },
+    ),
+    "context_management": Construct(
+        {RESPONSES: "context_management", MESSAGES: "context_management"},
+        {
+            CHAT: changed("left out: the conversation is sent whole"),
+            RESPONSES: changed("left out: the conversation is sent whole"),
+            MESSAGES: changed("left out: the conversation is sent whole"),
+        },
+    ),
+    "inference_geo": Construct(
+        {MESSAGES: "inference_geo"},
+        {
+            CHAT: refused("it does not promise where it computes"),
+            RESPONSES: refused("it does not promise where it computes"),
+        },
+    ),
+    "moderation": Construct(
+        {CHAT: "moderation", RESPONSES: "moderation"},
+        {
+            CHAT: refused("the provider of the other format moderates"),
+            MESSAGES: refused("the provider of the other format moderates"),
+        },
+    ),
+    "tool_name": Construct(
+        {CHAT: "tools", RESPONSES: "tools", MESSAGES: "tools"},
+        {
+            CHAT: exact(_NAME),
+            RESPONSES: exact(_NAME),
+            MESSAGES: exact(_NAME),
+        },
+    ),
     "mcp_servers": Construct(
         {MESSAGES: "mcp_servers"},
         {
@@ -385,9 +473,9 @@ CONSTRUCTS: Final[Mapping[str, Construct]] = {
             MESSAGES: "a field we do not know",
         },
         {
-            CHAT: changed("left out: its meaning is not known"),
-            RESPONSES: changed("left out: its meaning is not known"),
-            MESSAGES: changed("left out: its meaning is not known"),
+            CHAT: refused("its meaning is not known, so it can be neither translated nor left out"),
+            RESPONSES: refused("its meaning is not known, so it can be neither translated nor left out"),
+            MESSAGES: refused("its meaning is not known, so it can be neither translated nor left out"),
         },
     ),
 }

@@ -96,6 +96,7 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     arguments: str  # JSON text exactly as written, perhaps malformed; the text itself for a custom tool
     custom: bool = False  # a custom tool of Responses, whose input is free text
     namespace: str = ""  # of a tool in Responses
+    local_shell: bool = False  # of the local shell of Responses; the arguments are its action
 
 
 class Result(msgspec.Struct, frozen=True, gc=False):
@@ -105,6 +106,7 @@ class Result(msgspec.Struct, frozen=True, gc=False):
     parts: tuple[Text | Media, ...] = ()
     is_error: bool = False
     custom: bool = False
+    local_shell: bool = False
 
 
 class Refusal(msgspec.Struct, frozen=True, gc=False):
@@ -240,6 +242,7 @@ class CallStart(msgspec.Struct, frozen=True, gc=False):
     name: str
     custom: bool = False
     namespace: str = ""
+    local_shell: bool = False
 
 
 class ArgumentsDelta(msgspec.Struct, frozen=True, gc=False):

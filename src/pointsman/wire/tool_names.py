@@ -1,4 +1,4 @@
-"""Names of tools, ids of calls and input of custom tools, as formats with narrower rules take them."""
+"""Names of tools and ids of calls, for formats that take fewer characters or have no namespaces."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["MAX_NAME", "call_id", "flat_name", "wrapped"]
+__all__ = ["MAX_NAME", "call_id", "flat_name", "joined_name", "short", "wrapped"]
 
 #: Characters of a function's name that OpenAI takes.
 MAX_NAME: Final = 64
+_VALID_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}").fullmatch
+_VALID_ID: Final = re.compile(r"[a-zA-Z0-9_-]+").fullmatch
 _INVALID: Final = re.compile(r"[^a-zA-Z0-9_-]")
-_VALID_ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
-_HASH: Final = 8  # hexadecimal digits that keep shortened names apart
+_HASH: Final = 8  # hexadecimal digits that keep changed names apart
 
 
 def flat_name(namespace: str, name: str) -> str:
@@ -23,20 +24,32 @@ def flat_name(namespace: str, name: str) -> str:
     A name that has to be changed or cut ends in a hash, so that two never become one.
     """
     joined = f"{namespace}__{name}" if namespace else name
-    if not namespace or (len(joined) <= MAX_NAME and not _INVALID.search(joined)):
+    if not joined or _VALID_NAME(joined):
         return joined
-    digest = hashlib.sha256(joined.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH]
-    return f"{_INVALID.sub('_', joined)[: MAX_NAME - _HASH - 1]}_{digest}"
+    return f"{_INVALID.sub('_', joined)[: MAX_NAME - _HASH - 1]}_{_digest(joined)}"
+
+
+def joined_name(namespace: str, name: str) -> str:
+    """Return the name under which a call is told to its caller: its own, or one without a namespace."""
+    return flat_name(namespace, name) if namespace else name
 
 
 def call_id(identifier: str) -> str:
     """Return the id of a call with letters, digits, _ and - alone: the same for the call and its result."""
-    if _VALID_ID.fullmatch(identifier):
+    if _VALID_ID(identifier):
         return identifier
-    digest = hashlib.sha256(identifier.encode("utf-8", "replace")).hexdigest()[:_HASH]
-    return f"{_INVALID.sub('_', identifier)}_{digest}"  # two ids may differ in the replaced characters alone
+    return f"{_INVALID.sub('_', identifier)}_{_digest(identifier)}"  # two may differ in what is replaced
+
+
+def short(text: str, limit: int) -> str:
+    """Return an id of at most ``limit`` characters; one that is cut ends in a hash."""
+    return text if len(text) <= limit else f"{text[: limit - _HASH - 1]}_{_digest(text)}"
 
 
 def wrapped(text: str) -> str:
     """Return the input of a custom tool as the arguments of a function."""
     return msgspec.json.encode({"input": text}).decode()
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH]

@@ -10,16 +10,19 @@ from functools import cache
 from typing import Final, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from pointsman.decoding import UNREADABLE
 from pointsman.vocabulary import WireFormat
 from pointsman.wire import WIRES
+from pointsman.wire._restored import Offered, RestoringStream, offered_tools, restored
 from pointsman.wire.base import Fault
 from pointsman.wire.codec import Codec, StreamReader, StreamWriter
 from pointsman.wire.constructs import Report
 from pointsman.wire.conversation import (
     Event,
     Failed,
+    Start,
     Stop,
 )
 from pointsman.wire.signed_turns import Recall, SignedTurn, TurnCollector, signed_turn, with_reasoning
@@ -89,6 +92,8 @@ class Translated(NamedTuple):
     model: str  # id at the upstream
     changed: tuple[str, ...]  # ids of constructs
     writing: Codec  # writes the answer to this request
+    tools: Mapping[str, Offered]  # the caller's tools that the upstream knows by another name or kind
+    created: int  # seconds since the epoch, for an answer whose format does not say when it was made
 
     def __str__(self) -> str:
         """Return the formats and what was changed, as ``chat->messages; changed=seed``."""
@@ -97,11 +102,20 @@ class Translated(NamedTuple):
 
 
 def translate_request(
-    caller: WireFormat, upstream: WireFormat, body: bytes, recall: Recall | None = None
+    caller: WireFormat,
+    upstream: WireFormat,
+    body: bytes,
+    recall: Recall | None = None,
+    created: int = 0,
 ) -> Translated:
     """Translate a request from the caller's format into the upstream's.
 
-    ``recall`` returns the reasoning that the upstream wrote in a turn; None where it has written none.
+    Args:
+        caller: The format of the body.
+        upstream: The format it is translated into.
+        body: The request.
+        recall: Returns the reasoning that the upstream wrote in a turn; None where it has written none.
+        created: When its answer is made, in seconds since the epoch, for formats that do not say it.
 
     Raises:
         MalformedRequest: it is not of the caller's format.
@@ -120,6 +134,8 @@ def translate_request(
         conversation.model,
         tuple(report.changed),
         own.answering(conversation),
+        offered_tools(conversation.tools),
+        created,
     )
 
 
@@ -137,7 +153,10 @@ def translate_answer(request: Translated, body: bytes) -> TranslatedAnswer:
         msgspec.MsgspecError, UnicodeError, RecursionError: it is no answer of the upstream's format.
     """
     answer = codec(request.upstream).read_answer(body)
-    return TranslatedAnswer(request.writing.write_answer(answer), signed_turn(answer.parts))
+    told = answer if answer.created else replace(answer, created=request.created)
+    if request.tools:
+        told = restored(told, request.tools)
+    return TranslatedAnswer(request.writing.write_answer(told), signed_turn(answer.parts))
 
 
 class _Error(msgspec.Struct, gc=False):
@@ -171,7 +190,7 @@ def translate_error(caller: WireFormat, status: int, body: bytes) -> bytes:
 class StreamTranslation:
     """Translates one stream back into the caller's format, block by block."""
 
-    __slots__ = ("_collector", "_reader", "_writer", "has_failed", "is_whole")
+    __slots__ = ("_collector", "_created", "_reader", "_restoring", "_writer", "has_failed", "is_whole")
 
     def __init__(self, request: Translated) -> None:
         self._reader: StreamReader = codec(request.upstream).stream_reader()
@@ -179,6 +198,8 @@ class StreamTranslation:
         # Nobody signs in the format chat.
         signs = request.upstream is not WireFormat.CHAT
         self._collector = TurnCollector(request.upstream) if signs else None
+        self._restoring = RestoringStream(request.tools) if request.tools else None
+        self._created = request.created
         self.is_whole = False  # the closing marks have been written
         self.has_failed = False  # the upstream reported an error
 
@@ -200,6 +221,12 @@ class StreamTranslation:
     def _write(self, events: list[Event]) -> bytes:
         if not events:
             return b""
+        if self._created and isinstance(events[0], Start):  # nothing comes before it
+            if not events[0].created:
+                events[0] = replace(events[0], created=self._created)
+            self._created = 0
+        if self._restoring:
+            events = self._restoring.events(events)
         collector = self._collector
         for event in events:
             if collector is not None:

@@ -419,7 +419,7 @@ def test_custom_tools_and_namespaces_become_functions() -> None:
             {"response_format": {"type": "json_schema", "json_schema": {"name": "answer", "schema": {}}}},
             [],
         ),
-        ({"options": {"top_k": raw(4), "new": raw(1)}}, {}, ["top_k", "unknown"]),
+        ({"options": {"top_k": raw(4), "speed": raw("fast")}}, {}, ["top_k", "provider_hint"]),
         ({"options": {"prompt_cache_key": raw("k"), "store": raw(False)}}, {}, ["provider_hint"]),  # noqa: FBT003
         ({"options": {"text.verbosity": raw("low"), "top_logprobs": raw(0)}}, {}, ["verbosity"]),
     ],
@@ -440,7 +440,8 @@ def test_a_member_is_written(members: dict[str, Any], written: dict[str, Any], c
         ({"options": {"previous_response_id": raw("r")}}, "previous_response_id"),
         ({"options": {"background": raw(True)}}, "background"),  # noqa: FBT003
         ({"options": {"top_logprobs": raw(2)}}, "top_logprobs"),
-        ({"options": {"mcp_servers": raw([])}}, "mcp_servers"),
+        ({"options": {"mcp_servers": raw([{}])}}, "mcp_servers"),
+        ({"options": {"of_tomorrow": raw(1)}}, "of_tomorrow"),
     ],
 )
 def test_what_chat_cannot_say_is_refused_by_name(members: dict[str, Any], named: str) -> None:

@@ -22,7 +22,7 @@ from pointsman.wire.conversation import (
     Tool,
     ToolChoice,
 )
-from pointsman.wire.messages._translation_settings import _ROWS
+from pointsman.wire.members import CONSTRUCT_OF, NEUTRAL
 from pointsman.wire.messages.translation import CODEC
 from support.messages_codec import MESSAGES, OBJECT, RESPONSES, raw, written
 
@@ -53,7 +53,8 @@ def test_input_schema_has_a_type(schema: bytes, expected: object) -> None:
         ({"options": {"previous_response_id": raw("r")}}, "previous_response_id"),
         ({"options": {"background": msgspec.Raw(b"true")}}, "background"),
         ({"options": {"prompt": raw({"id": "p"})}}, "prompt"),
-        ({"tools": (Tool("web_search", kind="web_search"),)}, "web_search"),
+        ({"options": {"of_tomorrow": raw(1)}}, "of_tomorrow"),
+        ({"tools": (Tool("web_search", kind="web_search"),)}, 'tools (type "web_search")'),
         ({"shape": Shape()}, "text.format"),
         ({"stop": ("\n",)}, "blank_stop"),
         ({"messages": ()}, "input"),
@@ -82,7 +83,7 @@ def test_hints_are_left_out_and_said() -> None:
         "max_tokens": 16_384,
         "messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}]}],
     }
-    assert changed == ["seed", "penalties", "stored", "metadata", "service_tier", "unknown"]
+    assert changed == ["seed", "penalties", "stored", "metadata", "service_tier", "verbosity"]
 
 
 def test_what_asks_for_nothing_is_not_mentioned() -> None:
@@ -95,15 +96,16 @@ def test_what_asks_for_nothing_is_not_mentioned() -> None:
         "metadata": {},
         "service_tier": "auto",
         "stream_options": {"include_usage": True},
-        "include": ["reasoning.encrypted_content"],
+        "include": [],
         "seed": None,
     }
     _, changed = written(options={name: raw(value) for name, value in options.items()})
     assert changed == []
 
 
-def test_every_row_stands_in_the_table() -> None:
-    assert set(_ROWS.values()) <= set(CONSTRUCTS)
+def test_every_member_stands_in_the_table() -> None:
+    assert set(CONSTRUCT_OF.values()) <= set(CONSTRUCTS)
+    assert NEUTRAL.keys() <= CONSTRUCT_OF.keys()
 
 
 def test_own_options_come_back() -> None:
@@ -178,7 +180,7 @@ TEXTS = st.builds(Text, WORDS, st.booleans())
 IMAGES = st.builds(Media, st.just("image"), st.just("image/png"), st.just("AAAA"))
 RESULTS = st.builds(Result, IDS, st.lists(TEXTS | IMAGES, min_size=1, max_size=2).map(tuple), st.booleans())
 THOUGHTS = st.builds(Thinking, WORDS, WORDS, author=st.just(MESSAGES))
-SAID = st.lists(TEXTS | THOUGHTS | st.builds(Call, IDS, WORDS, OBJECTS), min_size=1, max_size=3)
+SAID = st.lists(TEXTS | THOUGHTS | st.builds(Call, IDS, IDS, OBJECTS), min_size=1, max_size=3)
 ASKED = st.lists(TEXTS | IMAGES, min_size=1, max_size=2)
 
 
@@ -190,7 +192,7 @@ def conversations(draw: st.DrawFn) -> Conversation:
         results = draw(st.lists(RESULTS, max_size=2))
         asked = draw(ASKED) if not results or draw(st.booleans()) else []
         messages.append(Message(Role.USER if asked else Role.TOOL, (*results, *asked)))
-    tools = draw(st.lists(st.builds(Tool, WORDS, WORDS, st.just(OBJECT)), min_size=1, max_size=2))
+    tools = draw(st.lists(st.builds(Tool, IDS, WORDS, st.just(OBJECT)), min_size=1, max_size=2))
     modes = st.none() | st.sampled_from(
         [ToolChoice("auto"), ToolChoice("required"), ToolChoice("named", "f")]
     )

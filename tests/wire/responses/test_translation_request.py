@@ -142,12 +142,10 @@ def test_items_are_read(items: Any, messages: tuple[Message, ...]) -> None:
 @pytest.mark.parametrize(
     ("item", "role"),
     [
-        ({"type": "local_shell_call", "call_id": "c", "action": {"type": "exec"}}, Role.ASSISTANT),
         ({"type": "web_search_call", "id": "ws", "action": {"type": "search"}}, Role.ASSISTANT),
         ({"type": "mcp_call", "id": "m", "arguments": "{}", "output": {"any": 1}}, Role.ASSISTANT),
         ({"type": "mcp_list_tools", "id": "m", "tools": []}, Role.ASSISTANT),
         ({"type": "tool_search_call", "arguments": {}}, Role.ASSISTANT),
-        ({"type": "local_shell_call_output", "id": "l", "output": "x"}, Role.TOOL),
         ({"type": "mcp_approval_response", "approve": True}, Role.TOOL),
         ({"type": "item_reference", "id": "i"}, Role.ASSISTANT),
         ({"type": "compaction", "encrypted_content": "e"}, Role.ASSISTANT),
@@ -473,9 +471,8 @@ def test_options_of_chat_that_mean_the_same_here(name: str, value: Any, written:
     [
         (CHAT, "seed", 1, "seed"),
         (CHAT, "presence_penalty", 0.5, "penalties"),
-        (CHAT, "prediction", {"type": "content"}, "unknown"),
+        (CHAT, "prediction", {"type": "content"}, "provider_hint"),
         (MESSAGES, "top_k", 3, "top_k"),
-        (MESSAGES, "never_heard_of", "c", "unknown"),
     ],
 )
 def test_hints_are_left_out_and_said(source: WireFormat, name: str, value: Any, construct: str) -> None:
@@ -488,11 +485,16 @@ def test_hints_are_left_out_and_said(source: WireFormat, name: str, value: Any, 
     ("source", "request_", "field"),
     [
         (CHAT, Conversation(model="m", options={"n": raw(2)}), "n"),
+        (MESSAGES, Conversation(model="m", options={"never_heard_of": raw("c")}), "never_heard_of"),
         (CHAT, Conversation(model="m", options={"logprobs": raw(value=True)}), "logprobs"),
         (CHAT, Conversation(model="m", options={"logit_bias": raw({"1": 2})}), "logit_bias"),
         (CHAT, Conversation(model="m", options={"audio": raw({"voice": "x"})}), "audio"),
         (MESSAGES, Conversation(model="m", stop=("x",)), "stop_sequences"),
-        (MESSAGES, Conversation(model="m", tools=(Tool("bash", kind="bash_20250124"),)), "bash"),
+        (
+            MESSAGES,
+            Conversation(model="m", tools=(Tool("web_search", kind="web_search_20250305"),)),
+            'tools (type "web_search_20250305")',
+        ),
         (
             MESSAGES,
             Conversation(model="m", messages=(assistant(Opaque(MESSAGES, "server_tool_use", raw({}))),)),

@@ -16,6 +16,7 @@ from pydantic import TypeAdapter
 
 from pointsman.decoding import UNREADABLE
 from pointsman.wire import sse
+from pointsman.wire._restored import RestoringStream, offered_tools
 from pointsman.wire.conversation import (
     ArgumentsDelta,
     CallEnd,
@@ -242,7 +243,8 @@ def test_bytes_of_any_kind_are_survived(payloads: list[bytes]) -> None:
 
 
 def write(events: Iterable[Event], tools: tuple[Tool, ...] = ()) -> bytes:
-    return CODEC.answering(Conversation(model="m", tools=tools)).stream_writer("shown").write(events)
+    told = RestoringStream(offered_tools(tools)).events(events)
+    return CODEC.answering(Conversation(model="m", tools=tools)).stream_writer("shown").write(told)
 
 
 def decoded(stream: bytes) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from pointsman.decoding import UNREADABLE, without_halves
 from pointsman.wire.chat._translation_messages import WireCall, read_call, reasoning
 from pointsman.wire.chat._translation_usage import read_usage, write_usage
 from pointsman.wire.conversation import Call, Completion, Part, Refusal, StopReason, Text, Thinking
-from pointsman.wire.tool_names import flat_name
+from pointsman.wire.tool_names import joined_name
 
 __all__ = [
     "Said",
@@ -218,7 +218,7 @@ def write_answer(completion: Completion) -> bytes:
 
 
 def _call(call: Call) -> dict[str, Any]:
-    name = flat_name(call.namespace, call.name)
+    name = joined_name(call.namespace, call.name)
     if call.custom:
         return {"id": call.id, "type": "custom", "custom": {"name": name, "input": call.arguments}}
     return {

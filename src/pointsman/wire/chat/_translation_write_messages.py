@@ -23,11 +23,12 @@ from pointsman.wire.conversation import (
     Text,
     Thinking,
 )
-from pointsman.wire.tool_names import flat_name, wrapped
+from pointsman.wire.tool_names import flat_name, short, wrapped
 
 __all__ = ["write_call", "write_messages"]
 
 _ERROR: Final = "Error: "
+_MAX_ID: Final = 40  # characters of a call's id that OpenAI's chat completions take
 _SOUNDS: Final = {"mpeg": "mp3", "x-wav": "wav", "wave": "wav"}
 
 
@@ -134,7 +135,7 @@ class _Writer:
             text = text or "(shown in the next message)"  # an empty result would read as nothing found
         if result.is_error and not self._report.meet("is_error"):
             text = text if text.startswith(_ERROR) else _ERROR + text
-        self.written.append({"role": "tool", "tool_call_id": result.call_id, "content": text})
+        self.written.append({"role": "tool", "tool_call_id": short(result.call_id, _MAX_ID), "content": text})
 
     def _part(self, part: Part) -> Any | None:
         if type(part) is Text:
@@ -172,10 +173,10 @@ class _Writer:
 
 def write_call(call: Call) -> dict[str, Any]:
     """Write a call as a call of a function."""
-    name = flat_name(call.namespace, call.name) if call.namespace else call.name
+    name = flat_name(call.namespace, call.name)
     arguments = wrapped(call.arguments) if call.custom else call.arguments or "{}"
     function = {"name": name, "arguments": arguments}
-    return {"id": call.id, "type": "function", "function": function}
+    return {"id": short(call.id, _MAX_ID), "type": "function", "function": function}
 
 
 def _data_url(media: Media) -> str:

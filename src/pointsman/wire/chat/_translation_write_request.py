@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -10,49 +9,17 @@ import msgspec
 from pointsman.vocabulary import WireFormat
 from pointsman.wire.chat._translation_read_request import WEB_SEARCH
 from pointsman.wire.chat._translation_write_messages import write_messages
-from pointsman.wire.constructs import CONSTRUCTS, Report
+from pointsman.wire.constructs import Report
 from pointsman.wire.conversation import Conversation, Shape, Tool, ToolChoice
+from pointsman.wire.hosted import described, portable_tools
+from pointsman.wire.members import foreign_members
+from pointsman.wire.models import is_openai_reasoning
+from pointsman.wire.openai_settings import openai_effort_of, openai_user
 from pointsman.wire.tool_names import flat_name
 
 __all__ = ["write_request"]
 
 _encode: Final = msgspec.json.encode
-
-#: Greatest thinking budget of an effort, in tokens; beyond the last it is high (constructs: thinking_budget).
-_EFFORTS: Final = ((4_096, "low"), (16_384, "medium"))
-
-#: Members of other formats, by the construct that says what becomes of them, where it has another name.
-_MEMBERS: Final[Mapping[str, str]] = {
-    "container": "server_tool",
-    "conversation": "previous_response",
-    "mcp_servers": "server_tool",
-    "previous_response_id": "previous_response",
-    "prompt": "previous_response",
-    "store": "stored",
-    "text.verbosity": "verbosity",
-}
-
-#: Members that tell a provider how to serve, not what to answer.
-_HINTS: Final = frozenset(
-    {
-        "include",
-        "inference_geo",
-        "prompt_cache_key",
-        "prompt_cache_retention",
-        "reasoning.summary",
-        "safety_identifier",
-        "service_tier",
-        "truncation",
-    }
-)
-
-#: What holds without them.
-_DEFAULTS: Final = {
-    "background": b"false",
-    "service_tier": b'"auto"',
-    "store": b"false",
-    "top_logprobs": b"0",
-}
 
 _INPUT: Final = {
     "type": "object",
@@ -77,7 +44,7 @@ def write_request(conversation: Conversation, report: Report) -> bytes:
     if conversation.shape is not None:
         body["response_format"] = _response_format(conversation.shape)
     if conversation.user:
-        body["user"] = conversation.user
+        body["user"] = openai_user(conversation.user, report)
     if conversation.stream:
         # Every other format reports the usage of a stream: it has to be known.
         body |= {"stream": True, "stream_options": {"include_usage": True}}
@@ -88,10 +55,10 @@ def _limits(conversation: Conversation, report: Report) -> dict[str, Any]:
     """Output limit, effort and sampling.
 
     ``max_tokens`` is the one name every server knows. OpenAI's reasoning models refuse it and take
-    ``max_completion_tokens``, and only models that reason are sent an effort.
+    ``max_completion_tokens``; they are known by their names, and only models that reason are sent an effort.
     """
-    effort = _effort(conversation, report)
-    limit = "max_completion_tokens" if effort else "max_tokens"
+    effort = openai_effort_of(conversation, report)
+    limit = "max_completion_tokens" if effort or is_openai_reasoning(conversation.model) else "max_tokens"
     found = {
         limit: conversation.max_tokens,
         "reasoning_effort": effort or None,
@@ -102,26 +69,13 @@ def _limits(conversation: Conversation, report: Report) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _effort(conversation: Conversation, report: Report) -> str:
-    if conversation.effort == "max" and not report.meet("effort_max"):
-        return "high"
-    if conversation.effort:
-        return conversation.effort
-    budget = conversation.thinking_budget
-    if budget is None:
-        return ""
-    report.meet("thinking_budget")
-    if budget <= 0:
-        return ""  # "none" is known to few models; what does not think needs no effort
-    return next((effort for most, effort in _EFFORTS if budget <= most), "high")
-
-
 def _tools(conversation: Conversation, report: Report) -> dict[str, Any]:
     """Tools, and what is said about them: without tools OpenAI refuses both."""
     found: dict[str, Any] = {}
     written = []
-    for tool in conversation.tools:
-        if tool.kind == WEB_SEARCH and report.source is WireFormat.CHAT:
+    own = report.source is WireFormat.CHAT
+    for tool in conversation.tools if own else portable_tools(conversation, report):
+        if tool.kind == WEB_SEARCH and own:
             found[WEB_SEARCH] = tool.raw
         else:
             written.append(_tool(tool, report))
@@ -137,14 +91,12 @@ def _tools(conversation: Conversation, report: Report) -> dict[str, Any]:
 
 def _tool(tool: Tool, report: Report) -> dict[str, Any] | msgspec.Raw:
     if tool.kind not in {"function", "custom"}:
-        if report.source is WireFormat.CHAT:
-            return tool.raw
-        report.meet("server_tool", f'tools (type "{tool.kind}")')
+        return tool.raw
     if tool.namespace:
         report.meet("namespace")
     function: dict[str, Any] = {"name": flat_name(tool.namespace, tool.name)}
-    if tool.description:
-        function["description"] = tool.description
+    if description := described(tool):
+        function["description"] = description
     if tool.kind == "custom" and not report.meet("custom_tool"):
         function["parameters"] = _INPUT
     elif bytes(tool.schema):
@@ -174,15 +126,4 @@ def _options(conversation: Conversation, report: Report) -> dict[str, Any]:
     """The other members of the request: those of chat itself; none of another format's has a name here."""
     if report.source is WireFormat.CHAT:
         return dict(conversation.options)
-    for name, raw in conversation.options.items():
-        if bytes(raw) != _DEFAULTS.get(name):
-            report.meet(_construct(name), name)
-    return {}
-
-
-def _construct(name: str) -> str:
-    """The construct of a member of another format: of the same name, or as listed here."""
-    row = CONSTRUCTS.get(name)
-    if row is not None and WireFormat.CHAT in row.fates:
-        return name
-    return "provider_hint" if name in _HINTS else _MEMBERS.get(name, "unknown")
+    return dict(foreign_members(conversation, report))

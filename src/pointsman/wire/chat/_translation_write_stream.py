@@ -25,7 +25,7 @@ from pointsman.wire.conversation import (
     Usage,
     UsageReport,
 )
-from pointsman.wire.tool_names import flat_name
+from pointsman.wire.tool_names import joined_name
 
 __all__ = ["ChatStreamWriter"]
 
@@ -101,7 +101,7 @@ class ChatStreamWriter:
         call = self._calls[event.index] = _OpenCall(len(self._calls), event.custom)
         self._has_calls = True
         kind, body = ("custom", "input") if event.custom else ("function", "arguments")
-        name = flat_name(event.namespace, event.name)
+        name = joined_name(event.namespace, event.name)
         begun = {"index": call.index, "id": event.id, "type": kind, kind: {"name": name, body: ""}}
         return self._delta({"tool_calls": [begun]})
 

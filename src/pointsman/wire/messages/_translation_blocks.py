@@ -14,7 +14,7 @@ from pointsman.decoding import UNREADABLE
 from pointsman.vocabulary import WireFormat
 from pointsman.wire.constructs import Report
 from pointsman.wire.conversation import Call, Media, Opaque, Part, Refusal, Result, Text, Thinking
-from pointsman.wire.tool_names import call_id, flat_name
+from pointsman.wire.tool_names import call_id, flat_name, joined_name
 
 __all__ = ["Written", "call_block", "write_blocks", "write_texts"]
 
@@ -34,7 +34,7 @@ def write_texts(texts: Iterable[Text]) -> list[Written]:
     return [_text(text) for text in texts if text.text.strip()]
 
 
-def write_blocks(parts: Iterable[Part], report: Report) -> list[Written]:
+def write_blocks(parts: Iterable[Part], report: Report, *, of_assistant: bool = False) -> list[Written]:
     """Blocks of one message. Raises ``Untranslatable``."""
     blocks: list[Written] = []
     for part in parts:
@@ -45,7 +45,8 @@ def write_blocks(parts: Iterable[Part], report: Report) -> list[Written]:
         elif isinstance(part, Result):
             blocks.append(_result(part, report))
         elif isinstance(part, Media):
-            blocks.append(_media(part, report))
+            if not of_assistant or report.meet("media_of_assistant"):
+                blocks.append(_media(part, report))
         elif isinstance(part, Thinking):
             blocks += _thinking(part, report)
         else:
@@ -58,7 +59,7 @@ def call_block(call: Call, report: Report | None = None) -> dict[str, Any]:
     return {
         "type": "tool_use",
         "id": call_id(call.id),
-        "name": flat_name(call.namespace, call.name),
+        "name": (flat_name if report else joined_name)(call.namespace, call.name),
         "input": {"input": call.arguments} if call.custom else _input(call.arguments, report),
     }
 

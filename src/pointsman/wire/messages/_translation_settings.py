@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -10,7 +11,10 @@ import msgspec
 from pointsman.vocabulary import WireFormat
 from pointsman.wire.constructs import Report
 from pointsman.wire.conversation import Conversation, Tool
+from pointsman.wire.hosted import described, portable_tools
+from pointsman.wire.members import foreign_members
 from pointsman.wire.messages._translation_blocks import Written
+from pointsman.wire.models import thinks_adaptively, thinks_harder
 from pointsman.wire.tool_names import flat_name
 
 __all__ = [
@@ -21,6 +25,7 @@ __all__ = [
     "sampling",
     "tool_choice",
     "tools",
+    "user",
 ]
 
 #: ``max_tokens``, which Messages insists on, where the caller names none.
@@ -28,6 +33,11 @@ DEFAULT_MAX_TOKENS: Final = 16_384
 #: Tokens for the answer beside the thinking where the caller names no limit. With the largest budget below
 #: that is 31,744: the smallest output limit of a model that thinks is 32,000.
 ANSWER_TOKENS: Final = 7_168
+#: ``max_tokens`` where the caller names none and the model decides itself how long it thinks.
+ADAPTIVE_MAX_TOKENS: Final = 32_000
+#: Characters of ``metadata.user_id``.
+MAX_USER: Final = 256
+_ADAPTIVE_EFFORTS: Final = frozenset({"low", "medium", "high", "xhigh", "max"})
 #: The smallest thinking budget the API takes.
 MIN_BUDGET: Final = 1_024
 #: The smallest ``top_p`` the API takes while thinking.
@@ -45,44 +55,9 @@ _NO_SCHEMA: Final = msgspec.Raw(b'{"type":"object","properties":{}}')
 _FREE_TEXT: Final = msgspec.Raw(
     b'{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}'
 )
+#: What some callers of chat send, because this format has it.
+_SHARED: Final = {"top_k": "top_k"}
 _MODES: Final = {"auto": "auto", "none": "none", "required": "any", "named": "tool"}
-
-#: Which row of the table a member of another format belongs to.
-_ROWS: Final[Mapping[str, str]] = {
-    "audio": "audio",
-    "background": "background",
-    "conversation": "previous_response",
-    "frequency_penalty": "penalties",
-    "logit_bias": "logit_bias",
-    "logprobs": "logprobs",
-    "metadata": "metadata",
-    "n": "n",
-    "presence_penalty": "penalties",
-    "previous_response_id": "previous_response",
-    "prompt": "prompt_template",
-    "seed": "seed",
-    "service_tier": "service_tier",
-    "store": "stored",
-    "top_logprobs": "logprobs",
-    "web_search_options": "server_tool",
-}
-#: Values that ask for nothing, or for what Messages does anyway.
-_NOTHING: Final[Mapping[str, frozenset[bytes]]] = {
-    "background": frozenset({b"false"}),
-    "frequency_penalty": frozenset({b"0", b"0.0"}),
-    "logit_bias": frozenset({b"{}"}),
-    "logprobs": frozenset({b"false"}),
-    "metadata": frozenset({b"{}"}),
-    "modalities": frozenset({b'["text"]'}),
-    "n": frozenset({b"1"}),
-    "presence_penalty": frozenset({b"0", b"0.0"}),
-    "service_tier": frozenset({b'"auto"', b'"default"'}),
-    "store": frozenset({b"false"}),
-    "top_logprobs": frozenset({b"0"}),
-    "truncation": frozenset({b'"disabled"'}),
-}
-#: What concerns the gateway and the caller, not the model: said in the answer, or nowhere.
-_SILENT: Final = frozenset({"include", "prompt_cache_key", "prompt_cache_retention", "stream_options"})
 
 
 class _Typed(msgspec.Struct, gc=False):
@@ -97,9 +72,12 @@ def limits(asked: Conversation, report: Report, *, resumes: bool) -> dict[str, A
     """``max_tokens`` and ``thinking``; ``resumes``: a turn goes on whose thinking is not at hand."""
     if asked.thinking_budget == 0:
         return {"max_tokens": asked.max_tokens or DEFAULT_MAX_TOKENS, "thinking": {"type": "disabled"}}
+    if adaptive_effort(asked, report):
+        most = asked.max_tokens or ADAPTIVE_MAX_TOKENS
+        thinks = not _must_not_think(asked, report, resumes=resumes)
+        return {"max_tokens": most, "thinking": {"type": "adaptive"}} if thinks else {"max_tokens": most}
     budget = _budget(asked, report)
-    if budget and (resumes or (asked.choice and asked.choice.mode in {"required", "named"})):
-        report.meet("thinking_off")
+    if budget and _must_not_think(asked, report, resumes=resumes):
         budget = 0
     most = asked.max_tokens or max(DEFAULT_MAX_TOKENS, budget + ANSWER_TOKENS if budget else 0)
     if budget >= most:
@@ -107,6 +85,24 @@ def limits(asked: Conversation, report: Report, *, resumes: bool) -> dict[str, A
     if not budget or budget < MIN_BUDGET:
         return {"max_tokens": most}
     return {"max_tokens": most, "thinking": {"type": "enabled", "budget_tokens": budget}}
+
+
+def _must_not_think(asked: Conversation, report: Report, *, resumes: bool) -> bool:
+    if not resumes and (asked.choice is None or asked.choice.mode not in {"required", "named"}):
+        return False
+    report.meet("thinking_off")
+    return True
+
+
+def adaptive_effort(asked: Conversation, report: Report) -> str:
+    """Return the effort of a request for a model that decides itself how long it thinks; empty for others."""
+    if report.source is WireFormat.MESSAGES or not asked.effort or not thinks_adaptively(asked.model):
+        return ""
+    effort = "high" if asked.effort == "xhigh" and not thinks_harder(asked.model) else asked.effort
+    effort = effort if effort in _ADAPTIVE_EFFORTS else ""
+    if effort != asked.effort:
+        report.meet("effort")
+    return effort
 
 
 def _budget(asked: Conversation, report: Report) -> int:
@@ -136,8 +132,9 @@ def sampling(asked: Conversation, report: Report, *, thinks: bool) -> dict[str, 
 def output_config(asked: Conversation, report: Report) -> dict[str, Any]:
     """The demanded shape, and an effort that Messages named itself. Raises ``Untranslatable``."""
     config: dict[str, Any] = {}
-    if asked.effort and report.source is WireFormat.MESSAGES:
-        config["effort"] = asked.effort
+    effort = asked.effort if report.source is WireFormat.MESSAGES else adaptive_effort(asked, report)
+    if effort:
+        config["effort"] = effort
     if asked.shape:
         if not bytes(asked.shape.schema):
             report.meet("json_object")
@@ -145,21 +142,20 @@ def output_config(asked: Conversation, report: Report) -> dict[str, Any]:
     return {"output_config": config} if config else {}
 
 
-def tools(offered: tuple[Tool, ...], report: Report) -> list[Written]:
+def tools(asked: Conversation, report: Report) -> dict[str, list[Written]]:
     """The tools offered. Raises ``Untranslatable``."""
-    return [_tool(tool, report) for tool in offered]
+    offered = asked.tools if report.source is WireFormat.MESSAGES else portable_tools(asked, report)
+    return {"tools": [_tool(tool, report) for tool in offered]} if offered else {}
 
 
 def _tool(tool: Tool, report: Report) -> Written:
     if tool.kind not in {"function", "custom"}:
-        if report.source is not WireFormat.MESSAGES:
-            report.meet("server_tool", tool.kind)
         return tool.raw
     if tool.namespace:
         report.meet("namespace")
     written: dict[str, Any] = {"name": flat_name(tool.namespace, tool.name)}
-    if tool.description:
-        written["description"] = tool.description
+    if description := described(tool):
+        written["description"] = description
     if tool.kind == "custom":
         report.meet("custom_tool")
         return {**written, "input_schema": _FREE_TEXT}
@@ -190,7 +186,7 @@ def tool_choice(asked: Conversation) -> dict[str, Any]:
     written: dict[str, Any] = {"type": _MODES[mode]}
     if choice and mode == "named":
         named = (flat_name(tool.namespace, tool.name) for tool in asked.tools if tool.name == choice.name)
-        written["name"] = next(named, choice.name)
+        written["name"] = next(named, flat_name("", choice.name))
     if single and mode != "none":
         written["disable_parallel_tool_use"] = True
     return {"tool_choice": written}
@@ -204,11 +200,15 @@ def options(asked: Conversation, report: Report) -> dict[str, msgspec.Raw]:
     """
     if report.source is WireFormat.MESSAGES:
         return dict(asked.options)
-    for name, raw in asked.options.items():
-        value = bytes(raw)
-        if name == "include" and b"logprobs" in value:
-            report.meet("logprobs", name)
-        if name in _SILENT or value in {b"", b"null"} or value in _NOTHING.get(name, ()):
-            continue
-        report.meet(_ROWS.get(name, "unknown"), name)
-    return {}
+    return foreign_members(asked, report, _SHARED if report.source is WireFormat.CHAT else None)
+
+
+def user(asked: Conversation, report: Report) -> dict[str, dict[str, str]]:
+    """Who the end user is; of a name longer than the API takes, the SHA-256 digest."""
+    if not asked.user:
+        return {}
+    name = asked.user
+    if len(name) > MAX_USER and report.source is not WireFormat.MESSAGES:
+        report.meet("user")
+        name = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+    return {"metadata": {"user_id": name}}

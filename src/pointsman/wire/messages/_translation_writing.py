@@ -33,16 +33,14 @@ def write_request(asked: Conversation, report: Report) -> bytes:
     if system := write_texts(asked.system):
         body["system"] = system
     body["messages"] = messages
-    if asked.tools:
-        body["tools"] = settings.tools(asked.tools, report)
+    body |= settings.tools(asked, report)
     body |= settings.tool_choice(asked)
-    thinks = body.get("thinking", {}).get("type") == "enabled"
+    thinks = body.get("thinking", {}).get("type") in {"enabled", "adaptive"}
     body |= settings.sampling(asked, report, thinks=thinks)
     body |= settings.output_config(asked, report)
     if asked.stop:
         body["stop_sequences"] = _stop(asked.stop, report)
-    if asked.user:
-        body["metadata"] = {"user_id": asked.user}
+    body |= settings.user(asked, report)
     if asked.stream:
         body["stream"] = True
     return _encode(body | extra)
@@ -53,9 +51,10 @@ def _messages(messages: tuple[Message, ...], report: Report) -> list[dict[str, A
     written: list[dict[str, Any]] = []
     for message in messages:
         role = "assistant" if message.role is Role.ASSISTANT else "user"
-        blocks = (
-            _system(message, report) if message.role is Role.SYSTEM else write_blocks(message.parts, report)
-        )
+        if message.role is Role.SYSTEM:
+            blocks = _system(message, report)
+        else:
+            blocks = write_blocks(message.parts, report, of_assistant=role == "assistant")
         if not blocks:
             continue
         if written and written[-1]["role"] == role:

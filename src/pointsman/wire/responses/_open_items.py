@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from pointsman.wire.conversation import Call
-from pointsman.wire.responses._custom_input import CustomInput
 from pointsman.wire.responses._translation_answer import call_item
 
 __all__ = ["OpenCall", "OpenItem"]
@@ -24,11 +23,9 @@ class OpenItem:
 
 
 class OpenCall(OpenItem):
-    """A call that is being written. ``input``: decodes the input of a custom tool."""
+    """A call that is being written."""
 
-    def __init__(self, index: int, suffix: str, call: Call, *, is_wrapped: bool) -> None:
+    def __init__(self, index: int, suffix: str, call: Call) -> None:
         super().__init__(index, call_item(suffix, call, "in_progress"))
-        self.item["input" if call.custom else "arguments"] = ""
         self.suffix = suffix
         self.call = call
-        self.input = CustomInput() if is_wrapped else None

@@ -23,6 +23,7 @@ from pointsman.wire.conversation import (
 )
 from pointsman.wire.responses._answer import snapshot, write_part
 from pointsman.wire.responses._asked import NOTHING_ASKED, Asked
+from pointsman.wire.responses._local_shell import shell_action
 from pointsman.wire.responses._translation_items import read_item
 
 __all__ = [
@@ -194,7 +195,7 @@ def write_answer(completion: Completion, asked: Asked = NOTHING_ASKED) -> bytes:
             model=completion.model,
             created=completion.created,
             status=status,
-            output=list(_output(completion.parts, bare, asked)),
+            output=list(_output(completion.parts, bare)),
             usage=write_usage(completion.usage),
             asked=asked.repeated,
             incomplete=incomplete,
@@ -202,7 +203,7 @@ def write_answer(completion: Completion, asked: Asked = NOTHING_ASKED) -> bytes:
     )
 
 
-def _output(parts: tuple[Part, ...], bare: str, asked: Asked) -> Iterator[Mapping[str, Any] | msgspec.Raw]:
+def _output(parts: tuple[Part, ...], bare: str) -> Iterator[Mapping[str, Any] | msgspec.Raw]:
     number = 0
     for said, group in groupby(parts, key=lambda part: isinstance(part, Text | Refusal)):
         if said:
@@ -213,7 +214,7 @@ def _output(parts: tuple[Part, ...], bare: str, asked: Asked) -> Iterator[Mappin
                 number += 1
             continue
         for part in group:
-            item = _item(part, f"{bare}_{number}", asked)
+            item = _item(part, f"{bare}_{number}")
             if item is not None:
                 yield item
                 number += 1
@@ -223,9 +224,9 @@ def _content(part: Text | Refusal) -> dict[str, Any]:
     return write_part(part.text) if isinstance(part, Text) else refusal_part(part.text)
 
 
-def _item(part: Part, suffix: str, asked: Asked) -> Mapping[str, Any] | msgspec.Raw | None:
+def _item(part: Part, suffix: str) -> Mapping[str, Any] | msgspec.Raw | None:
     if isinstance(part, Call):
-        return call_item(suffix, asked.call(part))
+        return call_item(suffix, part)
     if isinstance(part, Thinking):
         return reasoning_item(suffix, part.text) if part.text else None
     return part.raw if isinstance(part, Opaque) and part.format is WireFormat.RESPONSES else None
@@ -248,9 +249,13 @@ def reasoning_item(suffix: str, text: str) -> dict[str, Any]:
 
 
 def call_item(suffix: str, call: Call, status: str = "completed") -> dict[str, Any]:
-    """A call as the caller knows its tool."""
+    """A call."""
+    item: dict[str, Any]
+    if call.local_shell:
+        item = {"type": "local_shell_call", "id": f"lsh_{suffix}", "status": status}
+        return item | {"call_id": call.id or f"call_{suffix}", "action": shell_action(call.arguments)}
     kind, prefix = ("custom_tool_call", "ctc") if call.custom else ("function_call", "fc")
-    item: dict[str, Any] = {"type": kind, "id": f"{prefix}_{suffix}", "status": status}
+    item = {"type": kind, "id": f"{prefix}_{suffix}", "status": status}
     item |= {"call_id": call.id or f"call_{suffix}", "name": call.name}
     if call.namespace:
         item["namespace"] = call.namespace

@@ -10,13 +10,17 @@ import msgspec
 from pointsman.decoding import UNREADABLE
 from pointsman.vocabulary import Role, WireFormat
 from pointsman.wire.conversation import Call, Media, Message, Opaque, Part, Refusal, Result, Text, Thinking
+from pointsman.wire.hosted import LOCAL_SHELL
+from pointsman.wire.responses._local_shell import shell_arguments
 
 __all__ = ["merged", "read_item", "read_items"]
 
 _ROLES: Final = {"assistant": Role.ASSISTANT, "system": Role.SYSTEM, "developer": Role.SYSTEM}
 _TEXTS: Final = frozenset({"input_text", "output_text", "text", "summary_text", "reasoning_text"})
-_CALLS: Final = frozenset({"function_call", "custom_tool_call"})
-_OUTPUTS: Final = frozenset({"function_call_output", "custom_tool_call_output"})
+_SHELL_CALL: Final = "local_shell_call"
+_SHELL_OUTPUT: Final = "local_shell_call_output"
+_CALLS: Final = frozenset({"function_call", "custom_tool_call", _SHELL_CALL})
+_OUTPUTS: Final = frozenset({"function_call_output", "custom_tool_call_output", _SHELL_OUTPUT})
 _READ: Final = _CALLS | _OUTPUTS | {"message", "reasoning"}
 
 
@@ -50,6 +54,7 @@ class _Item(msgspec.Struct, gc=False):
     namespace: str | None = None
     arguments: str | None = None
     input: str | None = None
+    action: msgspec.Raw = msgspec.Raw()
     output: str | list[msgspec.Raw] | None = None
     summary: list[_Summary] | None = None
     encrypted_content: str | None = None
@@ -134,6 +139,9 @@ def _message(item: _Item) -> Message:
 
 
 def _call(item: _Item) -> Call:
+    if item.type == _SHELL_CALL:
+        arguments = shell_arguments(item.action)
+        return Call(item.call_id or item.id or "", LOCAL_SHELL, arguments, local_shell=True)
     custom = item.type == "custom_tool_call"
     arguments = (item.input if custom else item.arguments) or ""
     call_id = item.call_id or item.id or ""
@@ -142,7 +150,9 @@ def _call(item: _Item) -> Call:
 
 def _result(item: _Item) -> Result:
     parts = tuple(_plain(part) for part in _parts(item.output))
-    return Result(item.call_id or "", parts, custom=item.type == "custom_tool_call_output")
+    call_id = item.call_id or item.id or ""  # the shell's results are documented with "id" alone
+    shell = item.type == _SHELL_OUTPUT
+    return Result(call_id, parts, custom=item.type == "custom_tool_call_output", local_shell=shell)
 
 
 def _plain(part: Part) -> Text | Media:

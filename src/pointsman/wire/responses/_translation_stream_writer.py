@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from pointsman.wire import sse
 from pointsman.wire._openai_errors import error_object
@@ -227,10 +228,9 @@ class StreamWriter:
 
     def _begin(self, event: CallStart) -> Iterator[bytes]:
         yield from self._close()
-        held = not event.custom and self._asked.is_custom(event.name)
-        name, namespace = self._asked.name(event.name)
-        call = Call(event.id, name, "", custom=event.custom or held, namespace=event.namespace or namespace)
-        opened = OpenCall(len(self._output), self._suffix(), call, is_wrapped=held)
+        kind = {"custom": event.custom, "local_shell": event.local_shell}
+        call = Call(event.id, event.name, "", namespace=event.namespace, **kind)
+        opened = OpenCall(len(self._output), self._suffix(), call)
         self._calls[event.index] = opened
         yield self._added(opened)
 
@@ -239,8 +239,8 @@ class StreamWriter:
         if opened is None or not event.text:
             return
         opened.pieces.append(event.text)
-        if text := opened.input.feed(event.text) if opened.input else event.text:
-            yield self._fragment(opened, text)
+        if not opened.call.local_shell:  # whose calls come whole
+            yield self._fragment(opened, event.text)
 
     def _fragment(self, opened: OpenCall, text: str) -> bytes:
         kind = "custom_tool_call_input" if opened.call.custom else "function_call_arguments"
@@ -250,22 +250,19 @@ class StreamWriter:
         opened = self._calls.pop(index, None)
         if opened is None:
             return
-        call, whole = opened.call, "".join(opened.pieces)
-        if opened.input:
-            whole, rest = opened.input.end(whole)
-            if rest:
-                yield self._fragment(opened, rest)
-        elif not (whole or call.custom) and status == "completed":
-            whole = "{}"
-            yield self._fragment(opened, whole)
-        if call.custom:
-            yield self._event("response.custom_tool_call_input.done", **opened.place, input=whole)
-        else:
-            yield self._event(
-                "response.function_call_arguments.done", **opened.place, name=call.name, arguments=whole
-            )
-        call = Call(call.id, call.name, whole, custom=call.custom, namespace=call.namespace)
+        call = replace(opened.call, arguments="".join(opened.pieces))
+        if not call.local_shell:
+            if not (call.arguments or call.custom) and status == "completed":
+                call = replace(call, arguments="{}")
+                yield self._fragment(opened, "{}")
+            yield self._arguments_done(opened, call)
         yield self._done(opened, call_item(opened.suffix, call, status))
+
+    def _arguments_done(self, opened: OpenCall, call: Call) -> bytes:
+        if call.custom:
+            return self._event("response.custom_tool_call_input.done", **opened.place, input=call.arguments)
+        named = {"name": call.name, "arguments": call.arguments}
+        return self._event("response.function_call_arguments.done", **opened.place, **named)
 
     # The end.
 

@@ -9,10 +9,13 @@ from typing import Any, Final
 from pointsman.vocabulary import Role, WireFormat
 from pointsman.wire.constructs import Report
 from pointsman.wire.conversation import Call, Media, Message, Opaque, Part, Refusal, Result, Text, Thinking
+from pointsman.wire.responses._local_shell import shell_action
+from pointsman.wire.tool_names import flat_name, short
 
 __all__ = ["write_items"]
 
 _OWN: Final = WireFormat.RESPONSES
+_MAX_ID: Final = 64  # characters of a ``call_id``
 
 
 def write_items(message: Message, report: Report) -> Iterator[Any]:
@@ -63,10 +66,8 @@ def _acts(parts: list[Any], report: Report) -> Iterator[Any]:
             case Opaque():
                 if part.format is _OWN or report.meet("server_item", part.kind):
                     yield part.raw
-            case _:  # an image among the model's words: only a user's message may hold it here
-                content = _content(part, report)
-                if content is not None:
-                    yield {"type": "message", "role": "user", "content": [content]}
+            case _:  # an image among the model's words, where this format takes text alone
+                report.meet("media_of_assistant")
 
 
 def _thinking(part: Thinking) -> dict[str, Any]:
@@ -80,8 +81,11 @@ def _thinking(part: Thinking) -> dict[str, Any]:
 
 
 def _call(call: Call) -> dict[str, Any]:
+    call_id = short(call.id, _MAX_ID)
+    if call.local_shell:
+        return {"type": "local_shell_call", "call_id": call_id, "action": shell_action(call.arguments)}
     written: dict[str, Any] = {"type": "custom_tool_call" if call.custom else "function_call"}
-    written |= {"call_id": call.id, "name": call.name}
+    written |= {"call_id": call_id, "name": flat_name("", call.name)}
     if call.namespace:
         written["namespace"] = call.namespace
     return written | ({"input": call.arguments} if call.custom else {"arguments": call.arguments or "{}"})
@@ -92,10 +96,12 @@ def _result(result: Result, report: Report) -> dict[str, Any]:
     if result.is_error and not report.meet("is_error"):
         parts = _marked(parts)
     kind = "custom_tool_call_output" if result.custom else "function_call_output"
+    kind = "local_shell_call_output" if result.local_shell else kind
     written = [content for part in parts if (content := _content(part, report)) is not None]
     texts = [part["text"] for part in written if part["type"] == "input_text"]
     plain = len(texts) == len(written) and len(texts) < 2
-    return {"type": kind, "call_id": result.call_id, "output": "".join(texts) if plain else written}
+    call_id = short(result.call_id, _MAX_ID)
+    return {"type": kind, "call_id": call_id, "output": "".join(texts) if plain else written}
 
 
 def _marked(parts: tuple[Text | Media, ...]) -> tuple[Text | Media, ...]:

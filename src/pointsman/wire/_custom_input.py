@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from pointsman.decoding import UNREADABLE
-from pointsman.wire.responses._asked import unwrapped
 
-__all__ = ["CustomInput"]
+__all__ = ["CustomInput", "unwrapped"]
 
 _HEAD: Final = re.compile(r'\s*\{\s*"input"\s*:\s*"')
 #: Characters and whole escapes of a JSON string; a first half of a pair waits for the second.
@@ -18,6 +17,17 @@ _WHOLE: Final = re.compile(
     r'(?:[^"\\]|\\(?:["\\/bfnrt]|u(?![dD][89abAB])[0-9a-fA-F]{4}|u[dD][89abAB]..\\u[0-9a-fA-F]{4}))*'
 )
 _decode: Final = msgspec.json.Decoder(str).decode
+_decode_object: Final = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+def unwrapped(arguments: str) -> str:
+    """Return the input of a custom tool from a function's arguments: these as they are if malformed."""
+    try:
+        found = _decode_object(arguments)
+    except UNREADABLE:
+        return arguments
+    text = found.get("input") if len(found) != 1 else next(iter(found.values()))
+    return text if isinstance(text, str) else arguments
 
 
 class CustomInput:

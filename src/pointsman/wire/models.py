@@ -1,0 +1,60 @@
+"""What the name of a model tells of the settings it takes: there is no other sign of it in a request.
+
+A name may stand behind a provider's prefix (``openai/gpt-5``). A model that is not known here gets the
+settings that most servers take. Source: docs/decisions/0125.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final
+
+__all__ = ["is_openai_reasoning", "openai_effort", "thinks_adaptively", "thinks_harder"]
+
+#: OpenAI's models that reason: they refuse ``max_tokens``. gpt-5-chat does not reason, and takes both.
+_REASONING: Final = re.compile(r"(?:^|/)(?:o\d|gpt-(?:[5-9]|\d\d)(?!.*-chat)|codex-)")
+#: Those that know the efforts "xhigh" and "max".
+_XHIGH: Final = re.compile(r"(?:^|/)gpt-(?:5\.1-codex-max|5\.[2-9]|[6-9]|\d\d)")
+_MAX: Final = re.compile(r"(?:^|/)gpt-(?:5\.[6-9]|[6-9]|\d\d)")
+#: Claude by name and version: ``claude-opus-4-6``, ``anthropic/claude-sonnet-4.6``, ``claude-opus-5``.
+_CLAUDE: Final = re.compile(r"claude-(?:[a-z]+)-(\d{1,2})(?:[-.](\d{1,2})(?!\d))?")
+_MYTHOS: Final = "claude-mythos"
+_NAMES: Final = 256  # whose answer is remembered
+
+_ADAPTIVE: Final = (4, 6)  # the first version of Claude that decides itself how long it thinks
+_HARDER: Final = (4, 7)  # the first that knows the effort "xhigh"
+
+
+@lru_cache(_NAMES)
+def is_openai_reasoning(model: str) -> bool:
+    """Whether a chat request for this model must name ``max_completion_tokens``."""
+    return _REASONING.search(model) is not None
+
+
+@lru_cache(_NAMES)
+def openai_effort(model: str, effort: str) -> str:
+    """Return an effort of Messages in a word that this model of chat or Responses knows."""
+    known = {"xhigh": _XHIGH, "max": _MAX}.get(effort)
+    if known is None or known.search(model):
+        return effort
+    return openai_effort(model, "xhigh") if effort == "max" else "high"
+
+
+@lru_cache(_NAMES)
+def thinks_adaptively(model: str) -> bool:
+    """Whether a model of Messages takes ``thinking: {"type": "adaptive"}`` and an effort."""
+    return _version(model) >= _ADAPTIVE
+
+
+@lru_cache(_NAMES)
+def thinks_harder(model: str) -> bool:
+    """Whether a model of Messages knows the effort "xhigh"."""
+    return _version(model) >= _HARDER
+
+
+def _version(model: str) -> tuple[int, int]:
+    found = _CLAUDE.search(model)
+    if found is None:
+        return _HARDER if _MYTHOS in model else (0, 0)
+    return int(found[1]), int(found[2] or 0)

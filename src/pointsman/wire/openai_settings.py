@@ -1,0 +1,44 @@
+"""Settings that chat completions and Responses have in common, written for OpenAI's bounds."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+from pointsman.vocabulary import WireFormat
+from pointsman.wire.constructs import Report
+from pointsman.wire.conversation import Conversation
+from pointsman.wire.models import openai_effort
+
+__all__ = ["openai_effort_of", "openai_user"]
+
+#: Greatest thinking budget of an effort, in tokens; beyond the last it is high (constructs: thinking_budget).
+_EFFORTS: Final = ((4_096, "low"), (16_384, "medium"))
+#: Characters of ``user`` that OpenAI takes; Claude Code names its users in 150.
+_MAX_USER: Final = 64
+
+
+def openai_user(user: str, report: Report) -> str:
+    """Return the end user's name; of one that is too long, the SHA-256 digest."""
+    if len(user) <= _MAX_USER:
+        return user
+    report.meet("user")
+    return hashlib.sha256(user.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def openai_effort_of(asked: Conversation, report: Report) -> str:
+    """Return the effort of reasoning in a word the model knows; empty where none is to be sent."""
+    budget = asked.thinking_budget
+    if asked.effort and budget != 0:
+        if report.source is not WireFormat.MESSAGES:
+            return asked.effort
+        effort = openai_effort(asked.model, asked.effort)
+        if effort != asked.effort:
+            report.meet("effort_max")
+        return effort
+    if budget is None:
+        return ""
+    report.meet("thinking_budget")
+    if budget <= 0:
+        return ""  # "none" is known to few models; what does not think needs no effort
+    return next((effort for most, effort in _EFFORTS if budget <= most), "high")
