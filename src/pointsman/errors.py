@@ -4,6 +4,7 @@ PointsmanError
  ├─ CallerError            the request is wrong                      4xx
  │   ├─ MalformedRequest   not JSON, not the shape                   400
  │   ├─ UnknownModel       names the known ones                      404
+ │   ├─ NoCapableModel     no model asked for can serve it           400
  │   ├─ NotFound           no such path                              404
  │   ├─ UnknownDecision    the ledger holds no decision of this id   404
  │   ├─ MethodNotAllowed   the path is there for other methods       405
@@ -94,6 +95,10 @@ class MethodNotAllowed(CallerError):
         """Name the method used, and those allowed, separated by commas."""
         super().__init__(f"{method} is not allowed here", hint=f"send {allowed}")
         self.allowed = allowed
+
+
+class NoCapableModel(CallerError):
+    """Every model that may serve the request is known to be unable; the message says why of each."""
 
 
 class UnknownDecision(CallerError):

@@ -117,7 +117,7 @@ def build_policy(config: Config) -> Policy:
     return Policy(
         profile=profile,
         models=config.models,
-        tier_models=tiers.models,
+        tier_models=tiers.pools,
         learned_router=_learned_router(tiers.learned_router),
         verify=tiers.verify,
         domains=domains,

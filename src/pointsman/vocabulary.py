@@ -23,6 +23,7 @@ __all__ = [
     "LARGE",
     "AgentRequest",
     "AgentRole",
+    "Effort",
     "Encoder",
     "Evidence",
     "Feature",
@@ -32,6 +33,7 @@ __all__ = [
     "ModelQuery",
     "ModelReply",
     "ModelSpec",
+    "Parameters",
     "Prompt",
     "Reason",
     "Role",
@@ -270,6 +272,45 @@ class Prompt(msgspec.Struct, frozen=True):
 
 #: What a request may need of a model beyond text.
 Feature: TypeAlias = Literal["tools", "vision", "structured"]
+
+
+#: How much a model is to think, in the words of the providers.
+Effort: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+
+
+class Parameters(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a tier asks of its model; None leaves a parameter as the caller sent it."""
+
+    effort: Annotated[
+        Effort | None,
+        Meta(description="Reasoning effort; a thinking budget where the model is asked in Messages."),
+    ] = None
+    thinking_budget: Annotated[
+        Annotated[int, Meta(ge=1_024)] | None,  # the least that the Messages API takes
+        Meta(description="Thinking budget in tokens; an effort where the model is not asked in Messages."),
+    ] = None
+    max_tokens: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(description="Output limit in tokens; a lower limit of the caller's holds."),
+    ] = None
+    temperature: Annotated[
+        Annotated[float, Meta(ge=0, le=2)] | None, Meta(description="Sampling temperature.")
+    ] = None
+
+    def __post_init__(self) -> None:
+        """Refuse what is right value by value and not together."""
+        budget = self.thinking_budget
+        if budget is None:
+            return
+        if self.max_tokens is not None and budget >= self.max_tokens:
+            raise ValueError('"thinking_budget" must be less than "max_tokens"')
+        if self.effort in {"none", "minimal"}:
+            raise ValueError(f'"thinking_budget" contradicts the effort "{self.effort}"')
+
+    def __str__(self) -> str:
+        """Return those that are given: ``effort=high, max_tokens=4096``."""
+        given = ((name, getattr(self, name)) for name in Parameters.__struct_fields__)
+        return ", ".join(f"{name}={value}" for name, value in given if value is not None)
 
 
 class ModelSpec(Prices, frozen=True):

@@ -9,6 +9,7 @@ import pytest
 from pointsman.config import Config, examine, find, load
 from pointsman.config.show import as_toml, plain
 from pointsman.errors import ConfigError
+from pointsman.model_choice.pools import TierModel
 from pointsman.upstreams.port import hash_key
 from pointsman.vocabulary import ModelSpec, Tier, WireFormat
 
@@ -98,6 +99,40 @@ def test_what_is_translated_for_a_model(tmp_path: Path, text: str, translated: s
     assert all(model.takes(wire) == (wire in model.formats or wire in translated) for wire in WireFormat)
 
 
+LARGE = 'large = { upstream = "main", id = "l" }\n'
+POOLS = """\
+[tiers]
+simple = "small"
+medium = ["small", { model = "large", weight = 0.5 }]
+complex = { model = "large", temperature = 0.2 }
+[tiers.reasoning]
+model = "large"
+effort = "high"
+max_tokens = 32_000
+"""
+
+
+def test_the_models_of_a_tier(tmp_path: Path) -> None:
+    tiers = read(tmp_path, MODELS + LARGE + POOLS).tiers
+    small = TierModel(model="small")
+    assert tiers.pools == {
+        Tier.SIMPLE: (small,),
+        Tier.MEDIUM: (small, TierModel(model="large", weight=0.5)),
+        Tier.COMPLEX: (TierModel(model="large", temperature=0.2),),
+        Tier.REASONING: (TierModel(model="large", effort="high", max_tokens=32_000),),
+    }
+    assert tiers.models == dict(zip(Tier, ("small", "small", "large", "large"), strict=True))
+
+
+def test_the_models_of_a_tier_are_shown_as_they_are_read(tmp_path: Path) -> None:
+    loaded = examine(write(tmp_path, MODELS + LARGE + POOLS), ENV)
+    assert loaded.file is not None
+    shown = as_toml(plain(loaded.file))
+    assert 'medium = ["small", { model = "large", weight = 0.5 }]' in shown
+    again = read(tmp_path, shown)
+    assert again.tiers.pools == loaded.file.tiers.pools
+
+
 def test_nobodys_prompt_is_changed_unasked(tmp_path: Path) -> None:
     config = read(tmp_path, "")
     assert (config.guidance.mode, config.domains.mode) == ("observe", "observe")
@@ -178,6 +213,25 @@ small = { upstream = "main", id = "s" }
         ("[models]\nm = { upstream = 'x', id = 'x' }", '2: unknown upstream "x"'),
         (MODELS + "auto = { upstream = 'main', id = 'x' }", '5: "auto" cannot name a model: it asks for a tier'),
         (MODELS + "[tiers]\nsimple = 'smal'", '6: unknown model "smal"; did you mean "small"?'),
+        (MODELS + "[tiers]\nsimple = ['small',\n 'smal']", '7: unknown model "smal"; did you mean "small"?'),
+        (MODELS + "[tiers]\nsimple = [{ model = 'small' },\n { model = 'smal' }]", '7: unknown model "smal"; did you mean "small"?'),
+        (MODELS + "[tiers.simple]\n\nmodel = 'smal'", '7: unknown model "smal"; did you mean "small"?'),
+        (MODELS + "[tiers]\nsimple = ['small',\n { model = 'small', weight = 2 }]", '7: "small" stands twice among the models of one tier'),
+        (MODELS + "[tiers]\nsimple = []", '6: "simple" in [tiers] must be a model\'s name, a table, or a list of both, not []'),
+        (MODELS + "[tiers]\nsimple = 3", '6: "simple" in [tiers] must be a model\'s name, a table, or a list of both, not 3'),
+        (MODELS + "[tiers]\nsimple = ['small', 3]", '6: "simple" in [tiers] must be a model\'s name, a table, or a list of both, not ["small",3]'),
+        (MODELS + "[tiers]\nsimple = {}", '6: [tiers.simple] has no "model"'),
+        (MODELS + "[tiers]\nsimple = [{ model = 'small' },\n {}]", '7: [tiers.simple] entry 2 has no "model"'),
+        (MODELS + "[tiers]\nsimple = { model = 'small', weigth = 1 }", '6: unknown key "weigth" in [tiers.simple]; did you mean "weight"?'),
+        (MODELS + "[tiers]\nsimple = { model = 'small', weight = 0 }", '6: "weight" in [tiers.simple] must be a number above 0, not 0'),
+        (MODELS + "[tiers]\nsimple = [{ model = 'small', weight = -1 }]", '6: "weight" in [tiers.simple] entry 1 must be a number above 0, not -1'),
+        (MODELS + "[tiers]\nsimple = { model = 'small', weight = inf }", '6: "weight" must be a positive, finite number'),
+        (MODELS + "[tiers]\nsimple = { model = 'small', weight = nan }", '6: "weight" in [tiers.simple] must be a number above 0'),
+        (MODELS + "[tiers]\nsimple = { model = 'small', effort = 'hgih' }", '6: "effort" in [tiers.simple] must be one of "high", "low", "max", "medium", "minimal", "none", "xhigh", not "hgih"; did you mean "high"?'),
+        (MODELS + "[tiers]\nsimple = { model = 'small', thinking_budget = 1023 }", '6: "thinking_budget" in [tiers.simple] must be a whole number of at least 1024, not 1023'),
+        (MODELS + "[tiers]\nsimple = { model = 'small', max_tokens = 0 }", '6: "max_tokens" in [tiers.simple] must be a whole number of at least 1, not 0'),
+        (MODELS + "[tiers]\nsimple = { model = 'small', temperature = 3 }", '6: "temperature" in [tiers.simple] must be a number from 0 to 2, not 3'),
+        (MODELS + "[tiers.simple]\nmodel = 'small'\nthinking_budget = 2048\nmax_tokens = 2048", '7: "thinking_budget" must be less than "max_tokens"'),
         (MODELS + "[tiers]\nverify = { model = 'large' }", '6: unknown model "large"'),
         (MODELS + "[tiers]\nverify = { model = 'small', money_per_day = 1 }", '6: the price of "small" is unknown, so this budget cannot be kept'),
         (MODELS + "[shadow]\nmodel = 'small'\nmoney_per_day = 1", '7: the price of "small" is unknown, so this budget cannot be kept'),

@@ -9,7 +9,7 @@ from pointsman.gateway._live_state import LiveState, build_live_state
 from pointsman.gateway.app import Gateway
 from pointsman.testing import ScriptedDecider
 from pointsman.upstreams.port import DEMO_URL, Call, Exchange, UpstreamSpec
-from pointsman.vocabulary import ModelSpec, WireFormat
+from pointsman.vocabulary import ModelSpec
 
 DECIDER = ScriptedDecider("one")
 MODELS = {name: ModelSpec(name, f"up-{name}", name) for name in ("one", "two")}
@@ -71,9 +71,9 @@ def test_what_the_successor_has_not_taken_over_is_closed(monkeypatch: Any) -> No
 
 def test_a_state_that_is_never_put_in_force_touches_nothing(monkeypatch: Any) -> None:
     first = built(monkeypatch, UPSTREAMS, shadow_model=SHADOW)
-    kept = clients(first), first.candidates(WireFormat.CHAT, ("one",))
+    kept = clients(first), first.candidates(("one",))
     built(monkeypatch, CHANGED, previous=first)
-    assert (clients(first), first.candidates(WireFormat.CHAT, ("one",))) == kept
+    assert (clients(first), first.candidates(("one",))) == kept
     assert first.shadow_model is not None
     assert not first.shadow_model.usage.stopped
 

@@ -9,8 +9,6 @@ import httpx
 import pytest
 from msgspec.structs import replace
 
-from pointsman.testing import ScriptedDecider
-from pointsman.vocabulary import WireFormat
 from support.scripted_formats import REPLY, SPOKEN, Spoken
 from support.servers import Answering, Asked, ScriptedUpstream, gateway, reply, state_for
 
@@ -204,12 +202,3 @@ def test_what_the_caller_did_wrong_is_returned_and_not_retried(
     answer = post(client, spoken)
     assert (answer.status_code, answer.content) == (400, theirs)
     assert len(upstream.asked) == 1
-
-
-def test_a_format_that_no_chosen_model_speaks() -> None:
-    spoken = SPOKEN["messages"]
-    state = state_for(formats=frozenset({WireFormat.CHAT}), decider=ScriptedDecider("m0"))
-    with gateway(state) as running, httpx.Client(base_url=running.url) as client:
-        answer = post(client, spoken)
-    assert answer.status_code == 400
-    assert "supports the format messages" in spoken.message(answer.json())

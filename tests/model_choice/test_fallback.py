@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pointsman.model_choice.choice import FALLBACK_CHAIN, Requirements, model_chain
-from pointsman.vocabulary import ModelSpec, Tier, WireFormat
+from pointsman.model_choice.chains import FALLBACK_CHAIN, LOWER_TIER, model_chain
+from pointsman.model_choice.fitness import Requirements, lacks
+from pointsman.vocabulary import ModelSpec, Reason, Tier, WireFormat
 
 
 def spec(name: str, **fields: object) -> ModelSpec:
@@ -60,19 +61,65 @@ def test_models_that_cannot_are_skipped_and_named(
     assert [reason.detail for reason in chain.skipped] == reasons
 
 
-def test_nothing_dearer_than_the_chain_is_tried_even_when_it_could() -> None:
+def test_nothing_dearer_than_the_chain_is_tried_while_anything_else_can() -> None:
     needed = Requirements(features=frozenset({"structured"}))  # only "deep" may have it
     chain = model_chain(Tier.SIMPLE, LADDER, MODELS, needed)
-    assert chain.models == ("mini", "mid", "big")
-    assert chain.skipped[-1].code == "routing.none-able"
+    assert chain.models == ("deep",)
+    assert chain.skipped[-1] == Reason(
+        "routing.only-dearer", "no tier of COMPLEX or below can serve this request: REASONING serves"
+    )
     assert model_chain(Tier.COMPLEX, LADDER, MODELS, needed).models == ("deep",)
+
+
+def test_a_request_that_every_model_is_known_to_be_unable_for() -> None:
+    models = {**MODELS, "deep": spec("deep", features=frozenset())}
+    chain = model_chain(Tier.MEDIUM, LADDER, models, Requirements(features=frozenset({"structured"})))
+    assert (chain.models, chain.refused) == ((), True)
+    details = [f'"{name}" has no structured' for name in ("mid", "big", "mini", "deep")]
+    assert [reason.detail for reason in chain.skipped] == details
+
+
+def test_models_that_only_seem_too_small_are_tried() -> None:
+    models = {**MODELS, "deep": spec("deep", features=frozenset())}
+    needed = Requirements(tokens=300_000, features=frozenset({"tools"}))
+    chain = model_chain(Tier.MEDIUM, LADDER, models, needed)
+    assert (chain.models, chain.doubtful) == (("mid", "big"), True)
+    assert chain.skipped[-1].code == "routing.none-able"
 
 
 def test_a_cheaper_model_that_can_is_better_than_one_that_cannot() -> None:
     models = {**MODELS, "deep": spec("deep", features=frozenset())}
     chain = model_chain(Tier.REASONING, LADDER, models, Requirements(features=frozenset({"tools"})))
     assert chain.models == ("big", "mid")
-    assert [reason.detail for reason in chain.skipped] == ['"deep" has no tools', '"mini" has no tools']
+    assert [reason.detail for reason in chain.skipped] == [
+        '"deep" has no tools',
+        '"mini" has no tools',
+        "no tier of REASONING or above can serve this request: COMPLEX serves",
+    ]
+    assert chain.skipped[-1].code == LOWER_TIER
+
+
+@pytest.mark.parametrize(
+    ("tier_models", "tier", "features", "models"),
+    [
+        (LADDER, Tier.REASONING, {"tools"}, ()),  # "deep" has none: neither higher nor lower ones instead
+        (LADDER, Tier.SIMPLE, {"tools"}, ()),
+        (LADDER, Tier.SIMPLE, set(), ("mini", "mid", "big")),  # the others for when its provider fails
+        (LADDER, Tier.COMPLEX, {"tools"}, ("big",)),
+        ({Tier.SIMPLE: "mini", Tier.MEDIUM: "mid"}, Tier.REASONING, set(), ()),
+        ({Tier.MEDIUM: "mid"}, Tier.SIMPLE, set(), ("mid",)),
+        ({Tier.REASONING: "deep"}, Tier.SIMPLE, set(), ("deep",)),
+        ({}, Tier.SIMPLE, set(), ()),
+    ],
+)
+def test_a_forced_tier(
+    tier_models: dict[Tier, str], tier: Tier, features: set[str], models: tuple[str, ...]
+) -> None:
+    known = {**MODELS, "deep": spec("deep", features=frozenset())}
+    needed = Requirements(features=frozenset(features))
+    chain = model_chain(tier, tier_models, known, needed, forced=True)
+    assert chain.models == models
+    assert chain.refused == (not models and bool(tier_models))
 
 
 def test_another_wire_format() -> None:
@@ -105,13 +152,22 @@ def test_tiers_without_a_model(tier_models: dict[Tier, str], tier: Tier, models:
     st.dictionaries(st.sampled_from(list(Tier)), st.sampled_from(sorted(MODELS))),
     st.integers(0, 300_000),
     st.frozensets(st.sampled_from(["tools", "vision", "structured"])),
+    st.booleans(),
 )
-def test_no_chain_exceeds_its_tier_or_repeats_a_model(
-    tier: Tier, tier_models: dict[Tier, str], tokens: int, features: frozenset[str]
+def test_a_chain_holds_the_best_of_what_can(
+    tier: Tier, tier_models: dict[Tier, str], tokens: int, features: frozenset[str], forced: bool
 ) -> None:
-    chain = model_chain(tier, tier_models, MODELS, Requirements(tokens, features))
-    highest = FALLBACK_CHAIN[tier][-1].rank
-    allowed = {name for step, name in tier_models.items() if step.rank <= highest}
-    assert set(chain.models) <= allowed or not allowed
+    needed = Requirements(tokens, features)
+    chain = model_chain(tier, tier_models, MODELS, needed, forced=forced)
     assert len(set(chain.models)) == len(chain.models)
-    assert bool(chain.models) == bool(tier_models)
+    assert bool(chain.models) != (chain.refused or not tier_models)
+    able = {name for name in tier_models.values() if not any(lacks(MODELS[name], needed))}
+    assert chain.doubtful or set(chain.models) <= able
+    if forced:
+        lower = [tier_models.get(step) for step in Tier if step.rank < tier.rank]
+        higher = [tier_models.get(step) for step in Tier if step.rank >= tier.rank]
+        assert all(name in higher for name in chain.models if name in lower)
+        return
+    assert chain.doubtful or bool(chain.models) == bool(able)
+    own = {tier_models.get(step) for step in FALLBACK_CHAIN[tier]} & able
+    assert not own or set(chain.models) == own

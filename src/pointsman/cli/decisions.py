@@ -139,7 +139,7 @@ def _line(decision: Decision) -> str:
         "+" + ",".join(injection.source for injection in decision.injections) if decision.injections else ""
     )
     mark = "!" if decision.abstained else " "
-    chain = " > ".join(decision.chain)
+    chain = " > ".join(decision.chain) or ("refused" if decision.refused else "")
     return f"{_when(decision.input.arrived_at)} {decision.id:<22} {judged}{mark} {chain} {said}".rstrip()
 
 
@@ -152,7 +152,11 @@ def _explained(found: Record) -> Iterator[str]:
         yield f"  score {tier.score:.3f}, confidence {tier.confidence:.2f}"
         yield from (f"  {signal}" for signal in tier.signals)
         yield from (f"  {reason.code}: {reason.detail}" for reason in tier.reasons)
+    if decision.refused:
+        yield "refused: no model can serve this request"
+    yield from (f"  {reason.code}: {reason.detail}" for reason in decision.refused)
     yield f"fallback chain: {', '.join(decision.chain) or '-'}"
+    yield from (f"  {model}: {parameters}" for model, parameters in decision.parameters.items())
     yield from (f"  {reason.code}: {reason.detail}" for reason in decision.reasons)
     if domains := decision.domains:
         yield f"domains {domains.signature} (rule {domains.rule})"

@@ -135,9 +135,8 @@ def _models(file: File) -> Iterator[Problem]:
 
 
 def _tiers(file: File) -> Iterator[Problem]:
-    for tier, model in file.tiers.models.items():
-        if model not in file.models:
-            yield _unknown(("tiers", tier.lower()), "model", model, file.models)
+    for tier in file.tiers.pools:
+        yield from _pool(file, tier.lower())
     yield from _verify(file)
     yield from _learned_router(file.tiers.learned_router)
     yield from _rising(("tiers", "boundaries"), file.tiers.boundaries)
@@ -170,6 +169,22 @@ def _target(
         tiers = (tier.lower() for tier in Tier)
         known = [str(Target()), *tiers, REFUSE, *models, *(name for name in aliases if name != way[0])]
         yield _unknown(path, "target", way[-1], known)
+
+
+def _pool(file: File, key: str) -> Iterator[Problem]:
+    """Check the models of one tier, at the places where they are written."""
+    served = getattr(file.tiers, key)
+    entries = list(enumerate(served)) if isinstance(served, tuple) else [(None, served)]
+    seen = set()
+    for place, entry in entries:
+        at: KeyPath = ("tiers", key) if place is None else ("tiers", key, place)
+        name = entry if isinstance(entry, str) else entry.model
+        if name not in file.models:
+            path = at if isinstance(entry, str) else (*at, "model")
+            yield _unknown(path, "model", name, file.models)
+        if name in seen:
+            yield Problem(at, f'"{name}" stands twice among the models of one tier', "a model has one share")
+        seen.add(name)
 
 
 def _rising(path: KeyPath, bounds: tuple[float, float, float] | None) -> Iterator[Problem]:

@@ -13,13 +13,14 @@ from typing import Any, Final, TypeVar, get_args, get_origin
 import msgspec
 from msgspec import structs
 
-from pointsman.config.describe import choices, describe
-from pointsman.config.shapes import HASHED, File
+from pointsman.config.describe import POOL_WORDS, choices, describe
+from pointsman.config.shapes import HASHED, POOL, File
 from pointsman.errors import ConfigError
+from pointsman.model_choice.pools import TierModel
 from pointsman.toml_source import KeyPath
 from pointsman.upstreams.port import JsonTemplate, ProxyUrl, Secret, Template
 
-__all__ = ["Converter", "Problem", "did_you_mean", "given", "keys", "table"]
+__all__ = ["Converter", "Problem", "did_you_mean", "given", "is_pool", "keys", "table"]
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -56,7 +57,9 @@ def did_you_mean(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str
 
 
 def table(path: KeyPath) -> str:
-    """Return a table's name as it is written in a file."""
+    """Return a table's name as it is written in a file; one in a list, by the list and its place, from 1."""
+    if path and isinstance(path[-1], int):
+        return f"[{'.'.join(map(str, path[:-1]))}] entry {path[-1] + 1}"
     return f"[{'.'.join(map(str, path))}]"
 
 
@@ -96,6 +99,8 @@ class Converter:
         return None
 
     def _value(self, raw: object, of: Any, path: KeyPath) -> object:
+        if is_pool(of):
+            return self._pool(raw, path)
         kind = given(of)
         if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
             return self.struct(raw, kind, path)
@@ -111,6 +116,20 @@ class Converter:
         if not issubclass(of, msgspec.Struct):
             return {name: self._leaf(value, of, (*path, name)) for name, value in raw.items()}
         return {name: self.struct(value, of, (*path, name), name=name) for name, value in raw.items()}
+
+    def _pool(self, raw: object, path: KeyPath) -> object:
+        """Return the models of a tier as they are written: a name, a table, or a list of both."""
+        if isinstance(raw, str):
+            return self._leaf(raw, str, path)
+        if isinstance(raw, dict):
+            return self.struct(raw, TierModel, path)
+        if isinstance(raw, list) and raw and all(isinstance(item, str | dict) for item in raw):
+            return tuple(self._pool(item, (*path, place)) for place, item in enumerate(raw))
+        shown = msgspec.json.encode(raw, enc_hook=str).decode()
+        message = f'"{path[-1]}" in {table(path[:-1])} must be {POOL_WORDS}, not {shown}'
+        hint = "leave the key out for a tier without a model" if raw == [] else ""
+        self.problems.append(Problem(path, message, hint))
+        return None
 
     def _leaf(self, raw: object, of: Any, path: KeyPath) -> object:
         try:
@@ -196,6 +215,11 @@ class Converter:
 
 class _Refused(Exception):
     """A value of the right type that cannot be used: a message and a hint."""
+
+
+def is_pool(of: Any) -> bool:
+    """Whether a key holds the models of a tier."""
+    return any(meta.extra == POOL for meta in getattr(of, "__metadata__", ()))
 
 
 def given(of: Any) -> Any:

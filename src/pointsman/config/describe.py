@@ -9,7 +9,10 @@ from msgspec import inspect
 
 from pointsman.upstreams.port import JsonTemplate, ProxyUrl, Secret, Template
 
-__all__ = ["choices", "describe"]
+__all__ = ["POOL_WORDS", "choices", "describe"]
+
+#: What the models of a tier look like.
+POOL_WORDS: Final = "a model's name, a table, or a list of both"
 
 _PLAIN: Final[dict[type[inspect.Type], str]] = {
     inspect.BoolType: "true or false",
@@ -35,6 +38,8 @@ def choices(of: object) -> tuple[str, ...]:
 
 
 def _words(info: inspect.Type) -> str:
+    if _is_pool(info):
+        return POOL_WORDS
     info = _bare(info)
     if named := _choices(info):
         words = ", ".join(f'"{choice}"' for choice in named)
@@ -53,6 +58,13 @@ def _words(info: inspect.Type) -> str:
         case inspect.StructType() | inspect.DictType():
             return "a table"
     return _PLAIN[type(info)]
+
+
+def _is_pool(info: inspect.Type) -> bool:
+    """Whether it is the models of a tier (``shapes.POOL``), the only union there is."""
+    while isinstance(info, inspect.Metadata):
+        info = info.type
+    return isinstance(info, inspect.UnionType) and len(info.types) > 2
 
 
 def _bare(info: inspect.Type) -> inspect.Type:

@@ -17,12 +17,14 @@ from msgspec import Meta, field
 from pointsman.decision.decision import TextMode
 from pointsman.decision.policy import DomainSettings
 from pointsman.guidance import GuidancePolicy
+from pointsman.model_choice.pools import Pool, Served, pools
 from pointsman.tiers import LearnedRouterSettings, Verification
 from pointsman.upstreams.port import Limits, Secret, ServerSpec, UpstreamSpec, hash_key
 from pointsman.vocabulary import ModelSpec, Tier
 
 __all__ = [
     "HASHED",
+    "POOL",
     "CapabilitiesSpec",
     "Config",
     "DomainsSpec",
@@ -39,6 +41,9 @@ __all__ = [
     "key_digest",
     "state_file",
 ]
+
+#: Marks a key that holds the models of a tier: a name, a table, or a list of both.
+POOL: Final = {"pool": True}
 
 #: How a key is written whose hash alone is known.
 HASHED: Final = "sha256:"
@@ -72,10 +77,10 @@ class TiersSpec(msgspec.Struct, frozen=True, kw_only=True):
     profile: Annotated[str, Meta(description="`default`, `seed`, or the path of your own profile file.")] = (
         "default"
     )
-    simple: Annotated[str | None, Meta(description="Model of tier SIMPLE.")] = None
-    medium: Annotated[str | None, Meta(description="Model of tier MEDIUM.")] = None
-    complex: Annotated[str | None, Meta(description="Model of tier COMPLEX.")] = None
-    reasoning: Annotated[str | None, Meta(description="Model of tier REASONING.")] = None
+    simple: Annotated[Served | None, Meta(description="Models of tier SIMPLE.", extra=POOL)] = None
+    medium: Annotated[Served | None, Meta(description="Models of tier MEDIUM.", extra=POOL)] = None
+    complex: Annotated[Served | None, Meta(description="Models of tier COMPLEX.", extra=POOL)] = None
+    reasoning: Annotated[Served | None, Meta(description="Models of tier REASONING.", extra=POOL)] = None
     boundaries: Annotated[
         tuple[float, float, float] | None,
         Meta(
@@ -89,10 +94,15 @@ class TiersSpec(msgspec.Struct, frozen=True, kw_only=True):
     verify: Annotated[Verification | None, Meta(description="See [tiers.verify].")] = None
 
     @property
-    def models(self) -> dict[Tier, str]:
-        """The model named for each tier; a tier without one is left out."""
+    def pools(self) -> dict[Tier, Pool]:
+        """The models of each tier; a tier without one is left out."""
         named = zip(Tier, (self.simple, self.medium, self.complex, self.reasoning), strict=True)
-        return {tier: model for tier, model in named if model is not None}
+        return pools({tier: served for tier, served in named if served is not None})
+
+    @property
+    def models(self) -> dict[Tier, str]:
+        """The first model of each tier; a tier without one is left out."""
+        return {tier: pool[0].model for tier, pool in self.pools.items()}
 
 
 class GuidanceSpec(GuidancePolicy, frozen=True, kw_only=True):

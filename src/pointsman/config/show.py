@@ -65,6 +65,6 @@ def _literal(value: object) -> str:
     if isinstance(value, dict):
         members = ", ".join(f"{_key(key)} = {_literal(item)}" for key, item in value.items())
         return f"{{ {members} }}"
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return f"[{', '.join(map(_literal, value))}]"
     return json.dumps(value, ensure_ascii=False)  # text, numbers, true and false are written as in TOML

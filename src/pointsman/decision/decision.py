@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
@@ -10,7 +11,7 @@ from pointsman.decision.input import RequestInput
 from pointsman.domains import DomainDecision
 from pointsman.guidance import GuidanceDecision
 from pointsman.tiers import TierDecision
-from pointsman.vocabulary import Reason
+from pointsman.vocabulary import Parameters, Reason
 
 __all__ = ["Decision", "Injection", "TextMode", "ToolDecision", "without_content"]
 
@@ -40,7 +41,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     input: RequestInput  # what was read of the request
     policy: str  # version hash of the policy that decided
     tier: TierDecision | None  # None when the caller named a model, or deciding failed (see ``abstained``)
-    chain: tuple[str, ...]  # configured model names, first choice first; never empty when serving
+    chain: tuple[str, ...]  # configured model names, first choice first; empty: ``refused``, or no model
     injections: tuple[Injection, ...] = ()
     reasons: tuple[Reason, ...] = ()
     abstained: tuple[Reason, ...] = ()  # what failed open, and why
@@ -48,6 +49,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     domains: DomainDecision | None = None
     guidance: GuidanceDecision | None = None
     tools: ToolDecision | None = None  # None: all tools offered are passed on
+    refused: tuple[Reason, ...] = ()  # why each model is unable; empty: the request is served
+    parameters: Mapping[str, Parameters] = {}  # by model of the chain: what its tier sets of the request
 
 
 def without_content(decision: Decision) -> Decision:

@@ -20,7 +20,8 @@ from pointsman.domains import PERMISSIVE, DomainDecision, DomainTracker
 from pointsman.errors import UnknownModel
 from pointsman.evidence import Scanner
 from pointsman.guidance import GuidanceDecision, GuidanceMemory, Guide, Seen
-from pointsman.model_choice.choice import InUse, Load, ModelChooser, Requirements
+from pointsman.model_choice.choice import InUse, Load, ModelChooser
+from pointsman.model_choice.fitness import BYTES_PER_TOKEN, TOO_LONG, Requirements, is_too_long, lacks
 from pointsman.text.extract import Extracted, Searched, extract, searched
 from pointsman.tiers import LearnedStage, TierDecision, TierScorer, asks_to_decide, forced_tier
 from pointsman.trajectory.state import TrajectoryState
@@ -34,6 +35,7 @@ from pointsman.vocabulary import (
     Mode,
     ModelQuery,
     ModelReply,
+    Parameters,
     Reason,
     Script,
     Stage,
@@ -57,6 +59,7 @@ _BY_NAME: Final = "an alias of a small model, and no tools"
 _NO_WORDS: Final = Extracted("", -1, ())
 _NEVER: Final = Searched()
 _NO_RUN: Final = (0, (), False)
+_NO_PARAMETERS: Final[Mapping[str, Parameters]] = {}
 _UNGUIDED: Final = "guidance.failed"
 _NO_EVIDENCE: Final = Evidence("", 0, 0, 0, 0, 0, Script.NONE)
 
@@ -79,6 +82,8 @@ class _Draft:
         self.memory = memory
         self.tier: TierDecision | None = None
         self.chain: tuple[str, ...] = ()
+        self.refused: tuple[Reason, ...] = ()
+        self.parameters: Mapping[str, Parameters] = _NO_PARAMETERS
         self.domains: DomainDecision | None = None
         self.guidance: GuidanceDecision | None = None
         self.tools: ToolDecision | None = None
@@ -268,7 +273,7 @@ class Engine:
         elif asks_to_decide(asked):
             draft.tier = yield from self._decide_tier(draft)
         elif (model := (yield from self._choose_by_name(draft, asked))) or draft.tier is None:
-            draft.chain = (model,)
+            self._use_model(draft, model)
             return
         self._choose_chain(draft, draft.tier.tier, free=not forced)
 
@@ -293,20 +298,40 @@ class Engine:
             draft.tier = yield from self._decide_tier(draft)
         return target.model
 
+    def _use_model(self, draft: _Draft, name: str) -> None:
+        """Use the model that the caller named, unless it is known to be unable."""
+        missing = tuple(lacks(self.policy.models[name], _needed(draft)))
+        if missing and (missing[-1].code != TOO_LONG or self._is_too_long(draft, (name,))):
+            draft.refused = missing
+        else:
+            draft.chain = (name,)
+
     def _choose_chain(self, draft: _Draft, decided: Tier, *, free: bool) -> None:
-        asked, policy = draft.input, self.policy
+        asked = draft.input
         raised = free and draft.guidance is not None and draft.guidance.raise_tier
-        tier = _next_model_up(decided, policy.tier_models) if raised else decided
+        tier = self._models.next_up(decided) if raised else decided
         if raised:
             draft.reasons.append(Reason("guidance.raise-tier", f"stuck: {tier} instead of {decided}"))
-        request = draft.reading.request
-        features = request.features if request else frozenset(asked.features)
-        needed = Requirements.of(asked.size, features, asked.format)
+        needed = _needed(draft)
         sticky = free and not _is_by_alias(draft.tier)
         in_use = self._in_use(draft, needed.tokens, raised=raised) if sticky else None
-        choice = self._models.choose(tier, needed, in_use)
-        draft.chain = choice.models
+        # Without a session, one message always draws the same of several models.
+        session = asked.session or draft.reading.message
+        choice = self._models.choose(tier, needed, in_use, session, forced=not free)
+        if choice.refused or (choice.doubtful and self._is_too_long(draft, choice.models)):
+            draft.refused = choice.reasons
+            return
+        draft.chain, draft.parameters = choice.models, choice.parameters
         draft.reasons.extend(choice.reasons)
+
+    def _is_too_long(self, draft: _Draft, names: tuple[str, ...]) -> bool:
+        """Whether the request is certainly longer than every window; the usual estimate may be wrong."""
+        request = draft.reading.request
+        try:
+            return request is not None and is_too_long(request, [self.policy.models[name] for name in names])
+        except Exception as error:  # noqa: BLE001 - the provider says what is wrong with such a conversation
+            draft.abstain("model_choice", error)
+            return False
 
     def _in_use(self, draft: _Draft, tokens: int, *, raised: bool) -> InUse | None:
         memory = draft.memory
@@ -411,6 +436,8 @@ class Engine:
             domains=draft.domains,
             guidance=draft.guidance,
             tools=draft.tools,
+            refused=draft.refused,
+            parameters=draft.parameters,
         )
 
     def _found_in(self, asked: RequestInput, evidence: Evidence) -> RequestInput:
@@ -454,12 +481,10 @@ def _called_since(history: History, counted: int) -> list[str]:
     return [call.name for index in range(start, len(history)) for call in history[index].calls]
 
 
-def _next_model_up(tier: Tier, tier_models: Mapping[Tier, str]) -> Tier:
-    """The next tier that another model serves; the highest where there is none."""
-    higher = list(Tier)[tier.rank + 1 :]
-    return next(
-        (t for t in higher if t in tier_models and tier_models[t] != tier_models.get(tier)), Tier.REASONING
-    )
+def _needed(draft: _Draft) -> Requirements:
+    asked, request = draft.input, draft.reading.request
+    features = request.features if request else frozenset(asked.features)
+    return Requirements(asked.size // BYTES_PER_TOKEN, features, asked.format)
 
 
 def _without_rules(tier: Tier, confidence: float, why: str, stage: Stage) -> TierDecision:

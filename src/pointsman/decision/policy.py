@@ -18,8 +18,9 @@ from pointsman.decision.aliases import Aliases
 from pointsman.domains import DomainSet, ModelProfile
 from pointsman.evidence import Signal
 from pointsman.guidance import GuidancePolicy
+from pointsman.model_choice.pools import TierModels
 from pointsman.tiers import LearnedRouterPolicy, TierProfile, Verification
-from pointsman.vocabulary import Mode, ModelSpec, Tier
+from pointsman.vocabulary import Mode, ModelSpec
 
 __all__ = ["DomainPolicy", "DomainSettings", "Policy"]
 
@@ -53,7 +54,7 @@ class Policy:
 
     profile: TierProfile
     models: Mapping[str, ModelSpec] = field(default_factory=dict)  # by configured name
-    tier_models: Mapping[Tier, str] = field(default_factory=dict)  # tier -> configured model name
+    tier_models: TierModels = field(default_factory=dict)  # tier -> configured model names, see ``pools``
     learned_router: LearnedRouterPolicy | None = None  # None: the rules decide alone
     verify: Verification | None = None  # None: no model is ever asked
     domains: DomainPolicy | None = None  # None: domains are off

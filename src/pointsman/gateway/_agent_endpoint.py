@@ -11,10 +11,12 @@ from pointsman.gateway._kept_reasoning import KeptReasoning
 from pointsman.gateway._live_state import LiveState
 from pointsman.gateway._local_replies import answer_command, send_text, stop_message
 from pointsman.gateway._metrics import Metrics
+from pointsman.gateway._no_capable_model import LowerTiers, refusal
 from pointsman.gateway._reading import read_turn
 from pointsman.gateway._relay import Headers, Send, relay, response_headers
 from pointsman.gateway._request import DecidedRequest
 from pointsman.gateway.upstream import Target
+from pointsman.model_choice.chains import LOWER_TIER
 from pointsman.vocabulary import AgentRequest
 
 __all__ = ["AgentEndpoint"]
@@ -27,6 +29,7 @@ class AgentEndpoint:
         self._metrics = metrics
         self._conversations = Conversations()
         self._reasoning = KeptReasoning()
+        self._lower_tiers = LowerTiers()
 
     async def answer(self, state: LiveState, inbound: InboundRequest, send: Send) -> int:
         """Answer one request, and return the status sent."""
@@ -36,7 +39,12 @@ class AgentEndpoint:
             return await send_text(wire, body, agent_request, text, [], send)
         decision = await state.runtime.decide(agent_request)
         self._metrics.seen(decision)
-        targets = state.candidates(wire.format, decision.chain)
+        if decision.refused:
+            raise refusal(decision)
+        for reason in decision.reasons:
+            if reason.code == LOWER_TIER:
+                self._lower_tiers.note(decision, reason)
+        targets = state.candidates(decision.chain)
         ledger = state.runtime.ledger
         request = DecidedRequest(inbound, agent_request, decision, ledger, self._metrics, self._reasoning)
         if wire.is_stateful:

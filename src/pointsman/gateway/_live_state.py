@@ -20,16 +20,16 @@ from pointsman.gateway.upstream import Connections, Target, targets
 from pointsman.shadow_policy import ShadowPolicy
 from pointsman.stores.ledger.port import Ledger
 from pointsman.upstreams.port import ServerSpec, UpstreamSpec
-from pointsman.vocabulary import AgentRequest, ModelSpec, WireFormat
+from pointsman.vocabulary import AgentRequest, ModelSpec
 
 __all__ = ["Decider", "LiveState", "RouterCommand", "build_live_state"]
 
 #: Answers the text after "/router" without calling a model.
 RouterCommand = Callable[[str], str]
 
-#: Returns the models of a decision's chain that serve the caller's format, by translation too; raises
-#: ``MalformedRequest`` when none does.
-Candidates = Callable[[WireFormat, tuple[str, ...]], list[Target]]
+#: Returns the models of a decision's chain with their upstreams; raises ``MalformedRequest`` where none is.
+#: Whether they can serve the request was judged by the decision (``model_choice.fitness.lacks``).
+Candidates = Callable[[tuple[str, ...]], list[Target]]
 
 #: Chains whose candidates are remembered. A configuration has a few dozen.
 _KEPT_CHAINS: Final = 1_024
@@ -141,14 +141,13 @@ def _shadow_model(
     return ShadowModel(spec, known[spec.model], before.usage if before else ShadowUsage())
 
 
-def _candidates(models: Mapping[str, Target], wire: WireFormat, chain: tuple[str, ...]) -> list[Target]:
+def _candidates(models: Mapping[str, Target], chain: tuple[str, ...]) -> list[Target]:
     configured = [models[name] for name in chain if name in models]
-    compatible = [target for target in configured if target.model.takes(wire)]
-    if not compatible:
+    if not configured:
         names = ", ".join(chain) or "no tier has one"
         raise MalformedRequest(
-            f"no model chosen for this request ({names}) supports the format {wire}",
-            hint=f'name a model whose upstream lists "{wire}" under formats, or allow it to translate',
+            f"no model is configured for this request ({names})",
+            hint="name a model, or configure [tiers]",
             param="model",
         )
-    return compatible
+    return configured

@@ -17,6 +17,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from pointsman.decision.decision import Decision
+from pointsman.model_choice.chains import LOWER_TIER
 from pointsman.stores.ledger.port import Attempt
 
 __all__ = ["Metrics"]
@@ -30,6 +31,8 @@ class _Counter(NamedTuple):
 _COUNTERS: Final = {
     "requests": _Counter("Requests answered.", ("format", "status")),
     "decisions": _Counter("Decisions.", ("tier", "stage")),
+    "refused": _Counter("Requests that no model can serve.", ("tier",)),
+    "lower_tier": _Counter("Requests of a tier without an able model, served by a lower one.", ("tier",)),
     "abstained": _Counter("Parts of decisions that failed open.", ("reason",)),
     "attempts": _Counter("Tries of an upstream.", ("upstream", "model", "result")),
     "tokens": _Counter("Tokens as upstreams reported them.", ("model", "kind")),
@@ -114,6 +117,11 @@ class Metrics(Collector):
         self.count("decisions", tier.tier if tier else "none", tier.stage if tier else "none")
         for reason in decision.abstained:
             self.count("abstained", reason.code)
+        if decision.refused:
+            self.count("refused", tier.tier if tier else "none")
+        for reason in decision.reasons:
+            if reason.code == LOWER_TIER:
+                self.count("lower_tier", tier.tier if tier else "none")
 
     def _attempt(self, attempt: Attempt) -> None:
         model = attempt.model

@@ -295,6 +295,7 @@ def _debug_headers(decision: Decision, request: AgentRequest) -> Headers:
         "session": request.session,
         "policy": decision.policy,
         "chain": " ".join(decision.chain),
+        "parameters": "; ".join(f"{model}: {given}" for model, given in decision.parameters.items()),
         "decide-us": f"{decision.elapsed_us:.0f}",
         "domains": decision.domains.signature if decision.domains else "",
         "domains-rule": decision.domains.rule if decision.domains else "",

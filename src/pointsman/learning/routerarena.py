@@ -22,6 +22,7 @@ from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.drivers import drive, no_model
 from pointsman.errors import ConfigError
 from pointsman.factory import build_engine
+from pointsman.model_choice.pools import pools
 from pointsman.wire.request import request_from_text
 
 __all__ = ["export", "read_prompts"]
@@ -71,8 +72,9 @@ def export(
     if not policy.tier_models:
         raise ConfigError("no model is named for a tier", hint="[tiers] simple = …, complex = …")
     engine = build_engine(policy)
-    names = {name: policy.models[name].id for name in policy.tier_models.values()}
-    config = {"pipeline_params": {"router_name": router, "models": list(dict.fromkeys(names.values()))}}
+    names = (entry.model for pool in pools(policy.tier_models).values() for entry in pool)
+    ids = list(dict.fromkeys(policy.models[name].id for name in names))
+    config = {"pipeline_params": {"router_name": router, "models": ids}}
     entries = [
         {
             "global index": each.index,

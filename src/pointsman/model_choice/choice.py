@@ -1,20 +1,22 @@
 """Chooses the models of a request: those that fit, the tier's fallback chain, and the session's model.
 
-Whether a model fits a request is judged here and nowhere else (``lacks``): a model that cannot read the
-images is no choice, however cheap. The tier then bounds the price: nothing more expensive than its fallback
-chain is tried. Changing the model throws away what the provider has cached of the conversation, and inside a
-tool loop the model's own thinking signatures, so a change must save more than that (``settle``). Source:
-docs/explanation/tiers.md, "From the tier to a model".
+Whether a model fits a request is judged by ``fitness.lacks`` alone: a model that cannot read the images is no
+choice, however cheap. The tier then bounds the price: nothing more expensive than its fallback chain is tried
+while anything else can serve. Changing the model throws away what the provider has cached of the
+conversation, and inside a tool loop the model's own thinking signatures, so a change must save more than that
+(``settle``). Source: docs/explanation/tiers.md, "From the tier to a model".
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from pointsman.vocabulary import ModelSpec, Reason, Tier, WireFormat
+from pointsman.model_choice.chains import FALLBACK_CHAIN, Chain, model_chain
+from pointsman.model_choice.fitness import BYTES_PER_TOKEN, Requirements, lacks
+from pointsman.model_choice.pools import Pool, TierModels, by_weight, pools
+from pointsman.vocabulary import ModelSpec, Parameters, Reason, Tier, WireFormat
 
 __all__ = [
     "BYTES_PER_TOKEN",
@@ -31,46 +33,15 @@ __all__ = [
     "settle",
 ]
 
-#: A byte of JSON is a quarter of a token, as everywhere (docs/explanation/evidence.md).
-BYTES_PER_TOKEN: Final = 4
 
-#: Tier -> tiers tried in turn when a provider fails. Source: docs/sources/prompt-classifier.md, "Fallback
-#: chain".
-FALLBACK_CHAIN: Final = {
-    Tier.SIMPLE: (Tier.SIMPLE, Tier.MEDIUM, Tier.COMPLEX),
-    Tier.MEDIUM: (Tier.MEDIUM, Tier.COMPLEX),
-    Tier.COMPLEX: (Tier.COMPLEX, Tier.REASONING),
-    Tier.REASONING: (Tier.REASONING,),
-}
-
-_TIERS: Final = tuple(Tier)
-
-
-class Requirements(msgspec.Struct, frozen=True, gc=False):
-    """What a request asks of a model."""
-
-    tokens: int = 0  # estimate of everything sent, plus the room asked for the answer
-    features: frozenset[str] = frozenset()  # of "tools", "vision", "structured"
-    format: WireFormat | None = None  # None: any
-
-    @classmethod
-    def of(cls, size: int, features: Iterable[str], wire: WireFormat) -> Requirements:
-        """What a request of ``size`` bytes asks of a model."""
-        return cls(size // BYTES_PER_TOKEN, frozenset(features), wire)
-
-
-class Chain(msgspec.Struct, frozen=True, gc=False):
-    """Configured model names to try in order, and why others are missing."""
-
-    models: tuple[str, ...]  # empty only when no tier has a model
-    skipped: tuple[Reason, ...] = ()
-
-
-class Choice(msgspec.Struct, frozen=True, gc=False):
+class Choice(msgspec.Struct, frozen=True):
     """Configured model names, first choice first, and why."""
 
-    models: tuple[str, ...]
+    models: tuple[str, ...]  # empty: no tier has a model, or all are known to be unable (``refused``)
     reasons: tuple[Reason, ...] = ()
+    refused: bool = False  # ``reasons`` say why each model is unable
+    doubtful: bool = False  # nothing but an estimate of tokens speaks against those tried
+    parameters: Mapping[str, Parameters] = {}  # by model, for those that have any
 
 
 class Load(msgspec.Struct, frozen=True, gc=False):
@@ -100,86 +71,80 @@ class Settled(msgspec.Struct, frozen=True, gc=False):
 class ModelChooser:
     """Chooses among configured models. A chain is put together once for each kind of request."""
 
-    def __init__(self, tier_models: Mapping[Tier, str], models: Mapping[str, ModelSpec]) -> None:
-        self._tier_models = tier_models
+    def __init__(self, tier_models: TierModels, models: Mapping[str, ModelSpec]) -> None:
+        self._pools = pools(tier_models)
         self._models = models
         windows = [model.context_window for model in models.values() if model.context_window is not None]
         self._fits_all = min(windows, default=None)  # tokens that no window is too small for
-        self._chains: dict[tuple[Tier, frozenset[str], WireFormat | None], Chain] = {}
-        #: The highest tier each model serves.
-        self._ranks = {tier_models[tier]: tier.rank for tier in Tier if tier in tier_models}
+        self._chains: dict[tuple[Tier, frozenset[str], WireFormat | None, bool], Chain] = {}
+        #: Each model as the highest tier has it that it serves, and that tier's rank.
+        entries = [(entry, tier.rank) for tier, pool in self._pools.items() for entry in pool]
+        self._ranks = {entry.model: rank for entry, rank in entries}
+        self._parameters = {entry.model: entry.parameters for entry, _ in entries}
 
-    def choose(self, tier: Tier, needed: Requirements, in_use: InUse | None) -> Choice:
-        """The models to try for a turn. ``in_use`` is None for a new session and for a forced tier."""
-        chain = self._chain(tier, needed)
+    def choose(
+        self,
+        tier: Tier,
+        needed: Requirements,
+        in_use: InUse | None,
+        session: str = "",
+        *,
+        forced: bool = False,
+    ) -> Choice:
+        """The models to try for a turn.
+
+        Args:
+            tier: The tier decided.
+            needed: What the request asks of a model.
+            in_use: None for a new session and for a forced tier.
+            session: Draws the first choice where a tier's models have weights.
+            forced: The caller named the tier.
+        """
+        chain = self._chain(tier, needed, forced=forced)
+        names = _drawn(chain.weighted, session) if chain.weighted else chain.models
         models, ranks = self._models, self._ranks
-        if in_use is None or in_use.model not in models or not chain.models:
-            return Choice(chain.models, chain.skipped)
+        if in_use is None or in_use.model not in models or not names:
+            return Choice(names, chain.skipped, chain.refused, chain.doubtful, chain.parameters)
         settled = settle(
             models[in_use.model],
-            models[chain.models[0]],
-            up=ranks.get(chain.models[0], -1) > ranks.get(in_use.model, -1),
+            models[names[0]],
+            up=ranks.get(names[0], -1) > ranks.get(in_use.model, -1),
             in_tool_loop=in_use.in_tool_loop,
             load=in_use.load,
-            able=in_use.model == chain.models[0] or not any(lacks(models[in_use.model], needed)),
+            able=in_use.model == names[0]
+            or (chain.doubtful and in_use.model in names)
+            or not any(lacks(models[in_use.model], needed)),
         )
-        rest = (name for name in chain.models if name != settled.model)
-        return Choice((settled.model, *rest), (*chain.skipped, settled.reason))
+        parameters = chain.parameters
+        if settled.model not in names and (given := self._parameters.get(settled.model)):
+            parameters = {**parameters, settled.model: given}
+        rest = (name for name in names if name != settled.model)
+        reasons = (*chain.skipped, settled.reason)
+        return Choice((settled.model, *rest), reasons, doubtful=chain.doubtful, parameters=parameters)
 
-    def _chain(self, tier: Tier, needed: Requirements) -> Chain:
+    def next_up(self, tier: Tier) -> Tier:
+        """The next tier whose first model is another, or is called otherwise; the highest if none is."""
+        here = _first(self._pools.get(tier))
+        higher = [step for step in Tier if step.rank > tier.rank and step in self._pools]
+        return next((step for step in higher if _first(self._pools[step]) != here), Tier.REASONING)
+
+    def _chain(self, tier: Tier, needed: Requirements, *, forced: bool) -> Chain:
         if self._fits_all is not None and needed.tokens > self._fits_all:
-            return model_chain(tier, self._tier_models, self._models, needed)
-        kind = (tier, needed.features, needed.format)
+            return model_chain(tier, self._pools, self._models, needed, forced=forced)
+        kind = (tier, needed.features, needed.format, forced)
         chain = self._chains.get(kind)
         if chain is None:
-            chain = self._chains[kind] = model_chain(tier, self._tier_models, self._models, needed)
+            chain = model_chain(tier, self._pools, self._models, needed, forced=forced)
+            self._chains[kind] = chain
         return chain
 
 
-def lacks(model: ModelSpec, needed: Requirements) -> Iterator[Reason]:
-    """Why a model cannot serve. What is not known of a model is not held against it."""
-    if model.context_window is not None and needed.tokens > model.context_window:
-        fits = f"{needed.tokens} tokens do not fit its context window of {model.context_window}"
-        yield Reason("routing.skipped.context_window", f'"{model.name}": {fits}')
-    if model.features is not None and (missing := needed.features - model.features):
-        yield Reason("routing.skipped.feature", f'"{model.name}" has no {", ".join(sorted(missing))}')
-    if needed.format is not None and not model.takes(needed.format):
-        yield Reason("routing.skipped.format", f'"{model.name}" does not speak {needed.format}')
+def _drawn(weighted: Iterable[Pool], session: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(entry.model for entry in by_weight(weighted, session)))
 
 
-def model_chain(
-    tier: Tier, tier_models: Mapping[Tier, str], models: Mapping[str, ModelSpec], needed: Requirements
-) -> Chain:
-    """The models for a tier.
-
-    When none of the fallback chain can serve, cheaper tiers are tried, nearest first. When those cannot
-    either, the chain is left unfiltered: what we know of a model may be wrong, and its own error says more
-    than a refusal of ours. Only where no tier up to the chain's last has a model at all, the next more
-    expensive one serves: an operator who configured a single model means it.
-    """
-    named = _named(FALLBACK_CHAIN[tier], tier_models)
-    cheaper = _named(reversed(_TIERS[: tier.rank]), tier_models)
-    skipped: list[Reason] = []
-    for names in (named, cheaper):
-        able = []
-        for name in names:
-            missing = list(lacks(models[name], needed))
-            skipped += missing
-            if not missing:
-                able.append(name)
-        if able:
-            return Chain(tuple(able), tuple(skipped))
-    if unable := named or cheaper:
-        skipped.append(Reason("routing.none-able", "no model can serve this request; tried nevertheless"))
-        return Chain(unable, tuple(skipped))
-    dearer = _named(_TIERS[tier.rank :], tier_models)[:1]
-    if not dearer:
-        return Chain(())
-    return Chain(dearer, (Reason("routing.only-dearer", f"no tier up to {tier} has a model"),))
-
-
-def _named(tiers: Iterable[Tier], tier_models: Mapping[Tier, str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(tier_models[tier] for tier in tiers if tier in tier_models))
+def _first(pool: Pool | None) -> tuple[str, Parameters | None] | None:
+    return (pool[0].model, pool[0].parameters) if pool else None
 
 
 def settle(

@@ -12,7 +12,7 @@ from pointsman.guidance import Arm, GuidanceDecision
 from pointsman.stores.ledger import Attempt, Ledger, Outcome, PromptText, ShadowAnswer, ShadowDecision
 from pointsman.stores.ledger.port import MAX_OUTCOMES
 from pointsman.tiers import TierDecision
-from pointsman.vocabulary import Mode, Reason, Stage, Tier, WireFormat
+from pointsman.vocabulary import Mode, Parameters, Reason, Stage, Tier, WireFormat
 from pointsman.wire.completion import CompletionSummary
 
 __all__ = ["a_decision", "an_attempt", "ledger_checks"]
@@ -46,6 +46,8 @@ def a_decision(decision_id: str, *, at: float = 0.0, session: str = "s") -> Deci
         abstained=(Reason("domains.failed", "unavailable"),),
         elapsed_us=12.5,
         guidance=GuidanceDecision(mode=Mode.ON, arm=Arm.TREATED, injection="Try another tool."),
+        refused=(Reason("routing.skipped.feature", '"small" has no vision'),),
+        parameters={"large": Parameters(effort="high", max_tokens=4_096)},
     )
 
 

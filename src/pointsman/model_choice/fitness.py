@@ -1,0 +1,64 @@
+"""Whether a model can serve a request. It is judged here and nowhere else (``lacks``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from pointsman.vocabulary import AgentRequest, Message, ModelSpec, Reason, WireFormat
+
+__all__ = ["BYTES_PER_TOKEN", "TOO_LONG", "Requirements", "is_too_long", "lacks"]
+
+#: A byte of JSON is a quarter of a token, as everywhere (docs/explanation/evidence.md).
+BYTES_PER_TOKEN: Final = 4
+
+#: Characters of text in a token, at most: prose has four to five, and no kind of text in use more than this.
+_CHARACTERS_PER_TOKEN: Final = 6
+
+#: The one reason that rests on an estimate: the window may hold the request all the same.
+TOO_LONG: Final = "routing.skipped.context_window"
+
+
+class Requirements(msgspec.Struct, frozen=True, gc=False):
+    """What a request asks of a model."""
+
+    tokens: int = 0  # estimate of everything sent, plus the room asked for the answer
+    features: frozenset[str] = frozenset()  # of "tools", "vision", "structured"
+    format: WireFormat | None = None  # None: any
+
+    @classmethod
+    def of(cls, size: int, features: Iterable[str], wire: WireFormat) -> Requirements:
+        """What a request of ``size`` bytes asks of a model."""
+        return cls(size // BYTES_PER_TOKEN, frozenset(features), wire)
+
+
+def lacks(model: ModelSpec, needed: Requirements) -> Iterator[Reason]:
+    """Why a model cannot serve. What is not known of a model is not held against it."""
+    if model.context_window is not None and needed.tokens > model.context_window:
+        fits = f"{needed.tokens} tokens do not fit its context window of {model.context_window}"
+        yield Reason(TOO_LONG, f'"{model.name}": {fits}')
+    if model.features is not None and (missing := needed.features - model.features):
+        yield Reason("routing.skipped.feature", f'"{model.name}" has no {", ".join(sorted(missing))}')
+    if needed.format is not None and not model.takes(needed.format):
+        yield Reason("routing.skipped.format", f'"{model.name}" does not speak {needed.format}')
+
+
+def is_too_long(request: AgentRequest, models: Iterable[ModelSpec]) -> bool:
+    """Whether the texts of a request alone are longer than the context window of every model.
+
+    Images and files do not count: what is known of them is the length of their encoding. Reads the whole
+    conversation, so it is for requests whose size does not fit by the usual estimate.
+    """
+    windows = [model.context_window for model in models]
+    largest = max((window for window in windows if window is not None), default=0)
+    if not largest or None in windows:
+        return False
+    characters = len(request.system) + sum(map(_characters, request.history))
+    return characters // _CHARACTERS_PER_TOKEN > largest
+
+
+def _characters(message: Message) -> int:
+    parts = (*message.texts, *(call.arguments for call in message.calls), *(r.text for r in message.results))
+    return sum(map(len, parts))

@@ -1,0 +1,230 @@
+"""Which models serve a request, on the wire: lists, shares, tiers that cannot serve, refusals."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from pointsman.config import load
+from pointsman.decision.decision import Decision
+from pointsman.gateway.app import Gateway
+from pointsman.gateway.build import Builder
+from pointsman.gateway.serve import Server
+from pointsman.stores.ledger import SqliteLedger
+from pointsman.vocabulary import WireFormat
+from support.requests_by_format import PATHS, answer, format_of, request
+from support.servers import Asked, Running, ScriptedUpstream, reply
+
+pytestmark = pytest.mark.integration
+
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+IMAGES: dict[WireFormat, dict[str, Any]] = {
+    WireFormat.CHAT: {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}},
+    WireFormat.RESPONSES: {"type": "input_image", "image_url": f"data:image/png;base64,{PIXEL}"},
+    WireFormat.MESSAGES: {
+        "type": "image",
+        "source": {"type": "base64", "media_type": "image/png", "data": PIXEL},
+    },
+}
+ITEMS = {WireFormat.CHAT: "messages", WireFormat.RESPONSES: "input", WireFormat.MESSAGES: "messages"}
+
+
+async def answering(asked: Asked, send: Any) -> None:
+    """Answer in the format asked."""
+    await reply(send, 200, answer(format_of(asked.path)))
+
+
+async def failing(asked: Asked, send: Any) -> None:
+    """Fail like a provider that is down."""
+    await reply(send, 503, b"{}")
+
+
+class Serving:
+    """A gateway with the configuration of a file, before scripted upstreams."""
+
+    def __init__(self, url: str, gateway: Gateway) -> None:
+        self.url = url
+        self.gateway = gateway
+
+    def post(self, wire: WireFormat, session: str = "s", **body: Any) -> httpx.Response:
+        headers = {"x-session-id": session, "x-pointsman-debug": "1"}
+        asked = request(wire, **body)
+        return httpx.post(self.url + PATHS[wire], json=asked, headers=headers, trust_env=False)
+
+    def decision(self) -> Decision:
+        """The latest decision."""
+        ledger = self.gateway.state.runtime.ledger
+        assert isinstance(ledger, SqliteLedger)
+        return next(iter(ledger.decisions(limit=1)))
+
+    def metrics(self, name: str) -> list[str]:
+        page = self.gateway.metrics.page().decode().splitlines()
+        return [line for line in page if line.startswith(f"pointsman_{name}_total{{")]
+
+
+@contextmanager
+def serving(
+    directory: Path, models: str, tiers: str, *upstreams: ScriptedUpstream, more: str = ""
+) -> Iterator[Serving]:
+    with ExitStack() as stack:
+        text = f'[server]\nport = 0\n[ledger]\npath = "ledger.sqlite"\n[models]\n{models}\n[tiers]\n{tiers}\n'
+        for number, upstream in enumerate(upstreams):
+            url = stack.enter_context(upstream.running())
+            text += f'[upstreams.up{number}]\nbase_url = "{url}/v1"\nretries = 0\n{more}\n'
+        file = directory / "pointsman.toml"
+        file.write_text(text, encoding="utf-8")
+        builder = Builder(lambda: load(file), file)
+        stack.callback(builder.close)
+        gateway = Gateway(builder(None))
+        running = stack.enter_context(Running(Server(gateway)))
+        yield Serving(running.url, gateway)
+
+
+def image(wire: WireFormat) -> dict[str, Any]:
+    """The conversation of a request with an image."""
+    return {ITEMS[wire]: [{"role": "user", "content": [IMAGES[wire]]}]}
+
+
+TWO_DEPLOYMENTS = """
+a = { upstream = "up0", id = "gpt" }
+b = { upstream = "up1", id = "gpt" }
+"""
+SHARED = 'simple = [{ model = "a", weight = 3 }, { model = "b" }]'
+
+
+def test_two_deployments_of_a_model_share_its_sessions(tmp_path: Path) -> None:
+    ups = [ScriptedUpstream(answering), ScriptedUpstream(answering)]
+    with serving(tmp_path, TWO_DEPLOYMENTS, SHARED, *ups) as found:
+        served: dict[str, set[str]] = {}
+        for number in range(240):
+            session = f"s-{number % 120}"
+            got = found.post(WireFormat.CHAT, session)
+            assert got.status_code == 200
+            served.setdefault(session, set()).add(got.headers["x-pointsman-model"])
+    assert all(len(models) == 1 for models in served.values()), "a session keeps its deployment"
+    shares = Counter(model for [model] in served.values())
+    assert shares["a"] / shares["b"] == pytest.approx(3, rel=0.35)  # 120 draws; the exact shares: test_pools
+    assert len(ups[0].asked) == 2 * shares["a"]
+
+
+def test_one_deployment_is_down(tmp_path: Path) -> None:
+    ups = [ScriptedUpstream(failing), ScriptedUpstream(answering)]
+    with serving(tmp_path, TWO_DEPLOYMENTS, SHARED, *ups) as found:
+        answers = [found.post(WireFormat.CHAT, f"s-{number}") for number in range(40)]
+    assert [(got.status_code, got.headers["x-pointsman-model"]) for got in answers] == [(200, "b")] * 40
+    assert len(ups[1].asked) == 40
+    assert len(ups[0].asked) < 15, "its circuit breaker opens"
+
+
+def test_the_first_of_a_list_that_can(tmp_path: Path) -> None:
+    models = """
+blind = { upstream = "up0", id = "blind", features = ["tools"] }
+seeing = { upstream = "up0", id = "seeing" }
+"""
+    with serving(tmp_path, models, 'simple = ["blind", "seeing"]', ScriptedUpstream(answering)) as found:
+        assert found.post(WireFormat.CHAT).headers["x-pointsman-model"] == "blind"
+        got = found.post(WireFormat.CHAT, "other", **image(WireFormat.CHAT))
+        assert got.headers["x-pointsman-model"] == "seeing"
+
+
+BLIND = """
+small = { upstream = "up0", id = "s", features = ["tools"], context_window = 1000 }
+large = { upstream = "up0", id = "l", features = ["tools"], context_window = 2000 }
+"""
+LADDER = 'simple = "small"\nreasoning = "large"'
+
+
+@pytest.mark.parametrize("wire", WireFormat)
+@pytest.mark.parametrize(
+    ("asked", "named"), [("auto", ("small", "large")), ("reasoning", ("large",)), ("small", ("small",))]
+)
+def test_an_image_for_models_without_eyes(
+    tmp_path: Path, wire: WireFormat, asked: str, named: tuple[str, ...]
+) -> None:
+    upstream = ScriptedUpstream(answering)
+    with serving(tmp_path, BLIND, LADDER, upstream) as found:
+        got = found.post(wire, model=asked, **image(wire))
+        assert (got.status_code, got.headers["x-should-retry"]) == (400, "false")
+        error = got.json()["error"]
+        says = "; ".join(f'"{name}" has no vision' for name in named)
+        assert error["message"].startswith(f"no model can serve this request: {says}; ")
+        if wire is not WireFormat.MESSAGES:
+            assert (error["code"], error["param"]) == ("no_capable_model", "model")
+        decision = found.decision()
+        assert [reason.detail for reason in decision.refused] == [f'"{name}" has no vision' for name in named]
+        assert decision.chain == ()
+        assert len(found.metrics("refused")) == 1
+    assert upstream.asked == []
+
+
+@pytest.mark.parametrize("asked", ["auto", "simple", "large"])
+def test_a_request_longer_than_every_window(tmp_path: Path, asked: str) -> None:
+    upstream = ScriptedUpstream(answering)
+    long: dict[str, Any] = {"messages": [{"role": "user", "content": "What next? " * 4_000}]}
+    with serving(tmp_path, BLIND, LADDER, upstream) as found:
+        got = found.post(WireFormat.CHAT, model=asked, **long)
+        assert got.status_code == 400
+        assert "do not fit its context window" in got.json()["error"]["message"]
+    assert upstream.asked == []
+
+
+def test_a_request_that_may_fit_is_tried(tmp_path: Path) -> None:
+    """The size of a request says little of its tokens where it holds encoded data, or JSON marks."""
+    upstream = ScriptedUpstream(answering)
+    slightly: dict[str, Any] = {"messages": [{"role": "user", "content": "What next? " * 800}]}
+    with serving(tmp_path, BLIND, LADDER, upstream) as found:
+        assert found.post(WireFormat.CHAT, **slightly).status_code == 200
+        assert "routing.none-able" in [reason.code for reason in found.decision().reasons]
+
+
+def test_a_forced_tier_without_a_model(tmp_path: Path) -> None:
+    with serving(tmp_path, BLIND, 'simple = "small"', ScriptedUpstream(answering)) as found:
+        got = found.post(WireFormat.CHAT, model="reasoning")
+        assert got.status_code == 400
+        assert "no tier of REASONING or above has a model" in got.json()["error"]["message"]
+
+
+def test_a_lower_tier_is_never_silent(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    models = """
+seeing = { upstream = "up0", id = "s" }
+blind = { upstream = "up0", id = "l", features = ["tools"] }
+"""
+    wire = WireFormat.CHAT
+    content = [{"type": "text", "text": "What does this show?"}, IMAGES[wire]]
+    tiers = 'simple = "seeing"\ncomplex = "blind"\nreasoning = "blind"\nboundaries = [-9, -8, -7]'
+    with (
+        caplog.at_level(logging.WARNING, "pointsman.gateway"),
+        serving(tmp_path, models, tiers, ScriptedUpstream(answering)) as found,
+    ):
+        caplog.clear()
+        for number in range(3):
+            got = found.post(wire, f"s{number}", messages=[{"role": "user", "content": content}])
+            assert got.headers["x-pointsman-model"] == "seeing"
+            assert "routing.lower-tier" in got.headers["x-pointsman-reasons"]
+        assert found.metrics("lower_tier") == ['pointsman_lower_tier_total{tier="REASONING"} 3.0']
+    [line] = [record.getMessage() for record in caplog.records if "tier" in record.getMessage()]
+    assert line == (
+        "a request of format chat with vision: no tier of REASONING or above can serve this request: "
+        "SIMPLE serves"
+    )
+
+
+@pytest.mark.parametrize("asked", ["auto", "simple", "chatty"])
+def test_a_format_that_no_model_takes(tmp_path: Path, asked: str) -> None:
+    upstream = ScriptedUpstream(answering)
+    models, more = 'chatty = { upstream = "up0", id = "c" }', 'formats = ["chat"]\ntranslate = false'
+    with serving(tmp_path, models, 'simple = "chatty"', upstream, more=more) as found:
+        got = found.post(WireFormat.MESSAGES, model=asked)
+        assert got.status_code == 400
+        message = got.json()["error"]["message"]
+        assert message.startswith('no model can serve this request: "chatty" does not speak messages')
+        assert found.post(WireFormat.CHAT, model=asked).status_code == 200
+    assert [json.loads(one.body)["model"] for one in upstream.asked] == ["c"]

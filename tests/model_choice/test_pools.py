@@ -1,0 +1,129 @@
+"""Several models per tier: order, shares by weight, and parameters."""
+
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pointsman.model_choice.chains import model_chain
+from pointsman.model_choice.choice import InUse, Load, ModelChooser
+from pointsman.model_choice.fitness import Requirements
+from pointsman.model_choice.pools import TierModel, TierModels, by_weight, pools
+from pointsman.vocabulary import ModelSpec, Parameters, Tier
+
+MODELS = {
+    "mini": ModelSpec("mini", "main", "mini", features=frozenset()),
+    "opus": ModelSpec("opus", "one", "opus", features=frozenset({"tools"})),
+    "gpt": ModelSpec("gpt", "two", "gpt", features=frozenset({"tools", "vision"})),
+}
+VISION = Requirements(features=frozenset({"vision"}))
+SESSIONS = [f"session-{number}" for number in range(10_000)]
+
+
+def weighted(*weights: float | None) -> tuple[TierModel, ...]:
+    return tuple(TierModel(model=f"m{place}", weight=weight) for place, weight in enumerate(weights))
+
+
+def test_what_may_be_written() -> None:
+    opus = TierModel(model="opus", effort="high")
+    assert pools({Tier.COMPLEX: ["gpt", opus], Tier.SIMPLE: "mini", Tier.REASONING: opus}) == {
+        Tier.SIMPLE: (TierModel(model="mini"),),
+        Tier.COMPLEX: (TierModel(model="gpt"), opus),
+        Tier.REASONING: (opus,),
+    }
+
+
+def test_the_first_that_can_and_the_others_behind_it() -> None:
+    tiers = {Tier.SIMPLE: "mini", Tier.COMPLEX: ("opus", "gpt"), Tier.REASONING: "opus"}
+    assert model_chain(Tier.COMPLEX, tiers, MODELS, Requirements()).models == ("opus", "gpt")
+    assert model_chain(Tier.COMPLEX, tiers, MODELS, VISION).models == ("gpt",)
+    assert model_chain(Tier.SIMPLE, tiers, MODELS, Requirements()).models == ("mini", "opus", "gpt")
+    assert model_chain(Tier.REASONING, tiers, MODELS, VISION).models == ("gpt",)  # a lower tier, and said
+
+
+@given(st.lists(st.integers(1, 20), min_size=2, max_size=5))
+def test_shares_follow_the_weights(weights: list[int]) -> None:
+    pool = weighted(*map(float, weights))
+    first = Counter(next(by_weight([pool], session)).model for session in SESSIONS)
+    for entry, weight in zip(pool, weights, strict=True):
+        # Five standard deviations of 10,000 draws are at most 0.025.
+        assert first[entry.model] / len(SESSIONS) == pytest.approx(weight / sum(weights), abs=0.025)
+
+
+def test_an_entry_without_a_weight_counts_one() -> None:
+    first = Counter(next(by_weight([weighted(3.0, None)], session)).model for session in SESSIONS)
+    assert first["m0"] / first["m1"] == pytest.approx(3, rel=0.1)
+
+
+@given(st.text(), st.lists(st.floats(1e-3, 1e3), min_size=1, max_size=4))
+def test_a_session_draws_the_same_every_time(session: str, weights: list[float]) -> None:
+    pool = weighted(*weights)
+    drawn = [entry.model for entry in by_weight([pool], session)]
+    assert drawn == [entry.model for entry in by_weight([pool], session)]
+    assert sorted(drawn) == sorted(entry.model for entry in pool)
+    assert all(a < b for a, b in pairwise(drawn[1:])), "the others follow in order"
+
+
+def test_a_draw_is_the_same_in_every_process() -> None:
+    drawn = [next(by_weight([weighted(1.0, 1.0, 1.0)], session)).model for session in SESSIONS[:8]]
+    assert drawn == ["m0", "m2", "m1", "m0", "m1", "m1", "m0", "m2"]
+
+
+def test_a_share_is_drawn_among_those_that_can() -> None:
+    pool = (TierModel(model="opus", weight=99.0), TierModel(model="gpt"))
+    chooser = ModelChooser({Tier.COMPLEX: pool}, MODELS)
+    firsts = {chooser.choose(Tier.COMPLEX, VISION, None, session).models for session in SESSIONS[:100]}
+    assert firsts == {("gpt",)}
+
+
+HIGH = TierModel(model="gpt", effort="high")
+SAME_MODEL: TierModels = {Tier.SIMPLE: "mini", Tier.COMPLEX: "gpt", Tier.REASONING: HIGH}
+
+
+@pytest.mark.parametrize(
+    ("tier", "models", "parameters"),
+    [
+        (Tier.SIMPLE, ("mini", "gpt"), {}),
+        (Tier.COMPLEX, ("gpt",), {}),
+        (Tier.REASONING, ("gpt",), {"gpt": Parameters(effort="high")}),
+    ],
+)
+def test_a_model_is_called_as_the_first_tier_of_the_chain_has_it(
+    tier: Tier, models: tuple[str, ...], parameters: dict[str, Parameters]
+) -> None:
+    choice = ModelChooser(SAME_MODEL, MODELS).choose(tier, Requirements(), None)
+    assert (choice.models, choice.parameters) == (models, parameters)
+
+
+def test_a_model_that_stays_beyond_its_tier_keeps_its_parameters() -> None:
+    tiers: TierModels = {Tier.SIMPLE: "mini", Tier.REASONING: HIGH}
+    in_use = InUse("gpt", in_tool_loop=True, load=Load(100))
+    choice = ModelChooser(tiers, MODELS).choose(Tier.SIMPLE, Requirements(), in_use)
+    assert choice.models == ("gpt", "mini")
+    assert choice.parameters == {"gpt": Parameters(effort="high")}
+
+
+@pytest.mark.parametrize(
+    ("tier", "up"),
+    [(Tier.SIMPLE, Tier.COMPLEX), (Tier.MEDIUM, Tier.COMPLEX), (Tier.COMPLEX, Tier.REASONING)],
+)
+def test_the_next_model_up_may_be_the_same_with_more_effort(tier: Tier, up: Tier) -> None:
+    assert ModelChooser(SAME_MODEL, MODELS).next_up(tier) is up
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({"weight": 0.0}, "positive"),
+        ({"weight": -1.0}, "positive"),
+        ({"weight": float("inf")}, "finite"),
+        ({"weight": float("nan")}, "positive"),
+        ({"thinking_budget": 2_048, "max_tokens": 2_048}, "less than"),
+        ({"thinking_budget": 2_048, "effort": "none"}, "contradicts"),
+    ],
+)
+def test_values_that_cannot_be(values: dict[str, object], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        TierModel(model="gpt", **values)  # type: ignore[arg-type]
