@@ -1,5 +1,6 @@
 """The shared vocabulary."""
 
+import msgspec
 import pytest
 
 from pointsman.evidence import Kind, ReMatcher, Scanner, Signal, SignalTable
@@ -44,7 +45,7 @@ def test_prices_are_per_million_tokens_and_cached_input_is_part_of_the_input() -
 
 @pytest.mark.parametrize("known", [{}, {"input_per_million": 1.0}, {"output_per_million": 1.0}])
 def test_a_cost_is_unknown_where_a_price_is(known: dict[str, float]) -> None:
-    model = Prices(**known)
+    model = msgspec.convert(known, Prices)
     assert not model.is_priced
     assert model.cost(1, 0, 1) is None
 
@@ -67,4 +68,4 @@ def test_what_is_free_costs_nothing() -> None:
 def test_rebuilding_a_cache_costs_its_writing_over_its_reading(
     prices: dict[str, float], paid: float | None
 ) -> None:
-    assert Prices(**prices).rebuild(1_000_000) == paid
+    assert msgspec.convert(prices, Prices).rebuild(1_000_000) == paid

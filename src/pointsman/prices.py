@@ -6,6 +6,7 @@ prices of 0.0.
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Annotated, Final, TypeAlias
 
 import msgspec
@@ -36,6 +37,8 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True):
         Price | None,
         Meta(description="Price of input written to the provider's prompt cache; default: that of input."),
     ] = None
+
+    prices_as_of: Annotated[date | None, Meta(description="Date of the prices, for reports.")] = None
 
     @property
     def is_priced(self) -> bool:

@@ -48,7 +48,7 @@ def test_the_package_alone_loads_nothing() -> None:
 
 def test_the_librarys_class_loads_what_its_signatures_need() -> None:
     loaded = modules("from pointsman import Pointsman")
-    assert ours(loaded) == {"pointsman", "pointsman.api", "pointsman.vocabulary"}
+    assert ours(loaded) == {"pointsman", "pointsman.api", "pointsman.prices", "pointsman.vocabulary"}
     assert loaded.isdisjoint({*HEAVY, "hashlib", "json", "logging", "pathlib", "sqlite3", "tomllib"})
 
 

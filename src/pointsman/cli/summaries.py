@@ -15,6 +15,7 @@ HEADINGS: Final = {
     "Serve agents": {
         "serve": "Start the gateway. Set an agent's base URL to it; nothing else in the agent changes.",
         "config": "Check, show or write the configuration file.",
+        "models": "Models: list and show what is known, update the catalogue.",
         "router": "Show the routing, choose the classifier model, run the doctor.",
         "decisions": "List, show or export decisions.",
         "sessions": "List, show or delete session memory.",

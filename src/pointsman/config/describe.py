@@ -17,6 +17,7 @@ POOL_WORDS: Final = "a model's name, a table, or a list of both"
 _PLAIN: Final[dict[type[inspect.Type], str]] = {
     inspect.BoolType: "true or false",
     inspect.StrType: "a string",
+    inspect.DateType: "a date such as 2026-01-31",
 }
 _CUSTOM: Final[dict[type, str]] = {
     Secret: 'a reference such as "${NAME}"',

@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from pointsman import catalogue
 from pointsman.config._check import check
 from pointsman.config.convert import Converter, Problem
 from pointsman.config.files import read
@@ -23,7 +24,7 @@ from pointsman.upstreams.port import UpstreamSpec
 from pointsman.vocabulary import ModelSpec, WireFormat
 from pointsman.wire.translate import translated_formats
 
-__all__ = ["FILE_NAME", "AnyKey", "Loaded", "examine", "find", "is_profile", "load"]
+__all__ = ["FILE_NAME", "AnyKey", "Loaded", "examine", "find", "is_profile", "load", "provider"]
 
 FILE_NAME: Final = "pointsman.toml"
 _INIT: Final = "pointsman config init"
@@ -35,7 +36,8 @@ class Loaded:
 
     config: Config | None
     errors: Sequence[ConfigError]
-    file: File | None = None  # the configuration table by table, as it is written; None with errors
+    file: File | None = None  # the configuration table by table, with what is known of its models
+    written: File | None = None  # the same as it is written; both None with errors
 
 
 class AnyKey(Mapping[str, str]):
@@ -91,13 +93,35 @@ def examine(file: Path, env: Mapping[str, str] = os.environ, *, text: str | None
         return Loaded(None, [_syntax_error(file, text or "", error)])
     directory = file.resolve().parent
     converter = Converter(env, directory)
-    tables = converter.struct(raw, File, ())
-    problems = converter.problems
-    if tables is not None:
-        problems = [*check(tables, directory), *_shadow(tables.shadow.policy)]
-    if tables is None or problems:
+    written = converter.struct(raw, File, ())
+    if written is None:
+        return Loaded(None, _placed(converter.problems, file, text))
+    try:
+        tables = _known(written)
+    except ConfigError as error:
+        return Loaded(None, [error])
+    if problems := [*check(tables, directory), *_shadow(tables.shadow.policy)]:
         return Loaded(None, _placed(problems, file, text))
-    return Loaded(_linked(tables, file), [], tables)
+    return Loaded(_linked(tables, file), [], tables, written)
+
+
+def _known(tables: File) -> File:
+    """Fill what is not said of a model from the catalogue."""
+    if not tables.models:
+        return tables
+    catalogues = catalogue.installed()
+    models = {
+        name: catalogue.filled(model, provider(tables.upstreams.get(model.upstream)), catalogues)
+        for name, model in tables.models.items()
+    }
+    return msgspec.structs.replace(tables, models=models)
+
+
+def provider(upstream: UpstreamSpec | None) -> str:
+    """Return the provider whose entries of the catalogue hold at an upstream; empty for none."""
+    if upstream is None:
+        return catalogue.ANY
+    return catalogue.provider_of(upstream.base_url) if upstream.provider is None else upstream.provider
 
 
 def _shadow(file: Path | None) -> Iterator[Problem]:

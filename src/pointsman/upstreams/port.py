@@ -182,6 +182,13 @@ class UpstreamSpec(msgspec.Struct, frozen=True):
     connections: Annotated[
         int, Meta(ge=1, description="Maximum number of connections; further requests wait.")
     ] = 512
+    provider: Annotated[
+        str | None,
+        Meta(
+            description="Provider whose entries of the model catalogue hold here; default: by the host of "
+            '`base_url`. `""`: none.'
+        ),
+    ] = None
 
     def __hash__(self) -> int:
         """Hash by name and address: equal specs have both, and the tables cannot be hashed."""

@@ -1,0 +1,191 @@
+"""Writes the catalogue of models that is shipped (src/pointsman/catalogue/models.json).
+
+    pip install --target DIR --no-deps litellm==1.109.1 genai-prices==0.2.3
+    .venv/bin/python scripts/catalogue.py DIR --date 2026-11-22
+
+Facts come from LiteLLM's price map; a price is taken only where genai-prices has the same. What both do not
+say (how long a provider keeps its prompt cache, windows of open models) stands in this file with its source.
+"""
+
+import argparse
+import importlib
+import json
+import re
+import sys
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from pointsman.catalogue import Catalogue, CatalogueEntry
+from pointsman.catalogue._files import SHIPPED, encode
+from pointsman.catalogue._litellm import from_litellm
+
+MAP = "litellm/model_prices_and_context_window_backup.json"
+VERSIONS = "LiteLLM 1.109.1; prices checked against genai-prices 0.2.3"
+
+#: Provider -> its name in genai-prices.
+PROVIDERS = {
+    "anthropic": "anthropic",
+    "deepseek": "deepseek",
+    "google": "google",
+    "mistral": "mistral",
+    "openai": "openai",
+    "xai": "x-ai",
+}
+#: Of these providers, models for other things than agents, and test versions.
+LEFT_OUT = re.compile(
+    r"^ft:|davinci|babbage|instruct|audio|search|research|computer-use|robotics|tts|lyria|learnlm|-exp|omni|leanstral|voxtral|daybreak"
+    r"|cyber|rosalind|beta|experimental|gv2|container|vibe|code-fim|zai|glm|gemma|customtools|image|astra-law"
+    r"|^deepseek-(v4-1|v3|r1|coder)|deep-"
+)
+#: A version behind an id, which the catalogue finds by the id alone.
+DATED = re.compile(r"-(\d{4}-\d{2}-\d{2}|20\d{6}|\d{4}|latest)$")
+
+#: Seconds after its last use that a prompt cache is gone at the latest, as the provider documents it.
+LIFETIMES = (
+    # https://platform.claude.com/docs/en/build-with-claude/prompt-caching: 5 minutes, refreshed by each use
+    ("anthropic", re.compile(""), 300.0),
+    # https://developers.openai.com/docs/guides/prompt-caching: in memory, always removed within one hour;
+    # later families keep it for longer
+    ("openai", re.compile(r"^(gpt-4o|gpt-4\.1|gpt-5(\.[1-4])?(-|$)|o\d)"), 3600.0),
+)
+#: The context window where the map gives the input alone: with the 128,000 tokens of the answer.
+WITH_ANSWER = {272_000: 400_000, 922_000: 1_050_000}
+
+#: Open models, by pattern: the largest window of their own documentation. A server may be set to less.
+OPEN = {
+    "codellama*": 16_384,
+    "command-r*": 131_072,
+    "deepseek-coder-v2*": 163_840,
+    "deepseek-r1*": 163_840,
+    "deepseek-v3*": 163_840,
+    "deepseek-v4*": 1_048_576,
+    "devstral*": 262_144,
+    "gemma-2-*": 8_192,
+    "gemma-3-*": 131_072,
+    "gemma-4-*": 262_144,
+    "gemma2*": 8_192,
+    "gemma3*": 131_072,
+    "gemma4*": 262_144,
+    "glm-4.5*": 131_072,
+    "glm-4.6*": 204_800,
+    "glm-4.7*": 204_800,
+    "gpt-oss*": 131_072,
+    "kimi-k2*": 262_144,
+    "llama-2-*": 4_096,
+    "llama-3-*": 8_192,
+    "llama-3.1-*": 131_072,
+    "llama-3.2-*": 131_072,
+    "llama-3.3-*": 131_072,
+    "llama-4-maverick*": 1_048_576,
+    "llama-4-scout*": 10_485_760,
+    "llama2*": 4_096,
+    "llama3": 8_192,
+    "llama3.1*": 131_072,
+    "llama3.2*": 131_072,
+    "llama3.3*": 131_072,
+    "llama3:*": 8_192,
+    "llama4:maverick*": 1_048_576,
+    "llama4:scout*": 10_485_760,
+    "meta-llama-3-*": 8_192,
+    "meta-llama-3.1-*": 131_072,
+    "minimax-m2*": 204_800,
+    "mistral-7b*": 32_768,
+    "mistral-nemo*": 131_072,
+    "mistral-small3*": 131_072,
+    "mixtral-8x22b*": 65_536,
+    "mixtral-8x7b*": 32_768,
+    "phi-4": 16_384,
+    "phi-4-mini*": 131_072,
+    "phi4": 16_384,
+    "phi4:*": 16_384,
+    "phi4-mini*": 131_072,
+    "qwen2.5*": 131_072,
+    "qwen3*": 262_144,
+    "qwen3-coder*": 262_144,
+    "qwen3.5*": 262_144,
+    "qwen3.6*": 262_144,
+    "qwq*": 131_072,
+    "starcoder2*": 16_384,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("sources", type=Path)
+    parser.add_argument("--date", type=date.fromisoformat, required=True)
+    options = parser.parse_args()
+    sys.path.append(str(options.sources))
+    models = json.loads((options.sources / MAP).read_text())
+    read = from_litellm(models, place=MAP, as_of=options.date, origin=VERSIONS)
+    entries = [*providers(read), *open_models()]
+    entries.sort(key=lambda each: (each.provider, each.id))
+    SHIPPED.write_text(encode(Catalogue(tuple(entries), as_of=options.date, origin=VERSIONS)))
+    print(len(entries), "models,", sum(not each.is_priced for each in entries), "without a price")
+
+
+def providers(read: Catalogue) -> Iterator[CatalogueEntry]:
+    found = {(each.provider, each.id): completed(each) for each in read.entries if is_wanted(each)}
+    for (provider, id_), entry in found.items():
+        plain = found.get((provider, DATED.sub("", id_)))
+        if plain is None or plain is entry or msgspec.structs.replace(plain, id=id_) != entry:
+            yield entry
+
+
+def is_wanted(entry: CatalogueEntry) -> bool:
+    known = entry.context_window is not None or entry.is_priced
+    return entry.provider in PROVIDERS and known and not LEFT_OUT.search(entry.id)
+
+
+def completed(entry: CatalogueEntry) -> CatalogueEntry:
+    values: dict[str, Any] = {
+        "cache_seconds": next(
+            (seconds for name, ids, seconds in LIFETIMES if name == entry.provider and ids.match(entry.id)),
+            None,
+        )
+    }
+    if entry.provider == "openai" and entry.context_window in WITH_ANSWER:
+        values["context_window"] = WITH_ANSWER[entry.context_window]
+    if not is_confirmed(entry):
+        values |= dict.fromkeys(
+            (
+                "input_per_million",
+                "output_per_million",
+                "cached_input_per_million",
+                "cache_write_per_million",
+            )
+        )
+    return msgspec.structs.replace(entry, **values)
+
+
+def is_confirmed(entry: CatalogueEntry) -> bool:
+    """Whether the second source has the same prices for a short request, at an hour without a discount."""
+    second: Any = importlib.import_module("genai_prices")
+
+    def price(**used: int) -> float:
+        asked = second.Usage(**used)
+        at = datetime(2026, 11, 23, 2, tzinfo=UTC)
+        who = PROVIDERS[entry.provider]
+        found = second.calc_price(asked, entry.id, provider_id=who, genai_request_timestamp=at)
+        return float(found.total_price) * 1000
+
+    try:
+        prices = price(input_tokens=1000), price(output_tokens=1000)
+    except LookupError:
+        return False
+    return all(
+        ours is not None and abs(ours - theirs) < 1e-6
+        for ours, theirs in zip((entry.input_per_million, entry.output_per_million), prices, strict=True)
+    )
+
+
+def open_models() -> Iterator[CatalogueEntry]:
+    for pattern, window in OPEN.items():
+        yield CatalogueEntry(id=pattern, context_window=window, origin="the model's documentation")
+
+
+if __name__ == "__main__":
+    main()
