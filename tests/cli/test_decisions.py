@@ -4,6 +4,7 @@ import json
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -12,7 +13,7 @@ from pointsman.decision.diff import Verdict
 from pointsman.errors import PointsmanError, StoreUnavailable
 from pointsman.stores.ledger import Outcome, PromptText, Retention, ShadowAnswer, ShadowDecision, SqliteLedger
 from pointsman.testing import a_decision, an_attempt
-from pointsman.vocabulary import Tier
+from pointsman.vocabulary import AgentRole, Tier
 from pointsman.wire.completion import CompletionSummary
 
 
@@ -91,6 +92,16 @@ def test_show_tells_all_there_is(path: Path) -> None:
         assert part in result.output
     shown = json.loads(run(path, "show", "d2", "--json").output)
     assert shown["attempts"][0]["model"] == "large"
+
+
+@pytest.mark.parametrize(("role", "shown"), [(AgentRole.SUBAGENT, ", role subagent;"), (None, "responses;")])
+def test_show_tells_the_role_within_the_agent(tmp_path: Path, role: AgentRole | None, shown: str) -> None:
+    decision = a_decision("d1", at=1.0, session="s1")
+    asked = msgspec.structs.replace(decision.input, role=role)
+    ledger = SqliteLedger(tmp_path / "l.sqlite", retention=Retention(None, None))
+    ledger.append(msgspec.structs.replace(decision, input=asked))
+    ledger.close()
+    assert shown in run(tmp_path / "l.sqlite", "show", "d1").output
 
 
 def test_show_of_an_unknown_decision(path: Path) -> None:

@@ -5,7 +5,14 @@ from pathlib import Path
 import pytest
 
 from pointsman.config import load
-from pointsman.diagnostics import Check, answer_in_band, choose_classifier, describe_routing
+from pointsman.diagnostics import (
+    Check,
+    answer_in_band,
+    choose_classifier,
+    describe_aliases,
+    describe_routing,
+    list_aliases,
+)
 from pointsman.diagnostics import _doctor as doctor
 from pointsman.errors import ConfigError
 
@@ -48,6 +55,7 @@ def test_show(file: Path) -> None:
         "  REASONING  large: large-3 at main, 3 in, 15 out",
         "classifier none: the rules decide alone",
         "guidance observe, domains observe",
+        *describe_aliases(list_aliases(load(file))),
     ]
 
 

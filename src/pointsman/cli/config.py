@@ -33,17 +33,19 @@ def register(app: typer.Typer) -> None:
 
 
 def check(*, config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """Report every error in the configuration, by line, and which clients will work with it."""
-    from pointsman.diagnostics import judge_clients
+    """Report every error in the configuration, by line, which clients will work, and what aliases mean."""
+    from pointsman.diagnostics import describe_aliases, judge_clients, list_aliases
 
     file = config_file(config)
     loaded = examine(file)
     errors = loaded.errors
     verdicts = judge_clients(loaded.config) if loaded.config else []
+    aliases = list_aliases(loaded.config) if loaded.config else []
     if as_json:
         found = [{"place": error.place, "message": error.message, "hint": error.hint} for error in errors]
         clients = [_plain(verdict) for verdict in verdicts]
-        print_json({"file": str(file), "ok": not errors, "errors": found, "clients": clients})
+        checked = {"file": str(file), "ok": not errors, "errors": found, "clients": clients}
+        print_json(checked | {"aliases": [row._asdict() for row in aliases]})
     for error in errors if not as_json else ():
         typer.echo(str(error), err=True)
         if error.hint:
@@ -54,6 +56,9 @@ def check(*, config: ConfigOption = None, as_json: JsonOption = False) -> None:
         typer.echo(f"{file}: no errors\n")
         for verdict in verdicts:
             _show(verdict)
+        typer.echo("")
+        for line in describe_aliases(aliases):
+            typer.echo(line)
 
 
 def _plain(verdict: Verdict) -> dict[str, object]:

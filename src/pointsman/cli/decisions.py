@@ -146,7 +146,9 @@ def _line(decision: Decision) -> str:
 def _explained(found: Record) -> Iterator[str]:
     decision = found.decision
     yield f"{decision.id}  {_when(decision.input.arrived_at)} UTC  session {decision.input.session or '-'}"
-    yield f"requested {decision.input.model_asked}, format {decision.input.format}; policy {decision.policy}"
+    role = f", role {decision.input.role}" if decision.input.role else ""
+    asked = f"requested {decision.input.model_asked}, format {decision.input.format}{role}"
+    yield f"{asked}; policy {decision.policy}"
     if tier := decision.tier:
         yield f"tier {tier.tier}, decided by {tier.stage}"
         yield f"  score {tier.score:.3f}, confidence {tier.confidence:.2f}"

@@ -9,7 +9,13 @@ import typer
 from pointsman.cli.options import ConfigOption, JsonOption
 from pointsman.cli.output import FAILED, Group, config_file, print_json
 from pointsman.config import load
-from pointsman.diagnostics import choose_classifier, describe_check, describe_routing, diagnose
+from pointsman.diagnostics import (
+    choose_classifier,
+    describe_check,
+    describe_routing,
+    diagnose,
+    list_aliases,
+)
 from pointsman.vocabulary import Tier
 
 __all__ = ["register"]
@@ -27,7 +33,7 @@ def register(app: typer.Typer) -> None:
 
 
 def show(*, config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """Show which model serves which tier, and how the tier is decided."""
+    """Show which model serves which tier, how the tier is decided, and what each alias means."""
     loaded = load(config_file(config))
     if not as_json:
         typer.echo(describe_routing(loaded))
@@ -40,6 +46,7 @@ def show(*, config: ConfigOption = None, as_json: JsonOption = False) -> None:
             "verify": tiers.verify,
             "guidance": loaded.guidance.mode,
             "domains": loaded.domains.mode,
+            "aliases": [row._asdict() for row in list_aliases(loaded)],
         }
     )
 

@@ -108,6 +108,14 @@ class ModelNames:
         served = (name for name in names if (found := self.resolve(name)) and not found.target.is_refused)
         return tuple(dict.fromkeys(served))
 
+    def hidden_by(self, number: int) -> str:
+        """The pattern before an alias that matches every name which the alias could match; empty if none.
+
+        A pattern that matches another one's text matches whatever its asterisks stand for.
+        """
+        pattern = self._aliases[number].pattern
+        return next((alias.pattern for alias in self._aliases[:number] if alias.matches(pattern)), "")
+
     def resolve(self, name: str) -> Named | None:
         """Return what a name asks for; None when it is unknown."""
         return self._resolve_kept(name) if len(name) <= LONGEST_NAME else self._resolve(name)

@@ -17,6 +17,7 @@ from pointsman.config.edit import set_value, write_file
 from pointsman.config.files import read
 from pointsman.decoding import syntax_error
 from pointsman.diagnostics._doctor import Check, diagnose
+from pointsman.diagnostics.aliases import describe_aliases, list_aliases
 from pointsman.errors import ConfigError
 from pointsman.vocabulary import ModelSpec, Tier
 
@@ -28,7 +29,7 @@ _VERIFY = ("tiers", "verify", "model")
 
 
 def describe_routing(config: Config) -> str:
-    """Return which model serves which tier, and how the tier is decided."""
+    """Return which model serves which tier, how the tier is decided, and what other names mean."""
     tiers = config.tiers
     lines = [f"profile {tiers.profile}, from {config.source or 'no file'}"]
     lines += [f"  {tier:<9}  {_model(config, tiers.models.get(tier))}" for tier in Tier]
@@ -41,6 +42,7 @@ def describe_routing(config: Config) -> str:
     else:
         lines.append("classifier none: the rules decide alone")
     lines.append(f"guidance {config.guidance.mode}, domains {config.domains.mode}")
+    lines.extend(describe_aliases(list_aliases(config)))
     return "\n".join(lines)
 
 

@@ -151,6 +151,12 @@ def test_a_decision_of_today_is_read_as_it_was_written() -> None:
     assert isinstance(decision, Decision)
 
 
+def test_a_row_of_before_roles_were_read_has_none() -> None:
+    written = msgspec.json.encode(a_decision("d1"))
+    assert b',"role":null' in written
+    assert decision_in(written.replace(b',"role":null', b"")) == a_decision("d1")
+
+
 def test_memories_of_an_earlier_version_are_read(tmp_path: Path) -> None:
     kept = shutil.copy(HERE.parent / "sessions" / "data" / "sessions_2cff89a.sqlite", tmp_path / "s.sqlite")
     sessions = SqliteSessions(Path(kept), clock=lambda: 2e9)
