@@ -1,5 +1,6 @@
 """A recorded turn decided again: the same under the same policy, from signals alone or from kept words."""
 
+import dataclasses
 import json
 from typing import Any
 
@@ -19,7 +20,15 @@ from pointsman.vocabulary import Mode, ModelQuery, ModelReply, ModelSpec, Tier, 
 from pointsman.wire.request import read_request
 
 MODELS = {
-    name: ModelSpec(name, "up", name, input_per_million=price)
+    name: ModelSpec(
+        name,
+        "up",
+        name,
+        input_per_million=price,
+        output_per_million=5 * price,
+        cached_input_per_million=price / 10,
+        cache_seconds=300.0,
+    )
     for name, price in (("small", 0.1), ("large", 3.0))
 }
 LADDER = {Tier.SIMPLE: "small", Tier.MEDIUM: "small", Tier.COMPLEX: "large", Tier.REASONING: "large"}
@@ -38,11 +47,12 @@ def nobody(need: ModelQuery) -> ModelReply:
     return ModelReply(error="no-model")
 
 
-def live(engine: Engine, bodies: list[list[Any]]) -> list[tuple[Decision, str]]:
+def live(engine: Engine, bodies: list[list[Any]], pause: float = 1.0) -> list[tuple[Decision, str]]:
     """Decide a session, and what a ledger would keep of it after a trip through JSON."""
     memory, kept = Memory(), []
     for n, messages in enumerate(bodies):
-        agent_request = read_request(WireFormat.CHAT, {"messages": messages}, session="s")
+        at = 1e9 + n * pause
+        agent_request = read_request(WireFormat.CHAT, {"messages": messages}, session="s", arrived_at=at)
         decided = drive(engine.decide(agent_request, memory, f"d{n}"), nobody)
         memory = decided.memory
         stored = msgspec.json.encode(without_content(decided.decision))
@@ -69,6 +79,24 @@ def outcome(decision: Decision) -> Any:
         decision.domains,
         (firing.classifier, firing.step, firing.rung) if firing else None,
     )
+
+
+def test_a_switch_that_an_expired_cache_made_free_is_decided_again_alike() -> None:
+    """A hard message, then an easy one: the small model is worth a switch only when the cache is gone."""
+    near = msgspec.structs.replace(
+        MODELS["large"], name="small", input_per_million=2.9, cached_input_per_million=0.29
+    )
+    policy = dataclasses.replace(POLICY, models={**MODELS, "small": near}, guidance=None)
+    engine = build_engine(policy)
+    hard = {"role": "user", "content": "prove it formally, step by step " + "x" * 40_000}
+    talk = [hard, {"role": "assistant", "content": "done"}, {"role": "user", "content": "thanks"}]
+    chosen = {}
+    for pause in (60.0, 301.0):
+        kept = live(engine, [[hard], talk], pause)
+        again = replayed(engine, kept, with_text=True)
+        assert [each.reasons for each in again] == [then.reasons for then, _ in kept]
+        chosen[pause] = [then.chain[0] for then, _ in kept]
+    assert chosen == {60.0: ["large", "large"], 301.0: ["large", "small"]}
 
 
 def stuck(calls: int) -> list[list[Any]]:

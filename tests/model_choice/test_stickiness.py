@@ -1,5 +1,6 @@
 """When a session changes its model."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -69,6 +70,100 @@ def test_a_saving_may_need_more_than_one_turn() -> None:
     # A turn saves 100,000 * (.3 - .2) / 1e6 = .01; the cache costs 100,000 * (2 - .2) / 1e6 = .18 to rebuild.
     assert settled(BIG, slightly, load=Load(context=100_000, turns=18))[0] == "big"
     assert settled(BIG, slightly, load=Load(context=100_000, turns=19))[0] == "near"
+
+
+KEPT = msgspec.structs.replace(BIG, cache_seconds=300.0)
+
+
+@pytest.mark.parametrize(
+    ("idle", "expected"),
+    [
+        (0.0, ("big", "routing.not-worth")),
+        (300.0, ("big", "routing.not-worth")),
+        (301.0, ("near", "routing.down")),  # the cache is gone: the switch is free
+    ],
+)
+def test_a_switch_is_free_once_the_cache_has_expired(idle: float, expected: tuple[str, str]) -> None:
+    near = msgspec.structs.replace(KEPT, name="near", input_per_million=2.0, cached_input_per_million=0.2)
+    assert settled(KEPT, near, load=Load(context=100_000), idle=idle) == expected
+
+
+def test_an_expired_cache_is_told_in_the_reason() -> None:
+    """Worked by hand: a turn costs .03 or .1; writing 100,000 tokens costs .27 more for BIG."""
+    said = settle(KEPT, NO_CACHE, up=False, in_tool_loop=False, load=Load(context=100_000), idle=400.4)
+    assert said.reason.detail == (
+        "the cache expired (400 s unused, kept 300 s): saving -0.070000, writing the cache costs -0.270000"
+    )
+    assert said.model == "plain"  # one turn: .1 against .3; over ten turns BIG's cache is worth it again
+    assert settled(KEPT, NO_CACHE, load=Load(context=100_000, turns=10), idle=400.4)[0] == "big"
+
+
+def test_a_cache_of_unknown_lifetime_is_taken_to_last() -> None:
+    assert settled(BIG, NO_CACHE, load=Load(context=100_000), idle=1e9) == ("big", "routing.not-worth")
+
+
+def test_a_tool_loop_goes_on_whatever_became_of_the_cache() -> None:
+    assert settled(KEPT, MINI, in_tool_loop=True, idle=1e9) == ("big", "routing.tool-loop")
+
+
+PRICES = (
+    "input_per_million",
+    "output_per_million",
+    "cached_input_per_million",
+    "cache_write_per_million",
+)
+price = st.floats(0, 100)
+priced = st.builds(
+    ModelSpec,
+    st.just("in use"),
+    st.just("main"),
+    st.just("id"),
+    input_per_million=price,
+    output_per_million=price,
+    cached_input_per_million=st.none() | price,
+    cache_write_per_million=st.none() | price,
+    cache_seconds=st.none() | st.just(300.0),
+)
+loads = st.builds(
+    Load, st.integers(0, 10**6), st.integers(0, 10**5), st.integers(0, 10**5), st.integers(1, 50)
+)
+
+
+def total(model: ModelSpec, load: Load, *, warm: bool) -> float:
+    """What the coming turns cost: the first one writes the cache where there is none."""
+    turn = model.cost(load.context + load.fresh, load.context, load.output)
+    write = model.rebuild(load.context)
+    assert turn is not None
+    assert write is not None
+    return load.turns * turn + (0.0 if warm else write)
+
+
+@given(priced, priced, loads, st.sampled_from([0.0, 301.0]))
+def test_a_session_never_moves_to_what_costs_more(
+    in_use: ModelSpec, other: ModelSpec, load: Load, idle: float
+) -> None:
+    proposed = msgspec.structs.replace(other, name="proposed")
+    warm = in_use.cache_seconds is None or idle <= in_use.cache_seconds
+    stay, move = total(in_use, load, warm=warm), total(proposed, load, warm=False)
+    moved = settled(in_use, proposed, load=load, idle=idle)[0] == "proposed"
+    near = 1e-9 * max(stay, move, 1.0)
+    assert move <= stay + near if moved else move >= stay - near
+
+
+@given(priced, loads)
+def test_what_is_cheaper_in_everything_wins_once_the_cache_has_expired(in_use: ModelSpec, load: Load) -> None:
+    in_use = msgspec.structs.replace(in_use, cache_seconds=300.0)
+    halves = {name: value / 2 for name in PRICES if isinstance(value := getattr(in_use, name), float)}
+    cheaper = msgspec.structs.replace(in_use, name="cheaper", **halves)
+    if total(in_use, load, warm=False) > 1e-6:  # else there is nothing to save
+        assert settled(in_use, cheaper, load=load, idle=301.0) == ("cheaper", "routing.down")
+
+
+@given(priced, loads, st.booleans())
+def test_an_unknown_price_never_moves_a_session(known: ModelSpec, load: Load, swap: bool) -> None:
+    local = msgspec.structs.replace(known, name="local", output_per_million=None, cache_seconds=300.0)
+    in_use, proposed = (local, known) if swap else (known, local)
+    assert settled(in_use, proposed, load=load, idle=301.0) == (in_use.name, "routing.price-unknown")
 
 
 def test_equal_models_are_not_worth_a_change() -> None:

@@ -339,7 +339,9 @@ class Engine:
             return None
         # A conversation is expected to go on for as long as it has: nothing else is known of it.
         load = Load(tokens, fresh=draft.evidence.tokens, output=ANSWER, turns=max(memory.turns, 1))
-        return InUse(memory.model, in_tool_loop=draft.reading.same_message and not raised, load=load)
+        in_tool_loop = draft.reading.same_message and not raised
+        idle = max(draft.input.arrived_at - memory.used_at, 0.0) if memory.used_at else 0.0
+        return InUse(memory.model, in_tool_loop=in_tool_loop, load=load, idle=idle)
 
     def _decide_tier(self, draft: _Draft) -> Generator[ModelQuery, ModelReply, TierDecision]:
         try:
@@ -388,11 +390,12 @@ class Engine:
     def _remembered(self, draft: _Draft) -> Memory:
         memory, reading = draft.memory, draft.reading
         key = reading.message
+        chosen = draft.chain[0] if draft.chain else ""
+        model = chosen if draft.tier and chosen and not _is_by_alias(draft.tier) else memory.model
         return msgspec.structs.replace(
             memory,
-            model=draft.chain[0]
-            if draft.tier and draft.chain and not _is_by_alias(draft.tier)
-            else memory.model,
+            model=model,
+            used_at=draft.input.arrived_at if model == chosen else memory.used_at,
             message=key or memory.message,
             searched=reading.searched,
             turns=memory.turns + (bool(key) and not reading.same_message),

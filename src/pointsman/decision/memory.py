@@ -16,6 +16,7 @@ class Memory(msgspec.Struct, frozen=True, omit_defaults=True):
     """What one session remembers between turns; plain JSON values."""
 
     model: str = ""  # configured name of the model in use
+    used_at: float = 0.0  # arrival of the last request that went to it, seconds since the epoch; 0: unknown
     message: str = ""  # identity of the latest user message
     turns: int = 0  # user messages so far
     enriched_at: int = -1  # messages in the history when the current user message was enriched

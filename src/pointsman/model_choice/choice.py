@@ -59,6 +59,7 @@ class InUse(msgspec.Struct, frozen=True, gc=False):
     model: str  # configured name
     in_tool_loop: bool  # this request continues the work on the same user message
     load: Load
+    idle: float = 0.0  # seconds since its last request; 0 where unknown
 
 
 class Settled(msgspec.Struct, frozen=True, gc=False):
@@ -111,6 +112,7 @@ class ModelChooser:
             up=ranks.get(names[0], -1) > ranks.get(in_use.model, -1),
             in_tool_loop=in_use.in_tool_loop,
             load=in_use.load,
+            idle=in_use.idle,
             able=in_use.model == names[0]
             or (chain.doubtful and in_use.model in names)
             or not any(lacks(models[in_use.model], needed)),
@@ -154,6 +156,7 @@ def settle(
     up: bool,
     in_tool_loop: bool,
     load: Load,
+    idle: float = 0.0,
     able: bool = True,
 ) -> Settled:
     """Stay with the model in use, or move to the proposed one.
@@ -164,6 +167,7 @@ def settle(
         up: whether the proposed model is of a higher tier.
         in_tool_loop: whether this request answers tool calls rather than a person.
         load: what the saving is counted on.
+        idle: seconds since the last request to the model in use.
         able: whether the model in use can serve this request at all.
     """
     if in_use is None or in_use.name == proposed.name:
@@ -174,17 +178,26 @@ def settle(
         return Settled(in_use.name, Reason("routing.tool-loop", f'"{in_use.name}" stays within a tool loop'))
     if up:
         return Settled(proposed.name, Reason("routing.up", "a higher tier is never held back"))
-    return _weighed(in_use, proposed, load)
+    return _weighed(in_use, proposed, load, idle)
 
 
-def _weighed(in_use: ModelSpec, proposed: ModelSpec, load: Load) -> Settled:
-    """Move where the saving is worth more than the cache that is left behind."""
+def _weighed(in_use: ModelSpec, proposed: ModelSpec, load: Load, idle: float) -> Settled:
+    """Move where the saving is worth more than the cache that is left behind.
+
+    A cache that has expired is no reason to stay: either model writes its own, and the cheaper total wins.
+    """
     now, then, rebuild = _turn(in_use, load), _turn(proposed, load), proposed.rebuild(load.context)
-    if now is None or then is None or rebuild is None:
+    again = in_use.rebuild(load.context)
+    if now is None or then is None or rebuild is None or again is None:
         unknown = " and ".join(f'"{model.name}"' for model in (in_use, proposed) if not model.is_priced)
         return Settled(in_use.name, Reason("routing.price-unknown", f"the price of {unknown} is unknown"))
     saving = load.turns * (now - then)
-    compared = f"saving {saving:.6f}, rebuilding the cache {rebuild:.6f}"
+    if in_use.cache_seconds is not None and idle > in_use.cache_seconds:
+        rebuild -= again
+        gone = f"the cache expired ({idle:.0f} s unused, kept {in_use.cache_seconds:g} s): "
+        compared = f"{gone}saving {saving:.6f}, writing the cache costs {rebuild:+.6f}"
+    else:
+        compared = f"saving {saving:.6f}, rebuilding the cache {rebuild:.6f}"
     if saving > rebuild:
         return Settled(proposed.name, Reason("routing.down", compared))
     return Settled(in_use.name, Reason("routing.not-worth", compared))
