@@ -2,6 +2,7 @@
 
 import re
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,6 +38,7 @@ OWN: Aliases = (
 PROOF = (
     "Prove by induction, step by step, that the square root of 2 is irrational; derive every lemma formally."
 )
+TOOL = {"type": "function", "function": {"name": "grep", "parameters": {}}}
 
 
 def names(*aliases: tuple[str, str]) -> ModelNames:
@@ -203,8 +205,7 @@ def test_a_call_by_alias_leaves_the_model_of_its_session() -> None:
     by = engine()
     before = decide(by, asking("auto", PROOF)).memory
     assert before.model == "large"
-    tools = [{"type": "function", "function": {"name": "grep", "parameters": {}}}]
-    small = decide(by, asking("claude-haiku-4-5", "Find the file.", tools=tools), before)
+    small = decide(by, asking("claude-haiku-4-5", "Find the file.", tools=[TOOL]), before)
     assert small.decision.chain[0] == "small"
     assert small.memory.model == "large"
 
@@ -235,14 +236,7 @@ def test_a_name_over_the_limit_matches_no_alias() -> None:
 
 
 def helper(request: AgentRequest) -> AgentRequest:
-    return AgentRequest(
-        format=request.format,
-        history=request.history,
-        model=request.model,
-        session=request.session,
-        role=AgentRole.HELPER,
-        role_mark="opencode asks for a title",
-    )
+    return msgspec.structs.replace(request, role=AgentRole.HELPER, role_mark="opencode asks for a title")
 
 
 def test_a_helper_call_gets_the_cheapest_tier_only_where_an_alias_leaves_it_to_us() -> None:
@@ -256,10 +250,52 @@ def test_a_helper_call_gets_the_cheapest_tier_only_where_an_alias_leaves_it_to_u
     assert found == {"claude-opus-4-8": "small", "auto": "large", "complex": "large", "best": "large"}
 
 
-def test_a_helper_call_leaves_the_memory_of_its_session() -> None:
+def test_a_helper_call_is_no_turn_of_its_session() -> None:
     by = engine()
     before = decide(by, asking("auto", PROOF)).memory
-    assert decide(by, helper(asking("claude-opus-4-8")), before).memory == before
+    decided = decide(by, helper(asking("claude-opus-4-8")), before)
+    assert decided.memory == before
+    assert (decided.decision.input.user_message, decided.decision.input.conversation) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("model", "more", "role"),
+    [
+        ("claude-haiku-4-5", {}, AgentRole.HELPER),
+        ("claude-haiku-4-5", {"tools": [TOOL]}, AgentRole.MAIN),
+        ("claude-opus-4-8", {}, AgentRole.MAIN),
+        ("simple", {}, AgentRole.MAIN),  # no alias
+        ("auto", {}, AgentRole.MAIN),
+    ],
+)
+def test_an_agent_that_asks_for_a_small_model_makes_a_helper_call(
+    model: str, more: dict[str, object], role: AgentRole
+) -> None:
+    asked = asking(model, **more)
+    by = engine()
+    of_an_agent = msgspec.structs.replace(asked, role=AgentRole.MAIN)
+    assert decide(by, of_an_agent).decision.input.role is role
+    assert decide(by, asked).decision.input.role is None  # an SDK that asks for a small model
+
+
+@pytest.mark.parametrize("role", AgentRole)
+@pytest.mark.parametrize("model", ["claude-opus-4-8", "claude-haiku-4-5", "auto", "complex", "large"])
+def test_a_role_never_raises_the_tier(role: AgentRole, model: str) -> None:
+    by = engine()
+    for text in ("hello", PROOF):
+        plain = decide(by, asking(model, text)).decision
+        marked = decide(by, msgspec.structs.replace(asking(model, text), role=role)).decision
+        if plain.tier is None or marked.tier is None:
+            assert marked.chain == plain.chain
+        else:
+            assert marked.tier.tier.rank <= plain.tier.tier.rank
+
+
+def test_a_recorded_helper_call_is_decided_again_alike() -> None:
+    by = engine()
+    then = decide(by, helper(asking("claude-opus-4-8", PROOF))).decision
+    again = drive(by.decide(by.recall(then, Memory()), Memory(), "d-2"), no_model).decision
+    assert (again.tier, again.chain) == (then.tier, then.chain)
 
 
 LETTERS = st.text("ab*[", max_size=5)

@@ -97,6 +97,13 @@ def test_the_list_of_models_has_exact_aliases_and_no_patterns(url: str) -> None:
     assert listed == ["auto", "simple", "medium", "complex", "reasoning", "small", "large", "my-model"]
 
 
+@pytest.mark.parametrize("name", ["claude-haiku-4-5", "my-model", "vendor-small"])
+def test_tokens_are_counted_for_every_name_that_is_served(url: str, name: str) -> None:
+    with anthropic.Anthropic(base_url=url, api_key="k", max_retries=0) as client:
+        counted = client.messages.count_tokens(model=name, messages=[{"role": "user", "content": "Hello!"}])
+    assert counted.input_tokens > 0
+
+
 def test_a_sub_agent_has_a_session_of_its_own(url: str) -> None:
     body = {
         "model": "claude-sonnet-4-5",

@@ -27,7 +27,7 @@ from pointsman.stores.ledger.port import MAX_OUTCOMES
 from pointsman.tiers import TierDecision
 from pointsman.trajectory import Step
 from pointsman.trajectory.step import CallOutcome
-from pointsman.vocabulary import ModelReply, Reason, Stage, Tier, WireFormat
+from pointsman.vocabulary import AgentRole, ModelReply, Reason, Stage, Tier, WireFormat
 from pointsman.wire.request import request_from_text
 
 ASKED = "why does the parser fail on nested lists?"
@@ -84,6 +84,8 @@ RAISED = (Reason("guidance.raise-tier", "stuck"),)
         (a_request(2, 1, ASKED, size=101), [("d1", "retry")]),  # the same request sent again
         (a_request(2, 1, ASKED, size=101, steps=(a_step(OK),)), []),  # it goes on working
         (a_request(2, 2, ASKED, session="other"), []),
+        (a_request(2, 2, ASKED, role=AgentRole.HELPER), []),  # an agent asks for the title of this message
+        (a_request(2, 2, ASKED, role=AgentRole.MAIN), [("d1", "retry")]),
         (a_request(2, 2, "no, that is not what I asked"), [("d1", "correction")]),
         (a_request(2, 2, "That's wrong: the list is empty"), [("d1", "correction")]),
         (a_request(2, 2, "Nein, das meinte ich nicht"), [("d1", "correction")]),

@@ -184,6 +184,8 @@ class Engine:
             except Exception as error:  # noqa: BLE001 - a request goes on without guidance
                 failed.append(_failed("guidance", error))
         thread, steps, person_spoke = _run(seen, memory.guidance) if seen else _NO_RUN
+        role = self._role(request)
+        counts = bool(message) and role is not AgentRole.HELPER
         asked = RequestInput(
             format=request.format,
             model_asked=request.model,
@@ -191,10 +193,10 @@ class Engine:
             arrived_at=request.arrived_at,
             size=request.size,
             features=tuple(sorted(request.features)),
-            role=self._role(request),
+            role=role,
             messages=len(request.history),
             tools=len(request.tools),
-            user_message=memory.turns + (not same) if message else 0,
+            user_message=memory.turns + (not same) if counts else 0,
             signals=self.scanner.table.ids_of(evidence.hits),
             characters=evidence.characters,
             utf16_units=evidence.utf16_units,

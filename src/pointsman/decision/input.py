@@ -36,6 +36,11 @@ class RequestInput(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     steps: tuple[Step, ...] = ()  # tool calls new in this turn, without their content
     person_spoke: bool = False  # a person has spoken since the last tool call
 
+    @property
+    def conversation(self) -> str:
+        """The session whose conversation this turn continues; empty for a helper call: it continues none."""
+        return "" if self.role is AgentRole.HELPER else self.session
+
 
 class ReadRequest(msgspec.Struct, frozen=True, gc=False):
     """A request ready to be decided: its input, and what of it is at hand and never recorded."""

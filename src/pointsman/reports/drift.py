@@ -147,9 +147,10 @@ def _asked(records: Iterable[Record], digest: str) -> tuple[list[tuple[int, Lear
     seen: dict[str, int] = {}
     for record in records:
         decision = record.decision
-        if decision.input.session and seen.get(decision.input.session) == decision.input.user_message:
+        session = decision.input.conversation
+        if session and seen.get(session) == decision.input.user_message:
             continue
-        seen[decision.input.session] = decision.input.user_message
+        seen[session] = decision.input.user_message
         tier = decision.tier
         if tier and tier.learned_router and tier.learned_router_version == digest:
             asked.append((decision.input.characters, tier.learned_router))

@@ -53,9 +53,8 @@ def derive(records: Iterable[Record]) -> Iterator[Outcome]:
     """
     sessions: dict[str, _Session] = {}
     for record in records:
-        if record.decision.input.session:
-            session = sessions.setdefault(record.decision.input.session, _Session())
-            yield from session.after(record)
+        if name := record.decision.input.conversation:
+            yield from sessions.setdefault(name, _Session()).after(record)
 
 
 class _Session:

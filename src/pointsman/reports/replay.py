@@ -94,7 +94,7 @@ class Replay:
 
     def turn(self, record: Record) -> Replayed:
         """Decide one record, the next of its session."""
-        then, session = record.decision, record.decision.input.session
+        then, session = record.decision, record.decision.input.conversation
         before = self.sessions.get(session, SessionState()) if session else SessionState()
         text, source = _words(record)
         ask = AsDecided(then)
@@ -112,7 +112,7 @@ class Replay:
         cache, paid, pays = costs(used, self.engine.policy.models, before, was, would)
         line = Replayed(
             id=then.id,
-            session=session,
+            session=then.input.session,
             arrived_at=then.input.arrived_at,
             source=source,
             then=Side.of(verdict(then), paid),

@@ -156,7 +156,7 @@ def savings(
     asked: dict[str, int] = {}
     for record in records:
         turn = Savings(baseline, turns=1)
-        session = record.decision.input.session
+        session = record.decision.input.conversation
         if _has_asked(record.decision, asked):
             turn.questions = 1
             turn.verification = turn.known(question, verifier)

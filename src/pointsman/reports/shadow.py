@@ -154,7 +154,7 @@ def shadow_report(records: Iterable[Record], models: Mapping[str, ModelSpec]) ->
                 trial = report.models.setdefault(shadow.model, ModelTrial(shadow.model))
                 trial.add(shadow, answer, models)
                 continue
-            key = shadow.policy, record.decision.input.session
+            key = shadow.policy, record.decision.input.conversation
             line, states[key] = _turn(record, shadow, models, states.get(key, SessionState()))
             report.policies.setdefault(shadow.policy, Summary(shadow.policy)).add(line)
     return report
@@ -181,7 +181,7 @@ def _turn(
         asks=shadow.asks,
         refused=shadow.error,
     )
-    if shadow.error or not line.session:
+    if shadow.error or not record.decision.input.conversation:
         return line, before
     return line, SessionState(then=was, now=would)
 
