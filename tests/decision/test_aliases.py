@@ -271,7 +271,7 @@ def test_a_helper_call_is_no_turn_of_its_session() -> None:
 def test_an_agent_that_asks_for_a_small_model_makes_a_helper_call(
     model: str, more: dict[str, object], role: AgentRole
 ) -> None:
-    asked = asking(model, **more)
+    asked = asking(model, "hello", **more)
     by = engine()
     of_an_agent = msgspec.structs.replace(asked, role=AgentRole.MAIN)
     assert decide(by, of_an_agent).decision.input.role is role
