@@ -19,7 +19,7 @@ from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder
 from pointsman.gateway.serve import Server
 from pointsman.stores.ledger import SqliteLedger
-from pointsman.vocabulary import WireFormat
+from pointsman.vocabulary import Parameters, WireFormat
 from support.requests_by_format import PATHS, answer, format_of, request
 from support.servers import Asked, Running, ScriptedUpstream, reply
 
@@ -228,3 +228,60 @@ def test_a_format_that_no_model_takes(tmp_path: Path, asked: str) -> None:
         assert message.startswith('no model can serve this request: "chatty" does not speak messages')
         assert found.post(WireFormat.CHAT, model=asked).status_code == 200
     assert [json.loads(one.body)["model"] for one in upstream.asked] == ["c"]
+
+
+PARAMETERS = """
+simple = { model = "small", max_tokens = 50 }
+reasoning = [{ model = "large", effort = "high" }, { model = "other", temperature = 0.5 }]
+"""
+BOTH = """
+small = { upstream = "up0", id = "s" }
+large = { upstream = "up0", id = "l" }
+other = { upstream = "up1", id = "o" }
+"""
+
+
+@pytest.mark.parametrize(
+    ("asked", "model", "expected"),
+    [
+        ("auto", "s", {"max_tokens": 50}),
+        ("simple", "s", {"max_tokens": 50}),
+        ("reasoning", "l", {"reasoning_effort": "high"}),
+        ("small", "s", {}),
+        ("large", "l", {}),
+    ],
+)
+def test_the_parameters_of_a_tier(tmp_path: Path, asked: str, model: str, expected: dict[str, Any]) -> None:
+    ups = [ScriptedUpstream(answering), ScriptedUpstream(answering)]
+    with serving(tmp_path, BOTH, PARAMETERS, *ups) as found:
+        got = found.post(WireFormat.CHAT, model=asked)
+        assert got.status_code == 200
+        shown = got.headers.get("x-pointsman-parameters", "")
+        assert all(name.removeprefix("reasoning_") in shown for name in expected)
+        recorded = found.decision().parameters
+    [one] = ups[0].asked
+    assert json.loads(one.body) == {**request(WireFormat.CHAT), "model": model, **expected}
+    assert bool(recorded) == bool(expected)
+
+
+def test_a_request_without_parameters_stays_byte_for_byte(tmp_path: Path) -> None:
+    ups = [ScriptedUpstream(answering), ScriptedUpstream(answering)]
+    body = b'{ "messages":[ {"role":"user","content":"Hi"} ],"model":"small" , "odd": 1.0}'
+    with serving(tmp_path, BOTH, PARAMETERS, *ups) as found:
+        sent = {"content-type": "application/json"}
+        httpx.post(found.url + PATHS[WireFormat.CHAT], content=body, headers=sent, trust_env=False)
+    assert ups[0].asked[0].body == body.replace(b'"small"', b'"s"')
+
+
+def test_another_model_of_the_tier_is_asked_in_its_own_way(tmp_path: Path) -> None:
+    ups = [ScriptedUpstream(failing), ScriptedUpstream(answering)]
+    with serving(tmp_path, BOTH, PARAMETERS, *ups) as found:
+        got = found.post(WireFormat.RESPONSES, model="reasoning")
+        assert got.headers["x-pointsman-model"] == "other"
+        assert found.decision().parameters == {
+            "large": Parameters(effort="high"),
+            "other": Parameters(temperature=0.5),
+        }
+    first, second = json.loads(ups[0].asked[0].body), json.loads(ups[1].asked[0].body)
+    assert (first["reasoning"], "temperature" in first) == ({"effort": "high"}, False)
+    assert (second["temperature"], "reasoning" in second) == (0.5, False)

@@ -16,7 +16,7 @@ from pointsman.gateway.upstream import Target
 from pointsman.offload import offload
 from pointsman.stores.ledger.port import Attempt, Ledger, ShadowAnswer
 from pointsman.upstreams.port import HOP_BY_HOP, Call, Headers
-from pointsman.vocabulary import LARGE, AgentRequest
+from pointsman.vocabulary import LARGE, AgentRequest, Parameters
 from pointsman.wire import WIRES, Body, Wire
 from pointsman.wire.body import Edit, Span
 from pointsman.wire.signed_turns import SignedTurn
@@ -127,23 +127,34 @@ class DecidedRequest:
             Unauthorized: the upstream takes the caller's own credential, and there is none.
         """
         edits = [model_edit(self.body, self._model, target.id), *self._edits]
-        if self.wire.format not in target.model.formats:
-            return await self._translate(target, edits)
+        is_native = self.wire.format in target.model.formats
+        body = self.body.edited(edits)
+        given = self.decision.parameters.get(target.model.name) if self.decision.parameters else None
+        if given is not None:
+            body = await self._with_parameters(body, given, translated=not is_native)
+        if not is_native:
+            return await self._translate(target, body, given)
         sent = self._headers + target.upstream.headers[self.wire.format]
         if target.upstream.forwards_auth:
             sent += caller_credentials(self._inbound.all_headers, self._inbound.keys)
-        return Prepared(Call(self._path, sent, self.body.edited(edits)), self.wire)
+        return Prepared(Call(self._path, sent, body), self.wire)
 
-    async def _translate(self, target: Target, edits: list[Edit]) -> Prepared:
+    async def _with_parameters(self, body: bytes, given: Parameters, *, translated: bool) -> bytes:
+        from pointsman.wire.parameters import with_parameters
+
+        work = partial(with_parameters, self.wire.format, body, given, translated=translated)
+        return work() if len(body) <= LARGE else await offload(len(body), work)
+
+    async def _translate(self, target: Target, body: bytes, given: Parameters | None) -> Prepared:
         """Translate what the caller's own format would have been sent, without its query and its headers."""
         if self._translated is not None and self._translated[0] is target:
             return self._translated[1]
         wire = WIRES[upstream_format(self.wire.format, target.model.formats)]
-        body = self.body.edited(edits)
         now = int(time.time())
+        budget = given.thinking_budget if given else None
         turn, upstream = self._turn, target.upstream.spec.name
         recall = self._reasoning.recall(turn.session, upstream, turn.arrived_at)
-        work = partial(translate_request, self.wire.format, wire.format, body, recall, now)
+        work = partial(translate_request, self.wire.format, wire.format, body, recall, now, budget)
         translated = work() if len(body) <= LARGE else await offload(len(body), work)
         sent = [pair for pair in self._headers if not pair[0].startswith(_PROVIDERS)]
         if wire.model_call:

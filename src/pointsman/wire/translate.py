@@ -107,6 +107,7 @@ def translate_request(
     body: bytes,
     recall: Recall | None = None,
     created: int = 0,
+    budget: int | None = None,
 ) -> Translated:
     """Translate a request from the caller's format into the upstream's.
 
@@ -116,6 +117,7 @@ def translate_request(
         body: The request.
         recall: Returns the reasoning that the upstream wrote in a turn; None where it has written none.
         created: When its answer is made, in seconds since the epoch, for formats that do not say it.
+        budget: A thinking budget in tokens that the caller's format has no member for.
 
     Raises:
         MalformedRequest: it is not of the caller's format.
@@ -125,6 +127,8 @@ def translate_request(
     conversation = own.read_request(body)
     if recall is not None:
         conversation = with_reasoning(conversation, recall)
+    if budget is not None and conversation.thinking_budget is None:
+        conversation = msgspec.structs.replace(conversation, thinking_budget=budget)
     report = Report(caller, upstream)
     written = codec(upstream).write_request(conversation, report)
     return Translated(

@@ -1,0 +1,210 @@
+"""Parameters of a tier, written into a request in the caller's format.
+
+What the parameters do not concern stays byte for byte, value by value. Only imported where a tier has any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import msgspec
+
+from pointsman.decoding import UNREADABLE, without_halves
+from pointsman.vocabulary import Parameters, WireFormat
+from pointsman.wire.messages._translation_settings import BUDGETS, MIN_BUDGET, MIN_THINKING_TOP_P
+from pointsman.wire.models import is_openai_reasoning, thinks_adaptively, thinks_harder
+
+__all__ = ["effort_of", "with_parameters"]
+
+_Members: TypeAlias = dict[str, Any]
+
+_decode_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_encode: Final = msgspec.json.Encoder().encode
+
+#: Greatest thinking budget of an effort, in tokens; beyond the last it is high (constructs: thinking_budget).
+_EFFORTS: Final = ((4_096, "low"), (16_384, "medium"))
+#: Efforts that are no thinking in Messages.
+_OFF: Final = frozenset({"none", "minimal"})
+_THINKS: Final = frozenset({"enabled", "adaptive"})
+_THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
+
+
+class _Block(msgspec.Struct, gc=False):
+    type: str = ""
+
+
+class _Message(msgspec.Struct):
+    role: str = ""
+    content: str | list[_Block] = ""
+
+    def holds(self, kinds: frozenset[str]) -> bool:
+        return not isinstance(self.content, str) and any(block.type in kinds for block in self.content)
+
+
+_decode_messages: Final = msgspec.json.Decoder(list[_Message]).decode
+_RESULTS: Final = frozenset({"tool_result"})
+
+
+def with_parameters(wire: WireFormat, body: bytes, given: Parameters, *, translated: bool) -> bytes:
+    """Return a request with the parameters of a tier.
+
+    Args:
+        wire: Its format.
+        body: The request; its ``model`` is the id at the upstream.
+        given: The parameters. An output limit of the caller's that is lower holds.
+        translated: It goes to an upstream of another format.
+    """
+    try:
+        members: _Members = dict(_decode_members(body))
+    except UNREADABLE:
+        members = dict(_decode_members(without_halves(body)))
+    _WRITERS[wire](members, given, translated)
+    return _encode(members)
+
+
+def effort_of(given: Parameters) -> str | None:
+    """Return the effort, also where only a thinking budget is given."""
+    budget = given.thinking_budget
+    if given.effort is not None or budget is None:
+        return given.effort
+    return next((effort for most, effort in _EFFORTS if budget <= most), "high")
+
+
+def _chat(members: _Members, given: Parameters, _translated: bool) -> None:
+    effort = effort_of(given)
+    _set(members, reasoning_effort=effort, temperature=given.temperature)
+    named = [name for name in ("max_completion_tokens", "max_tokens") if _value(members, name) is not None]
+    reasons = is_openai_reasoning(_value(members, "model") or "")
+    for name in named or ["max_completion_tokens" if reasons else "max_tokens"]:
+        _cap(members, name, given.max_tokens)
+
+
+def _responses(members: _Members, given: Parameters, _translated: bool) -> None:
+    effort = effort_of(given)
+    if effort is not None:
+        _set(members, reasoning={**_table(members, "reasoning"), "effort": effort})
+    _set(members, temperature=given.temperature)
+    _cap(members, "max_output_tokens", given.max_tokens)
+
+
+def _messages(members: _Members, given: Parameters, translated: bool) -> None:
+    _set(members, temperature=given.temperature)
+    _cap(members, "max_tokens", given.max_tokens)
+    if translated:
+        if given.effort is not None:
+            _set(members, output_config={**_table(members, "output_config"), "effort": given.effort})
+        elif given.thinking_budget is not None:
+            _set(members, thinking={"type": "enabled", "budget_tokens": given.thinking_budget})
+        return
+    thinking = _table(members, "thinking")
+    if (given.effort or given.thinking_budget) and _may_set(members, thinking, given):
+        _think(members, thinking, given)
+    elif given.max_tokens is not None:
+        _fit_budget(members, thinking)
+    if _table(members, "thinking").get("type") in _THINKS:
+        _sample_as_thinking(members)
+
+
+class _Turn(NamedTuple):
+    """Where a conversation stands."""
+
+    is_prefilled: bool = False  # the answer has begun
+    in_tool_loop: bool = False
+    has_thought: bool = False  # in the latest message of the assistant
+
+
+def _turn(members: _Members) -> _Turn:
+    try:
+        messages = _decode_messages(members.get("messages", b"[]"))
+    except UNREADABLE:
+        return _Turn()
+    said = next((message for message in reversed(messages) if message.role == "assistant"), None)
+    last = messages[-1] if messages else _Message()
+    return _Turn(last.role == "assistant", last.holds(_RESULTS), said is not None and said.holds(_THOUGHTS))
+
+
+def _may_set(members: _Members, thinking: _Members, given: Parameters) -> bool:
+    """Whether thinking can be set: a turn goes on in the mode it began in, or the API refuses it."""
+    turn = _turn(members)
+    if given.effort in _OFF:
+        return not turn.has_thought if turn.in_tool_loop else not turn.is_prefilled
+    if turn.in_tool_loop:
+        return turn.has_thought or thinking.get("type") in _THINKS
+    chosen = _table(members, "tool_choice").get("type")
+    return not turn.is_prefilled and chosen not in {"any", "tool"}
+
+
+def _think(members: _Members, thinking: _Members, given: Parameters) -> None:
+    model = _value(members, "model") or ""
+    kept = {name: value for name, value in thinking.items() if name not in {"type", "budget_tokens"}}
+    if given.effort in _OFF:
+        if thinking:
+            _set(members, thinking={"type": "disabled"})
+        return
+    if thinks_harder(model) or (given.thinking_budget is None and thinks_adaptively(model)):
+        effort = effort_of(given)
+        known = "high" if effort == "xhigh" and not thinks_harder(model) else effort
+        _set(members, thinking={**kept, "type": "adaptive"})
+        _set(members, output_config={**_table(members, "output_config"), "effort": known})
+        return
+    budget = given.thinking_budget or BUDGETS[given.effort or "high"]
+    most = _value(members, "max_tokens")
+    if isinstance(most, int) and budget >= most:
+        budget = most // 2  # the limit holds, and half of it is left for the answer
+    if budget >= MIN_BUDGET:
+        _set(members, thinking={**kept, "type": "enabled", "budget_tokens": budget})
+    else:
+        _fit_budget(members, thinking)
+
+
+def _fit_budget(members: _Members, thinking: _Members) -> None:
+    """Leave room for the answer under a lowered limit: the caller's own thinking stays on."""
+    budget, most = thinking.get("budget_tokens"), _value(members, "max_tokens")
+    if not isinstance(budget, int) or not isinstance(most, int) or budget < most:
+        return
+    most = max(most, 2 * MIN_BUDGET)
+    _set(members, max_tokens=most, thinking={**thinking, "budget_tokens": min(budget, most // 2)})
+
+
+def _sample_as_thinking(members: _Members) -> None:
+    """Leave out what the API refuses of a request with thinking."""
+    if _value(members, "temperature") not in {None, 1}:
+        del members["temperature"]
+    members.pop("top_k", None)
+    top_p = _value(members, "top_p")
+    if isinstance(top_p, int | float) and top_p < MIN_THINKING_TOP_P:
+        del members["top_p"]
+
+
+_WRITERS: Final[Mapping[WireFormat, Callable[[_Members, Parameters, bool], None]]] = {
+    WireFormat.CHAT: _chat,
+    WireFormat.RESPONSES: _responses,
+    WireFormat.MESSAGES: _messages,
+}
+
+
+def _set(members: _Members, **values: Any) -> None:
+    """Set members that are given."""
+    for name, value in values.items():
+        if value is not None:
+            members[name] = msgspec.Raw(_encode(value))
+
+
+def _cap(members: _Members, name: str, most: int | None) -> None:
+    """Lower a limit, or set it where the caller named none."""
+    if most is not None:
+        own = _value(members, name)
+        if own is None or (isinstance(own, int) and own > most):
+            members[name] = msgspec.Raw(_encode(most))
+
+
+def _value(members: _Members, name: str) -> Any:
+    raw = members.get(name)
+    return None if raw is None else msgspec.json.decode(raw)
+
+
+def _table(members: _Members, name: str) -> _Members:
+    """A member that is an object; empty where it is none."""
+    value = _value(members, name)
+    return value if isinstance(value, dict) else {}
