@@ -1,16 +1,16 @@
 """What ``config init`` writes is right as it stands, for whatever the environment holds."""
 
-import json
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+import re
+from itertools import combinations
 from pathlib import Path
 
 import pytest
 
 from pointsman.config import examine
-from pointsman.config.draft import PROVIDERS, draft, find_local, find_providers
+from pointsman.config.draft import PROVIDERS, Found, ModelDraft, draft, find_providers
+from pointsman.diagnostics import judge_clients
 
+AGENTS = {"Claude Code", "Codex", "opencode", "Cline"}
 VARIABLES = [provider.variable for provider in PROVIDERS]
 
 
@@ -27,53 +27,74 @@ def test_the_draft_loads_and_guidance_and_domains_are_on(tmp_path: Path, names: 
     assert len(loaded.config.tiers.models) == 4
     assert (loaded.config.guidance.mode, loaded.config.domains.mode) == ("on", "on")
     assert "canary" not in text
-    served_by = {loaded.config.models[name].upstream for name in loaded.config.tiers.models.values()}
-    assert len(served_by) == 1  # one request format suits every tier
+    works = {verdict.client.name for verdict in judge_clients(loaded.config) if verdict.works}
+    assert works == {"curl", "OpenAI SDK, chat", "OpenAI SDK", "Anthropic SDK", *AGENTS}
 
 
-def test_the_commented_lines_load_too(tmp_path: Path) -> None:
-    text = draft([]).replace("# verify ", "verify ").replace("# keys ", "keys ")
+@pytest.mark.parametrize("names", [[], *([name] for name in VARIABLES), VARIABLES])
+def test_the_commented_lines_load_too(tmp_path: Path, names: list[str]) -> None:
+    env = dict.fromkeys(names, "x")
+    written = draft(find_providers(env))
+    text = re.sub(
+        r'^# (verify  =|keys|share|model  |\[shadow\]|"my|"\*")', r"\1", written, flags=re.MULTILINE
+    )
+    assert len(text) == len(written) - 2 * (7 if "# verify  =" in written else 6)
     file = tmp_path / "pointsman.toml"
     file.write_text(text)
-    assert examine(file, {"POINTSMAN_KEY": "x"}).errors == []
-    assert text.count("#") < draft([]).count("#")
+    assert examine(file, {"POINTSMAN_KEY": "x", **env}).errors == []
 
 
-class Models(BaseHTTPRequestHandler):
-    answer = b""
-
-    def do_GET(self) -> None:
-        self.send_response(200 if self.path == "/v1/models" else 404)
-        self.end_headers()
-        self.wfile.write(self.answer)
-
-    def log_message(self, *args: object) -> None:
-        pass
-
-
-@pytest.fixture
-def port() -> Iterator[int]:
-    with HTTPServer(("127.0.0.1", 0), Models) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        yield server.server_address[1]
-        server.shutdown()
-        thread.join()
-
-
-def test_a_model_server_on_this_machine_is_found(port: int, tmp_path: Path) -> None:
-    Models.answer = json.dumps({"data": [{"id": 'qwen"3:8b'}, {"id": "llama"}, {"id": "third"}]}).encode()
-    [found] = find_local([("here", port), ("nobody", 9)])
-    assert (found.name, found.base_url, found.variable) == ("here", f"http://127.0.0.1:{port}/v1", "")
-    assert [model.id for model in found.models] == ['qwen"3:8b', "llama"]
+@pytest.mark.parametrize("names", list(combinations(VARIABLES, 2)))
+def test_with_two_keys_each_provider_is_the_others_fallback(tmp_path: Path, names: tuple[str, str]) -> None:
+    env = dict.fromkeys(names, "x")
+    found = find_providers(env)
     file = tmp_path / "pointsman.toml"
-    file.write_text(draft([found]))
+    file.write_text(draft(found))
+    config = examine(file, env).config
+    assert config is not None
+    for tier, entries in config.tiers.pools.items():
+        served_by = [config.models[entry.model].upstream for entry in entries]
+        assert sorted(served_by) == sorted(each.name for each in found), tier
+
+
+def test_lower_tiers_begin_with_the_cheapest_and_higher_ones_with_the_most_expensive() -> None:
+    """By the prices of the catalogue; what runs on this machine is free."""
+    local = Found("ollama", "http://127.0.0.1:1/v1", ("chat",), (ModelDraft("ollama", "x", (0.0, 0.0)),))
+    text = draft([*find_providers({"GEMINI_API_KEY": "x", "ANTHROPIC_API_KEY": "x"}), local])
+    assert 'simple    = ["ollama", "haiku", "flash-lite"]\n' in text
+    assert 'complex   = ["sonnet", "flash", "ollama"]\n' in text
+
+
+@pytest.mark.parametrize("provider", PROVIDERS, ids=lambda provider: provider.name)
+def test_the_catalogue_knows_every_model_that_is_drafted(tmp_path: Path, provider: Found) -> None:
+    """Its price and its window, so that the file need not say them; and it can call tools."""
+    file = tmp_path / "pointsman.toml"
+    text = draft([provider])
+    file.write_text(text)
+    config = examine(file, {provider.variable: "x"}).config
+    assert config is not None
+    assert "_per_million =" not in text
+    for model in config.models.values():
+        assert model.input_per_million is not None, model.name
+        assert model.output_per_million is not None, model.name
+        assert model.context_window is not None, model.name
+        assert "tools" in (model.features or ()), model.name
+
+
+def test_a_model_that_verifies_can_be_asked_and_does_not_think_first() -> None:
+    """OpenAI has none left; Haiku 5.5 and Gemini 3 think unless told otherwise."""
+    for provider in PROVIDERS:
+        written = draft([provider])
+        assert ("# verify  =" in written) == (provider.verifier is not None)
+        if provider.verifier:
+            assert re.search("haiku-4-5|2.5-flash-lite", provider.verifier.id)
+            assert {"chat", "messages"} & set(provider.formats)
+
+
+def test_what_a_server_calls_its_models_is_quoted(tmp_path: Path) -> None:
+    local = Found("here", "http://127.0.0.1:1/v1", ("chat",), (ModelDraft("here", 'qwen"3:8b'),))
+    file = tmp_path / "pointsman.toml"
+    file.write_text(draft([local]))
     config = examine(file, {}).config
     assert config is not None
-    assert config.models["here-1"].id == 'qwen"3:8b'
-
-
-@pytest.mark.parametrize("answer", [b"", b"hello", b"[]", b'{"data": 3}', b'{"data": [{}]}', b'{"data": []}'])
-def test_something_else_at_that_port_is_not_a_model_server(port: int, answer: bytes) -> None:
-    Models.answer = answer
-    assert find_local([("here", port)]) == []
+    assert config.models["here"].id == 'qwen"3:8b'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,9 +12,10 @@ import typer
 from pointsman.cli.options import ConfigOption, JsonOption
 from pointsman.cli.output import FAILED, Group, config_file, print_json
 from pointsman.config import examine
-from pointsman.config.draft import draft, find_local, find_providers
+from pointsman.config.draft import Found, draft, find_local, find_providers
 from pointsman.config.edit import write_file
 from pointsman.config.load import FILE_NAME
+from pointsman.config.shapes import state_file
 from pointsman.config.show import as_toml, plain
 from pointsman.errors import ConfigError
 
@@ -106,5 +108,16 @@ def init(
     if output.exists() and not force:
         raise ConfigError(f"{output} exists", hint="--force replaces it; -o names another")
     write_file(output, text)
+    for line in _written(output, found):
+        typer.echo(line)
+
+
+def _written(file: Path, found: list[Found]) -> Iterator[str]:
+    """Say what a draft has switched on, and what it writes where."""
     names = ", ".join(upstream.name for upstream in found) or "the built-in demo; no provider's key was found"
-    typer.echo(f"wrote {output}: {names}\nnext: pointsman config check && pointsman serve")
+    yield f"wrote {file}: {names}"
+    yield "on: [guidance] gives a stuck agent a hint, [domains] adds text for the task to prompts"
+    yield f"ledger: {state_file('ledger.sqlite')}, for all projects; [ledger] path names another"
+    if not found:
+        yield "for a model server on this machine: pointsman config init --local --force"
+    yield "next: pointsman config check && pointsman serve"

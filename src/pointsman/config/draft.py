@@ -3,74 +3,78 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import inf
 from typing import Final, NamedTuple
+
+from pointsman.catalogue import filled, installed, provider_of
+from pointsman.config.local import SERVERS, LocalServer, find_servers
+from pointsman.vocabulary import ModelSpec
 
 __all__ = ["Found", "ModelDraft", "draft", "find_local", "find_providers"]
 
 
 class ModelDraft(NamedTuple):
-    """One line of [models]; prices per million tokens, None where unknown."""
+    """One line of [models]."""
 
     name: str
     id: str
-    input_per_million: float | None = None
-    output_per_million: float | None = None
-    cached_in: float | None = None
-    window: int | None = None
+    prices: tuple[float, float] | None = None  # per million tokens in and out; None: the catalogue's
+    window: int | None = None  # tokens; None: the catalogue's
 
 
 class Found(NamedTuple):
-    """An upstream with a key in the environment, or on this machine. Its cheapest model comes first."""
+    """An upstream with a key in the environment, or on this machine."""
 
     name: str
     base_url: str
     formats: tuple[str, ...]
-    models: tuple[ModelDraft, ...]
+    models: tuple[ModelDraft, ...]  # the first for the two lower tiers, the last for the others
     variable: str = ""  # holds the key
+    auth: str = ""  # the header of the key, where it is not its format's own
+    verifier: ModelDraft | None = None  # answers a question within half a second: it does not think first
+    remark: str = ""
 
 
-#: Providers by the variable their own SDKs read. Prices: each provider's list of October 2025, in dollars.
+#: Providers by the variable their own SDKs read, with the formats in which their models do everything. Not
+#: among them: Anthropic's chat completions, which ignore fields and drop thinking. Read in November 2026 from
+#: the providers' pages on models, deprecations and compatible APIs.
 PROVIDERS: Final = (
     Found(
         "openai",
         "https://api.openai.com/v1",
-        ("chat", "responses"),
-        (
-            ModelDraft("gpt-mini", "gpt-5-mini", 0.25, 2.00, 0.025, 400_000),
-            ModelDraft("gpt", "gpt-5", 1.25, 10.00, 0.125, 400_000),
-        ),
+        ("responses",),
+        (ModelDraft("gpt-luna", "gpt-6-luna"), ModelDraft("gpt-sol", "gpt-6.1-sol")),
         "OPENAI_API_KEY",
+        remark="# In chat completions these models take no tools while they reason: chat is translated.\n",
     ),
     Found(
         "anthropic",
         "https://api.anthropic.com/v1",
         ("messages",),
-        (
-            ModelDraft("haiku", "claude-haiku-4-5", 1.00, 5.00, 0.10, 200_000),
-            ModelDraft("sonnet", "claude-sonnet-4-5", 3.00, 15.00, 0.30, 200_000),
-        ),
+        (ModelDraft("haiku", "claude-haiku-5-5"), ModelDraft("sonnet", "claude-sonnet-5-5")),
         "ANTHROPIC_API_KEY",
+        verifier=ModelDraft("haiku-4", "claude-haiku-4-5"),
     ),
     Found(
         "gemini",
         "https://generativelanguage.googleapis.com/v1beta/openai",
         ("chat",),
-        (
-            ModelDraft("flash", "gemini-2.5-flash", 0.30, 2.50, 0.03, 1_048_576),
-            ModelDraft("pro", "gemini-2.5-pro", 1.25, 10.00, 0.125, 1_048_576),
-        ),
+        (ModelDraft("flash-lite", "gemini-3.5-flash-lite"), ModelDraft("flash", "gemini-3.8-flash")),
         "GEMINI_API_KEY",
+        verifier=ModelDraft("flash-lite-2", "gemini-2.5-flash-lite"),
     ),
     Found(
         "openrouter",
         "https://openrouter.ai/api/v1",
-        ("chat",),
+        ("chat", "responses", "messages"),
         (
-            ModelDraft("router-small", "google/gemini-2.5-flash", 0.30, 2.50, 0.03, 1_048_576),
-            ModelDraft("router-large", "anthropic/claude-sonnet-4.5", 3.00, 15.00, 0.30, 200_000),
+            ModelDraft("router-small", "google/gemini-3.5-flash-lite"),
+            ModelDraft("router-large", "anthropic/claude-sonnet-5.5"),
         ),
         "OPENROUTER_API_KEY",
+        auth="bearer",
+        verifier=ModelDraft("router-verifier", "google/gemini-2.5-flash-lite"),
     ),
 )
 
@@ -79,14 +83,16 @@ DEMO: Final = Found(
     "demo",
     "demo:",
     ("chat", "responses", "messages"),
-    (ModelDraft("demo-small", "demo-small", 0.10, 0.50), ModelDraft("demo-large", "demo-large", 3.0, 15.0)),
+    (ModelDraft("demo-small", "demo-small", (0.1, 0.5)), ModelDraft("demo-large", "demo-large", (3.0, 15.0))),
+    verifier=ModelDraft("demo-small", "demo-small", (0.1, 0.5)),
 )
 
-#: Servers of models on this machine, at the ports their documentation names.
-LOCAL: Final = (("ollama", 11434), ("lmstudio", 1234), ("vllm", 8000), ("llamacpp", 8080))
+#: What a model costs that runs on this machine.
+_FREE: Final = (0.0, 0.0)
 
-#: Seconds to wait for a server on this machine.
-PATIENCE: Final = 0.5
+_OLLAMA: Final = (
+    "# Ollama cuts off what is longer than OLLAMA_CONTEXT_LENGTH; agents need more than its default.\n"
+)
 
 
 def find_providers(env: Mapping[str, str]) -> list[Found]:
@@ -94,42 +100,73 @@ def find_providers(env: Mapping[str, str]) -> list[Found]:
     return [provider for provider in PROVIDERS if env.get(provider.variable)]
 
 
-def find_local(servers: Iterable[tuple[str, int]] = LOCAL) -> list[Found]:
-    """Return the model servers that listen on this machine's loopback address."""
-    found = []
-    for name, port in servers:
-        base_url = f"http://127.0.0.1:{port}/v1"
-        if ids := _served(base_url):
-            models = tuple(ModelDraft(f"{name}-{number}", id_) for number, id_ in enumerate(ids[:2], start=1))
-            found.append(Found(name, base_url, ("chat",), models))
-    return found
+def find_local(servers: Iterable[tuple[str, int]] = SERVERS) -> list[Found]:
+    """Return the model servers that listen on this machine's loopback address.
+
+    Of each the smallest and the largest model are used; where no size is known, the first two listed.
+    """
+    return [
+        Found(
+            server.name,
+            server.base_url,
+            server.formats,
+            tuple(_local_models(server)),
+            remark=_OLLAMA if server.name == "ollama" else "",
+        )
+        for server in find_servers(servers)
+    ]
 
 
 def draft(found: Sequence[Found]) -> str:
-    """Return a file for these upstreams; without any, one that answers from the built-in demo."""
+    """Return a file for these upstreams; without any, one that answers from the built-in demo.
+
+    Each tier names a model of every upstream: the first that can serve a request does, and the others are its
+    fallback. The lower tiers begin with the cheapest, the higher ones with the most expensive.
+    """
     upstreams = found or [DEMO]
-    # All tiers on one upstream: a caller's request format must suit whichever tier it gets.
-    cheapest, dearest = upstreams[0].models[0].name, upstreams[0].models[-1].name
+    known = {model: _price(model, each) for each in upstreams for model in _named(each)}
+    small = sorted((each.models[0] for each in upstreams), key=known.__getitem__)
+    large = sorted((each.models[-1] for each in upstreams), key=known.__getitem__, reverse=True)
+    verifiers = sorted((each.verifier for each in upstreams if each.verifier), key=known.__getitem__)
     return _TEMPLATE.format(
         note="" if found else _NOTHING_FOUND,
         upstreams="\n".join(_upstream(each) for each in upstreams),
-        models="\n".join(_model(model, each.name) for each in upstreams for model in each.models),
-        cheapest=cheapest,
-        dearest=dearest,
+        models="\n".join(_model(model, each.name) for each in upstreams for model in _named(each)),
+        small=_tier(small),
+        large=_tier(large),
+        verify=_VERIFY.format(verifiers[0].name) if verifiers else _NO_VERIFIER,
+        shadow=small[0].name,
     )
 
 
-def _served(base_url: str) -> list[str]:
-    """Return the ids of the models a server offers; none when there is no such server."""
-    import urllib.request
+def _price(model: ModelDraft, upstream: Found) -> float:
+    """What a million tokens of an answer cost; unknown prices come last among the cheap."""
+    if model.prices is not None:
+        return model.prices[1]
+    spec = filled(ModelSpec(model.name, upstream.name, model.id), provider_of(upstream.base_url), installed())
+    return inf if spec.output_per_million is None else spec.output_per_million
 
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # this machine, whatever the proxy
-    try:
-        with opener.open(f"{base_url}/models", timeout=PATIENCE) as answer:
-            listed = json.load(answer)
-        return [str(model["id"]) for model in listed["data"]]
-    except (OSError, ValueError, LookupError, TypeError):  # nothing there, or something else
-        return []
+
+def _named(upstream: Found) -> tuple[ModelDraft, ...]:
+    verifier = upstream.verifier
+    if verifier is None or verifier in upstream.models:
+        return upstream.models
+    return (*upstream.models, verifier)
+
+
+def _tier(models: Sequence[ModelDraft]) -> str:
+    names = [model.name for model in models]
+    return json.dumps(names[0] if len(names) == 1 else names)
+
+
+def _local_models(server: LocalServer) -> Iterator[ModelDraft]:
+    """Name the smallest and the largest of those whose size is known, else the first two."""
+    sized = [model for model in server.models if model.size is not None] or server.models[:2]
+    if len(sized) == 1:
+        yield ModelDraft(server.name, sized[0].id, _FREE, sized[0].window)
+        return
+    for model, size in ((sized[0], "small"), (sized[-1], "large")):
+        yield ModelDraft(f"{server.name}-{size}", model.id, _FREE, model.window)
 
 
 def _upstream(upstream: Found) -> str:
@@ -137,17 +174,15 @@ def _upstream(upstream: Found) -> str:
     if upstream.variable:
         lines.append(f'api_key = "${{{upstream.variable}}}"')
     lines.append(f"formats = {json.dumps(upstream.formats)}")
-    return "\n".join(lines) + "\n"
+    if upstream.auth:
+        lines.append(f'auth = "{upstream.auth}"')
+    return upstream.remark + "\n".join(lines) + "\n"
 
 
 def _model(model: ModelDraft, upstream: str) -> str:
     fields = [f'upstream = "{upstream}"', f"id = {json.dumps(model.id)}"]
-    if model.input_per_million is not None:
-        fields.append(f"input_per_million = {model.input_per_million:.2f}")
-    if model.output_per_million is not None:
-        fields.append(f"output_per_million = {model.output_per_million:.2f}")
-    if model.cached_in is not None:
-        fields.append(f"cached_input_per_million = {model.cached_in:g}")
+    if model.prices is not None:
+        fields.append("input_per_million = {:g}, output_per_million = {:g}".format(*model.prices))
     if model.window:
         fields.append(f"context_window = {model.window:_}")
     return f"{model.name} = {{ {', '.join(fields)} }}"
@@ -158,27 +193,39 @@ _NOTHING_FOUND: Final = """\
 # OPENROUTER_API_KEY), so the built-in demo answers until you name an upstream.
 """
 
+_VERIFY: Final = """\
+# Ask a cheap model when the rules are unsure, for at most this share of requests:
+# verify  = {{ model = "{}", margin = 0.04, share = 0.15, timeout_ms = 500 }}"""
+
+_NO_VERIFIER: Final = """\
+# verify asks a cheap model when the rules are unsure. It takes one that answers without thinking first."""
+
 _TEMPLATE: Final = """\
 # Pointsman: which model serves which prompt. Check this file with: pointsman config check
 # Every key there is: docs/reference/configuration.md
 {note}
 # Where requests go. Keys stay in the environment; this file only names the variables.
 {upstreams}
-# What can be asked for: name -> upstream, id there, price per million tokens, context window.
-# Check the prices: providers change them.
+# What can be asked for: name -> upstream, and id there. Prices, context windows and features come from the
+# catalogue: pointsman models list. Your own go first: input_per_million, output_per_million, context_window.
 [models]
 {models}
 
 # Which model serves which tier. Agents ask for model "auto" and get the cheapest that should do; every model
-# above can also be asked for by name.
+# above can also be asked for by name. Of a list, the first that can serve does; the others are its fallback.
 [tiers]
 profile   = "default"
-simple    = "{cheapest}"
-medium    = "{cheapest}"
-complex   = "{dearest}"
-reasoning = "{dearest}"
-# Ask a cheap model when the rules are unsure, for at most this share of requests:
-# verify  = {{ model = "{cheapest}", margin = 0.04, share = 0.15, timeout_ms = 500 }}
+simple    = {small}
+medium    = {small}
+complex   = {large}
+reasoning = {large}
+{verify}
+
+# What other names mean. Those that Claude Code, Codex, opencode and the SDKs send by themselves are known:
+# pointsman router show. Yours go first; "refuse" answers 404.
+[aliases]
+# "my-helper-*" = "simple"
+# "*"           = "auto"
 
 # Add one hint to the prompt of an agent that is stuck.
 [guidance]
@@ -202,6 +249,6 @@ text = "off"       # off | hash | redacted (no keys, no e-mail addresses) | full
 # Test another policy or model in the background; see "pointsman report shadow":
 # [shadow]
 # policy = "candidate.toml"
-# model  = "{cheapest}"
+# model  = "{shadow}"
 # share  = 0.05
 """

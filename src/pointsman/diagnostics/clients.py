@@ -90,7 +90,7 @@ def _judge(client: Client, config: Config) -> Verdict:
 
 def _tier_models(config: Config) -> dict[Tier, Sequence[ModelSpec]]:
     """The models of each tier that has any."""
-    return {tier: [config.models[name]] for tier, name in config.tiers.models.items()}
+    return {tier: [config.models[entry.model] for entry in pool] for tier, pool in config.tiers.pools.items()}
 
 
 def _how(client: Client, served: Sequence[ModelSpec]) -> str:
