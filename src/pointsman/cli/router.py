@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,13 +11,18 @@ from pointsman.cli.options import ConfigOption, JsonOption
 from pointsman.cli.output import FAILED, Group, config_file, print_json
 from pointsman.config import load
 from pointsman.diagnostics import (
+    Check,
     choose_classifier,
     describe_check,
     describe_routing,
     diagnose,
     list_aliases,
 )
+from pointsman.errors import ConfigError
 from pointsman.vocabulary import Tier
+
+if TYPE_CHECKING:
+    from pointsman.gateway.live import LiveResult
 
 __all__ = ["register"]
 
@@ -70,15 +76,42 @@ def doctor(
     *,
     config: ConfigOption = None,
     offline: Annotated[bool, typer.Option("--offline", help="Do not contact the upstreams.")] = False,
+    live: Annotated[
+        bool,
+        typer.Option(
+            "--live", help="Also send one small request per model, wire format and feature (stream, tools)."
+        ),
+    ] = False,
+    model: Annotated[str, typer.Option(help="With --live: name of the only model to ask.")] = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Check configuration, engine, stores and upstreams, and report problems."""
+    """Check configuration, engine, stores and upstreams, and report problems.
+
+    --live says how many requests it sends; a provider may charge for them. The exit code is 1 when one fails.
+    """
+    if (offline or not live) and (live or model):
+        raise ConfigError("--model needs --live, which excludes --offline")
     checks = []
     for check in diagnose(config, ask_upstreams=not offline):
         checks.append(check)
         if not as_json:
             typer.echo(describe_check(check))
+    results = _send_live(config, model, as_json=as_json) if live and _is_readable(checks) else []
     if as_json:
-        print_json([check._asdict() for check in checks])
-    if not all(check.ok or check.is_advice for check in checks):
+        plain = [check._asdict() for check in checks]
+        print_json({"checks": plain, "requests": results} if live else plain)
+    if not all(check.ok or check.is_advice for check in checks) or not all(each.ok for each in results):
         raise typer.Exit(FAILED)
+
+
+def _is_readable(checks: list[Check]) -> bool:
+    return any(check.name == "configuration" and check.ok for check in checks)
+
+
+def _send_live(config: Path | None, model: str, *, as_json: bool) -> list[LiveResult]:
+    from pointsman.cli._live import live_results, print_table
+
+    results = live_results(load(config_file(config)), model)
+    if not as_json:
+        print_table(results)
+    return results
