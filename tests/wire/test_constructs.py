@@ -270,6 +270,8 @@ SAMPLES: list[tuple[str, WireFormat, dict[str, Any]]] = [
         {"system": [{"type": "text", "text": "s", "cache_control": {"type": "ephemeral"}}]},
     ),
     ("cache_control", MESSAGES, {"cache_control": {"type": "ephemeral"}}),
+    ("cache_control", CHAT, said({"type": "text", "text": "s", "cache_control": {"type": "ephemeral"}})),
+    ("thinking_budget", CHAT, {"thinking": {"type": "enabled", "budget_tokens": 5000}}),
     ("provider_hint", CHAT, {"prompt_cache_key": "k"}),
     ("provider_hint", RESPONSES, {"prompt_cache_key": "k"}),
     ("provider_hint", RESPONSES, {"client_metadata": {"x": "y"}}),

@@ -108,7 +108,7 @@ _NAME: Final = "one of over 64 characters or of others than letters, digits, _ a
 #: Every construct by its id. Rows are added beside the reader or writer that meets them.
 CONSTRUCTS: Final[Mapping[str, Construct]] = {
     "cache_control": Construct(
-        {MESSAGES: "cache_control"},
+        {CHAT: "cache_control", MESSAGES: "cache_control"},
         {
             CHAT: changed("left out: OpenAI caches prefixes by itself"),
             RESPONSES: changed("left out: as chat"),
@@ -213,7 +213,7 @@ CONSTRUCTS: Final[Mapping[str, Construct]] = {
         },
     ),
     "thinking_budget": Construct(
-        {MESSAGES: "thinking.budget_tokens"},
+        {CHAT: "thinking.budget_tokens", MESSAGES: "thinking.budget_tokens"},
         {
             CHAT: changed("an effort: low to 4,096 tokens, medium to 16,384, high beyond"),
             RESPONSES: changed("an effort: low to 4,096 tokens, medium to 16,384, high beyond"),
@@ -295,7 +295,9 @@ CONSTRUCTS: Final[Mapping[str, Construct]] = {
         {
             CHAT: exact("one of over 40 characters is cut and ends in a hash, alike everywhere"),
             RESPONSES: exact("one of over 64 characters is cut and ends in a hash, alike everywhere"),
-            MESSAGES: exact("characters other than letters, digits, _ and - are replaced, alike everywhere"),
+            MESSAGES: exact(
+                "characters but letters, digits, _ and - are replaced, and an id used twice gets a number"
+            ),
         },
     ),
     "parallel_off": Construct(

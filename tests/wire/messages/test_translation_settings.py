@@ -225,7 +225,13 @@ def _thinks_in_vain(conversation: Conversation) -> bool:
     )
 
 
-@given(conversations().filter(lambda conversation: not _thinks_in_vain(conversation)))
+def _calls_twice(conversation: Conversation) -> bool:
+    """Two calls have one id: the second gets another."""
+    ids = [part.id for message in conversation.messages for part in message.parts if isinstance(part, Call)]
+    return len(set(ids)) < len(ids)
+
+
+@given(conversations().filter(lambda found: not (_thinks_in_vain(found) or _calls_twice(found))))
 def test_what_is_written_is_read_again(conversation: Conversation) -> None:
     report = Report(MESSAGES, MESSAGES)
     assert CODEC.read_request(CODEC.write_request(conversation, report)) == conversation

@@ -95,6 +95,7 @@ class _Part(msgspec.Struct, gc=False):
     image_url: _Image | str | None = None
     file: _File | None = None
     input_audio: _Audio | None = None
+    cache_control: Any = None  # some callers send Anthropic's mark
 
 
 _decode_part: Final = msgspec.json.Decoder(_Part).decode
@@ -191,7 +192,7 @@ def _content(content: str | list[msgspec.Raw] | None, at: int) -> list[Part]:
 def _part(raw: msgspec.Raw) -> Part | None:
     part = _decode_part(raw)
     if part.type in {"text", "input_text", "output_text"}:
-        return Text(part.text) if part.text else None
+        return Text(part.text, part.cache_control is not None) if part.text else None
     if part.refusal is not None:
         return Refusal(part.refusal) if part.refusal else None
     return _media(part) or Opaque(WireFormat.CHAT, part.type, raw)

@@ -113,6 +113,16 @@ class _StreamOptions(msgspec.Struct, gc=False):
     include_usage: bool | None = None
 
 
+class _Reasoning(msgspec.Struct, gc=False):
+    effort: str | None = None
+    max_tokens: int | None = None
+
+
+class _Thinking(msgspec.Struct, gc=False):
+    type: str = ""
+    budget_tokens: int | None = None
+
+
 class _Request(msgspec.Struct, gc=False):
     model: str
     messages: list[WireMessage]
@@ -132,6 +142,8 @@ class _Request(msgspec.Struct, gc=False):
     reasoning_effort: str | None = None
     user: str | None = None
     safety_identifier: str | None = None
+    reasoning: _Reasoning | None = None  # OpenRouter
+    thinking: _Thinking | None = None  # servers that speak chat for models of Messages
 
 
 _KNOWN: Final = frozenset(_Request.__struct_fields__)
@@ -186,10 +198,18 @@ def _conversation(request: _Request, members: Mapping[str, msgspec.Raw]) -> Conv
         stream=bool(request.stream),
         stream_usage=not request.stream or _wants_usage(request.stream_options),
         shape=_shape(request.response_format),
-        effort=request.reasoning_effort or "",
+        effort=request.reasoning_effort or (request.reasoning and request.reasoning.effort) or "",
+        thinking_budget=_budget(request),
         user=request.user or request.safety_identifier or "",
         options=_options(members),
     )
+
+
+def _budget(request: _Request) -> int | None:
+    thinking = request.thinking
+    if thinking is None:
+        return request.reasoning and request.reasoning.max_tokens
+    return 0 if thinking.type == "disabled" else thinking.budget_tokens
 
 
 def _wants_usage(options: _StreamOptions | None) -> bool:

@@ -74,7 +74,7 @@ def limits(asked: Conversation, report: Report, *, resumes: bool) -> dict[str, A
         return {"max_tokens": asked.max_tokens or DEFAULT_MAX_TOKENS, "thinking": {"type": "disabled"}}
     if adaptive_effort(asked, report):
         most = asked.max_tokens or ADAPTIVE_MAX_TOKENS
-        thinks = not _must_not_think(asked, report, resumes=resumes)
+        thinks = not _must_not_think(asked, report, resumes=False)  # such models may begin at any time
         return {"max_tokens": most, "thinking": {"type": "adaptive"}} if thinks else {"max_tokens": most}
     budget = _budget(asked, report)
     if budget and _must_not_think(asked, report, resumes=resumes):

@@ -11,6 +11,7 @@ from pointsman.wire.constructs import Report
 from pointsman.wire.conversation import Conversation, Message, Text
 from pointsman.wire.messages import _translation_settings as settings
 from pointsman.wire.messages._translation_blocks import Written, write_blocks, write_texts
+from pointsman.wire.messages._unique_ids import with_unique_ids
 
 __all__ = ["write_request"]
 
@@ -25,7 +26,7 @@ def write_request(asked: Conversation, report: Report) -> bytes:
         Untranslatable: the format cannot express something of it, or it holds no message.
     """
     extra = settings.options(asked, report)
-    messages = _messages(asked.messages, report)
+    messages = _messages(with_unique_ids(asked.messages), report)
     if not messages:
         report.meet("no_messages")
     body: dict[str, Any] = {"model": asked.model}

@@ -17,6 +17,7 @@ __all__ = ["merged", "read_item", "read_items"]
 
 _ROLES: Final = {"assistant": Role.ASSISTANT, "system": Role.SYSTEM, "developer": Role.SYSTEM}
 _TEXTS: Final = frozenset({"input_text", "output_text", "text", "summary_text", "reasoning_text"})
+_NOTES: Final = frozenset({Role.SYSTEM, Role.USER})
 _SHELL_CALL: Final = "local_shell_call"
 _SHELL_OUTPUT: Final = "local_shell_call_output"
 _CALLS: Final = frozenset({"function_call", "custom_tool_call", _SHELL_CALL})
@@ -99,12 +100,26 @@ def merged(items: Iterator[Message]) -> tuple[Message, ...]:
     """Return messages in which what one turn of the assistant wrote is one, and so are results in a row."""
     found: list[tuple[Role, list[Part]]] = []
     for item in items:
+        if item.role is Role.TOOL and found and found[-1][0] in _NOTES:
+            _move_up(item, found)
+            continue
         joins = item.role in {Role.ASSISTANT, Role.TOOL}
         if joins and found and found[-1][0] is item.role:
             found[-1][1].extend(item.parts)
         else:
             found.append((item.role, list(item.parts)))
     return tuple(Message(role, tuple(parts)) for role, parts in found)
+
+
+def _move_up(result: Message, found: list[tuple[Role, list[Part]]]) -> None:
+    """Put a result before the notes that stand between it and its call: only here they may stand there."""
+    at = next((at for at in reversed(range(len(found))) if found[at][0] not in _NOTES), -1)
+    if at < 0:
+        found.append((result.role, list(result.parts)))
+    elif found[at][0] is Role.TOOL:
+        found[at][1].extend(result.parts)
+    else:
+        found.insert(at + 1, (result.role, list(result.parts)))
 
 
 def read_items(raw: msgspec.Raw) -> tuple[Message, ...] | None:
