@@ -298,5 +298,17 @@ def test_savings_are_reported_with_the_date_of_the_prices(ledger: Path, tmp_path
     assert "left out: 3 turns (100.0%)" in result.stdout
     assert "prices as of 2026-01-31" in result.stdout
     printed = json.loads(CliRunner().invoke(app, [*asked, "--json"]).stdout)
-    assert printed["prices_as_of"].count("-") == 2
+    assert (printed["prices_as_of"], printed["prices"]) == (None, {"small": None, "large": None})
     assert printed["lacking"]["no_usage"] == 3
+    assert "prices as of: small unknown, large unknown" in CliRunner().invoke(app, asked).stdout
+
+
+def test_each_model_may_say_of_when_its_prices_are(ledger: Path, tmp_path: Path) -> None:
+    config = tmp_path / "pointsman.toml"
+    dated = CONFIG.replace("output_per_million = 2.0", "output_per_million = 2.0\nprices_as_of = 2026-01-31")
+    config.write_text(dated.replace("= 20.0", '= 20.0\nprices_as_of = "2025-12-01"'), encoding="utf-8")
+    asked = ["report", "savings", "--baseline", "large", "--ledger", str(ledger), "--config", str(config)]
+    printed = json.loads(CliRunner().invoke(app, [*asked, "--json"]).stdout)
+    assert printed["prices_as_of"] == "2025-12-01"
+    assert printed["prices"] == {"small": "2026-01-31", "large": "2025-12-01"}
+    assert "prices as of: small 2026-01-31, large 2025-12-01" in CliRunner().invoke(app, asked).stdout

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -74,17 +74,18 @@ def saved(
     config: ConfigOption = None,
     prices_as_of: Annotated[
         datetime | None,
-        typer.Option(
-            formats=["%Y-%m-%d"], help="Date of the prices; default: modification date of the configuration."
-        ),
+        typer.Option(formats=["%Y-%m-%d"], help="Date of the prices; default: of each model, as configured."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Report net savings against a baseline model, after verification, retries and lost prompt caches."""
     file = config_file(config)
     policy = build_policy(load(file, AnyKey()))
-    written = prices_as_of or datetime.fromtimestamp(file.stat().st_mtime, UTC)
-    as_of = written.date().isoformat()
+    dates = {
+        name: prices_as_of.date() if prices_as_of else model.prices_as_of
+        for name, model in policy.models.items()
+        if model.is_priced
+    }
     with opened(ledger, config) as store:
         found = savings(
             store.records(),
@@ -94,10 +95,23 @@ def saved(
             verifier=policy.verify.model if policy.verify else "",
         )
     if as_json:
-        print_json({"prices_as_of": as_of, **found.to_json()})
+        print_json({"prices_as_of": _oldest(dates), "prices": dates, **found.to_json()})
         return
     typer.echo("\n".join(found.lines()))
-    typer.echo(f"prices as of {as_of}, from {file}")
+    typer.echo(_dated(dates, file))
+
+
+def _oldest(dates: Mapping[str, date | None]) -> date | None:
+    """The date of the oldest price; None where one is unknown."""
+    known = [day for day in dates.values() if day is not None]
+    return min(known) if known and len(known) == len(dates) else None
+
+
+def _dated(dates: Mapping[str, date | None], file: Path) -> str:
+    if len(set(dates.values())) == 1 and (day := _oldest(dates)):
+        return f"prices as of {day}, from {file}"
+    each = ", ".join(f"{name} {day or 'unknown'}" for name, day in dates.items())
+    return f"prices as of: {each}; from {file}, where prices_as_of dates them"
 
 
 def _existing(file: Path) -> Path:

@@ -17,10 +17,11 @@ from pointsman.decision.decision import Decision
 from pointsman.errors import MalformedRequest
 from pointsman.gateway._shadow_model import ShadowModel, ShadowUsage
 from pointsman.gateway.upstream import Connections, Target, targets
+from pointsman.model_choice.pools import Pool
 from pointsman.shadow_policy import ShadowPolicy
 from pointsman.stores.ledger.port import Ledger
 from pointsman.upstreams.port import ServerSpec, UpstreamSpec
-from pointsman.vocabulary import AgentRequest, ModelSpec
+from pointsman.vocabulary import AgentRequest, ModelSpec, Tier
 
 __all__ = ["Decider", "LiveState", "RouterCommand", "build_live_state"]
 
@@ -75,6 +76,7 @@ class LiveState:
     command: RouterCommand | None  # None: "/router" is a message like any other
     candidates: Candidates
     names: ModelNames  # what a model name means; of ``auto`` and the tiers it is always the same
+    pools: Mapping[Tier, Pool]  # the models of each tier, for the list of models
     body_bytes: int  # of all requests in progress together, at most
 
     def retire(self, successor: LiveState) -> None:
@@ -103,6 +105,7 @@ def build_live_state(
     shadow_model: ShadowSpec | None = None,
     command: RouterCommand | None = None,
     names: ModelNames | None = None,
+    pools: Mapping[Tier, Pool] | None = None,
     previous: LiveState | None = None,
 ) -> LiveState:
     """Build a state beside the one in effect, which is not touched.
@@ -128,6 +131,7 @@ def build_live_state(
         command,
         lru_cache(_KEPT_CHAINS)(partial(_candidates, found)),
         names or ModelNames(models),
+        pools or {},
         server.limits.total,
     )
 

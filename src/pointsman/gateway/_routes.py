@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping
-from typing import Any, Final, cast
+from collections.abc import Mapping
+from typing import Final, cast
 from urllib.parse import unquote
 
 import msgspec
@@ -28,9 +28,8 @@ from pointsman.errors import (
 from pointsman.gateway._inbound import CallerLeft, read_bytes
 from pointsman.gateway._live_state import LiveState
 from pointsman.gateway._metrics import Metrics
-from pointsman.gateway.upstream import Target
+from pointsman.gateway._model_pages import model_list, model_page
 from pointsman.stores.ledger.outcome_reports import read_report
-from pointsman.vocabulary import Tier
 from pointsman.wire import WIRES, Fault, guess_wire
 
 __all__ = ["OPEN_PATHS", "build_routes"]
@@ -103,15 +102,12 @@ async def _ready(request: Request) -> Response:
 
 
 async def _models(request: Request) -> Response:
-    state = _state(request)
-    return _json(_model_list(state.targets, state.names.exact))
+    return _json(model_list(_state(request)))
 
 
 async def _model(request: Request) -> Response:
-    state, wanted = _state(request), unquote(request.path_params["name"])
-    if not wanted or not state.names.serves(wanted):
-        return _not_found(request, "there is no such model; see /v1/models")
-    return _json(_model_entry(wanted.removeprefix("pointsman/")))
+    found = model_page(unquote(request.path_params["name"]), _state(request))
+    return _json(found) if found else _not_found(request, "there is no such model; see /v1/models")
 
 
 def _decision(request: Request) -> Response:  # not async: the ledger reads a file, so in a thread
@@ -158,27 +154,6 @@ async def _other_method(request: Request, error: Exception) -> Response:
 async def _unavailable(request: Request, error: Exception) -> Response:
     log.warning("%s", error)  # with the file's name, which is not the caller's business
     return _error(request, Fault(503, "the ledger cannot be read or written", "store_unavailable"))
-
-
-def _model_list(targets: Mapping[str, Target], aliases: Iterable[str]) -> dict[str, Any]:
-    """Return what can be asked for by a fixed name: ``auto``, the tiers, the models, and exact aliases."""
-    names = dict.fromkeys(["auto", *(tier.lower() for tier in Tier), *targets, *aliases])
-    data = [_model_entry(name) for name in names]
-    ends = {"first_id": data[0]["id"], "last_id": data[-1]["id"]}
-    return {"object": "list", "data": data, "has_more": False, **ends}
-
-
-def _model_entry(name: str) -> dict[str, Any]:
-    """Return a model as OpenAI's and Anthropic's clients expect it: each reads its own fields."""
-    return {
-        "id": name,
-        "object": "model",
-        "type": "model",
-        "created": 0,
-        "created_at": "1970-01-01T00:00:00Z",
-        "display_name": name,
-        "owned_by": "pointsman",
-    }
 
 
 def _json(value: object) -> Response:

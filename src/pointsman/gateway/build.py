@@ -69,6 +69,7 @@ class Builder:
             shadow_model=config.shadow,
             command=command,
             names=engine.names,
+            pools=config.tiers.pools,
             previous=previous,
         )
         self._warn_of_restart(config)
