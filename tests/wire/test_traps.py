@@ -793,8 +793,8 @@ def test_two_calls_streamed_by_chat(caller: WireFormat, case: str) -> None:
 
 
 def of_messages(*events: Json, named: bool = True) -> list[bytes]:
-    start = {"type": "message_start", "message": messages_answer(stop="") | {"stop_reason": None}}
-    end = [
+    start: Json = {"type": "message_start", "message": {**messages_answer(), "stop_reason": None}}
+    end: list[Json] = [
         {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 4}},
         {"type": "message_stop"},
     ]

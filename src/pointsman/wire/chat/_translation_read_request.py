@@ -208,7 +208,7 @@ def _conversation(request: _Request, members: Mapping[str, msgspec.Raw]) -> Conv
 def _budget(request: _Request) -> int | None:
     thinking = request.thinking
     if thinking is None:
-        return request.reasoning and request.reasoning.max_tokens
+        return request.reasoning.max_tokens if request.reasoning else None
     return 0 if thinking.type == "disabled" else thinking.budget_tokens
 
 
