@@ -187,6 +187,7 @@ SAMPLES: list[tuple[str, WireFormat, dict[str, Any]]] = [
         after({"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}),
     ),
     ("server_item", CHAT, said({"type": "video_url", "video_url": {"url": "https://host/a.mp4"}})),
+    ("item_reference", RESPONSES, {"input": [USER, {"type": "item_reference", "id": "msg_1"}]}),
     ("custom_tool", RESPONSES, {"tools": [CUSTOM]}),
     ("namespace", RESPONSES, {"tools": [SPACE]}),
     ("tool_name", MESSAGES, {"tools": [{"name": "mcp__" + "x" * 90, "input_schema": OBJECT}]}),

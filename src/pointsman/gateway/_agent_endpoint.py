@@ -7,6 +7,7 @@ from functools import partial
 
 from pointsman.gateway._conversations import Continuation, Conversations, with_conversation
 from pointsman.gateway._inbound import InboundRequest
+from pointsman.gateway._kept_items import KeptItems
 from pointsman.gateway._kept_reasoning import KeptReasoning
 from pointsman.gateway._live_state import LiveState
 from pointsman.gateway._local_replies import answer_command, send_text, stop_message
@@ -29,12 +30,16 @@ class AgentEndpoint:
         self._metrics = metrics
         self._conversations = Conversations()
         self._reasoning = KeptReasoning()
+        self._items = KeptItems()
         self._lower_tiers = LowerTiers()
 
     async def answer(self, state: LiveState, inbound: InboundRequest, send: Send) -> int:
         """Answer one request, and return the status sent."""
         wire, body, headers = inbound.wire, inbound.body, inbound.headers
         agent_request, continuation = await read_turn(headers, body, self._conversations)
+        if wire.is_stateful and (whole := self._items.put_back(agent_request, body)) is not body:
+            inbound, body = inbound._replace(body=whole), whole
+            agent_request, continuation = await read_turn(headers, body, self._conversations)
         if state.command is not None and (text := answer_command(agent_request, state.command)):
             return await send_text(wire, body, agent_request, text, [], send)
         decision = await state.runtime.decide(agent_request)
@@ -73,6 +78,7 @@ class AgentEndpoint:
     ) -> list[Target]:
         """Keep the answer for requests that continue it; return the targets that hold what this one does."""
         request.on_complete = partial(self._conversations.keep, agent_request, request.body)
+        request.on_translated = partial(self._items.keep, agent_request, request.body)
         if continuation is None:
             return targets
         self._metrics.count("continued", "known" if continuation.earlier else "unknown")

@@ -65,7 +65,6 @@ async def relay(
     sent += build_headers(attempt.target)
     if attempt.translated is not None:
         sent.append((b"x-pointsman-translated", printable(str(attempt.translated))))
-        request.on_complete = None  # no upstream keeps what the caller has been sent
     status = result.exchange.status
     if result.is_stream:
         await send({"type": "http.response.start", "status": status, "headers": sent})
@@ -80,7 +79,10 @@ async def relay(
             raise
         finally:
             attempt.finish(status, error, result.usage)
-        if request.on_complete is not None:
+        if attempt.translated is not None:
+            if request.on_translated is not None:
+                request.on_translated((result.first,))
+        elif request.on_complete is not None:
             request.on_complete(attempt.target, (result.first,))
     return status
 
@@ -154,6 +156,8 @@ async def _end_translated(
             error = unreadable
     usage = attempt.wire.end(blocks).usage
     request.keep_reasoning(attempt.target, translation.turn())
+    if translation.is_whole and request.on_translated is not None:
+        request.on_translated(translation.blocks)
     if translation.is_whole or translation.has_failed:
         attempt.finish(answer.exchange.status, "" if translation.is_whole else "status", usage)
     else:

@@ -84,10 +84,12 @@ class DecidedRequest:
 
     __slots__ = ("_edits", "_headers", "_inbound", "_ledger", "_model", "_path", "_reasoning", "_translated",
                  "_turn", "attempts", "body", "client_is_retrying", "decision", "metrics", "on_complete",
-                 "wire")  # fmt: skip
+                 "on_translated", "wire")  # fmt: skip
 
     #: Called when all has been sent: with who answered, and the whole body or the last events of a stream.
     on_complete: Callable[[Target, Sequence[bytes]], None] | None
+    #: The same of a translated answer, as it went to the caller.
+    on_translated: Callable[[Sequence[bytes]], None] | None
 
     def __init__(
         self,
@@ -105,6 +107,7 @@ class DecidedRequest:
         self.metrics = metrics
         self.attempts = 0
         self.on_complete = None
+        self.on_translated = None
         # The SDKs count their own retries here. One owner of retries: if the client is at it, we are not.
         self.client_is_retrying = inbound.headers.get(b"x-stainless-retry-count", b"0") != b"0"
         self._inbound = inbound

@@ -70,6 +70,10 @@ class Report:
         self.target = target
         self.changed: list[str] = []  # ids of constructs, each once, in the order they were met
 
+    def meet_opaque(self, kind: str, field: str) -> None:
+        """Refuse something that only its own format has; ``kind`` is its type."""
+        self.meet("item_reference" if kind == "item_reference" else "server_item", field)
+
     def meet(self, construct: str, field: str = "") -> bool:
         """Look up what the target does with a construct of the request.
 
@@ -274,6 +278,13 @@ CONSTRUCTS: Final[Mapping[str, Construct]] = {
             CHAT: refused("it belongs to a tool that the other provider runs itself"),
             RESPONSES: refused("it belongs to a tool that the other provider runs itself"),
             MESSAGES: refused("it belongs to a tool that the other provider runs itself"),
+        },
+    ),
+    "item_reference": Construct(
+        {RESPONSES: "input"},
+        {
+            CHAT: refused("the item is stored by another provider: send the item itself (store: false)"),
+            MESSAGES: refused("the item is stored by another provider: send the item itself (store: false)"),
         },
     ),
     "custom_tool": Construct(

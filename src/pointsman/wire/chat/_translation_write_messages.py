@@ -115,7 +115,7 @@ class _Writer:
         if isinstance(part, Thinking):
             self._report.meet("thinking_history")
         elif isinstance(part, Opaque):
-            self._report.meet("server_item", f'{part.format} item "{part.kind}"')
+            self._report.meet_opaque(part.kind, f'{part.format} item "{part.kind}"')
         else:
             self._report.meet("media_of_assistant")
 

@@ -117,7 +117,7 @@ def _rare(part: Refusal | Opaque, report: Report) -> list[Written]:
     if isinstance(part, Refusal):
         return write_texts((Text(part.text),))
     if part.format is not WireFormat.MESSAGES:
-        report.meet("server_item", part.kind)
+        report.meet_opaque(part.kind, part.kind)
         return []
     return [part.raw]
 

@@ -187,7 +187,7 @@ def status_of(stop: StopReason) -> tuple[str, str | None]:
 
 def write_answer(completion: Completion, asked: Asked = NOTHING_ASKED) -> bytes:
     """Return an answer; ``asked`` is what it has to know of its request."""
-    bare = bare_id(completion.id)
+    bare = asked.bare_id(bare_id(completion.id))
     status, incomplete = status_of(completion.stop)
     return _encode(
         snapshot(

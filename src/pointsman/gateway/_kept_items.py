@@ -1,0 +1,90 @@
+"""Items of translated answers in the Responses format, kept for requests that name them by their ids.
+
+Kept in this process alone: they are the model's words, and those reach no disk unasked (docs/decisions/0128).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Final
+
+from pointsman.vocabulary import AgentRequest
+from pointsman.wire import Body
+from pointsman.wire.responses.item_references import referable, with_items
+from pointsman.wire.responses.stored_conversation import answered, is_stored
+
+__all__ = ["KeptItems"]
+
+#: Bytes kept over all sessions. An answer takes 1 to 10 kB: some thousands fit.
+_SIZE: Final = 16 << 20
+#: Bytes of keeping a session, and an item beside its words.
+_SESSION: Final = 1_000
+_ITEM: Final = 300
+#: Seconds: the time to live of a session.
+_TTL: Final = 86_400.0
+
+
+class _Session:
+    __slots__ = ("at", "items", "weight")
+
+    def __init__(self) -> None:
+        self.items: dict[str, bytes] = {}  # by id; empty: reasoning
+        self.weight = _SESSION
+        self.at = 0.0  # seconds since the epoch, of the latest answer
+
+
+class KeptItems:
+    """The items of the latest sessions; the one unused longest makes room."""
+
+    def __init__(self, size: int = _SIZE) -> None:
+        """Keep up to ``size`` bytes."""
+        self._sessions: OrderedDict[str, _Session] = OrderedDict()
+        self._size = self._left = size
+
+    @property
+    def held(self) -> int:
+        """Bytes kept."""
+        return self._size - self._left
+
+    def put_back(self, request: AgentRequest, body: Body) -> Body:
+        """Return a request with the items that it names; the same body where it names none that is kept."""
+        session = self._sessions.get(request.session)
+        if session is None:
+            return body
+        if request.arrived_at - session.at > _TTL:
+            self._forget(request.session)
+            return body
+        self._sessions.move_to_end(request.session)
+        raw = with_items(body.raw, session.items.get)
+        return body if raw is body.raw else Body(body.wire, raw)
+
+    def keep(self, request: AgentRequest, body: Body, answer: Sequence[bytes]) -> None:
+        """Keep the items of a translated answer, unless the caller asked for it not to be stored.
+
+        Args:
+            request: The request that was answered.
+            body: Its body.
+            answer: The whole answer, or the last events of a stream.
+        """
+        found = answered(answer) if is_stored(body.member) else None
+        if found is None:
+            return
+        session = self._sessions.pop(request.session, None)
+        if session is None:
+            session = _Session()
+        else:
+            self._left += session.weight
+        session.at = request.arrived_at
+        for name, item in referable(found[1]):
+            session.items[name] = item
+            session.weight += len(item) + len(name) + _ITEM
+        if session.weight > self._size:
+            return  # larger than all that may be kept
+        self._sessions[request.session] = session
+        self._left -= session.weight
+        while self._left < 0:
+            self._forget(next(iter(self._sessions)))
+
+    def _forget(self, session: str) -> None:
+        self._left += self._sessions.pop(session).weight

@@ -1,0 +1,67 @@
+"""References to items of earlier answers, in a Responses request.
+
+The Vercel AI SDK names the items of an answer by their ids instead of sending them again, since OpenAI stores
+them. What another provider answered and the gateway translated is stored by nobody else: these references are
+replaced by the items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import msgspec
+
+from pointsman.decoding import UNREADABLE
+
+__all__ = ["REFERENCE", "referable", "with_items"]
+
+REFERENCE: Final = b'"item_reference"'
+
+#: Returns the item with an id as JSON; empty for reasoning, which is left out; None for an unknown one.
+Find = Callable[[str], bytes | None]
+
+
+class _Item(msgspec.Struct, gc=False):
+    type: str | None = None
+    id: str | None = None
+
+
+_decode_item: Final = msgspec.json.Decoder(_Item).decode
+_decode_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_items: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
+
+
+def referable(items: list[bytes]) -> Iterator[tuple[str, bytes]]:
+    """Yield the id of each item of an answer, and what a reference to it stands for."""
+    for raw in items:
+        try:
+            item = _decode_item(raw)
+        except UNREADABLE:
+            continue
+        if item.id:
+            yield item.id, b"" if item.type == "reasoning" else raw
+
+
+def with_items(body: bytes, find: Find) -> bytes:
+    """Return a body with the items in place of references to them; the body itself where none is known."""
+    if REFERENCE not in body:
+        return body
+    try:
+        members = _decode_members(body)
+        given = _decode_items(members["input"])
+        found = [(raw, _found(raw, find)) for raw in given]
+    except (KeyError, *UNREADABLE):
+        return body
+    if all(item is None for _, item in found):
+        return body
+    items = [bytes(raw) if item is None else item for raw, item in found if item != b""]
+    members["input"] = msgspec.Raw(b"[" + b",".join(items) + b"]")
+    return msgspec.json.encode(members)
+
+
+def _found(raw: msgspec.Raw, find: Find) -> bytes | None:
+    if REFERENCE not in bytes(raw):
+        return None
+    item = _decode_item(raw)
+    return find(item.id) if item.type == "item_reference" and item.id else None
