@@ -212,8 +212,7 @@ blind = { upstream = "up0", id = "l", features = ["tools"] }
         assert found.metrics("lower_tier") == ['pointsman_lower_tier_total{tier="REASONING"} 3.0']
     [line] = [record.getMessage() for record in caplog.records if "tier" in record.getMessage()]
     assert line == (
-        "a request of format chat with vision: no tier of REASONING or above can serve this request: "
-        "SIMPLE serves"
+        "a request of format chat with vision: tier REASONING cannot serve this request: SIMPLE serves"
     )
 
 
@@ -285,3 +284,11 @@ def test_another_model_of_the_tier_is_asked_in_its_own_way(tmp_path: Path) -> No
     first, second = json.loads(ups[0].asked[0].body), json.loads(ups[1].asked[0].body)
     assert (first["reasoning"], "temperature" in first) == ({"effort": "high"}, False)
     assert (second["temperature"], "reasoning" in second) == (0.5, False)
+
+
+def test_the_start_tells_what_falls_to_a_lower_tier(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    models = BLIND.replace('features = ["tools"], ', "", 1)
+    with serving(tmp_path, models, LADDER, ScriptedUpstream(answering)):
+        told = [record.getMessage() for record in caplog.records if "lower tier" in record.getMessage()]
+    assert told[-1] == "no model is configured for MEDIUM: a lower tier serves"
+    assert any("tier REASONING with vision falls to a lower tier" in line for line in told)

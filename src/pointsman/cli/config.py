@@ -37,17 +37,19 @@ def register(app: typer.Typer) -> None:
 def check(*, config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Report every error in the configuration, by line, which clients will work, and what aliases mean."""
     from pointsman.diagnostics import describe_aliases, judge_clients, list_aliases
+    from pointsman.model_choice.shortfalls import shortfalls
 
     file = config_file(config)
     loaded = examine(file)
     errors = loaded.errors
     verdicts = judge_clients(loaded.config) if loaded.config else []
     aliases = list_aliases(loaded.config) if loaded.config else []
+    warnings = shortfalls(loaded.config.tiers.pools, loaded.config.models) if loaded.config else []
     if as_json:
         found = [{"place": error.place, "message": error.message, "hint": error.hint} for error in errors]
         clients = [_plain(verdict) for verdict in verdicts]
-        checked = {"file": str(file), "ok": not errors, "errors": found, "clients": clients}
-        print_json(checked | {"aliases": [row._asdict() for row in aliases]})
+        checked = {"file": str(file), "ok": not errors, "errors": found, "warnings": warnings}
+        print_json(checked | {"clients": clients, "aliases": [row._asdict() for row in aliases]})
     for error in errors if not as_json else ():
         typer.echo(str(error), err=True)
         if error.hint:
@@ -56,6 +58,8 @@ def check(*, config: ConfigOption = None, as_json: JsonOption = False) -> None:
         raise typer.Exit(FAILED)
     if not as_json:
         typer.echo(f"{file}: no errors\n")
+        for warning in warnings:
+            typer.echo(f"warning: {warning}", err=True)
         for verdict in verdicts:
             _show(verdict)
         typer.echo("")

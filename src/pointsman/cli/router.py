@@ -49,6 +49,7 @@ def show(*, config: ConfigOption = None, as_json: JsonOption = False) -> None:
         {
             "profile": tiers.profile,
             "tiers": {tier: loaded.models.get(tiers.models.get(tier, "")) for tier in Tier},
+            "pools": tiers.pools,
             "verify": tiers.verify,
             "guidance": loaded.guidance.mode,
             "domains": loaded.domains.mode,

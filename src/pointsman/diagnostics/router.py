@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,8 @@ def describe_routing(config: Config) -> str:
     """Return which model serves which tier, how the tier is decided, and what other names mean."""
     tiers = config.tiers
     lines = [f"profile {tiers.profile}, from {config.source or 'no file'}"]
-    lines += [f"  {tier:<9}  {_model(config, tiers.models.get(tier))}" for tier in Tier]
+    for tier in Tier:
+        lines += _tier(config, tier)
     if verify := tiers.verify:
         money = "" if verify.money_per_day is None else f", {verify.money_per_day:g} a day"
         lines.append(
@@ -91,11 +92,17 @@ def answer_in_band(text: str, config: Config, file: Path | None) -> str:
             return USAGE
 
 
-def _model(config: Config, name: str | None) -> str:
-    model = config.models.get(name or "")
-    if model is None:
-        return "-"
-    return f"{model.name}: {model.id} at {model.upstream}, {_prices(model)}"
+def _tier(config: Config, tier: Tier) -> Iterator[str]:
+    """A line for each model of a tier."""
+    pool = config.tiers.pools.get(tier, ())
+    if not pool:
+        yield f"  {tier:<9}  -"
+    for place, entry in enumerate(pool):
+        model = config.models[entry.model]
+        share = f", weight {entry.weight:g}" if entry.weight is not None else ""
+        given = f", {entry.parameters}" if entry.parameters else ""
+        line = f"{model.name}: {model.id} at {model.upstream}, {_prices(model)}{share}{given}"
+        yield f"  {'' if place else tier:<9}  {line}"
 
 
 def _prices(model: ModelSpec) -> str:

@@ -16,6 +16,7 @@ from pointsman.factory import build_engine, build_policy, build_questions, build
 from pointsman.gateway._live_state import LiveState, build_live_state
 from pointsman.gateway.upstream import Connections
 from pointsman.model_calls import Ask, Questions, ask_models, ask_nobody
+from pointsman.model_choice.shortfalls import shortfalls
 from pointsman.runtime import Runtime
 from pointsman.shadow_policy import ShadowPolicy
 from pointsman.stores.ledger.port import Ledger
@@ -73,6 +74,8 @@ class Builder:
             previous=previous,
         )
         self._warn_of_restart(config)
+        for shortfall in shortfalls(config.tiers.pools, config.models):
+            log.warning("%s", shortfall)
         return state
 
     def close(self) -> None:

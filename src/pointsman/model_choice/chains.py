@@ -126,9 +126,14 @@ def _why(code: str, tier: Tier, found: Tier, of: Mapping[Tier, Pool]) -> Reason 
     if not code:
         return None
     chain = FALLBACK_CHAIN[tier]
-    has = "can serve this request" if any(step in of for step in chain) else "has a model"
-    at_least = f"{tier} or above" if code == LOWER_TIER else f"{chain[-1]} or below"
-    return Reason(code, f"no tier of {at_least} {has}: {found} serves")
+    if code != LOWER_TIER:
+        them, has = f"the tiers up to {chain[-1]}", "have"
+    elif chain == (tier,):
+        them, has = f"tier {tier}", "has"
+    else:
+        them, has = f"the tiers {tier} to {chain[-1]}", "have"
+    cannot = "cannot serve this request" if any(step in of for step in chain) else f"{has} no model"
+    return Reason(code, f"{them} {cannot}: {found} serves")
 
 
 def _chain(groups: Mapping[Tier, Pool], skipped: tuple[Reason, ...], *, doubtful: bool = False) -> Chain:
