@@ -59,6 +59,15 @@ def test_show(file: Path) -> None:
     ]
 
 
+def test_show_names_every_model_of_a_tier(file: Path) -> None:
+    pool = '[{ model = "large", weight = 3, effort = "high" }, "small"]'
+    file.write_text(TEXT.replace('reasoning = "large"', f"reasoning = {pool}"))
+    assert describe_routing(load(file)).splitlines()[4:6] == [
+        "  REASONING  large: large-3 at main, 3 in, 15 out, weight 3, effort=high",
+        "             small: google/gemini-2.5-flash at main, 0.1 in, 0.4 out",
+    ]
+
+
 def test_the_seeds_command_takes_a_models_id(file: Path) -> None:
     assert choose_classifier(file, "google/gemini-2.5-flash") == "small"
     verify = load(file).tiers.verify
