@@ -208,13 +208,14 @@ def test_a_part_that_fails_abstains_and_the_others_decide(
 
 
 def enriching(engine_: Engine, bodies: list[list[dict[str, str]]]) -> list[int]:
-    """How many texts were added to each request of one session."""
+    """How many texts the last message of each request of one session gets."""
     memory, added = Memory(), []
     for messages in bodies:
         agent_request = read_request(WireFormat.CHAT, {"messages": messages}, session="s")
         decided = drive(engine_.decide(agent_request, memory, "d"), nobody)
         memory = decided.memory
-        added.append(len(decided.decision.injections))
+        again = (each for each in decided.decision.standing if each.index == len(messages) - 1)
+        added.append(len(decided.decision.injections) + sum(len(each.added) for each in again))
     return added
 
 

@@ -98,15 +98,15 @@ def with_model(body: bytes, model: bytes = b"small") -> bytes:
 
 
 @pytest.mark.parametrize(("path", "field", "history"), FORMATS, ids=["chat", "responses", "messages"])
-def test_the_hint_comes_once_per_streak_at_the_end(
+def test_the_hint_comes_once_per_streak_at_the_end_and_stays_there(
     path: str, field: str, history: Callable[[int], list[Any]]
 ) -> None:
     guidance = GuidancePolicy(mode=Mode.ON, escalate=())
     exchanged = run(path, field, history, guidance, calls=6)
     changed = [n for n, (sent, arrived) in enumerate(exchanged) if arrived != with_model(sent)]
-    assert changed == [3]
+    assert changed == [3, 4, 5, 6]
+    assert {arrived.count(b"<pointsman") for _, arrived in exchanged[3:]} == {1}
     sent, arrived = exchanged[3]
-    assert arrived.count(b"<pointsman") == 1
     assert b"bash" in arrived[arrived.index(b"<pointsman") :]
     # Everything up to the last message has its bytes: the provider's prompt cache stays warm.
     last = json.dumps(history(3)[-1]).encode()

@@ -34,7 +34,13 @@ BLOCK = {"type": "text", "text": TEXT}
             {"role": "tool", "content": [{"type": "text", "text": "boom"}, BLOCK], "tool_call_id": "1"},
         ),
         (CHAT, {"role": "user", "content": []}, {"role": "user", "content": [BLOCK]}),
-        (MESSAGES, {"role": "user", "content": "hi"}, {"role": "user", "content": "hi\n\n" + TEXT}),
+        # The same words may come again as a block: the addition stands beside them either way.
+        (
+            MESSAGES,
+            {"role": "user", "content": "hi"},
+            {"role": "user", "content": [{"type": "text", "text": "hi"}, BLOCK]},
+        ),
+        (MESSAGES, {"role": "user", "content": ""}, {"role": "user", "content": "\n\n" + TEXT}),
         (MESSAGES, {"role": "user", "content": [RESULT]}, {"role": "user", "content": [RESULT, BLOCK]}),
         (MESSAGES, {"content": [RESULT], "role": "user"}, {"content": [RESULT, BLOCK], "role": "user"}),
     ],

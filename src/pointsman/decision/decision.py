@@ -13,17 +13,31 @@ from pointsman.guidance import GuidanceDecision
 from pointsman.tiers import TierDecision
 from pointsman.vocabulary import Parameters, Reason
 
-__all__ = ["Decision", "Injection", "TextMode", "ToolDecision", "without_content"]
+__all__ = [
+    "Decision",
+    "Injection",
+    "StandingInjection",
+    "TextMode",
+    "ToolDecision",
+    "without_content",
+]
 
 #: What is kept of the user's words: nothing, their hash, themselves without keys and addresses, all.
 TextMode = Literal["off", "hash", "redacted", "full"]
 
 
 class Injection(msgspec.Struct, frozen=True, gc=False):
-    """Text to add at the end of what the model sees, this time only."""
+    """Text to add at the end of what the model sees."""
 
     source: str  # "guidance" or "domains"
     text: str
+
+
+class StandingInjection(msgspec.Struct, frozen=True, gc=False):
+    """What an earlier request of the session added to a message, to be added to it again."""
+
+    index: int  # of the message in the history
+    added: tuple[Injection, ...]  # together, as one text
 
 
 class ToolDecision(msgspec.Struct, frozen=True, gc=False):
@@ -42,7 +56,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     policy: str  # version hash of the policy that decided
     tier: TierDecision | None  # None when the caller named a model, or deciding failed (see ``abstained``)
     chain: tuple[str, ...]  # configured model names, first choice first; empty: ``refused``, or no model
-    injections: tuple[Injection, ...] = ()
+    injections: tuple[Injection, ...] = ()  # added to the last message
+    standing: tuple[StandingInjection, ...] = ()  # added again to earlier messages, by place
     reasons: tuple[Reason, ...] = ()
     abstained: tuple[Reason, ...] = ()  # what failed open, and why
     elapsed_us: float = 0.0  # CPU-side time spent deciding, verification excluded
@@ -56,8 +71,15 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 def without_content(decision: Decision) -> Decision:
     """The decision without any text that quotes a request: what may be recorded unasked.
 
-    A hint names the error it answers, and an error may hold anything.
+    A hint names the error it answers, and an error may hold anything. A text that is added again is recorded
+    with the decision that added it first.
     """
+    if decision.standing:
+        again = tuple(
+            StandingInjection(each.index, tuple(Injection(one.source, "") for one in each.added))
+            for each in decision.standing
+        )
+        decision = msgspec.structs.replace(decision, standing=again)
     guidance = decision.guidance
     if guidance is None or not guidance.firing:
         return decision

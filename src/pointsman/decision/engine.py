@@ -11,8 +11,9 @@ from typing import Final, NamedTuple
 import msgspec
 
 from pointsman.capabilities.tools import ToolSelector
+from pointsman.decision.additions import MOST_CHARACTERS, MOST_PLACES, remember, standing
 from pointsman.decision.aliases import LONGEST_SHOWN, ModelNames, Named
-from pointsman.decision.decision import Decision, Injection, ToolDecision
+from pointsman.decision.decision import Decision, Injection, StandingInjection, ToolDecision
 from pointsman.decision.input import ReadRequest, RequestInput
 from pointsman.decision.memory import Memory
 from pointsman.decision.policy import DomainPolicy, Policy
@@ -89,6 +90,7 @@ class _Draft:
         self.tools: ToolDecision | None = None
         self.reasons: list[Reason] = []
         self.injections: list[Injection] = []
+        self.standing: tuple[StandingInjection, ...] = ()
         self.abstained: list[Reason] = list(reading.abstained)
 
     def abstain(self, part: str, error: Exception) -> None:
@@ -157,6 +159,8 @@ class Engine:
             self._find_domains(draft, self.policy.domains, self._tracker)
         if self._tools and reading.request and draft.input.tools > (self.policy.tools or 0):
             self._select_tools(draft, self._tools, reading.request)
+        if reading.request and (draft.injections or memory.additions.places):
+            _add_again(draft, reading.request.history)
         # A helper call is no turn of the conversation whose session it names.
         kept = memory if draft.input.role is AgentRole.HELPER else self._remembered(draft)
         return Decided(self._decision(draft, decision_id), kept, reading.words)
@@ -436,6 +440,7 @@ class Engine:
             tier=draft.tier,
             chain=draft.chain,
             injections=tuple(draft.injections),
+            standing=draft.standing,
             reasons=tuple(draft.reasons),
             abstained=tuple(draft.abstained),
             domains=draft.domains,
@@ -455,6 +460,27 @@ class Engine:
             tokens=evidence.tokens,
             questions=evidence.questions,
             script=evidence.script,
+        )
+
+
+def _add_again(draft: _Draft, history: History) -> None:
+    """Add what earlier requests added, at the same places, and remember what this one adds."""
+    earlier, last = draft.memory.additions, len(history) - 1
+    try:
+        found = standing(earlier, history)
+        # The same request sent again adds nothing to what its first sending has added.
+        present = {one for each in found if each.index == last for one in each.added}
+        new = [each for each in draft.injections if each not in present]
+        kept, dropped = remember(earlier, history, tuple(new))
+    except Exception as error:  # noqa: BLE001 - a request goes on without what was added to earlier ones
+        draft.abstain("additions", error)
+        return
+    draft.injections, draft.standing = new, found
+    draft.memory = msgspec.structs.replace(draft.memory, additions=kept)
+    if dropped:
+        bounds = f"at most {MOST_PLACES} with {MOST_CHARACTERS:,} characters are kept for a session"
+        draft.abstained.append(
+            Reason("additions.dropped", f"{dropped} earlier additions are not repeated any more: {bounds}")
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from pointsman.capabilities.tools import ToolMemory
+from pointsman.decision.additions import Additions
 from pointsman.domains import DomainMemory
 from pointsman.guidance import GuidanceMemory
 from pointsman.text.extract import Searched
@@ -26,3 +27,4 @@ class Memory(msgspec.Struct, frozen=True, omit_defaults=True):
     called: tuple[str, ...] = ()  # names of all tools called so far
     counted: int = 0  # messages searched for them
     searched: Searched = Searched()  # for the user's words
+    additions: Additions = Additions()  # texts added, and to which messages

@@ -3,31 +3,71 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
+from typing import Final
 
-from pointsman.decision.decision import Decision, ToolDecision
+from pointsman.decision.decision import Decision, Injection, ToolDecision
 from pointsman.wire import Body, Wire
+from pointsman.wire.base import Insertion
 from pointsman.wire.body import Edit
-from pointsman.wire.insertion import insertion, mark
+from pointsman.wire.insertion import insertion, mark, with_texts
 from pointsman.wire.tools import only_tools
 
 __all__ = ["injections", "kept_tools"]
 
 log = logging.getLogger(__name__)
 
+_NOWHERE: Final = "decision %s adds a text, but the request has no insertion point"
+
 
 def injections(wire: Wire, body: Body, decision: Decision) -> list[Edit]:
-    """Return the edit that puts a decision's texts into a body; none where the body has no place for them.
+    """Return the edits that put a decision's texts into a body; none where the body has no place for them.
 
-    Everything before the place keeps its bytes, so the provider's prompt cache stays warm.
+    Everything before a place keeps its meaning, so the provider's prompt cache stays warm.
     """
-    text = "\n\n".join(mark(injection.source, injection.text) for injection in decision.injections)
+    if decision.standing:
+        return _all_injections(wire, body, decision)
     span = body.span(wire.items)
-    place = insertion(wire, body.readable[slice(*span)], text, body.last_item) if span else None
+    items = body.readable[slice(*span)] if span else b""
+    place = insertion(wire, items, _marked(decision.injections), body.last_item) if span else None
     if span is None or place is None:
-        log.warning("decision %s adds a text, but the request has no insertion point", decision.id)
+        log.warning(_NOWHERE, decision.id)
         return []
-    at = span[0] + place.at
-    return [((at, at), place.data)]
+    return _edits(span[0], place)
+
+
+def _all_injections(wire: Wire, body: Body, decision: Decision) -> list[Edit]:
+    """Insert what this request adds, and again what earlier ones have added to messages that it holds."""
+    items = body.items()
+    # A provider that keeps the conversation has the earlier messages, with what was added to them.
+    kept = decision.input.messages - len(items)
+    texts: dict[int, list[str]] = {}
+    for each in decision.standing:
+        if each.index >= kept:
+            texts.setdefault(each.index - kept, []).append(_marked(each.added))
+    if decision.injections:
+        texts.setdefault(len(items) - 1, []).append(_marked(decision.injections))
+    spans = body.item_spans(items, list(texts))
+    if texts and not spans:
+        log.warning(_NOWHERE, decision.id)
+    return [
+        (span, with_texts(wire, items[index], texts[index]))
+        for span, index in zip(spans, texts, strict=False)
+    ]
+
+
+def _marked(added: Sequence[Injection]) -> str:
+    return "\n\n".join(mark(injection.source, injection.text) for injection in added)
+
+
+def _edits(start: int, place: Insertion) -> list[Edit]:
+    """The edits of one insertion whose offsets are from ``start``."""
+    at = start + place.at
+    edits: list[Edit] = [((at, at), place.data)]
+    if place.opening:
+        opened_at = start + place.opened_at
+        edits.append(((opened_at, opened_at), place.opening))
+    return edits
 
 
 def kept_tools(body: Body, decision: ToolDecision) -> list[Edit]:

@@ -118,7 +118,7 @@ class DecidedRequest:
         self._headers = upstream_headers(inbound.all_headers)
         self._model = body.span("model")
         self._translated: tuple[Target, Prepared] | None = None  # the latest: it is sent again on a retry
-        self._edits = injections(wire, body, decision) if decision.injections else []
+        self._edits = injections(wire, body, decision) if decision.injections or decision.standing else []
         if decision.tools:
             self._edits += kept_tools(body, decision.tools)
 

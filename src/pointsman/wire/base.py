@@ -115,10 +115,17 @@ class Members(NamedTuple):
 
 
 class Insertion(NamedTuple):
-    """Bytes to put at one place."""
+    """Bytes to put at one place, and perhaps before it at another."""
 
     at: int  # offset
     data: bytes
+    opened_at: int = 0  # offset of ``opening``
+    opening: bytes = b""  # empty: there is none
+
+    def applied(self, text: bytes) -> bytes:
+        """Return the text with the bytes in it."""
+        start, end = self.opened_at, self.at
+        return text[:start] + self.opening + text[start:end] + self.data + text[end:]
 
 
 class ModelCall(NamedTuple):

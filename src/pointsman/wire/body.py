@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -39,6 +39,7 @@ _NAME: Final = re.compile(rb'[\s,{]*+"([^"\\]*+(?:\\.[^"\\]*+)*+)"\s*+:\s*+')
 _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"')
 #: What stands between the items of a list, as encoders in use write it.
 _BETWEEN: Final = (b",", b", ")
+_SEPARATOR: Final = re.compile(rb"[\s,]*+")
 
 #: Where something stands in the body: ``raw[start:end]``. A plain tuple, because there are many.
 Span: TypeAlias = tuple[int, int]
@@ -160,6 +161,43 @@ class Body:
         items = getattr(self._known, self._items, None)
         return items[-1] if isinstance(items, list) and items else None
 
+    def items(self) -> Sequence[msgspec.Raw]:
+        """Return the items of the conversation; none where it is one text, or cannot be read."""
+        try:
+            items = self.conversation()[0]
+        except UNREADABLE:
+            return ()
+        return () if items is None or isinstance(items, str) else items
+
+    def item_spans(self, items: Sequence[msgspec.Raw], wanted: Sequence[int]) -> list[Span]:
+        """Return where some items of the conversation stand; empty where they are not found.
+
+        Args:
+            items: What ``items`` gives.
+            wanted: Positions in it.
+        """
+        span = self.span(self._items)
+        if span is None:
+            return []
+        for between in _BETWEEN:
+            spans = [_span_of(span, items, number, len(between)) for number in wanted]
+            pairs = zip(spans, wanted, strict=True)
+            if all(self.readable.startswith(items[number], start) for (start, _), number in pairs):
+                return spans
+        return self._walked(span[0] + 1, items, wanted)
+
+    def _walked(self, at: int, items: Sequence[msgspec.Raw], wanted: Sequence[int]) -> list[Span]:
+        """Where items stand in a list that is written in another way: each is looked for behind the last."""
+        spans: list[Span] = []
+        for item in items[: max(wanted, default=-1) + 1]:
+            separator = _SEPARATOR.match(self.readable, at)
+            start = separator.end() if separator else at
+            if not self.readable.startswith(item, start):
+                return []
+            at = start + len(item)
+            spans.append((start, at))
+        return [spans[number] for number in wanted]
+
     def text(self, name: str) -> str | None:
         """Return a member that is a string; None when absent.
 
@@ -236,6 +274,12 @@ class Body:
             at = end
         parts.append(view[at:])
         return b"".join(parts)
+
+
+def _span_of(conversation: Span, items: Sequence[msgspec.Raw], number: int, between: int) -> Span:
+    """Where an item stands whose list begins after one bracket and separates by so many bytes."""
+    start = conversation[0] + 1 + sum(map(len, items[:number])) + number * between
+    return start, start + len(items[number])
 
 
 def _reason(error: Exception, raw: bytes) -> str:

@@ -1,14 +1,16 @@
-"""Inserts text at the end of a prompt, for one request; the formats share how the place is found.
+"""Inserts text into a prompt, at its end or at an earlier message; the formats share how places are found.
 
-Everything before the place of insertion keeps its bytes, so the provider's prompt cache stays warm, and
-nothing is stored: the agent resends its own history without it. Where the last message takes text it goes
-inside that message, because a second user message in a row, or one after a tool's, is refused by strict
-providers ("Unexpected role 'user' after role 'tool'"; docs/decisions/0031).
+Everything before the place of insertion keeps its meaning, so the provider's prompt cache stays warm. The
+agent resends its own history without the text, which is then inserted again at the same place
+(docs/decisions/0133). Where a message takes text it goes inside that message, because a second user message
+in a row, or one after a tool's, is refused by strict providers ("Unexpected role 'user' after role 'tool'";
+docs/decisions/0031).
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -16,7 +18,15 @@ import msgspec
 from pointsman.decoding import UNREADABLE
 from pointsman.wire.base import Insertion, Item, Wire
 
-__all__ = ["append_text", "before_quote", "insertion", "mark", "new_item", "place_in_messages"]
+__all__ = [
+    "append_text",
+    "before_quote",
+    "insertion",
+    "mark",
+    "new_item",
+    "place_in_messages",
+    "with_texts",
+]
 
 _decode_items: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _decode_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -37,7 +47,7 @@ def mark(source: str, text: str) -> str:
 def append_text(wire: Wire, items: bytes, text: str) -> bytes | None:
     """Return ``messages`` or ``input``, as JSON, with a text at its end; None where it has no place."""
     found = insertion(wire, items, text)
-    return items[: found.at] + found.data + items[found.at :] if found else None
+    return found.applied(items) if found else None
 
 
 def insertion(wire: Wire, items: bytes, text: str, last: Item | None = None) -> Insertion | None:
@@ -58,8 +68,35 @@ def insertion(wire: Wire, items: bytes, text: str, last: Item | None = None) -> 
         return None
 
 
-def place_in_messages(items: bytes, last: Item | None, text: str) -> Insertion | None:
-    """Find the place in ``messages``, which chat completions and Messages share. Raises ``UNREADABLE``."""
+def with_texts(wire: Wire, item: Item, texts: Iterable[str]) -> bytes:
+    """Return one item of a conversation with texts inside it, or in items of their own behind it.
+
+    The same bytes as ``insertion`` gives where the item is the last. A text without a place is left out.
+    """
+    inside, behind = bytes(item), b""
+    for text in texts:
+        found = insertion(wire, b"[%b]" % inside, text, inside)
+        if found is None:
+            continue
+        if found.at > len(inside):
+            behind += found.data
+        else:
+            inside = found.applied(b"[%b]" % inside)[1:-1]
+    return inside + behind
+
+
+def place_in_messages(
+    items: bytes, last: Item | None, text: str, *, as_blocks: bool = False
+) -> Insertion | None:
+    """Find the place in ``messages``, which chat completions and Messages share. Raises ``UNREADABLE``.
+
+    Args:
+        items: The messages, as JSON.
+        last: The last of them, where that is known.
+        text: What to add.
+        as_blocks: A string gets a block beside it. Clients of Messages send the same words as a string or as
+            a block, as a cache marker comes and goes: a model reads both alike, and so it must the addition.
+    """
     if last is None:
         messages = _decode_items(items)
         last = messages[-1] if messages else None
@@ -70,9 +107,10 @@ def place_in_messages(items: bytes, last: Item | None, text: str) -> Insertion |
         role = _role(members)
         if role == "assistant":
             return None
-        place = _in_content(message, members, text) if role in {"user", "tool"} else None
+        place = _in_content(message, members, text, as_blocks) if role in {"user", "tool"} else None
         if place:
-            return Insertion(end - len(message) + place.at, place.data)
+            start = end - len(message)
+            return Insertion(start + place.at, place.data, start + place.opened_at, place.opening)
     return new_item(items, {"role": "user", "content": text})
 
 
@@ -80,19 +118,28 @@ def _role(members: dict[str, msgspec.Raw]) -> str:
     return _decode_text(members["role"]) if "role" in members else ""
 
 
-def _in_content(message: bytes, members: dict[str, msgspec.Raw], text: str) -> Insertion | None:
+def _in_content(
+    message: bytes, members: dict[str, msgspec.Raw], text: str, as_blocks: bool
+) -> Insertion | None:
     """Inside the message's own content: at the end of a string, or as one more block of a list."""
     span = _span(message, members, "content")
     if span is None:
         return None
     start, end = span
     if message[start : start + 1] == b'"':
+        # An empty block of text is refused.
+        if as_blocks and end - start > len('""'):
+            return Insertion(end, b"},%b]" % _block(text), start, b'[{"type":"text","text":')
         return before_quote(end, text)
     if message[start : start + 1] == b"[":
         inside = message[start + 1 : end - 1].strip()
-        block = _encode({"type": "text", "text": text})
+        block = _block(text)
         return Insertion(end - 1, b"," + block if inside else block)
     return None
+
+
+def _block(text: str) -> bytes:
+    return _encode({"type": "text", "text": text})
 
 
 def _span(message: bytes, members: dict[str, msgspec.Raw], name: str) -> tuple[int, int] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from pointsman.vocabulary import WireFormat
@@ -30,7 +31,7 @@ MESSAGES: Final = Wire(
     body=request.write_body,
     read_item=request.read_item,
     read_role=role_of,
-    place=place_in_messages,
+    place=partial(place_in_messages, as_blocks=True),
     usage=answer.usage,
     completion=answer.read_completion,
     answer=answer.write_answer,

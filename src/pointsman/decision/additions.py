@@ -1,0 +1,106 @@
+"""Texts added to a conversation in earlier requests, and where: they are added again at the same place.
+
+An agent sends its own history, without what was added to it. A text that is added only once is gone in the
+next request: the provider's prompt cache breaks at that message, and the model forgets the text
+(docs/decisions/0133).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from pointsman.decision.decision import Injection, StandingInjection
+from pointsman.text.extract import fingerprint
+from pointsman.vocabulary import History
+
+__all__ = ["MOST_CHARACTERS", "MOST_PLACES", "Additions", "Place", "remember", "standing"]
+
+#: Additions of one session, and characters of their different texts. Domain texts repeat, so 64 places are
+#: some 8 kB of memory. Beyond either bound the older half is dropped at once: the cache then breaks once.
+MOST_PLACES: Final = 64
+MOST_CHARACTERS: Final = 16_384
+#: How far a message is looked for from where it stood: agents take out or put in a reminder of their own.
+_DISTANCES: Final = (0, -1, 1, -2, 2, -3, 3, -4, 4)
+
+
+class Place(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """What one request added, and to which message."""
+
+    index: int  # of the message in the history
+    key: str  # what stays the same of that message
+    texts: tuple[int, ...]  # positions in ``Additions.texts``
+
+
+class Additions(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What was added in a session."""
+
+    texts: tuple[Injection, ...] = ()  # each once
+    places: tuple[Place, ...] = ()  # in the order they were made
+
+
+def standing(additions: Additions, history: History) -> tuple[StandingInjection, ...]:
+    """What to add again to a history: the texts whose message it still holds.
+
+    The others are kept: a session may hold several conversations, each with a history of its own.
+    """
+    moved = 0
+    found: list[StandingInjection] = []
+    for place in additions.places:
+        at = _find(history, place, moved)
+        if at is not None:
+            moved = at - place.index
+            found.append(StandingInjection(at, tuple(additions.texts[number] for number in place.texts)))
+    return tuple(sorted(found, key=lambda each: each.index))  # stable: what was added first stays first
+
+
+def _find(history: History, place: Place, moved: int) -> int | None:
+    """Where a message stands, looked for first where the one before it has moved to."""
+    here, count = place.index + moved, len(history)
+    for distance in _DISTANCES:
+        at = here + distance
+        if 0 <= at < count and fingerprint(history[at]) == place.key:
+            return at
+    return None
+
+
+def remember(additions: Additions, history: History, added: tuple[Injection, ...]) -> tuple[Additions, int]:
+    """Remember what is added to the last message.
+
+    Returns:
+        The additions, and how many earlier ones are dropped for want of room.
+    """
+    index = len(history) - 1
+    if index < 0 or not added:
+        return additions, 0
+    texts = (*additions.texts, *(each for each in added if each not in additions.texts))
+    place = Place(index, fingerprint(history[index]), tuple(texts.index(each) for each in added))
+    return _bounded(Additions(texts, (*additions.places, place)))
+
+
+def _bounded(additions: Additions) -> tuple[Additions, int]:
+    places = additions.places
+    while len(places) > MOST_PLACES or _characters(additions, places) > MOST_CHARACTERS:
+        places = places[(len(places) + 1) // 2 :]
+    dropped = len(additions.places) - len(places)
+    return (_without_unused(additions, places), dropped) if dropped else (additions, 0)
+
+
+def _characters(additions: Additions, places: tuple[Place, ...]) -> int:
+    return sum(len(additions.texts[number].text) for number in _used(places))
+
+
+def _without_unused(additions: Additions, places: tuple[Place, ...]) -> Additions:
+    renumbered = {old: new for new, old in enumerate(_used(places))}
+    return Additions(
+        tuple(additions.texts[number] for number in renumbered),
+        tuple(
+            Place(place.index, place.key, tuple(renumbered[number] for number in place.texts))
+            for place in places
+        ),
+    )
+
+
+def _used(places: tuple[Place, ...]) -> list[int]:
+    return sorted({number for place in places for number in place.texts})
