@@ -2,8 +2,8 @@
 
     .venv/bin/python benchmarks/additions.py [ADDITIONS …]
 
-Baseline, in the same run and interleaved: the same history in a session to which nothing was added. CPU medians
-in microseconds; on a busy machine trust the ratios.
+Baseline, in the same run and interleaved: the same history in a session to which nothing was added. CPU
+medians in microseconds; on a busy machine trust the ratios.
 """
 
 import statistics
