@@ -181,3 +181,30 @@ def test_a_demo_that_ran_since_is_named(path: Path, tmp_path: Path, monkeypatch:
     said = CliRunner().invoke(app, ["decisions", "list", "--config", str(file)])
     assert said.stdout.startswith("1970-01-01")
     assert "that of pointsman serve --demo is newer: --demo lists it" in said.stderr
+
+
+@pytest.mark.parametrize(
+    ("prices", "cost"),
+    [
+        ("", ", cost unknown: no price"),
+        ("input_per_million = 0\noutput_per_million = 0\n", ", cost 0.000000"),
+        ("input_per_million = 1\noutput_per_million = 5\n", ", cost 0.000600"),
+    ],
+)
+def test_show_tells_what_an_attempt_costs_or_that_it_is_unknown(
+    tmp_path: Path, prices: str, cost: str
+) -> None:
+    ledger = SqliteLedger(tmp_path / "l.sqlite", retention=Retention(None, None))
+    ledger.append(a_decision("d1", at=1.0))
+    ledger.append(msgspec.structs.replace(an_attempt("d1"), input_tokens=100, output_tokens=100))
+    ledger.close()
+    config = tmp_path / "pointsman.toml"
+    upstream = '[upstreams.main]\nbase_url = "http://127.0.0.1:9/v1"\n'
+    config.write_text(f'{upstream}[models.large]\nupstream = "main"\nid = "x"\n{prices}')
+    shown = run(tmp_path / "l.sqlite", "show", "d1", "--config", str(config)).output
+    assert f"100 tokens in and 100 out{cost}\n" in shown
+    config.write_text("broken =")
+    assert (
+        "100 tokens in and 100 out\n"
+        in run(tmp_path / "l.sqlite", "show", "d1", "--config", str(config)).output
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,9 +16,11 @@ from pointsman.config import AnyKey, find, load
 from pointsman.config.shapes import demo_ledger, state_file
 from pointsman.decision.decision import Decision
 from pointsman.decision.diff import verdict
-from pointsman.errors import PointsmanError, StoreUnavailable
+from pointsman.errors import ConfigError, PointsmanError, StoreUnavailable
+from pointsman.reports._usage import cost, usage
 from pointsman.stores.ledger import Attempt, Outcome, Record, Retention, Shadow, ShadowAnswer, SqliteLedger
 from pointsman.stores.ledger.export import Format, export, record
+from pointsman.vocabulary import ModelSpec
 
 __all__ = ["opened", "register"]
 
@@ -69,7 +71,7 @@ def show(
     if as_json:
         print_json(found)
     else:
-        for line in _explained(found):
+        for line in _explained(found, _models(config)):
             typer.echo(printable(line))
 
 
@@ -143,7 +145,16 @@ def _line(decision: Decision) -> str:
     return f"{_when(decision.input.arrived_at)} {decision.id:<22} {judged}{mark} {chain} {said}".rstrip()
 
 
-def _explained(found: Record) -> Iterator[str]:
+def _models(config: Path | None) -> Mapping[str, ModelSpec]:
+    """The configured models, for their prices; none without a configuration, or with a wrong one."""
+    file = config or find()
+    try:
+        return load(file, AnyKey()).models if file else {}
+    except ConfigError:
+        return {}
+
+
+def _explained(found: Record, models: Mapping[str, ModelSpec]) -> Iterator[str]:
     decision = found.decision
     yield f"{decision.id}  {_when(decision.input.arrived_at)} UTC  session {decision.input.session or '-'}"
     role = f", role {decision.input.role}" if decision.input.role else ""
@@ -170,7 +181,7 @@ def _explained(found: Record) -> Iterator[str]:
     yield f"decided in {decision.elapsed_us:.0f} µs"
     if found.text is not None:
         yield f"text: {found.text}"
-    yield from map(_attempt, found.attempts)
+    yield from (_attempt(attempt) + _cost(attempt, models) for attempt in found.attempts)
     yield from map(_outcome, found.outcomes)
     for shadow in found.shadows:
         yield from _shadow(shadow, found)
@@ -183,6 +194,15 @@ def _attempt(attempt: Attempt) -> str:
     where = f"{attempt.model} at {attempt.upstream}"
     translated = f", translated {attempt.translated}" if attempt.translated else ""
     return f"attempt {attempt.number}: {where}: {how}{cause}, {attempt.total_ms:.0f} ms{used}{translated}"
+
+
+def _cost(attempt: Attempt, models: Mapping[str, ModelSpec]) -> str:
+    """What an attempt costs at the prices of today; "unknown" without a price."""
+    used = usage(attempt)
+    if used is None or not models:
+        return ""
+    paid = cost(models.get(attempt.model), used)
+    return ", cost unknown: no price" if paid is None else f", cost {paid:.6f}"
 
 
 def _shadow(shadow: Shadow, found: Record) -> Iterator[str]:

@@ -19,6 +19,7 @@ from prometheus_client.registry import Collector
 from pointsman.decision.decision import Decision
 from pointsman.model_choice.chains import LOWER_TIER
 from pointsman.stores.ledger.port import Attempt
+from pointsman.vocabulary import ModelSpec
 
 __all__ = ["Metrics"]
 
@@ -36,6 +37,8 @@ _COUNTERS: Final = {
     "abstained": _Counter("Parts of decisions that failed open.", ("reason",)),
     "attempts": _Counter("Tries of an upstream.", ("upstream", "model", "result")),
     "tokens": _Counter("Tokens as upstreams reported them.", ("model", "kind")),
+    "cost": _Counter("Cost of attempts at the configured prices, in their currency.", ("model",)),
+    "unpriced": _Counter("Attempts of unknown cost: their model has no price.", ("model",)),
     "continued": _Counter("Requests that go on from a response the upstream keeps.", ("before",)),
     "shadow_answers": _Counter("Requests sampled for the shadow model.", ("model", "result")),
     "disconnects": _Counter("Requests whose caller went away.", ()),
@@ -80,6 +83,7 @@ class Metrics(Collector):
             float, {("disconnects",): 0, ("internal_errors",): 0}
         )
         self._waiting: list[Decision | Attempt] = []
+        self._models: Mapping[str, ModelSpec] = {}
         self._gauges: dict[str, tuple[str, Callable[[], float]]] = {}
         self._results: dict[str, tuple[str, Callable[[], Mapping[str, float]]]] = {}
         self._registry = CollectorRegistry()
@@ -88,6 +92,11 @@ class Metrics(Collector):
     def count(self, *key: str, by: float = 1) -> None:
         """Add to a counter: its name, then its labels."""
         self._counts[key] += by
+
+    def price(self, models: Mapping[str, ModelSpec]) -> None:
+        """Take the prices of models, by name, for what is seen from now on."""
+        self._count_waiting()
+        self._models = models
 
     def gauge(self, name: str, help_text: str, read: Callable[[], float]) -> None:
         """Add a gauge that is read when someone looks."""
@@ -137,6 +146,17 @@ class Metrics(Collector):
             self.count("tokens", model, "cached", by=attempt.cached_tokens)
         if attempt.output_tokens:
             self.count("tokens", model, "output", by=attempt.output_tokens)
+        if attempt.input_tokens is not None and attempt.output_tokens is not None:
+            self._cost(attempt, attempt.input_tokens, attempt.output_tokens)
+
+    def _cost(self, attempt: Attempt, tokens_in: int, tokens_out: int) -> None:
+        model = self._models.get(attempt.model)
+        cached = min(attempt.cached_tokens or 0, tokens_in)
+        paid = model.cost(tokens_in, cached, tokens_out) if model else None
+        if paid is None:
+            self.count("unpriced", attempt.model)
+        else:
+            self.count("cost", attempt.model, by=paid)
 
     def page(self) -> bytes:
         """Return the page for Prometheus."""

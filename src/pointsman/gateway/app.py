@@ -28,6 +28,7 @@ from pointsman.gateway._metrics import Metrics
 from pointsman.gateway._relay import Send
 from pointsman.gateway._routes import OPEN_PATHS, build_routes
 from pointsman.gateway._tokens import count_tokens
+from pointsman.vocabulary import ModelSpec
 from pointsman.wire import WIRES, Fault, Wire, guess_wire
 
 __all__ = ["Gateway"]
@@ -53,6 +54,7 @@ class Gateway:
     def __init__(self, state: LiveState) -> None:
         self.state = state
         self.metrics = Metrics()
+        self.metrics.price(_models(state))
         self.active = 0  # requests in progress
         self.bodies = BodyBudget()
         self.routes = build_routes(self.metrics)
@@ -63,6 +65,7 @@ class Gateway:
     def replace(self, state: LiveState) -> None:
         """Put another state in effect for the requests that arrive from now on."""
         previous, self.state = self.state, state
+        self.metrics.price(_models(state))
         previous.retire(state)
 
     def stop(self) -> None:
@@ -135,6 +138,10 @@ class Gateway:
 
     def _count(self, wire: Wire, status: int) -> None:
         self.metrics.count("requests", wire.format, _STATUS_CLASS[status // 100])
+
+
+def _models(state: LiveState) -> dict[str, ModelSpec]:
+    return {name: target.model for name, target in state.targets.items()}
 
 
 def _add_gauges(gateway: Gateway) -> None:
