@@ -104,19 +104,40 @@ def test_tokens_are_counted_for_every_name_that_is_served(url: str, name: str) -
     assert counted.input_tokens > 0
 
 
-def test_a_sub_agent_has_a_session_of_its_own(url: str) -> None:
-    body = {
-        "model": "claude-sonnet-4-5",
-        "max_tokens": 9_000,
-        "messages": [{"role": "user", "content": "Hi"}],
-    }
-    session, found = {"x-claude-code-session-id": "d98b0282"}, []
-    for headers in ({}, {"x-claude-code-agent-id": "a57"}):
-        answer = httpx.post(f"{url}/v1/messages", json=body, headers=session | headers)
-        decision = answer.headers["x-pointsman-decision-id"]
-        read = httpx.get(f"{url}/v1/decisions/{decision}").json()["decision"]
-        found.append((read["input"]["session"], read["input"]["role"], read["reasons"][0]["code"]))
-    assert found == [
-        ("d98b0282", "main", "routing.alias"),
-        ("d98b0282:a57", "subagent", "agent.subagent"),
-    ]
+#: What the three agents send with a request of the main conversation, and with one of a sub-agent of it.
+CLAUDE_CODE = {"x-claude-code-session-id": "d98b0282"}
+CODEX = {"session-id": "01a2", "thread-id": "01a2"}
+OPENCODE = {"x-session-id": "ses_a", "x-session-affinity": "ses_a"}
+
+
+@pytest.mark.parametrize(
+    ("headers", "session", "role", "mark"),
+    [
+        (CLAUDE_CODE, "d98b0282", "main", None),
+        (
+            CLAUDE_CODE | {"x-claude-code-agent-id": "a57"},
+            "d98b0282:a57",
+            "subagent",
+            "header x-claude-code-agent-id",
+        ),
+        (CODEX, "01a2", "main", None),
+        (
+            CODEX | {"thread-id": "99f0", "x-codex-parent-thread-id": "01a2"},
+            "01a2:99f0",
+            "subagent",
+            "header x-codex-parent-thread-id",
+        ),
+        (OPENCODE, "ses_a", "main", None),
+        (OPENCODE | {"x-parent-session-id": "ses_0"}, "ses_a", "subagent", "header x-parent-session-id"),
+        ({"x-session-id": "mine"}, "mine", None, None),
+    ],
+)
+def test_a_sub_agent_has_a_session_of_its_own(
+    url: str, headers: dict[str, str], session: str, role: str | None, mark: str | None
+) -> None:
+    body = {"model": "gpt-6.1-sol", "messages": [{"role": "user", "content": "Hi"}]}
+    answer = httpx.post(f"{url}/v1/chat/completions", json=body, headers=headers)
+    decision = httpx.get(f"{url}/v1/decisions/{answer.headers['x-pointsman-decision-id']}").json()["decision"]
+    assert (decision["input"]["session"], decision["input"]["role"]) == (session, role)
+    marks = [reason["detail"] for reason in decision["reasons"] if reason["code"] == "agent.subagent"]
+    assert marks == ([mark] if mark else [])
