@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import anthropic
 import httpx
@@ -141,3 +142,17 @@ def test_a_sub_agent_has_a_session_of_its_own(
     assert (decision["input"]["session"], decision["input"]["role"]) == (session, role)
     marks = [reason["detail"] for reason in decision["reasons"] if reason["code"] == "agent.subagent"]
     assert marks == ([mark] if mark else [])
+
+
+def test_a_reload_puts_other_aliases_in_effect(tmp_path: Path) -> None:
+    file = tmp_path / "pointsman.toml"
+    file.write_text(FILE, encoding="utf-8")
+    build = Builder(lambda: load(file, {}), file)
+    first = build()
+    unchanged = build(first)
+    file.write_text(FILE.replace('"my-model" = "claude-opus-*"', '"my-model" = "simple"'), encoding="utf-8")
+    changed = build(unchanged)
+    build.close()
+    targets = [state.names.resolve("my-model") for state in (first, unchanged, changed)]
+    assert targets[0] == targets[1]
+    assert [str(named.target) for named in targets if named] == ["large", "large", "simple"]
