@@ -12,10 +12,8 @@ NOW = 1_000.0
 
 def turn(name: str, size: int = 0) -> SignedTurn:
     """The reasoning of a turn with one call."""
-    thought = Thinking("x" * size, "signature", author=WireFormat.MESSAGES)
-    found = signed_turn((thought, Call(name, "f", "{}")))
-    assert found is not None
-    return found
+    thought = Thinking("x" * max(size, 1), "signature", author=WireFormat.MESSAGES)
+    return signed_turn((thought, Call(name, "f", "{}")))
 
 
 def has(kept: KeptReasoning, session: str, name: str, upstream: str = "a", now: float = NOW) -> bool:
@@ -40,40 +38,51 @@ def test_it_is_forgotten_after_a_day() -> None:
     assert kept.held == 0
 
 
+#: Bytes of a session with the authors of a call and of the words before it; and of a turn beside its words.
+SESSION, TURN = 1_000 + 2 * 150, 500 + len("c1") + len("signature")
+
+
 def test_the_session_unused_longest_makes_room() -> None:
-    kept = KeptReasoning(size=40_000)
-    for number in range(10):
-        kept.keep(f"s{number}", "a", turn("c", 3_000), NOW)
-        assert has(kept, "s0", "c")
-    assert kept.held == 10 * (3_000 + len("c") + len("signature") + 500)
-    kept.keep("s10", "a", turn("c", 3_000), NOW)
-    kept.keep("s11", "a", turn("c", 3_000), NOW)
-    assert has(kept, "s0", "c")
-    assert not has(kept, "s1", "c")
-    assert kept.held <= 40_000
+    kept = KeptReasoning(size=100_000)
+    for number in range(20):
+        kept.keep(f"s{number}", "a", turn("c1", 5_000 - SESSION - TURN), NOW)
+        assert has(kept, "s0", "c1")
+    assert kept.held == 100_000
+    kept.keep("s20", "a", turn("c1"), NOW)
+    assert has(kept, "s0", "c1")
+    assert not has(kept, "s1", "c1")
+    assert kept.held <= 100_000
 
 
 def test_one_session_takes_an_eighth_at_most() -> None:
-    kept = KeptReasoning(size=40_000)
+    kept = KeptReasoning(size=80_000)
     for number in range(20):
-        kept.keep("s", "a", turn(f"c{number}", 1_000), NOW)
-        assert kept.held <= 5_000
-    assert [has(kept, "s", f"c{n}") for n in range(15, 20)] == [False, False, True, True, True]
-    kept.keep("s", "a", turn("big", 5_000), NOW)
-    assert kept.held == 0, "one that is larger than its room is not kept"
+        kept.keep("s", "a", turn(f"c{number}", 2_000), NOW)
+        assert kept.held <= 10_000
+    found = [has(kept, "s", f"c{n}") for n in range(20)]
+    assert found == sorted(found), "the latest ones"
+    assert 1 <= found.count(True) < 4
+    kept.keep("s", "a", turn("big", 20_000), NOW)
+    assert not has(kept, "s", "big"), "one that is larger than its room is not kept"
+    assert kept.held < 10_000
 
 
 def test_the_same_turn_twice_is_kept_once() -> None:
     kept = KeptReasoning()
     for _ in range(3):
-        kept.keep("s", "a", turn("c"), NOW)
-    assert kept.held == 500 + len("c") + len("signature")
+        kept.keep("s", "a", turn("c1"), NOW)
+    assert kept.held == SESSION + TURN + 1
+
+
+def test_the_authors_of_a_long_session_are_bounded() -> None:
+    kept = KeptReasoning(size=80_000)
+    kept.keep("s", "a", SignedTurn("c1", (), tuple(map(str, range(1_000)))), NOW)
+    assert 9_000 < kept.held <= 10_000
 
 
 def restored(parts: tuple[Part, ...], sent_back: tuple[Part, ...]) -> tuple[Part, ...]:
     """The parts of a turn in the next request, as its provider gets them."""
     found = signed_turn(parts)
-    assert found is not None
     message = Message(Role.ASSISTANT, sent_back)
     asked = Conversation(model="m", messages=(message,))
     turns = {found.key: found.reasoning}
@@ -112,4 +121,4 @@ def test_ids_of_calls_are_compared_as_every_format_may_write_them() -> None:
 
 
 def test_reasoning_that_nobody_signed_is_not_kept() -> None:
-    assert signed_turn((Thinking("hm"), Text("hi"))) is None
+    assert signed_turn((Thinking("hm"), Text("hi"))).reasoning == ()

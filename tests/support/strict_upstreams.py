@@ -308,11 +308,11 @@ class Caller:
         self.history: list[Any] = []
         self.settings = settings
 
-    def body(self, *, stream: bool) -> bytes:
+    def body(self, model: str, *, stream: bool) -> bytes:
         """Return the next request: a person's words, or the results of the calls just made."""
         results = self.results()
         self.history += results or [self.words(f"Question {len(self.history)}?")]
-        asked = {"model": "auto", **self.request(), **self.settings, self.items: self.history}
+        asked = {"model": model, **self.request(), **self.settings, self.items: self.history}
         return json.dumps(asked | ({"stream": True} if stream else {})).encode()
 
     def words(self, text: str) -> Any:

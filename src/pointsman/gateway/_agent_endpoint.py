@@ -19,6 +19,7 @@ from pointsman.gateway._request import DecidedRequest
 from pointsman.gateway.upstream import Target
 from pointsman.model_choice.chains import LOWER_TIER
 from pointsman.vocabulary import AgentRequest
+from pointsman.wire.own_reasoning import own_reasoning
 
 __all__ = ["AgentEndpoint"]
 
@@ -51,7 +52,10 @@ class AgentEndpoint:
                 self._lower_tiers.note(decision, reason)
         targets = state.candidates(decision.chain)
         ledger = state.runtime.ledger
-        request = DecidedRequest(inbound, agent_request, decision, ledger, self._metrics, self._reasoning)
+        own = own_reasoning(wire.format) if state.has_several_upstreams else None
+        request = DecidedRequest(
+            inbound, agent_request, decision, ledger, self._metrics, self._reasoning, own
+        )
         if wire.is_stateful:
             targets = self._continue(state, request, agent_request, continuation, targets)
         overhead = time.perf_counter() - inbound.arrived

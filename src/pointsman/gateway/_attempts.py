@@ -49,12 +49,14 @@ _NOT_FAILED: Final = frozenset({"busy", "credential", "translation"})
 class RunningAttempt:
     """One attempt while it is in progress; becomes a row of the ledger when it is over."""
 
-    __slots__ = ("_started", "_wall", "first_byte", "number", "request", "target", "translated", "wire")
+    __slots__ = ("_started", "_wall", "changes", "first_byte", "number", "request", "target", "translated",
+                 "wire")  # fmt: skip
 
     def __init__(self, request: DecidedRequest, target: Target, prepared: Prepared) -> None:
         request.attempts += 1
         self.wire = prepared.wire  # the upstream's
         self.translated = prepared.translated
+        self.changes = prepared.changes
         self.request = request
         self.target = target
         self.number = request.attempts
@@ -84,7 +86,7 @@ class RunningAttempt:
                 input_tokens=spent.input,
                 cached_tokens=spent.cached,
                 output_tokens=spent.output,
-                translated=str(self.translated or ""),
+                translated=self.changes,
             )
         )
 
@@ -98,7 +100,7 @@ class UpstreamResponse(msgspec.Struct, frozen=True):
     first: bytes  # the whole body, or a stream's first events
     pending: bytes = b""  # a stream's next event as far as it has come
     usage: Usage = Usage()
-    turn: SignedTurn | None = None  # reasoning of a whole translated answer
+    turn: SignedTurn | None = None  # of a whole translated answer
 
 
 class Failure(msgspec.Struct, frozen=True):

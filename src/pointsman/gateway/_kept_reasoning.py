@@ -1,4 +1,4 @@
-"""Reasoning of translated answers, kept until their session is at the same upstream again.
+"""Whose reasoning is whose in a session: what of it is kept for its provider, and what no other may be sent.
 
 Kept in this process alone: it is part of a conversation, and that reaches no disk unasked
 (docs/decisions/0124).
@@ -6,56 +6,117 @@ Kept in this process alone: it is part of a conversation, and that reaches no di
 
 from __future__ import annotations
 
+import hashlib
 from collections import OrderedDict
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
+from pointsman.upstreams.port import UpstreamSpec
+from pointsman.wire.body import Body
+from pointsman.wire.own_reasoning import Origin, OwnReasoning, Thought
 from pointsman.wire.signed_turns import Placed, Recall, SignedTurn
 
-__all__ = ["KeptReasoning"]
+__all__ = ["KeptReasoning", "Watch"]
 
 #: Bytes kept over all sessions. The reasoning of a turn takes 2 to 20 kB: some thousands fit.
 _SIZE: Final = 32 << 20
 #: Of that, what one session may take; its earliest turns make room for the next.
 _OF_SESSION: Final = 1 / 8
-#: Bytes of keeping a turn, beside its words.
-_OVERHEAD: Final = 500
+#: Bytes of keeping a session, a turn (beside its words), and who wrote one piece of reasoning.
+_SESSION, _TURN, _AUTHOR = 1_000, 500, 150
+#: Providers that sign all reasoning.
+_SIGNERS: Final = ("//api.anthropic.com", "//api.openai.com")
 #: Seconds: the time to live of a session.
 _TTL: Final = 86_400.0
 
+#: Reads what an upstream answers in the caller's own format, block by block, and returns it as it is.
+Watch = Callable[[bytes], bytes]
+
 
 class _Session:
-    """What is kept of one session."""
+    """What is known of one session."""
 
-    __slots__ = ("at", "turns", "weight")
+    __slots__ = ("at", "authors", "home", "is_clean", "turns", "upstreams", "weight")
 
     def __init__(self) -> None:
         self.turns: dict[tuple[str, str], SignedTurn] = {}  # by upstream and key
-        self.weight = 0
-        self.at = 0.0  # seconds since the epoch, of the latest turn
+        self.authors: dict[bytes, str] = {}  # upstreams by the digest of a mark
+        self.upstreams: set[str] = set()  # that have answered
+        self.home = ""  # the first of them: what is not known was there before this process
+        self.is_clean: bool | None = None  # no translated reasoning came with its first request; None: unread
+        self.weight = _SESSION
+        self.at = 0.0  # seconds since the epoch, of the latest answer
 
     def reasoning(self, upstream: str, key: str) -> tuple[Placed, ...]:
         turn = self.turns.get((upstream, key))
         return turn.reasoning if turn else ()
 
-    def put(self, upstream: str, turn: SignedTurn) -> None:
-        self.drop((upstream, turn.key))
-        self.turns[upstream, turn.key] = turn
-        self.weight += turn.weight + _OVERHEAD
+    def answered(self, upstream: str, at: float) -> None:
+        self.home = self.home or upstream
+        self.upstreams.add(upstream)
+        self.at = at
 
-    def drop(self, place: tuple[str, str]) -> None:
+    def put(self, upstream: str, turn: SignedTurn) -> None:
+        self._drop((upstream, turn.key))
+        if turn.reasoning:
+            self.turns[upstream, turn.key] = turn
+            self.weight += turn.weight + _TURN
+        self.sign(upstream, turn.marks)
+
+    def sign(self, upstream: str, marks: Iterable[str]) -> None:
+        """Take note of who wrote something."""
+        before = len(self.authors)
+        self.authors.update((_digest(mark), upstream) for mark in marks)
+        self.weight += (len(self.authors) - before) * _AUTHOR
+
+    def shrink(self, size: float) -> None:
+        """Forget the earliest turns, and then who wrote what, until it is of this size."""
+        while self.weight > size and self.turns:
+            self._drop(next(iter(self.turns)))
+        while self.weight > size and self.authors:
+            del self.authors[next(iter(self.authors))]
+            self.weight -= _AUTHOR
+
+    def _drop(self, place: tuple[str, str]) -> None:
         turn = self.turns.pop(place, None)
         if turn is not None:
-            self.weight -= turn.weight + _OVERHEAD
+            self.weight -= turn.weight + _TURN
+
+
+class _Seen(NamedTuple):
+    """A session as one upstream is to see it (``wire.own_reasoning.Origin``)."""
+
+    session: _Session
+    upstream: str
+    signs: bool  # the upstream is known to sign its reasoning
+
+    def is_foreign(self, thought: Thought, *, among_signed: bool) -> bool:
+        """Whether another upstream wrote it."""
+        author = self._author(thought.mark)
+        if author:
+            return author != self.upstream
+        return not thought.is_signed and (among_signed or self.signs)
+
+    def is_foreign_call(self, identifier: str) -> bool:
+        """Whether another upstream made the call with this id."""
+        author = self._author(identifier)
+        return bool(author) and author != self.upstream
+
+    def _author(self, mark: str) -> str:
+        """Who wrote something: where that is not known, the session's first upstream if it is another."""
+        known = self.session.authors.get(_digest(mark))
+        return known or (self.session.home if self.session.home != self.upstream else "")
 
 
 class KeptReasoning:
-    """The reasoning of the latest sessions; the one unused longest makes room."""
+    """The latest sessions; the one unused longest makes room."""
 
     def __init__(self, size: int = _SIZE) -> None:
         """Keep up to ``size`` bytes."""
         self._sessions: OrderedDict[str, _Session] = OrderedDict()
         self._size = self._left = size
+        self._signing: set[str] = set()  # upstreams that have signed something
 
     @property
     def held(self) -> int:
@@ -70,6 +131,53 @@ class KeptReasoning:
             upstream: Name of the upstream.
             now: Seconds since the epoch.
         """
+        found = self._find(session, now)
+        return partial(found.reasoning, upstream) if found and found.turns else None
+
+    def keep(self, session: str, upstream: str, turn: SignedTurn, now: float) -> None:
+        """Keep a translated turn that an upstream wrote."""
+        found = self._take(session)
+        found.answered(upstream, now)
+        found.put(upstream, turn)
+        if turn.reasoning:
+            self._signing.add(upstream)
+        self._put_back(session, found)
+
+    def watch(self, format_: OwnReasoning, session: str, upstream: str, now: float) -> Watch:
+        """Return what takes note of the reasoning in an answer that is relayed as it is."""
+        found = self._take(session)
+        found.answered(upstream, now)
+        self._put_back(session, found)
+
+        def watch(block: bytes) -> bytes:
+            marks = list(format_.marks(block))
+            if marks:
+                self._signing.add(upstream)
+                session_ = self._take(session)
+                session_.sign(upstream, marks)
+                self._put_back(session, session_)
+            return block
+
+        return watch
+
+    def origin(
+        self, format_: OwnReasoning, session: str, upstream: UpstreamSpec, body: Body, now: float
+    ) -> Origin | None:
+        """Return who wrote what in a session; None when an upstream may be sent its request as it is."""
+        found = self._find(session, now)
+        if found is None:
+            found = self._take(session)
+            found.at = now
+            self._put_back(session, found)
+        if found.is_clean is None:
+            found.is_clean = not format_.translated(body.raw)
+        name = upstream.name
+        if found.is_clean and found.upstreams <= {name}:
+            return None
+        signs = name in self._signing or any(host in upstream.base_url for host in _SIGNERS)
+        return _Seen(found, name, signs)
+
+    def _find(self, session: str, now: float) -> _Session | None:
         found = self._sessions.get(session)
         if found is None:
             return None
@@ -77,16 +185,17 @@ class KeptReasoning:
             self._forget(session)
             return None
         self._sessions.move_to_end(session)
-        return partial(found.reasoning, upstream)
+        return found
 
-    def keep(self, session: str, upstream: str, turn: SignedTurn, now: float) -> None:
-        """Keep the reasoning of a turn that an upstream wrote."""
-        found = self._sessions.pop(session, None) or _Session()
+    def _take(self, session: str) -> _Session:
+        found = self._sessions.pop(session, None)
+        if found is None:
+            return _Session()
         self._left += found.weight
-        found.put(upstream, turn)
-        found.at = now
-        while found.weight > self._size * _OF_SESSION:
-            found.drop(next(iter(found.turns)))
+        return found
+
+    def _put_back(self, session: str, found: _Session) -> None:
+        found.shrink(self._size * _OF_SESSION)
         self._sessions[session] = found
         self._left -= found.weight
         while self._left < 0:
@@ -94,3 +203,7 @@ class KeptReasoning:
 
     def _forget(self, session: str) -> None:
         self._left += self._sessions.pop(session).weight
+
+
+def _digest(mark: str) -> bytes:
+    return hashlib.blake2b(mark.encode("utf-8", "surrogatepass"), digest_size=16).digest()

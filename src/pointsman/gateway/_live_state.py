@@ -78,6 +78,7 @@ class LiveState:
     names: ModelNames  # what a model name means; of ``auto`` and the tiers it is always the same
     pools: Mapping[Tier, Pool]  # the models of each tier, for the list of models
     body_bytes: int  # of all requests in progress together, at most
+    has_several_upstreams: bool = False
 
     def retire(self, successor: LiveState) -> None:
         """Close what ``successor`` has not taken over. Requests in progress still finish with this state."""
@@ -133,6 +134,7 @@ def build_live_state(
         names or ModelNames(models),
         pools or {},
         server.limits.total,
+        len({target.upstream for target in found.values()}) > 1,
     )
 
 

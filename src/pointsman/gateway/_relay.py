@@ -63,15 +63,18 @@ async def relay(
     attempt = result.attempt
     sent = _downstream(result.exchange.headers, attempt.target.upstream.secrets)
     sent += build_headers(attempt.target)
-    if attempt.translated is not None:
-        sent.append((b"x-pointsman-translated", printable(str(attempt.translated))))
+    if attempt.changes:
+        sent.append((b"x-pointsman-translated", printable(attempt.changes)))
     status = result.exchange.status
     if result.is_stream:
         await send({"type": "http.response.start", "status": status, "headers": sent})
         await _stream(request, result, send)
     else:
         error = ""
-        request.keep_reasoning(attempt.target, result.turn)
+        if result.turn is not None:
+            request.keep_reasoning(attempt.target, result.turn)
+        elif (watch := request.watch(attempt.target)) is not None:
+            watch(result.first)
         try:
             await send_body(send, status, sent, result.first)
         except asyncio.CancelledError:
@@ -112,12 +115,13 @@ async def _stream(request: DecidedRequest, answer: UpstreamResponse, send: Send)
     error: UpstreamError | None = None
     keep, receive, split = last.append, exchange.next, sse.whole
     translation = Translating(attempt.translated) if attempt.translated is not None else None
+    read = translation.feed if translation is not None else request.watch(attempt.target)
     try:
         while True:
             if block:
                 keep(block)
-                if translation is not None:
-                    block = translation.feed(block)
+                if read is not None:
+                    block = read(block)
             if block:
                 if len(block) > _PIECE:
                     block = await _send_all_but_last(send, block)
@@ -155,7 +159,8 @@ async def _end_translated(
         except UpstreamError as unreadable:
             error = unreadable
     usage = attempt.wire.end(blocks).usage
-    request.keep_reasoning(attempt.target, translation.turn())
+    if (turn := translation.turn()) is not None:
+        request.keep_reasoning(attempt.target, turn)
     if translation.is_whole and request.on_translated is not None:
         request.on_translated(translation.blocks)
     if translation.is_whole or translation.has_failed:

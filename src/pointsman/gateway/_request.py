@@ -8,9 +8,10 @@ from functools import lru_cache, partial
 from typing import Final, NamedTuple
 
 from pointsman.decision.decision import Decision
+from pointsman.decoding import UNREADABLE
 from pointsman.gateway._inbound import InboundRequest, caller_credentials
 from pointsman.gateway._injections import injections, kept_tools
-from pointsman.gateway._kept_reasoning import KeptReasoning
+from pointsman.gateway._kept_reasoning import KeptReasoning, Watch
 from pointsman.gateway._metrics import Metrics
 from pointsman.gateway.upstream import Target
 from pointsman.offload import offload
@@ -19,6 +20,7 @@ from pointsman.upstreams.port import HOP_BY_HOP, Call, Headers
 from pointsman.vocabulary import LARGE, AgentRequest, Parameters
 from pointsman.wire import WIRES, Body, Wire
 from pointsman.wire.body import Edit, Span
+from pointsman.wire.own_reasoning import Cleaned, OwnReasoning
 from pointsman.wire.signed_turns import SignedTurn
 from pointsman.wire.translate import Translated, translate_request, upstream_format
 
@@ -73,6 +75,7 @@ class Prepared(NamedTuple):
     call: Call
     wire: Wire  # in which the upstream is asked, and answers
     translated: Translated | None = None  # None: that is the caller's
+    changes: str = ""  # what is not as the caller sent it, for the caller and the ledger
 
 
 class DecidedRequest:
@@ -82,9 +85,9 @@ class DecidedRequest:
     model's upstream speaks another format.
     """
 
-    __slots__ = ("_edits", "_headers", "_inbound", "_ledger", "_model", "_path", "_reasoning", "_translated",
-                 "_turn", "attempts", "body", "client_is_retrying", "decision", "metrics", "on_complete",
-                 "on_translated", "wire")  # fmt: skip
+    __slots__ = ("_edits", "_headers", "_inbound", "_ledger", "_model", "_own", "_path", "_reasoning",
+                 "_translated", "_turn", "attempts", "body", "client_is_retrying", "decision", "metrics",
+                 "on_complete", "on_translated", "wire")  # fmt: skip
 
     #: Called when all has been sent: with who answered, and the whole body or the last events of a stream.
     on_complete: Callable[[Target, Sequence[bytes]], None] | None
@@ -99,7 +102,9 @@ class DecidedRequest:
         ledger: Ledger,
         metrics: Metrics,
         reasoning: KeptReasoning,
+        own: OwnReasoning | None = None,
     ) -> None:
+        """Take in a decided request; ``own`` where its session may have been at another upstream before."""
         wire, body, query = inbound.wire, inbound.body, inbound.query
         self.wire = wire
         self.body = body
@@ -114,6 +119,7 @@ class DecidedRequest:
         self._ledger = ledger
         self._turn = turn
         self._reasoning = reasoning
+        self._own = own
         self._path = wire.path + b"?" + query if query else wire.path
         self._headers = upstream_headers(inbound.all_headers)
         self._model = body.span("model")
@@ -130,7 +136,10 @@ class DecidedRequest:
             Unauthorized: the upstream takes the caller's own credential, and there is none.
         """
         edits = [model_edit(self.body, self._model, target.id), *self._edits]
-        is_native = self.wire.format in target.model.formats
+        is_native, changes = self.wire.format in target.model.formats, ""
+        if is_native and self._own is not None and (cleaned := await self._cleaned(self._own, target)):
+            edits += cleaned.edits
+            changes = f"{self.wire.format}->{self.wire.format}; changed={','.join(cleaned.changed)}"
         body = self.body.edited(edits)
         given = self.decision.parameters.get(target.model.name) if self.decision.parameters else None
         if given is not None:
@@ -140,7 +149,29 @@ class DecidedRequest:
         sent = self._headers + target.upstream.headers[self.wire.format]
         if target.upstream.forwards_auth:
             sent += caller_credentials(self._inbound.all_headers, self._inbound.keys)
-        return Prepared(Call(self._path, sent, body), self.wire)
+        return Prepared(Call(self._path, sent, body), self.wire, None, changes)
+
+    async def _cleaned(self, own: OwnReasoning, target: Target) -> Cleaned | None:
+        """Return the edits that leave the target's own reasoning alone; None where all of it is."""
+        turn, upstream = self._turn, target.upstream
+        origin = self._reasoning.origin(own, turn.session, upstream.spec, self.body, turn.arrived_at)
+        if origin is None:
+            return None
+        work, size = partial(own.clean, self.body, origin), len(self.body.raw)
+        try:
+            cleaned = work() if size <= LARGE else await offload(size, work)
+        except UNREADABLE:  # for the upstream to refuse
+            return None
+        return cleaned if cleaned.changed else None
+
+    def watch(self, target: Target) -> Watch | None:
+        """Return what reads the reasoning in an answer relayed as it is; None where it holds none."""
+        own, turn = self._own, self._turn
+        if own is None:
+            return None
+        if own.asked and own.asked not in self.body and not self.decision.parameters:
+            return None  # it was not to think
+        return self._reasoning.watch(own, turn.session, target.upstream.spec.name, turn.arrived_at)
 
     async def _with_parameters(self, body: bytes, given: Parameters, *, translated: bool) -> bytes:
         from pointsman.wire.parameters import with_parameters
@@ -165,15 +196,14 @@ class DecidedRequest:
         sent += target.upstream.headers[wire.format]
         if target.upstream.forwards_auth:
             sent += caller_credentials(self._inbound.all_headers, self._inbound.keys)
-        prepared = Prepared(Call(wire.path, sent, translated.body), wire, translated)
+        prepared = Prepared(Call(wire.path, sent, translated.body), wire, translated, str(translated))
         self._translated = target, prepared
         return prepared
 
-    def keep_reasoning(self, target: Target, turn: SignedTurn | None) -> None:
+    def keep_reasoning(self, target: Target, turn: SignedTurn) -> None:
         """Keep the reasoning of a translated answer for when the session is at its upstream again."""
-        if turn is not None:
-            asked = self._turn
-            self._reasoning.keep(asked.session, target.upstream.spec.name, turn, asked.arrived_at)
+        asked = self._turn
+        self._reasoning.keep(asked.session, target.upstream.spec.name, turn, asked.arrived_at)
 
     def record(self, attempt: Attempt) -> None:
         """Write an attempt down, and count it."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -29,7 +29,10 @@ from pointsman.wire.conversation import (
 )
 from pointsman.wire.tool_names import call_id
 
-__all__ = ["Placed", "Recall", "SignedTurn", "TurnCollector", "signed_turn", "with_reasoning"]
+__all__ = ["Placed", "Recall", "SignedTurn", "TurnCollector", "head", "signed_turn", "with_reasoning"]
+
+#: Characters of reasoning by which it is known again where nobody signed it.
+_HEAD: Final = 100
 
 #: How many calls of the turn stand before, and whether a text does since the last of them.
 _Place: TypeAlias = tuple[int, bool]
@@ -40,10 +43,11 @@ Recall: TypeAlias = Callable[[str], Sequence[Placed]]
 
 
 class SignedTurn(NamedTuple):
-    """The reasoning of one turn of the assistant."""
+    """One translated turn of the assistant: its reasoning, and by what its author is known again."""
 
     key: str  # by which the turn is known again
-    reasoning: tuple[Placed, ...]
+    reasoning: tuple[Placed, ...]  # what is signed of it
+    marks: tuple[str, ...] = ()  # ids of its calls and beginnings of its reasoning, as the caller holds them
 
     @property
     def weight(self) -> int:
@@ -55,60 +59,84 @@ class SignedTurn(NamedTuple):
 class TurnCollector:
     """Collects the reasoning of one streamed answer, event by event."""
 
-    __slots__ = ("_author", "_calls", "_reasoning", "_said", "_texts", "_words")
+    __slots__ = ("_author", "_calls", "_heads", "_is_thinking", "_reasoning", "_said", "_texts", "_words")
 
     def __init__(self, author: WireFormat) -> None:
         self._author = author
         self._words: list[str] = []  # of reasoning that is not signed yet
         self._texts: list[str] = []
         self._calls: list[str] = []
-        self._said = False
+        self._said = self._is_thinking = False
         self._reasoning: list[Placed] = []
+        self._heads: list[list[str]] = []  # words of reasoning as the caller gets it, in one piece each
 
     def add(self, event: Event) -> None:
         """Take in one event."""
         kind = type(event)
         if kind is TextDelta:
             self._texts.append(event.text)  # type: ignore[union-attr]
-            self._said = True
+            self._said, self._is_thinking = True, False
         elif kind is ThinkingDelta:
-            self._words.append(event.text)  # type: ignore[union-attr]
+            self._think(event.text)  # type: ignore[union-attr]
         elif kind is CallStart:
             self._calls.append(event.id)  # type: ignore[union-attr]
-            self._said = False
+            self._said = self._is_thinking = False
         elif isinstance(event, SignatureDelta):
             self._sign(event)
+
+    def _think(self, text: str) -> None:
+        if not self._is_thinking:
+            self._is_thinking = True
+            self._heads.append([])
+        if len(self._heads[-1]) < _HEAD:
+            self._heads[-1].append(text)
+        self._words.append(text)
 
     def _sign(self, event: SignatureDelta) -> None:
         text = "".join(self._words)
         self._words.clear()
+        if event.signature:
+            self._is_thinking = False
         if event.encrypted and self._author is WireFormat.MESSAGES:
             text = ""  # redacted thinking has no words
         part = Thinking(text, event.signature, event.encrypted, event.id, self._author)
         self._reasoning.append(((len(self._calls), self._said), part))
 
-    def turn(self) -> SignedTurn | None:
-        """Return the reasoning, once the answer is whole; None when none was signed."""
-        if not self._reasoning:
-            return None
-        return SignedTurn(_key(self._calls, self._texts), tuple(self._reasoning))
+    def turn(self) -> SignedTurn:
+        """Return the turn, once the answer is whole."""
+        heads = ("".join(words) for words in self._heads)
+        return _turn(self._calls, self._texts, self._reasoning, heads)
 
 
-def signed_turn(parts: Iterable[Part]) -> SignedTurn | None:
-    """Return the reasoning of a whole answer; None when none was signed."""
+def head(words: str) -> str:
+    """Return what reasoning that nobody signed is known by: how it begins."""
+    return f"words {words[:_HEAD]}"
+
+
+def signed_turn(parts: Iterable[Part]) -> SignedTurn:
+    """Return the turn that a whole answer is."""
     calls, texts, found, said = list[str](), list[str](), list[Placed](), False
+    heads = list[str]()
     for part in parts:
         if isinstance(part, Call):
             calls.append(part.id)
             said = False
         elif isinstance(part, Thinking):
+            heads.append(part.text)
             if part.author is not None:
                 found.append(((len(calls), said), part))
         else:
             said = True
             if isinstance(part, Text):
                 texts.append(part.text)
-    return SignedTurn(_key(calls, texts), tuple(found)) if found else None
+    return _turn(calls, texts, found, heads)
+
+
+def _turn(
+    calls: Sequence[str], texts: Iterable[str], reasoning: Iterable[Placed], heads: Iterable[str]
+) -> SignedTurn:
+    marks = [call_id(call) for call in calls] + [head(words) for words in heads if words]
+    return SignedTurn(_key(calls, texts), tuple(reasoning), tuple(marks))
 
 
 def with_reasoning(conversation: Conversation, recall: Recall) -> Conversation:

@@ -147,7 +147,7 @@ class TranslatedAnswer(NamedTuple):
     """A whole answer in the caller's format."""
 
     body: bytes
-    turn: SignedTurn | None  # its reasoning, as only the upstream can check it
+    turn: SignedTurn  # with its reasoning, as only the upstream can check it
 
 
 def translate_answer(request: Translated, body: bytes) -> TranslatedAnswer:
@@ -199,9 +199,7 @@ class StreamTranslation:
     def __init__(self, request: Translated) -> None:
         self._reader: StreamReader = codec(request.upstream).stream_reader()
         self._writer: StreamWriter = request.writing.stream_writer(request.model)
-        # Nobody signs in the format chat.
-        signs = request.upstream is not WireFormat.CHAT
-        self._collector = TurnCollector(request.upstream) if signs else None
+        self._collector = TurnCollector(request.upstream)
         self._restoring = RestoringStream(request.tools) if request.tools else None
         self._created = request.created
         self.is_whole = False  # the closing marks have been written
@@ -219,8 +217,8 @@ class StreamTranslation:
         return self._write(self._reader.feed(block))
 
     def turn(self) -> SignedTurn | None:
-        """Return the reasoning of the whole answer, as only the upstream can check it."""
-        return self._collector.turn() if self._collector and self.is_whole else None
+        """Return the turn, with its reasoning as only the upstream can check it; None until it is whole."""
+        return self._collector.turn() if self.is_whole else None
 
     def _write(self, events: list[Event]) -> bytes:
         if not events:
@@ -231,10 +229,9 @@ class StreamTranslation:
             self._created = 0
         if self._restoring:
             events = self._restoring.events(events)
-        collector = self._collector
+        collect = self._collector.add
         for event in events:
-            if collector is not None:
-                collector.add(event)
+            collect(event)
             if isinstance(event, Stop):
                 self.is_whole = True
             elif isinstance(event, Failed):

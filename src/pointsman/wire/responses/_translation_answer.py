@@ -27,6 +27,7 @@ from pointsman.wire.responses._local_shell import shell_action
 from pointsman.wire.responses._translation_items import read_item
 
 __all__ = [
+    "TRANSLATED",
     "Response",
     "bare_id",
     "call_item",
@@ -41,6 +42,9 @@ __all__ = [
     "write_answer",
     "write_usage",
 ]
+
+#: How the ids of reasoning items begin that our translation wrote.
+TRANSLATED: Final = "rs_translated_"
 
 _encode: Final = msgspec.json.encode
 _PREFIXES: Final = ("resp_", "chatcmpl-", "msg_")
@@ -245,7 +249,7 @@ def message_item(id: str, content: list[dict[str, Any]], status: str = "complete
 def reasoning_item(suffix: str, text: str) -> dict[str, Any]:
     """Reasoning of another format's model: its words alone, since nobody here could check a signature."""
     summary = [{"type": "summary_text", "text": text}] if text else []
-    return {"type": "reasoning", "id": f"rs_translated_{suffix}", "summary": summary}
+    return {"type": "reasoning", "id": f"{TRANSLATED}{suffix}", "summary": summary}
 
 
 def call_item(suffix: str, call: Call, status: str = "completed") -> dict[str, Any]:
