@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from pointsman.vocabulary import WireFormat
 from pointsman.wire import WIRES, Body
-from pointsman.wire.own_reasoning import Thought, own_reasoning
+from pointsman.wire.own_reasoning import Thought
+from pointsman.wire.reasoning_formats import own_reasoning
 from pointsman.wire.signed_turns import head
 from pointsman.wire.spans import removals, spans
 

@@ -19,7 +19,7 @@ from pointsman.gateway._request import DecidedRequest
 from pointsman.gateway.upstream import Target
 from pointsman.model_choice.chains import LOWER_TIER
 from pointsman.vocabulary import AgentRequest
-from pointsman.wire.own_reasoning import own_reasoning
+from pointsman.wire.reasoning_formats import own_reasoning
 
 __all__ = ["AgentEndpoint"]
 

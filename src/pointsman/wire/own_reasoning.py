@@ -7,13 +7,12 @@ that was at another upstream as well may reasoning have to go: no provider takes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, Protocol
 
-from pointsman.vocabulary import WireFormat
 from pointsman.wire.body import Body, Edit
 
-__all__ = ["Cleaned", "Origin", "OwnReasoning", "Thought", "own_reasoning"]
+__all__ = ["Cleaned", "Origin", "OwnReasoning", "Thought"]
 
 
 class Thought(NamedTuple):
@@ -49,28 +48,3 @@ class OwnReasoning(NamedTuple):
     clean: Callable[[Body, Origin], Cleaned]  # raises ``UNREADABLE``
     marks: Callable[[bytes], Iterator[str]]  # of an answer or of events: by what their author is known again
     asked: str = ""  # the member without which no answer holds any; empty: one may hold it all the same
-
-
-def _messages() -> OwnReasoning:
-    from pointsman.wire.messages.own_reasoning import OWN_REASONING
-
-    return OWN_REASONING
-
-
-def _responses() -> OwnReasoning:
-    from pointsman.wire.responses.own_reasoning import OWN_REASONING
-
-    return OWN_REASONING
-
-
-#: The formats that have signed reasoning.
-_FORMATS: Final[Mapping[WireFormat, Callable[[], OwnReasoning]]] = {
-    WireFormat.MESSAGES: _messages,
-    WireFormat.RESPONSES: _responses,
-}
-
-
-def own_reasoning(wire: WireFormat) -> OwnReasoning | None:
-    """Return how a format holds reasoning; None for one that has none."""
-    load = _FORMATS.get(wire)
-    return load() if load else None
