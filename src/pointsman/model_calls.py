@@ -15,7 +15,7 @@ from pointsman.vocabulary import ModelQuery, ModelReply, Prompt
 __all__ = ["Ask", "Questions", "ask_models", "ask_nobody"]
 
 #: Answers remembered where no policy says how many.
-CACHE: Final = Verification(model="").cache
+CACHE: Final = Verification().cache
 
 Ask = Callable[[ModelQuery], Coroutine[Any, Any, ModelReply]]
 

@@ -166,8 +166,8 @@ small = { upstream = "main", id = "s" }
         ("[guidance]\nzzz = 1", '2: unknown key "zzz" in [guidance]'),
         ("[models]\nm = { upstram = 'a', id = 'b', upstream = 'a' }", '2: unknown key "upstram" in [models.m]; did you mean "upstream"?'),
         ("[upstreams.a]\nname = 'b'\nbase_url = 'http://a'", '2: unknown key "name" in [upstreams.a]'),
-        ("[tiers.verify]\nmargin = 0.1", '1: [tiers.verify] has no "model"'),
-        ("[tiers]\n\nverify = { margin = 0.1 }", '3: [tiers.verify] has no "model"'),
+        ("[tiers.verify]\nmargin = 0.1", "1: no model to verify with: tier SIMPLE has none"),
+        ("[tiers]\n\nverify = { margin = 0.1 }", "3: no model to verify with: tier SIMPLE has none"),
         ("tiers = 3", "1: [tiers] must be a table"),
         ("[models]\nsmall = 'gpt'", "2: [models.small] must be a table"),
         ("models = 1", "1: [models] must be a table"),
@@ -338,6 +338,14 @@ def test_an_empty_variable_counts_as_missing(tmp_path: Path) -> None:
     [error] = examine(file, {"EMPTY": ""}).errors
     assert "EMPTY is not set" in str(error)
     assert error.hint == "export EMPTY=…"
+
+
+@pytest.mark.parametrize("simple", ["'small'", "['small', 'large']", "{ model = 'small', max_tokens = 9 }"])
+def test_the_first_model_of_tier_simple_verifies_unless_another_is_named(tmp_path: Path, simple: str) -> None:
+    table = MODELS + "large = { upstream = 'main', id = 'large-1' }\n"
+    found = read(tmp_path, f"{table}[tiers]\nsimple = {simple}\nverify = {{}}").tiers.verify
+    assert found is not None
+    assert found.model == "small"
 
 
 def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:

@@ -212,6 +212,11 @@ def _verify(file: File) -> Iterator[Problem]:
     if verify is None:
         return
     path = ("tiers", "verify", "model")
+    if not verify.model:
+        yield Problem(
+            ("tiers", "verify"), "no model to verify with: tier SIMPLE has none", 'verify = { model = "…" }'
+        )
+        return
     if verify.model not in file.models:
         yield _unknown(path, "model", verify.model, file.models)
         return

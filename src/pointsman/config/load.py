@@ -21,7 +21,7 @@ from pointsman.errors import ConfigError
 from pointsman.tiers import BUILTIN_PROFILES, load_profile
 from pointsman.toml_source import TomlSource
 from pointsman.upstreams.port import UpstreamSpec
-from pointsman.vocabulary import ModelSpec, WireFormat
+from pointsman.vocabulary import ModelSpec, Tier, WireFormat
 from pointsman.wire.translate import translated_formats
 
 __all__ = ["FILE_NAME", "AnyKey", "Loaded", "examine", "find", "is_profile", "load", "provider"]
@@ -97,7 +97,7 @@ def examine(file: Path, env: Mapping[str, str] = os.environ, *, text: str | None
     if written is None:
         return Loaded(None, _placed(converter.problems, file, text))
     try:
-        tables = _known(written)
+        tables = _with_verifier(_known(written))
     except ConfigError as error:
         return Loaded(None, [error])
     if problems := [*check(tables, directory), *_shadow(tables.shadow.policy)]:
@@ -115,6 +115,15 @@ def _known(tables: File) -> File:
         for name, model in tables.models.items()
     }
     return msgspec.structs.replace(tables, models=models)
+
+
+def _with_verifier(tables: File) -> File:
+    """Name the first model of tier SIMPLE as the one that verifies, where the file names none."""
+    tiers = tables.tiers
+    if tiers.verify is None or tiers.verify.model:
+        return tables
+    verify = msgspec.structs.replace(tiers.verify, model=tiers.models.get(Tier.SIMPLE, ""))
+    return msgspec.structs.replace(tables, tiers=msgspec.structs.replace(tiers, verify=verify))
 
 
 def provider(upstream: UpstreamSpec | None) -> str:

@@ -22,7 +22,7 @@ _SKIPPED: Final = frozenset({"no-key", "budget", "no-model"})
 
 
 #: Milliseconds a model is waited for where no policy says how long.
-_TIMEOUT: Final = Verification(model="").timeout_ms
+_TIMEOUT: Final = Verification().timeout_ms
 
 
 def with_margin(profile: TierProfile, verification: Verification | None) -> TierProfile:

@@ -30,7 +30,9 @@ class Spending(msgspec.Struct, frozen=True, gc=False):
 class Verification(msgspec.Struct, frozen=True, kw_only=True):
     """When a cheap model verifies a tier, and its budget. Without this table no model is asked."""
 
-    model: Annotated[str, Meta(description="Name of the model to ask.")]
+    model: Annotated[
+        str, Meta(description="Name of the model to ask; default: the first model of tier SIMPLE.")
+    ] = ""  # source: docs/sources/prompt-classifier.md, "Configuration"
     margin: Annotated[
         _Share, Meta(description="Ask only if the confidence is this close to .50, its value at a boundary.")
     ] = 0.04  # asks about 14 % of MMLU, 7 % of GSM8K (docs/explanation/tiers.md)
