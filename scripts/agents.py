@@ -45,7 +45,7 @@ api_key = "${{UPSTREAM_KEY}}"
 
 [models]
 one = {{ upstream = "scripted", id = "scripted-1" }}
-{models}
+
 [tiers]
 simple = "one"
 medium = "one"
@@ -67,13 +67,12 @@ class Run(NamedTuple):
 
 
 @contextmanager
-def gateway(spoken: WireFormat, upstream: int, models: tuple[str, ...], folder: Path) -> Iterator[int]:
+def gateway(spoken: WireFormat, upstream: int, folder: Path) -> Iterator[int]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    named = "".join(f'"{name}" = {{ upstream = "scripted", id = "scripted-1" }}\n' for name in models)
     file = folder / "pointsman.toml"
     file.write_text(
-        _CONFIGURATION.format(port=port, upstream=upstream, spoken=spoken, models=named, folder=folder),
+        _CONFIGURATION.format(port=port, upstream=upstream, spoken=spoken, folder=folder),
         encoding="utf-8",
     )
     with (folder / "gateway.log").open("w") as log:
@@ -110,7 +109,7 @@ def try_one(agent: Agent, spoken: WireFormat, modules: Path, home: Path) -> Run:
     began = time.monotonic()
     with (
         serving(scripted(spoken, task, kept)) as upstream,
-        gateway(spoken, upstream, agent.models, home) as port,
+        gateway(spoken, upstream, home) as port,
     ):
         tap = Tap(port)
         try:

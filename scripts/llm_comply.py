@@ -3,9 +3,10 @@
     uv tool install llm-comply
     python scripts/llm_comply.py llm-comply
 
-The upstream is the built-in demo, served by a gateway of its own; another gateway is put in front of it. The
-demo passes every test (the tool skips those of reasoning, going by the name of the model), so that each
-can be lost; the gateway in between must change no test's result and no test's complaint.
+The upstream is the built-in demo, served by a gateway of its own; other gateways are put in front of it, each
+of which knows one of its formats alone and translates for callers of the two others. The demo passes every
+test (the tool skips those of reasoning, going by the name of the model), so that each can be lost; for each
+caller and each format of the upstream the gateway in between must change no test's result and no complaint.
 """
 
 from __future__ import annotations
@@ -19,15 +20,18 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 FORMATS = {"chat": "openai-chat", "responses": "open-responses", "messages": "anthropic"}
 MODEL = "demo-small"
 
+#: Result and complaints of each test.
+Results: TypeAlias = dict[str, tuple[str, list[str]]]
+
 FRONT = """
 [upstreams.demo]
 base_url = "{upstream}/v1"
-formats = ["chat", "responses", "messages"]
+formats = ["{spoken}"]
 [models]
 demo-small = {{ upstream = "demo", id = "demo-small" }}
 [tiers]
@@ -54,7 +58,7 @@ def serving(folder: Path, *options: str) -> Iterator[str]:
             process.terminate()
 
 
-def results_of(tool: str, url: str, kind: str) -> dict[str, tuple[str, list[str]]]:
+def results_of(tool: str, url: str, kind: str) -> Results:
     """Result and complaints of each test."""
     command = [tool, "-u", f"{url}/v1", "-k", "any", "-m", MODEL, "--format", kind, "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
@@ -62,22 +66,33 @@ def results_of(tool: str, url: str, kind: str) -> dict[str, tuple[str, list[str]
     return {result["id"]: (result["status"], result.get("errors", [])) for result in results}
 
 
+def compare(caller: str, spoken: str, direct: Results, through: Results) -> int:
+    """Print what the gateway changes, and return how many tests it loses."""
+    lost = [test for test in direct if direct[test][0] == "passed" != through[test][0]]
+    other = [test for test in direct if direct[test] != through[test] and test not in lost]
+    counts = Counter(status for status, _ in through.values())
+    told = ", ".join(f"{counts[status]} {status}" for status in sorted(counts))
+    print(f"{caller:10} {spoken:10} {told:22} lost: {', '.join(lost) or 'none'}; "
+          f"otherwise: {', '.join(other) or 'none'}")  # fmt: skip
+    for test in lost + other:
+        print(f"    {test}: direct {direct[test]}, gateway {through[test]}")
+    return len(lost)
+
+
 def main() -> int:
     tool = sys.argv[1] if len(sys.argv) > 1 else "llm-comply"
     worse = 0
+    print("caller     upstream   through the gateway")
     with tempfile.TemporaryDirectory() as temporary, serving(Path(temporary), "--demo") as upstream:
-        file = Path(temporary) / "pointsman.toml"
-        file.write_text(FRONT.format(upstream=upstream, folder=temporary), encoding="utf-8")
-        with serving(Path(temporary), "--config", str(file)) as front:
-            for name, kind in FORMATS.items():
-                direct, through = results_of(tool, upstream, kind), results_of(tool, front, kind)
-                lost = [test for test in direct if direct[test][0] == "passed" != through[test][0]]
-                other = [test for test in direct if direct[test] != through[test]]
-                for where, results in (("direct", direct), ("gateway", through)):
-                    counts = Counter(status for status, _ in results.values())
-                    print(f"{name:10} {where:8} " + ", ".join(f"{counts[s]} {s}" for s in sorted(counts)))
-                print(f"{name:10} lost: {', '.join(lost) or 'none'}; otherwise: {', '.join(other) or 'none'}")
-                worse += len(lost)
+        direct = {caller: results_of(tool, upstream, kind) for caller, kind in FORMATS.items()}
+        for spoken in FORMATS:
+            file = Path(temporary) / f"{spoken}.toml"
+            file.write_text(
+                FRONT.format(upstream=upstream, folder=temporary, spoken=spoken), encoding="utf-8"
+            )
+            with serving(Path(temporary), "--config", str(file)) as front:
+                for caller, kind in FORMATS.items():
+                    worse += compare(caller, spoken, direct[caller], results_of(tool, front, kind))
     return int(worse > 0)
 
 

@@ -573,7 +573,8 @@ def test_why_an_answer_of_messages_ended(stop: str, finish: str, status: str, re
 def test_a_call_means_tool_use_whatever_the_finish_says(finish: str) -> None:
     told = answered(MESSAGES, CHAT, chat_answer(finish, tool_calls=[function("f", "", "c")]))
     assert told["stop_reason"] == "tool_use"
-    assert told["content"] == [{"type": "tool_use", "id": "c", "name": "f", "input": {}}]
+    [call] = told["content"]
+    assert (call["type"], call["id"], call["name"], call["input"]) == ("tool_use", "c", "f", {})
 
 
 def test_the_order_of_thinking_text_and_calls() -> None:

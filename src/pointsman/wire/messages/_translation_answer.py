@@ -40,6 +40,14 @@ _REASONS: Final = {
     StopReason.REFUSAL: "refusal",
     StopReason.PAUSE: "pause_turn",
 }
+#: What the API reports beside, and its schema requires: nothing is known of it.
+_UNKNOWN_USAGE: Final[dict[str, Any]] = {
+    "cache_creation": None,
+    "output_tokens_details": None,
+    "server_tool_use": None,
+    "service_tier": "standard",
+    "inference_geo": None,
+}
 
 
 class _Answer(msgspec.Struct, gc=False):
@@ -100,9 +108,9 @@ def _block(part: Part) -> Written | None:
     Sent back to the API in the next request, a block of white space alone would be refused.
     """
     if isinstance(part, Call):
-        return call_block(part)
+        return {**call_block(part), "caller": {"type": "direct"}}
     if isinstance(part, Text | Refusal):
-        return {"type": "text", "text": part.text} if part.text.strip() else None
+        return {"type": "text", "text": part.text, "citations": None} if part.text.strip() else None
     if isinstance(part, Thinking):
         # No signature is made up: without one the gateway knows that the words are not this provider's.
         words = part.text or part.signature
@@ -125,7 +133,9 @@ def write_message(identifier: str, model: str, content: list[Written], usage: Us
         "content": content,
         "stop_reason": None,
         "stop_sequence": None,
-        "usage": write_usage(usage or Usage()),
+        "stop_details": None,
+        "container": None,
+        "usage": {**write_usage(usage or Usage()), **_UNKNOWN_USAGE},
     }
 
 
