@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from pointsman.cli import app, serve
 from pointsman.cli._banner import CallerKey, banner
-from pointsman.cli.serve import _caller_key, _introduce, _listening_on
+from pointsman.cli.serve import _bound, _caller_key, _introduce, _listening_on
 from pointsman.config import TiersSpec
 from pointsman.config.shapes import demo_ledger
 from pointsman.errors import ConfigError
@@ -150,3 +150,11 @@ def test_a_client_that_will_not_work_gets_no_line() -> None:
 
 def test_the_demo_says_where_its_ledger_is() -> None:
     assert f"Ledger: {demo_ledger()}\n" in banner(demo_config(), "http://here", CallerKey())
+
+
+def test_a_line_that_is_copied_at_once_is_not_refused() -> None:
+    """The address is printed before the server runs; who connects by then waits for it."""
+    with _bound("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname(), 60) as early:
+        accepted, peer = listening.accept()
+        accepted.close()
+        assert peer == early.getsockname()

@@ -16,12 +16,18 @@ TOOLS: frozenset[Feature] = frozenset({"tools"})
 SEES: frozenset[Feature] = frozenset({"vision"})
 
 
-def judged(*models: ModelSpec, tiers: Mapping[str, Any] | None = None, **server: Any) -> dict[str, Verdict]:
+def judged(
+    *models: ModelSpec,
+    tiers: Mapping[str, Any] | None = None,
+    aliases: Mapping[str, str] | None = None,
+    **server: Any,
+) -> dict[str, Verdict]:
     config = Config(
         upstreams={"up": UpstreamSpec("up", DEMO_URL)},
         models={model.name: model for model in models},
         tiers=TiersSpec(**({"simple": models[0].name} if tiers is None else tiers)),
         server=ServerSpec(**server),
+        aliases=dict(aliases or {}),
     )
     return {verdict.client.name: verdict for verdict in judge_clients(config)}
 
@@ -93,3 +99,22 @@ def test_cursor_calls_from_elsewhere(server: dict[str, Any], works: bool) -> Non
 
 def test_every_client_has_a_name_of_its_own() -> None:
     assert len({client.name for client in CLIENTS}) == len(CLIENTS)
+
+
+@pytest.mark.parametrize(
+    ("aliases", "warned"),
+    [({}, False), ({"*": "refuse"}, True), ({"*haiku*": "simple", "*": "refuse"}, False)],
+)
+def test_a_name_that_a_client_asks_for_by_itself_and_that_is_refused(
+    aliases: dict[str, str], warned: bool
+) -> None:
+    verdict = judged(model(), aliases=aliases)["Claude Code"]
+    assert verdict.works
+    assert ('[aliases] refuses "claude-haiku-' in verdict.warning) == warned
+    assert judged(model(), aliases=aliases)["curl"].warning == ""
+
+
+def test_each_model_of_a_tier_counts() -> None:
+    """The first of a list cannot serve, the second does."""
+    verdict = judged(model("a", formats=CHAT), model("b"), tiers={"simple": ("a", "b")})["Codex"]
+    assert (verdict.works, verdict.warning) == (True, "")

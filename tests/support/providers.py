@@ -39,6 +39,7 @@ class Provider:
         key: str = "",
         prefix: str = "/v1",
         calls_tools: bool = True,
+        thinks: bool = False,
         lists: Mapping[str, Any] | None = None,
     ) -> None:
         """Take what it speaks.
@@ -48,6 +49,7 @@ class Provider:
             models: Ids that it serves; any other is a 404.
             key: That callers must present; empty: none, as on a machine of one's own.
             prefix: Of its paths.
+            thinks: Whether a thinking block comes first in an answer of Messages that is not streamed.
             calls_tools: Whether its models call a tool that is demanded.
             lists: More of each entry in its list of models.
         """
@@ -58,6 +60,7 @@ class Provider:
         self._key = key
         self._prefix = prefix
         self._calls_tools = calls_tools
+        self._thinks = thinks
         self._lists = lists or {}
         self.refused: list[str] = []
         self.served = 0
@@ -84,6 +87,12 @@ class Provider:
             await self._refuse(send, *why, wire=wire)
             return
         self.served += 1
+        if self._thinks and not body.get("stream") and wire.format == "messages":
+            answer = json.loads(wire.answer(_written(wire, body, calls_tools=self._calls_tools)))
+            thought = {"type": "thinking", "thinking": "A greeting.", "signature": "c2lnbmVk"}
+            answer["content"].insert(0, thought)
+            await reply(send, 200, json.dumps(answer).encode())
+            return
         await _send(
             wire, _written(wire, body, calls_tools=self._calls_tools), send, stream=body.get("stream")
         )
@@ -114,12 +123,10 @@ def _limits(wire: Wire, asked: Asked, body: dict[str, Any]) -> tuple[int, str] |
         return 400, "anthropic-version is required"
     if wire.format == "responses" and body.get("max_output_tokens", 16) < 16:
         return 400, "max_output_tokens is at least 16"
-    is_chat = wire.format == "chat"
-    if (
-        is_chat
-        and body["model"].startswith("gpt-5")
-        and ("max_tokens" in body or body.get("temperature", 1) != 1)
-    ):
+    reasons = wire.format == "chat" and body["model"].startswith("gpt-")
+    if reasons and body["model"].startswith("gpt-6") and body.get("tools"):
+        return 400, "function tools with reasoning are not supported in chat completions"
+    if reasons and ("max_tokens" in body or body.get("temperature", 1) != 1):
         return 400, "a reasoning model takes max_completion_tokens and no temperature"
     return None
 

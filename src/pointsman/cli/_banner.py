@@ -94,8 +94,10 @@ def copied_lines(url: str, key: CallerKey) -> Mapping[str, str]:
         "OpenAI SDK, chat": f'{openai}.chat.completions.create(model="auto", {messages})'
         ".choices[0].message.content)",
         "OpenAI SDK": f'{openai}.responses.create(model="auto", input="Hello!").output_text)',
-        "Anthropic SDK": f'{imported}from anthropic import Anthropic; print(Anthropic(base_url="{url}", '
-        f'api_key={key.python}).messages.create(model="auto", max_tokens=999, {messages}).content[0].text)',
+        # By type: models of today may think first.
+        "Anthropic SDK": f"{imported}from anthropic import Anthropic; print(*(block.text for block in "
+        f'Anthropic(base_url="{url}", api_key={key.python}).messages.create(model="auto", max_tokens=4096, '
+        f'{messages}).content if block.type == "text"))',
         "Claude Code": f"ANTHROPIC_BASE_URL={url} ANTHROPIC_AUTH_TOKEN={key.shell} claude --model auto",
         "Codex": _codex(url, key),
         "opencode": _opencode(url, key),

@@ -90,6 +90,7 @@ def _bound(host: str, port: int) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host.strip("[]"), port))
+        listening.listen()  # what is copied at once waits for the server instead of being refused
     except OSError as error:
         listening.close()
         raise ConfigError(

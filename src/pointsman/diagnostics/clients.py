@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from pointsman.config import Config, is_loopback
+from pointsman.decision.aliases import ModelNames
+from pointsman.decision.client_aliases import CLIENT_ALIASES
 from pointsman.model_choice.choice import Requirements, lacks
 from pointsman.vocabulary import ModelSpec, Reason, Tier, WireFormat
 
@@ -28,6 +30,7 @@ class Client(NamedTuple):
     format: WireFormat
     is_agent: bool = False  # offers tools and sends long instructions
     is_remote: bool = False  # its requests come from its maker's servers
+    names: tuple[str, ...] = ()  # of models that it asks for by itself, whatever it is told
 
 
 CLIENTS: Final = (
@@ -35,7 +38,7 @@ CLIENTS: Final = (
     Client("OpenAI SDK, chat", WireFormat.CHAT),
     Client("OpenAI SDK", WireFormat.RESPONSES),
     Client("Anthropic SDK", WireFormat.MESSAGES),
-    Client("Claude Code", WireFormat.MESSAGES, is_agent=True),
+    Client("Claude Code", WireFormat.MESSAGES, is_agent=True, names=("claude-haiku-4-5-20251001",)),
     Client("Codex", WireFormat.RESPONSES, is_agent=True),
     Client("opencode", WireFormat.CHAT, is_agent=True),
     Client("Cline", WireFormat.CHAT, is_agent=True),
@@ -85,7 +88,8 @@ def _judge(client: Client, config: Config) -> Verdict:
         models = [model for named in tiers.values() for model in named]
         reasons = [reason for model in models for reason in lacks(model, needed)]
         return Verdict(client, works=False, detail=_joined(reasons), hint=_hint(reasons, models, client))
-    return Verdict(client, works=True, detail=_how(client, served), warning=_warning(able))
+    warnings = filter(None, (_lower(able), _refused(client, config)))
+    return Verdict(client, works=True, detail=_how(client, served), warning="; ".join(warnings))
 
 
 def _tier_models(config: Config) -> dict[Tier, Sequence[ModelSpec]]:
@@ -100,7 +104,13 @@ def _how(client: Client, served: Sequence[ModelSpec]) -> str:
     return f"{client.format}, translated for {', '.join(translated)}"
 
 
-def _warning(able: Mapping[Tier, Sequence[ModelSpec]]) -> str:
+def _refused(client: Client, config: Config) -> str:
+    names = ModelNames(config.models, (*config.aliases.items(), *CLIENT_ALIASES))
+    unknown = [f'"{name}"' for name in client.names if not names.serves(name)]
+    return f"[aliases] refuses {', '.join(unknown)}, which it asks for by itself" if unknown else ""
+
+
+def _lower(able: Mapping[Tier, Sequence[ModelSpec]]) -> str:
     without = [tier for tier, models in able.items() if not models]
     return f"no model of {', '.join(without)} can serve it, so another tier does" if without else ""
 
