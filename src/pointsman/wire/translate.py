@@ -232,8 +232,9 @@ class StreamTranslation:
         collect = self._collector.add
         for event in events:
             collect(event)
-            if isinstance(event, Stop):
+            kind = type(event)
+            if kind is Stop:
                 self.is_whole = True
-            elif isinstance(event, Failed):
+            elif kind is Failed:
                 self.has_failed = True
         return self._writer.write(events)

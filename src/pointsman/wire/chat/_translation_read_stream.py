@@ -30,6 +30,8 @@ __all__ = ["ChatStreamReader"]
 
 _DONE: Final = b"[DONE]"
 _FIRST: Final = b"data: "
+_OBJECT: Final = b"data: {"
+_END: Final = b"}\n\n"
 _NOTHING: Final = (b"", b"null")
 _OLD_CALL: Final = -1  # index of the one call of the time before ``tool_calls``
 
@@ -40,13 +42,18 @@ class _Choice(msgspec.Struct, gc=False):
     finish_reason: str | None = None
 
 
-class _Chunk(msgspec.Struct, gc=False):
-    id: str | None = None
-    model: str | None = None
-    created: int | float | None = None
+class _Later(msgspec.Struct, gc=False):
+    """A chunk behind the first one, as far as it says anything new."""
+
     choices: list[_Choice] | None = None
     usage: msgspec.Raw = msgspec.Raw()
     error: msgspec.Raw = msgspec.Raw()
+
+
+class _Chunk(_Later, gc=False):
+    id: str | None = None
+    model: str | None = None
+    created: int | float | None = None
     object: str | None = None
     message: Any = None  # beside "object": "error", as older vLLM reports one
 
@@ -58,6 +65,7 @@ class _Error(msgspec.Struct, gc=False):
 
 
 _decode: Final = msgspec.json.Decoder(_Chunk).decode
+_decode_later: Final = msgspec.json.Decoder(_Later).decode
 _decode_error: Final = msgspec.json.Decoder(_Error | str).decode
 
 
@@ -98,6 +106,11 @@ class ChatStreamReader:
 
         Raises ``UNREADABLE`` for an event that is no chunk: what it said is lost.
         """
+        if self._is_started and self._finish is None and block.startswith(_OBJECT):
+            chunk = _read_later(block)
+            if chunk is not None and not self._is_over:
+                text = _plain_text(chunk)
+                return [TextDelta(text)] if text else list(self._spoken(chunk))
         found: list[Event] = []
         if not block:
             found += self._stop()
@@ -107,40 +120,26 @@ class ChatStreamReader:
             if payload.startswith(_DONE):
                 found += self._done()
             elif payload:  # a comment has none
-                chunk = _read_chunk(payload)
-                text = self._plain_text(chunk)
-                if text:
-                    found.append(TextDelta(text))
-                else:
-                    found += self._chunk(chunk, payload)
+                found += self._chunk(_read_chunk(payload), payload)
         return found
-
-    def _plain_text(self, chunk: _Chunk) -> str:
-        """The text of a chunk that holds nothing else, as nearly every one does: the short way."""
-        if not self._is_started or self._finish is not None or not chunk.choices or len(chunk.choices) != 1:
-            return ""
-        choice = chunk.choices[0]
-        delta = choice.delta
-        if delta is None or type(delta.content) is not str or choice.finish_reason or choice.index:
-            return ""
-        if delta.tool_calls or delta.reasoning_content or delta.reasoning or delta.refusal:
-            return ""
-        if delta.function_call:
-            return ""
-        return "" if chunk.error or bytes(chunk.usage) not in _NOTHING else delta.content
 
     def _chunk(self, chunk: _Chunk, payload: bytes) -> Iterator[Event]:
         if bytes(chunk.error) not in _NOTHING or chunk.object == "error":
             self._is_over = True
             yield _failed(chunk, payload)
             return
+        said = any(not choice.index for choice in chunk.choices or ())
+        if said or read_usage(chunk.usage) is not None:
+            yield from self._start(chunk)
+        yield from self._spoken(chunk)
+
+    def _spoken(self, chunk: _Later) -> Iterator[Event]:
         for choice in chunk.choices or ():
             if not choice.index:  # other answers to the same request: no other format has them
-                yield from self._choice(chunk, choice)
+                yield from self._choice(choice)
         usage = read_usage(chunk.usage)
         if usage is None:
             return
-        yield from self._start(chunk)
         yield UsageReport(usage)
         if self._finish is not None:
             yield from self._stop()
@@ -152,8 +151,7 @@ class ChatStreamReader:
             created = chunk.created if isinstance(chunk.created, int) else 0
             yield Start(self._id, chunk.model or "", created=created)
 
-    def _choice(self, chunk: _Chunk, choice: _Choice) -> Iterator[Event]:
-        yield from self._start(chunk)
+    def _choice(self, choice: _Choice) -> Iterator[Event]:
         if choice.delta is not None and self._finish is None:
             yield from self._delta(choice.delta)
         if choice.finish_reason and self._finish is None:
@@ -246,10 +244,35 @@ class ChatStreamReader:
         return [call.custom or call.is_whole for call in self._calls]
 
 
+def _plain_text(chunk: _Later) -> str:
+    """The text of a chunk that holds nothing else, as nearly every one does: the short way."""
+    choices = chunk.choices
+    if not choices or len(choices) != 1 or bytes(chunk.usage) not in _NOTHING:
+        return ""
+    choice = choices[0]
+    delta = choice.delta
+    if delta is None or type(delta.content) is not str or choice.finish_reason or choice.index:
+        return ""
+    if delta.tool_calls or delta.reasoning_content or delta.reasoning or delta.refusal:
+        return ""
+    return "" if delta.function_call else delta.content
+
+
 def _payloads(block: bytes) -> Iterable[bytes]:
     if block.startswith(_FIRST) and block.find(b"\n") == len(block) - 2 and block.endswith(b"\n"):
         return (block[len(_FIRST) : -2],)  # one event of one line, as nearly every block of a stream is
     return [sse.data(event).strip() for event in sse.events(block)]
+
+
+def _read_later(block: bytes) -> _Later | None:
+    """Read a block of one event of one line, as nearly every one is; None for others and for an error."""
+    if not block.endswith(_END) or block.find(b"\n") != len(block) - 2:
+        return None
+    try:
+        chunk = _decode_later(block[len(_FIRST) : -2])
+    except UNREADABLE:
+        return None
+    return chunk if chunk.choices and bytes(chunk.error) in _NOTHING else None
 
 
 def _read_chunk(payload: bytes) -> _Chunk:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+import msgspec
+
 from pointsman.vocabulary import Role, WireFormat
 from pointsman.wire.constructs import Report
 from pointsman.wire.conversation import (
@@ -25,14 +27,38 @@ from pointsman.wire.conversation import (
 )
 from pointsman.wire.tool_names import flat_name, short, wrapped
 
-__all__ = ["write_call", "write_messages"]
+__all__ = ["write_messages"]
 
+_ASSISTANT, _SYSTEM = Role.ASSISTANT, Role.SYSTEM  # looked up once
 _ERROR: Final = "Error: "
 _MAX_ID: Final = 40  # characters of a call's id that OpenAI's chat completions take
 _SOUNDS: Final = {"mpeg": "mp3", "x-wav": "wav", "wave": "wav"}
 
 
-def write_messages(conversation: Conversation, report: Report) -> list[dict[str, Any]]:
+class _Function(msgspec.Struct, frozen=True, gc=False):
+    name: str
+    arguments: str
+
+
+class _Call(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="function"):
+    id: str
+    function: _Function
+
+
+class _Said(msgspec.Struct, gc=False, tag_field="role", tag="assistant", omit_defaults=True):
+    """An assistant message: structs are made and encoded faster than objects, and most messages are these."""
+
+    content: str | None
+    refusal: str | None = None
+    tool_calls: list[_Call] | None = None
+
+
+class _Returned(msgspec.Struct, frozen=True, gc=False, tag_field="role", tag="tool"):
+    tool_call_id: str
+    content: str
+
+
+def write_messages(conversation: Conversation, report: Report) -> list[Any]:
     """Write the system text and the messages. Raises ``Untranslatable``."""
     writer = _Writer(report)
     if conversation.system:
@@ -47,9 +73,10 @@ class _Writer:
     """Holds media of results back until the last result of a turn: results must stand behind their calls."""
 
     def __init__(self, report: Report) -> None:
-        self.written: list[dict[str, Any]] = []
+        self.written: list[Any] = []
         self._report = report
         self._media: list[Any] = []
+        self._names: dict[str, str] = {}  # of tools, as they are written
 
     def system(self, parts: Iterable[Part]) -> None:
         """Write instructions. The role is the older one, which every server knows."""
@@ -58,22 +85,31 @@ class _Writer:
             self.written.append({"role": "system", "content": text})
 
     def message(self, message: Message) -> None:
+        parts: Sequence[Part] = message.parts
+        if parts and type(parts[0]) is Result:  # results come first, and are mostly alone
+            parts = self._without_results(parts)
+            if not parts:
+                return
+        elif message.role is not _ASSISTANT:
+            parts = self._without_results(parts)
+        if message.role is _ASSISTANT:
+            self.show_media()
+            self._assistant(parts)
+        elif message.role is _SYSTEM:
+            self.show_media()
+            self.system(parts)
+        elif parts:
+            self._user(parts)
+
+    def _without_results(self, parts: Iterable[Part]) -> list[Part]:
+        """Write the results, which stand before all else, and return the rest."""
         others: list[Part] = []
-        for part in message.parts:
+        for part in parts:
             if type(part) is Result:
                 self._result(part)
             else:
                 others.append(part)
-        if not others:
-            return
-        if message.role is Role.ASSISTANT:
-            self.show_media()
-            self._assistant(others)
-        elif message.role is Role.SYSTEM:
-            self.show_media()
-            self.system(others)
-        else:
-            self._user(others)
+        return others
 
     def show_media(self) -> None:
         """Write what results held beside text, as the user's: chat refuses it under role ``tool``."""
@@ -93,22 +129,18 @@ class _Writer:
         text = refusal = ""
         calls = []
         for part in parts:
-            if type(part) is Text:
-                text += self._text(part)
-            elif type(part) is Call:
-                calls.append(self._call(part))
+            kind = type(part)
+            if kind is Text:
+                text += self._text(part)  # type: ignore[arg-type]
+            elif kind is Call:
+                calls.append(self._call(part))  # type: ignore[arg-type]
             elif type(part) is Refusal:
                 refusal += part.text
             else:
                 self._unsaid(part)
         if not (text or refusal or calls):
             return  # reasoning alone: an empty message is refused
-        message: dict[str, Any] = {"role": "assistant", "content": text or None}
-        if refusal:
-            message["refusal"] = refusal
-        if calls:
-            message["tool_calls"] = calls
-        self.written.append(message)
+        self.written.append(_Said(text or None, refusal or None, calls or None))
 
     def _unsaid(self, part: Part) -> None:
         """Report or refuse what chat has no place for in an assistant message."""
@@ -119,23 +151,35 @@ class _Writer:
         else:
             self._report.meet("media_of_assistant")
 
-    def _call(self, call: Call) -> dict[str, Any]:
+    def _call(self, call: Call) -> _Call:
         if call.custom:
             self._report.meet("custom_tool")
         if call.namespace:
             self._report.meet("namespace")
-        return write_call(call)
+            return _write_call(call, flat_name(call.namespace, call.name))
+        name = self._names.get(call.name)
+        if name is None:
+            name = self._names[call.name] = flat_name("", call.name)
+        return _write_call(call, name)
 
     def _result(self, result: Result) -> None:
-        texts = [self._text(part) for part in result.parts if type(part) is Text]
-        text = texts[0] if len(texts) == 1 else "\n".join(texts)
-        if len(texts) < len(result.parts):
-            self._report.meet("image_in_result")
-            self._media += [self._medium(part) for part in result.parts if isinstance(part, Media)]
-            text = text or "(shown in the next message)"  # an empty result would read as nothing found
+        parts = result.parts
+        only = parts[0] if len(parts) == 1 else None
+        text = self._text(only) if type(only) is Text else self._shown(parts)
         if result.is_error and not self._report.meet("is_error"):
             text = text if text.startswith(_ERROR) else _ERROR + text
-        self.written.append({"role": "tool", "tool_call_id": short(result.call_id, _MAX_ID), "content": text})
+        call_id = result.call_id if len(result.call_id) <= _MAX_ID else short(result.call_id, _MAX_ID)
+        self.written.append(_Returned(call_id, text))
+
+    def _shown(self, parts: Sequence[Text | Media]) -> str:
+        """The text of a result of any parts; its media wait for the next message."""
+        texts = [self._text(part) for part in parts if type(part) is Text]
+        text = "\n".join(texts)
+        if len(texts) == len(parts):
+            return text
+        self._report.meet("image_in_result")
+        self._media += [self._medium(part) for part in parts if isinstance(part, Media)]
+        return text or "(shown in the next message)"  # an empty result would read as nothing found
 
     def _part(self, part: Part) -> Any | None:
         if type(part) is Text:
@@ -171,12 +215,11 @@ class _Writer:
         return {"type": "file", "file": {"filename": name, "file_data": _data_url(media)}}
 
 
-def write_call(call: Call) -> dict[str, Any]:
-    """Write a call as a call of a function."""
-    name = flat_name(call.namespace, call.name)
+def _write_call(call: Call, name: str) -> _Call:
+    """Write a call as a call of the function of this name."""
     arguments = wrapped(call.arguments) if call.custom else call.arguments or "{}"
-    function = {"name": name, "arguments": arguments}
-    return {"id": short(call.id, _MAX_ID), "type": "function", "function": function}
+    call_id = call.id if len(call.id) <= _MAX_ID else short(call.id, _MAX_ID)
+    return _Call(call_id, _Function(name, arguments))
 
 
 def _data_url(media: Media) -> str:

@@ -11,7 +11,17 @@ from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.errors import MalformedRequest
 from pointsman.vocabulary import Role
 from pointsman.wire.base import ABSENT
-from pointsman.wire.conversation import Conversation, Message, Part, Result, Shape, Tool, ToolChoice
+from pointsman.wire.conversation import (
+    Call,
+    Conversation,
+    Message,
+    Part,
+    Result,
+    Shape,
+    Text,
+    Tool,
+    ToolChoice,
+)
 from pointsman.wire.messages._translation_parts import (
     Content,
     Hints,
@@ -82,7 +92,7 @@ class _Request(msgspec.Struct, gc=False):
     temperature: float | None = None
     thinking: _Thinking | None = None
     tool_choice: _Choice | None = None
-    tools: list[msgspec.Raw] | None = None
+    tools: list[_Tool] | None = None
     top_p: float | None = None
 
 
@@ -106,6 +116,7 @@ class _RawMessage(msgspec.Struct, gc=False):
 
 class _RawRequest(msgspec.Struct, gc=False):
     messages: list[_RawMessage] = []
+    tools: list[msgspec.Raw] = []
 
 
 _KNOWN: Final = frozenset(_Request.__struct_fields__)
@@ -114,24 +125,30 @@ _decode: Final = msgspec.json.Decoder(_Request).decode
 _decode_plain: Final = msgspec.json.Decoder(_Plain).decode
 _decode_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_raw: Final = msgspec.json.Decoder(_RawRequest).decode
-_decode_tool: Final = msgspec.json.Decoder(_Tool).decode
 
 
 class _Raws:
-    """The blocks of a request as JSON, decoded once when the first is asked for."""
+    """The blocks and tools of a request as JSON, decoded once when the first is asked for."""
 
-    __slots__ = ("_body", "_messages")
+    __slots__ = ("_body", "_decoded")
 
     def __init__(self, body: bytes) -> None:
         self._body = body
-        self._messages: list[_RawMessage] | None = None
+        self._decoded: _RawRequest | None = None
+
+    def _request(self) -> _RawRequest:
+        if self._decoded is None:
+            self._decoded = _decode_raw(self._body)
+        return self._decoded
 
     def of(self, at: int) -> list[msgspec.Raw]:
         """The blocks of one message."""
-        if self._messages is None:
-            self._messages = _decode_raw(self._body).messages
-        content = self._messages[at].content
+        content = self._request().messages[at].content
         return content if isinstance(content, list) else []
+
+    def tool(self, at: int) -> msgspec.Raw:
+        """One tool."""
+        return self._request().tools[at]
 
 
 def read_request(body: bytes) -> Conversation:
@@ -157,9 +174,12 @@ def _read(body: bytes) -> Conversation:
         model=request.model,
         system=read_texts(request.system),
         messages=tuple(
-            _message(message, partial(raws.of, at), hints) for at, message in enumerate(request.messages)
+            [
+                _quick(message) or _message(message, partial(raws.of, at), hints)
+                for at, message in enumerate(request.messages)
+            ]
         ),
-        tools=tuple(_tool(raw, hints) for raw in request.tools or ()),
+        tools=tuple(_tool(tool, raws, at, hints) for at, tool in enumerate(request.tools or ())),
         choice=_choice(choice),
         parallel=None if disabled is None else not disabled,
         max_tokens=request.max_tokens,
@@ -186,6 +206,33 @@ def _members(body: bytes) -> tuple[_Request, Hints]:
     return request, {name: raw for name, raw in members if name not in _KNOWN and given(raw)}
 
 
+def _quick(message: _Message) -> Message | None:
+    """Read a message as nearly all of an agent's are: texts, calls, and results of text; None for others."""
+    content = message.content
+    if type(content) is not list:
+        return None
+    parts: list[Part] = []
+    results = 0
+    for block in content:
+        if block.cache_control is not ABSENT:
+            return None
+        if block.type == "tool_use":
+            arguments = str(block.input, "utf-8")
+            parts.append(Call(block.id or "", block.name or "", arguments))
+            if not arguments or arguments == "null":
+                return None
+        elif block.type == "tool_result" and type(block.content) is str:
+            said = (Text(block.content),) if block.content else ()
+            parts.append(Result(block.tool_use_id or "", said, block.is_error is True))
+            results += 1
+        elif block.type == "text" and block.text:
+            parts.append(Text(block.text))
+        else:
+            return None
+    role = _ROLES.get(message.role) or (_TOOL if parts and results == len(parts) else _USER)
+    return Message(role, tuple(parts))
+
+
 def _message(message: _Message, raws: Raws, hints: Hints) -> Message:
     parts = read_parts(message.content, raws, hints)
     role = _ROLES.get(message.role)
@@ -198,12 +245,11 @@ def _only_results(parts: tuple[Part, ...]) -> bool:
     return len(parts) == 1 or all(isinstance(part, Result) for part in parts)
 
 
-def _tool(raw: msgspec.Raw, hints: Hints) -> Tool:
-    tool = _decode_tool(raw)
+def _tool(tool: _Tool, raws: _Raws, at: int, hints: Hints) -> Tool:
     if given(tool.cache_control):
         hints["cache_control"] = tool.cache_control
     if tool.type and tool.type != "custom":  # Messages calls an ordinary tool custom
-        return Tool(tool.name or tool.type, kind=tool.type, raw=raw)
+        return Tool(tool.name or tool.type, kind=tool.type, raw=raws.tool(at))
     schema = tool.input_schema if given(tool.input_schema) else ABSENT
     return Tool(tool.name, tool.description or "", schema, tool.strict)
 

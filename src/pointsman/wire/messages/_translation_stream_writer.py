@@ -48,7 +48,8 @@ class _Block(msgspec.Struct, gc=False):
 class MessagesWriter:
     """Writes one stream. One block is open at a time; what belongs to a later one waits for its end."""
 
-    __slots__ = ("_blank", "_blocks", "_calls", "_count", "_id", "_model", "_over", "_started", "_usage")
+    __slots__ = ("_blank", "_blocks", "_calls", "_count", "_head", "_id", "_model", "_over", "_started",
+                 "_usage")  # fmt: skip
 
     def __init__(self, model: str) -> None:
         self._model = model
@@ -58,15 +59,21 @@ class MessagesWriter:
         self._blank = self._id = ""
         self._usage: Usage | None = None
         self._started = self._over = False
+        self._head = b""  # of a delta, while the one block that is open is a text
 
     def write(self, events: Iterable[Event]) -> bytes:
         """Return the server-sent events for these."""
         out: list[bytes] = []
         for event in events:
+            if self._head and type(event) is TextDelta:  # as nearly every event of a stream is
+                if event.text:
+                    out.append(self._head + _encode(event.text) + b"}}\n\n")
+                continue
             if self._over:
                 break
             if isinstance(event, Failed):
                 self._over = True
+                self._head = b""
                 out.append(_failed(event))
                 break
             if not self._started:
@@ -91,7 +98,10 @@ class MessagesWriter:
                 self._blank = text
                 return
         if text:
-            self._put(self._last("text", _EMPTY_TEXT, out), b"text_delta", b"text", _encode(text), out)
+            block = self._last("text", _EMPTY_TEXT, out)
+            self._put(block, b"text_delta", b"text", _encode(text), out)
+            if block.is_open:
+                self._head = _DELTA % (block.index, b"text_delta", b"text")
 
     def _thinking(self, event: ThinkingDelta, out: list[bytes]) -> None:
         if event.text:
@@ -151,6 +161,7 @@ class MessagesWriter:
         if self._blocks and self._blocks[-1].kind != "call":
             self._end(self._blocks[-1], out)
         self._blank = ""
+        self._head = b""
         block = _Block(self._count, kind, start)
         self._count += 1
         self._blocks.append(block)
@@ -161,15 +172,13 @@ class MessagesWriter:
         self._put(block, b"input_json_delta", b"partial_json", _encode(text), out)
 
     def _put(self, block: _Block, kind: bytes, member: bytes, value: bytes, out: list[bytes]) -> None:
-        written = (
-            b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,'
-            b'"delta":{"type":"%b","%b":%b}}\n\n' % (block.index, kind, member, value)
-        )
+        written = _DELTA % (block.index, kind, member) + value + b"}}\n\n"
         (out if block.is_open else block.held).append(written)
 
     def _end(self, block: _Block, out: list[bytes]) -> None:
         if block.ended:
             return
+        self._head = b""
         if block.kind == "call" and (block.custom or not block.filled):
             self._put_json(block, '"}' if block.custom else "{}", out)
         block.ended = True
@@ -190,6 +199,9 @@ class MessagesWriter:
             self._blocks.popleft()
 
 
+_DELTA: Final = (
+    b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":{"type":"%b","%b":'
+)
 _EMPTY_TEXT: Final = {"type": "text", "text": ""}
 _EMPTY_THINKING: Final = {"type": "thinking", "thinking": "", "signature": ""}
 
