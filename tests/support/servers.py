@@ -37,6 +37,7 @@ class Asked:
     headers: dict[str, str]
     body: bytes
     disconnected: asyncio.Event = field(default_factory=asyncio.Event)
+    method: str = "POST"
 
 
 class Running:
@@ -78,7 +79,7 @@ class ScriptedUpstream:
         query = scope["query_string"].decode()
         path = scope["path"] + (f"?{query}" if query else "")
         headers = {name.decode(): value.decode("latin-1") for name, value in scope["headers"]}
-        asked = Asked(path, headers, body)
+        asked = Asked(path, headers, body, method=scope["method"])
         self.asked.append(asked)
         watch = asyncio.create_task(self._watch(receive, asked))
         try:

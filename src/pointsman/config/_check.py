@@ -282,6 +282,8 @@ def _server(file: File) -> Iterator[Problem]:
             f'"{server.host}" can be reached by others, and [server] has no keys',
             'keys = ["${POINTSMAN_KEY}"]',
         )
+    if server.passthrough is not None and server.passthrough not in file.upstreams:
+        yield _unknown(("server", "passthrough"), "upstream", server.passthrough, file.upstreams)
     try:
         server.spec()
     except ValueError as error:

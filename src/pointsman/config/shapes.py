@@ -153,6 +153,10 @@ class ServerTable(msgspec.Struct, frozen=True, kw_only=True):
             ge=0, description="Seconds that open responses get to finish after SIGTERM (graceful shutdown)."
         ),
     ] = ServerSpec().drain
+    passthrough: Annotated[
+        str | None,
+        Meta(description="Upstream that serves other paths below `/v1`; default: none does."),
+    ] = None
     router_command: Annotated[
         bool,
         Meta(
@@ -167,6 +171,7 @@ class ServerTable(msgspec.Struct, frozen=True, kw_only=True):
             port=self.port,
             keys=tuple(key_digest(key) for key in self.keys),
             limits=self.limits,
+            passthrough=self.passthrough or "",
             drain=self.drain,
             router_command=self.router_command,
         )

@@ -265,11 +265,15 @@ class DisconnectWatches:
     def begin(self, receive: Receive) -> DisconnectWatch:
         """Watch over the caller of the current task."""
         watch = DisconnectWatch(receive)
+        self.add(watch)
+        return watch
+
+    def add(self, watch: DisconnectWatch) -> None:
+        """Watch over a caller whose body has arrived only now."""
         self._active.add(watch)
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
             self._plan(loop)
-        return watch
 
     def end(self, watch: DisconnectWatch) -> None:
         """The caller has been answered."""

@@ -16,7 +16,7 @@ from pointsman.decision.aliases import ModelNames
 from pointsman.decision.decision import Decision
 from pointsman.errors import MalformedRequest
 from pointsman.gateway._shadow_model import ShadowModel, ShadowUsage
-from pointsman.gateway.upstream import Connections, Target, targets
+from pointsman.gateway.upstream import Connections, Target, Upstream, connected, targets
 from pointsman.model_choice.pools import Pool
 from pointsman.shadow_policy import ShadowPolicy
 from pointsman.stores.ledger.port import Ledger
@@ -78,6 +78,7 @@ class LiveState:
     names: ModelNames  # what a model name means; of ``auto`` and the tiers it is always the same
     pools: Mapping[Tier, Pool]  # the models of each tier, for the list of models
     body_bytes: int  # of all requests in progress together, at most
+    upstreams: Mapping[str, Upstream]  # by name, those without a model too
     has_several_upstreams: bool = False
 
     def retire(self, successor: LiveState) -> None:
@@ -119,8 +120,8 @@ def build_live_state(
     """
     if connections is None:
         connections = previous.connections.carried_over(upstreams.values()) if previous else Connections()
-    known = {t.upstream.spec.name: t.upstream for t in previous.targets.values()} if previous else {}
-    found = targets(models, upstreams, connections, known)
+    reached = connected(upstreams, connections, previous.upstreams if previous else {})
+    found = targets(models, reached)
     server = server or ServerSpec()
     return LiveState(
         runtime,
@@ -134,6 +135,7 @@ def build_live_state(
         names or ModelNames(models),
         pools or {},
         server.limits.total,
+        reached,
         len({target.upstream for target in found.values()}) > 1,
     )
 

@@ -17,6 +17,7 @@ from pointsman.vocabulary import AgentRequest
 from pointsman.wire import Body, Fault, Reply, Wire
 
 __all__ = [
+    "ENDPOINTS",
     "answer_command",
     "error_code",
     "send_fault",
@@ -25,6 +26,9 @@ __all__ = [
     "send_text",
     "stop_message",
 ]
+
+#: Where agents find what they look for under another path.
+ENDPOINTS: Final = "agents POST to /v1/chat/completions, /v1/responses or /v1/messages"
 
 log = logging.getLogger(__name__)
 

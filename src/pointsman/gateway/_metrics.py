@@ -40,6 +40,7 @@ _COUNTERS: Final = {
     "cost": _Counter("Cost of attempts at the configured prices, in their currency.", ("model",)),
     "unpriced": _Counter("Attempts of unknown cost: their model has no price.", ("model",)),
     "continued": _Counter("Requests that go on from a response the upstream keeps.", ("before",)),
+    "passed": _Counter("Requests passed on to an upstream as they came.", ("upstream", "method", "result")),
     "shadow_answers": _Counter("Requests sampled for the shadow model.", ("model", "result")),
     "disconnects": _Counter("Requests whose caller went away.", ()),
     "internal_errors": _Counter("Requests that failed inside the gateway.", ()),

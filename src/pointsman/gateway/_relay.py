@@ -22,7 +22,16 @@ from pointsman.wire import Ending, Fault, Usage, sse
 from pointsman.wire.base import Wire
 from pointsman.wire.translate import translate_error
 
-__all__ = ["Headers", "Send", "relay", "request_id", "response_headers", "send_body"]
+__all__ = [
+    "Headers",
+    "Send",
+    "downstream_headers",
+    "relay",
+    "request_id",
+    "response_headers",
+    "send_body",
+    "send_pieces",
+]
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +70,7 @@ async def relay(
     if isinstance(result, Failure):
         return await _fail(request, result, build_headers(None), send)
     attempt = result.attempt
-    sent = _downstream(result.exchange.headers, attempt.target.upstream.secrets)
+    sent = downstream_headers(result.exchange.headers, attempt.target.upstream.secrets)
     sent += build_headers(attempt.target)
     if attempt.changes:
         sent.append((b"x-pointsman-translated", printable(attempt.changes)))
@@ -97,6 +106,13 @@ async def send_body(send: Send, status: int, sent: Headers, body: bytes) -> None
     if len(body) > _PIECE:
         body = await _send_all_but_last(send, body)
     await send({"type": "http.response.body", "body": body})
+
+
+async def send_pieces(send: Send, part: bytes) -> None:
+    """Send a part of an answer of which more is to come."""
+    if len(part) > _PIECE:
+        part = await _send_all_but_last(send, part)
+    await send({"type": "http.response.body", "body": part, "more_body": True})
 
 
 async def _send_all_but_last(send: Send, body: bytes) -> bytes:
@@ -236,7 +252,7 @@ def _upstream_error(wire: Wire, failure: Failure, secrets: Sequence[bytes]) -> b
     return body if wire.is_error(body) else b""
 
 
-def _downstream(sent: port.Headers, secrets: Sequence[bytes]) -> Headers:
+def downstream_headers(sent: port.Headers, secrets: Sequence[bytes]) -> Headers:
     """Return what of an upstream's headers goes to the caller, without any that repeats a secret."""
     passed = [(new, value) for name, value in sent if (new := _name_down(name))]
     for secret in secrets:

@@ -27,6 +27,7 @@ from pointsman.errors import (
 )
 from pointsman.gateway._inbound import CallerLeft, read_bytes
 from pointsman.gateway._live_state import LiveState
+from pointsman.gateway._local_replies import ENDPOINTS
 from pointsman.gateway._metrics import Metrics
 from pointsman.gateway._model_pages import model_list, model_page
 from pointsman.stores.ledger.outcome_reports import read_report
@@ -137,8 +138,7 @@ async def _outcome(request: Request) -> Response:
 
 
 async def _missing(request: Request, _: Exception) -> Response:
-    return _not_found(request, "there is nothing here; agents POST to /v1/chat/completions, "
-                               "/v1/responses or /v1/messages")  # fmt: skip
+    return _not_found(request, f"there is nothing here; {ENDPOINTS}")
 
 
 async def _other_method(request: Request, error: Exception) -> Response:

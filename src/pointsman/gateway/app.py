@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from pointsman.errors import CallerError, MethodNotAllowed, Overloaded
@@ -25,6 +26,7 @@ from pointsman.gateway._inbound import (
 from pointsman.gateway._live_state import LiveState
 from pointsman.gateway._local_replies import send_fault, send_refusal, send_shutting_down
 from pointsman.gateway._metrics import Metrics
+from pointsman.gateway._passthrough import Inbound, Passthrough, is_passed
 from pointsman.gateway._relay import Send
 from pointsman.gateway._routes import OPEN_PATHS, build_routes
 from pointsman.gateway._tokens import count_tokens
@@ -60,6 +62,7 @@ class Gateway:
         self.routes = build_routes(self.metrics)
         self._watches = DisconnectWatches()
         self._agents = AgentEndpoint(self.metrics)
+        self._passthrough = Passthrough(self.metrics)
         _add_gauges(self)
 
     def replace(self, state: LiveState) -> None:
@@ -95,19 +98,37 @@ class Gateway:
             wire = wire or guess_wire(headers)
             self._count(wire, await send_refusal(wire, error, headers, send))
             return
+        if is_passed(path):
+            await self._serve(None, guess_wire(headers, path.decode("ascii")), state, scope, receive, send)
+            return
         scope["path"] = path.decode("ascii")  # what was authorised is what is looked up
         scope["state"] = {"live": state}
         await self.routes(scope, receive, send)
 
     async def _serve(
-        self, handler: _Handler, wire: Wire, state: LiveState, scope: Scope, receive: Receive, send: Send
+        self,
+        handler: _Handler | None,
+        wire: Wire,
+        state: LiveState,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
     ) -> None:
-        """Read a request and answer it, for as long as the caller is there. Every failure ends here."""
+        """Read a request and answer it, for as long as the caller is there. Every failure ends here.
+
+        Without a handler it is passed on to another upstream, body unread.
+        """
         arrived, headers = time.perf_counter(), dict(scope["headers"])
         reservation = self.bodies.reserve(state.body_bytes)
         watch: DisconnectWatch | None = None
         self.active += 1
         try:
+            if handler is None:
+                watch = DisconnectWatch(receive)
+                ended = partial(self._watches.add, watch)
+                inbound = Inbound(wire, scope, headers, receive, reservation, ended, arrived)
+                self._count(wire, await self._passthrough.answer(state, inbound, send))
+                return
             body = await read_body(wire, headers, receive, state.server, reservation)
             watch = self._watches.begin(receive)
             request = InboundRequest(

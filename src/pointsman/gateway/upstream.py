@@ -14,7 +14,7 @@ from pointsman.upstreams.own_fields import with_own_fields
 from pointsman.upstreams.port import DEMO_URL, UpstreamClient, UpstreamSpec, credentials
 from pointsman.vocabulary import ModelSpec, WireFormat
 
-__all__ = ["Connections", "Target", "Upstream", "printable", "targets"]
+__all__ = ["Connections", "Target", "Upstream", "connected", "printable", "targets"]
 
 
 class Connections:
@@ -66,17 +66,21 @@ class Target(NamedTuple):
     shown: bytes  # its name as a header's value
 
 
-def targets(
-    models: Mapping[str, ModelSpec],
+def connected(
     specs: Mapping[str, UpstreamSpec],
     connect: Callable[[UpstreamSpec], UpstreamClient],
     known: Mapping[str, Upstream],
-) -> dict[str, Target]:
-    """Return every model with its upstream; an unchanged one keeps its connections and circuit breaker."""
+) -> dict[str, Upstream]:
+    """Return every upstream by name; an unchanged one keeps its connections and circuit breaker."""
     upstreams = {name: Upstream(spec, connect(spec)) for name, spec in specs.items()}
     for name, upstream in upstreams.items():
         if name in known and known[name].client is upstream.client:
             upstreams[name] = known[name]
+    return upstreams
+
+
+def targets(models: Mapping[str, ModelSpec], upstreams: Mapping[str, Upstream]) -> dict[str, Target]:
+    """Return every model with its upstream."""
     return {
         name: Target(model, upstreams[model.upstream], msgspec.json.encode(model.id), printable(model.name))
         for name, model in models.items()

@@ -9,7 +9,15 @@ from pointsman.decision.diff import Verdict
 from pointsman.decision.input import RequestInput
 from pointsman.errors import CallerError, StoreUnavailable, TooManyOutcomes, UnknownDecision
 from pointsman.guidance import Arm, GuidanceDecision
-from pointsman.stores.ledger import Attempt, Ledger, Outcome, PromptText, ShadowAnswer, ShadowDecision
+from pointsman.stores.ledger import (
+    Attempt,
+    Ledger,
+    Outcome,
+    PassedRequest,
+    PromptText,
+    ShadowAnswer,
+    ShadowDecision,
+)
 from pointsman.stores.ledger.port import MAX_OUTCOMES
 from pointsman.tiers import TierDecision
 from pointsman.vocabulary import Mode, Parameters, Reason, Stage, Tier, WireFormat
@@ -82,7 +90,22 @@ def ledger_checks() -> Iterator[Callable[[Ledger], None]]:
     yield _a_decision_takes_so_many_outcomes
     yield _outcomes_are_counted_across_writes
     yield _what_cannot_be_kept_is_counted
+    yield _requests_passed_on_come_newest_first
     yield _closing_twice_does_no_harm
+
+
+def _requests_passed_on_come_newest_first(ledger: Ledger) -> None:
+    assert list(ledger.passed()) == []
+    rows = [
+        PassedRequest(id=f"p{number}", at=float(number), upstream="main", method="GET", path="/v1/files")
+        for number in range(1_234)
+    ]
+    for row in rows:
+        ledger.append(row)
+    assert list(ledger.passed(limit=None)) == rows[::-1]
+    assert list(ledger.passed()) == rows[:-101:-1]
+    assert list(ledger.passed(limit=0)) == []
+    assert (ledger.count(), ledger.lost) == (0, 0)
 
 
 def _nothing_is_there_at_first(ledger: Ledger) -> None:

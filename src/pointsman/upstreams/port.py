@@ -27,6 +27,7 @@ __all__ = [
     "ServerSpec",
     "Template",
     "Timeouts",
+    "Upload",
     "UpstreamClient",
     "UpstreamSpec",
     "credentials",
@@ -243,8 +244,22 @@ class ServerSpec(msgspec.Struct, frozen=True):
     port: int = 4747
     keys: tuple[bytes, ...] = ()  # ``hash_key`` of every key a caller may present; empty: no key asked
     limits: Limits = Limits()
+    passthrough: str = ""  # name of the upstream that serves other paths below /v1; empty: none does
     drain: float = 20.0  # seconds for open answers after SIGTERM; of Kubernetes' 30, ten are for the stores
     router_command: bool = False  # answer an in-band "/router …" message without calling a model
+
+
+class Upload(Protocol):
+    """A request body that is sent while it arrives."""
+
+    @property
+    def size(self) -> int | None:
+        """Its bytes; None when that is not known before its end."""
+        ...
+
+    async def next(self) -> bytes:
+        """Return what has arrived since; empty at the end. Whatever it raises ends the request."""
+        ...
 
 
 class Call(NamedTuple):
@@ -253,6 +268,8 @@ class Call(NamedTuple):
     path: bytes  # below its base_url, with the query
     headers: Headers
     body: bytes
+    method: bytes = b"POST"
+    upload: Upload | None = None  # instead of ``body``
 
 
 class Exchange(Protocol):

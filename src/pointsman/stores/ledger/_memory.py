@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -15,6 +16,7 @@ from pointsman.stores.ledger.port import (
     Attempt,
     Entry,
     Outcome,
+    PassedRequest,
     PromptText,
     Record,
     Shadow,
@@ -50,6 +52,7 @@ class MemoryLedger:
         self._lock: Final = threading.Lock()
         self._records: Final[dict[str, _Record]] = {}  # with a decision; by id, in order of arrival
         self._early: Final[dict[str, _Record]] = {}  # without one yet
+        self._passed: Final = deque[PassedRequest](maxlen=size)
         self._closed = False
         self.lost = 0
 
@@ -61,6 +64,9 @@ class MemoryLedger:
                 return
             if isinstance(entry, Decision):
                 self._keep(entry)
+                return
+            if isinstance(entry, PassedRequest):
+                self._passed.append(entry)
                 return
             record = self._of(entry.decision)
             match entry:
@@ -134,6 +140,12 @@ class MemoryLedger:
                 self.text(wanted),
                 self.shadows(wanted),
             )
+
+    def passed(self, *, limit: int | None = 100) -> Iterator[PassedRequest]:
+        """Yield requests that were passed on as they came, newest first; all when ``limit`` is None."""
+        with self._lock:
+            newest_first = list(reversed(self._passed))
+        return islice(iter(newest_first), limit)
 
     def count(self) -> int:
         """Return how many decisions there are."""

@@ -35,6 +35,10 @@ _FORGET: Final = (
 _FORGET_OUTCOMES: Final = (
     "DELETE FROM outcomes WHERE rowid IN (SELECT rowid FROM outcomes ORDER BY rowid LIMIT ?)"
 )
+#: In order of arrival, so that nothing is scanned.
+_FORGET_PASSED: Final = (
+    "DELETE FROM passed WHERE rowid IN (SELECT rowid FROM passed ORDER BY rowid LIMIT ?) AND at <= ?"
+)
 #: Of each table: the end and the rows of the next window, and what removes from it what belongs to a decision
 #: that was lost, or never was.
 _ORPHANS: Final = tuple(
@@ -75,6 +79,10 @@ class Retention:
         while (oldest := _oldest(connection, _excess(connection, self._bytes))) is not None:
             until = max(until, oldest)
             yield from _forget(connection, oldest)
+            yield from _forget_passed(connection, until)
+        yield from _forget_passed(connection, until)
+        while _excess(connection, self._bytes) and _forget_passed_piece(connection, math.inf):
+            yield  # where no decision is left that could go
         yield from _forget_orphans(connection, until)
         while _free(connection) > PAGES:
             _give_back(connection)
@@ -89,6 +97,16 @@ class Retention:
 def _forget(connection: sqlite3.Connection, until: float) -> Iterator[None]:
     while connection.execute(_FORGET, (until, STEP)).rowcount == STEP:
         yield
+
+
+def _forget_passed(connection: sqlite3.Connection, until: float) -> Iterator[None]:
+    while _forget_passed_piece(connection, until) == STEP:
+        yield
+
+
+def _forget_passed_piece(connection: sqlite3.Connection, until: float) -> int:
+    """Remove some of the oldest requests that were passed on; return how many."""
+    return connection.execute(_FORGET_PASSED, (STEP, until)).rowcount
 
 
 def _forget_outcomes(connection: sqlite3.Connection, wanted: float) -> Iterator[None]:

@@ -73,4 +73,5 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
         # this takes no longer for a million of them.
         "ALTER TABLE decisions ADD COLUMN shape INTEGER NOT NULL DEFAULT 1",
     ),
+    ("CREATE TABLE passed (id TEXT NOT NULL, at REAL, body BLOB NOT NULL)",),
 )

@@ -29,6 +29,7 @@ from pointsman.stores.ledger._statements import (
     OUTCOMES_COUNT,
     OUTCOMES_OF,
     PAGES,
+    PASSED_PAGE,
     SHADOWS_OF,
     TEXTS_OF,
 )
@@ -38,6 +39,7 @@ from pointsman.stores.ledger.port import (
     Attempt,
     Entry,
     Outcome,
+    PassedRequest,
     PromptText,
     Record,
     Shadow,
@@ -80,6 +82,7 @@ _encode: Final = msgspec.json.Encoder().encode
 _decision: Final = _undamaged(decision_in)
 _attempt: Final = _undamaged(msgspec.json.Decoder(Attempt).decode)
 _outcome: Final = _undamaged(msgspec.json.Decoder(Outcome).decode)
+_passed: Final = _undamaged(msgspec.json.Decoder(PassedRequest).decode)
 _shadow: Final = _undamaged(msgspec.json.Decoder(Shadow).decode)
 
 
@@ -210,6 +213,17 @@ class SqliteLedger:
         while page := list(islice(found, PAGE)):
             yield from self._completed(page)
 
+    def passed(self, *, limit: int | None = 100) -> Iterator[PassedRequest]:
+        """Yield requests that were passed on as they came, newest first; all when ``limit`` is None."""
+        beyond, left = sys.maxsize, sys.maxsize if limit is None else limit
+        while left > 0:
+            page = self._read(PASSED_PAGE, beyond, min(left, PAGE))
+            yield from (_passed(body) for _, body in page)
+            if len(page) < PAGE:
+                return
+            beyond = page[-1][0]
+            left -= len(page)
+
     def count(self) -> int:
         """Return how many decisions there are."""
         rows = self._read("SELECT count(*) FROM decisions")
@@ -286,6 +300,8 @@ class SqliteLedger:
                 return entry.id, entry.input.session, entry.input.arrived_at, _encode(entry), SHAPE
             case Attempt():
                 return entry.decision, entry.number, entry.started_at, _encode(entry)
+            case PassedRequest():
+                return entry.id, entry.at, _encode(entry)
             case Outcome() | ShadowDecision() | ShadowAnswer():
                 return entry.decision, entry.at, _encode(entry)
             case PromptText():

@@ -5,9 +5,17 @@ from __future__ import annotations
 from typing import Final
 
 from pointsman.decision.decision import Decision
-from pointsman.stores.ledger.port import Attempt, Outcome, PromptText, ShadowAnswer, ShadowDecision
+from pointsman.stores.ledger.port import (
+    Attempt,
+    Outcome,
+    PassedRequest,
+    PromptText,
+    ShadowAnswer,
+    ShadowDecision,
+)
 
-__all__ = ["ATTEMPTS_OF", "INSERT", "OUTCOMES_COUNT", "OUTCOMES_OF", "PAGES", "SHADOWS_OF", "TEXTS_OF"]
+__all__ = ["ATTEMPTS_OF", "INSERT", "OUTCOMES_COUNT", "OUTCOMES_OF", "PAGES", "PASSED_PAGE", "SHADOWS_OF",
+           "TEXTS_OF"]  # fmt: skip
 
 _INSERT_SHADOW: Final = "INSERT INTO shadows (decision, at, body) VALUES {rows}"
 
@@ -19,6 +27,7 @@ INSERT: Final[dict[type, str]] = {
     Outcome: "INSERT INTO outcomes (decision, at, body) VALUES {rows}",
     ShadowDecision: _INSERT_SHADOW,
     ShadowAnswer: _INSERT_SHADOW,
+    PassedRequest: "INSERT INTO passed (id, at, body) VALUES {rows}",
     PromptText: "INSERT OR REPLACE INTO texts (decision, at, text) VALUES {rows}",
 }
 
@@ -38,6 +47,8 @@ PAGES: Final = {
     for one in (True, False)
 }
 
+
+PASSED_PAGE: Final = "SELECT rowid, body FROM passed WHERE rowid < ? ORDER BY rowid DESC LIMIT ?"
 
 #: What belongs to several decisions at once, which come as a JSON array of ids.
 ATTEMPTS_OF: Final = (

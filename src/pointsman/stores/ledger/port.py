@@ -18,6 +18,7 @@ __all__ = [
     "Entry",
     "Ledger",
     "Outcome",
+    "PassedRequest",
     "PromptText",
     "Record",
     "Shadow",
@@ -109,8 +110,24 @@ class ShadowAnswer(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_fiel
     beside_text: str | None = None
 
 
+class PassedRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A request that was passed on to an upstream as it came. No decision belongs to it."""
+
+    id: str  # its ``x-request-id`` where the caller gave none
+    at: float  # seconds since the epoch
+    upstream: str
+    method: str
+    path: str  # as sent to the gateway, without the query
+    status: int = 0  # as the caller got it; 0 when it left before
+    error: str = ""  # class of failure, as of an attempt; "refused" when the gateway did not pass it on
+    bytes_in: int = 0  # of the body
+    bytes_out: int = 0  # of the answer's body
+    first_byte_ms: float | None = None
+    total_ms: float = 0.0
+
+
 Shadow = ShadowDecision | ShadowAnswer
-Entry = Decision | Attempt | Outcome | PromptText | Shadow
+Entry = Decision | Attempt | Outcome | PromptText | Shadow | PassedRequest
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -184,6 +201,10 @@ class Ledger(Protocol):
 
     def records(self, *, limit: int | None = None, session: str = "") -> Iterator[Record]:
         """Yield decisions with all that belongs to them, the oldest first; of one session when named."""
+        ...
+
+    def passed(self, *, limit: int | None = 100) -> Iterator[PassedRequest]:
+        """Yield requests that were passed on as they came, newest first; all when ``limit`` is None."""
         ...
 
     def count(self) -> int:

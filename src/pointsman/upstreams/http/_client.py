@@ -11,7 +11,7 @@ from typing import Final
 from pointsman.errors import UpstreamBusy, UpstreamTimeout
 from pointsman.upstreams.http._connection import Connection, Response, Stale
 from pointsman.upstreams.http._route import Route
-from pointsman.upstreams.port import Call, Exchange, UpstreamSpec
+from pointsman.upstreams.port import Call, Exchange, Upload, UpstreamSpec
 
 __all__ = ["HttpClient"]
 
@@ -58,6 +58,8 @@ class HttpClient:
         """See ``UpstreamClient``."""
         request = self._encode(call)
         await self._take_place()
+        if call.upload is not None:  # it cannot be sent again: no connection that may have been closed
+            return await self._ask(await self._connect(), request, call.upload)
         connection = self._kept()
         if connection is not None:
             try:
@@ -76,10 +78,15 @@ class HttpClient:
             self._idle.pop().transport.close()
 
     def _encode(self, call: Call) -> bytes:
-        parts = [b"POST ", self._target, call.path, self._fixed_lines]
+        parts = [call.method, b" ", self._target, call.path, self._fixed_lines]
         for name, value in call.headers:
             parts += (name, b": ", value, b"\r\n")
-        parts += (b"content-length: %d\r\n\r\n" % len(call.body), call.body)
+        if call.upload is not None:
+            parts.append(_framing(call.upload))
+        elif call.body or call.method == b"POST":  # without a body only these say so (RFC 9110, section 8.6)
+            parts += (b"content-length: %d\r\n\r\n" % len(call.body), call.body)
+        else:
+            parts.append(b"\r\n")
         return b"".join(parts)
 
     async def _take_place(self) -> None:
@@ -137,8 +144,10 @@ class HttpClient:
             raise
         return connection
 
-    async def _ask(self, connection: Connection, request: bytes) -> Response:
+    async def _ask(self, connection: Connection, request: bytes, upload: Upload | None = None) -> Response:
         answer = connection.begin(request)
+        if upload is not None:
+            answer.sending = connection.loop.create_task(connection.send(upload, answer))
         self._active.add(answer)
         self._sweep.start(connection.loop, self._sweep_every, self._sweep_now)
         try:
@@ -184,6 +193,13 @@ class HttpClient:
             self._idle.popleft()
             if oldest.loop is loop:
                 oldest.transport.close()
+
+
+def _framing(upload: Upload) -> bytes:
+    """Return the header line that says where a body ends, and the end of the head."""
+    if upload.size is None:
+        return b"transfer-encoding: chunked\r\n\r\n"
+    return b"content-length: %d\r\n\r\n" % upload.size
 
 
 class _Timer:

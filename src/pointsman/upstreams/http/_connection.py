@@ -8,7 +8,7 @@ from typing import Final, Protocol, cast
 import httptools
 
 from pointsman.errors import UpstreamError
-from pointsman.upstreams.port import Headers
+from pointsman.upstreams.port import Headers, Upload
 
 __all__ = ["Connection", "Response", "Stale"]
 
@@ -43,7 +43,7 @@ class Response:
     """An ``Exchange``: what the parser of a connection has found so far."""
 
     __slots__ = ("_client", "_connection", "_error", "_paused", "_waiter", "age", "chunks", "done",
-                 "headers", "loop", "received", "silence", "size", "status")  # fmt: skip
+                 "headers", "loop", "received", "sending", "silence", "size", "status")  # fmt: skip
 
     def __init__(self, client: Owner, connection: Connection, loop: asyncio.AbstractEventLoop) -> None:
         self._client = client
@@ -53,13 +53,19 @@ class Response:
         self.size = 0  # bytes in them
         self.received = 0  # bytes of the body so far
         self._paused = False
-        self._error: UpstreamError | None = None
+        self._error: Exception | None = None
         self._waiter: asyncio.Future[None] | None = None
         self.status = 0
         self.headers: Headers = ()
         self.age = 0.0  # seconds, as the sweep counts them
         self.silence = 0.0  # seconds since something came
         self.done = False
+        self.sending: asyncio.Task[None] | None = None  # of an upload
+
+    @property
+    def is_sent(self) -> bool:
+        """Whether the request's body has gone out to its end."""
+        return self.sending is None or self.sending.done()
 
     def grow_older(self, seconds: float) -> None:
         """Count time (from the sweep). An upstream that was told to wait is not silent."""
@@ -100,6 +106,7 @@ class Response:
         return b"".join(parts)
 
     def close(self) -> None:
+        self._stop_sending()
         if self._connection is not None:
             self._connection.answer = None
             self._connection.transport.abort()
@@ -118,10 +125,15 @@ class Response:
         if self._paused and self._connection is not None:
             self._connection.transport.resume_reading()
         self._connection = None
+        self._stop_sending()
         self._client.forget(self)
         self.wake()
 
-    def fail(self, error: UpstreamError) -> None:
+    def _stop_sending(self) -> None:
+        if self.sending is not None and self.sending is not asyncio.current_task():
+            self.sending.cancel()
+
+    def fail(self, error: Exception) -> None:
         """The answer will not become whole."""
         self._error = error
         self.close()
@@ -137,8 +149,8 @@ class Response:
 class Connection(asyncio.Protocol):
     """One connection. Its methods are called by the transport and by the parser."""
 
-    __slots__ = ("_begun", "_client", "_headers", "_other", "_parser", "_was_used", "answer", "idle_since",
-                 "loop", "transport")  # fmt: skip
+    __slots__ = ("_begun", "_client", "_drained", "_headers", "_other", "_parser", "_was_used", "answer",
+                 "idle_since", "loop", "transport")  # fmt: skip
 
     transport: asyncio.Transport
 
@@ -152,6 +164,7 @@ class Connection(asyncio.Protocol):
         self._was_used = False
         self._begun = 0.0  # when the request was sent, until the first byte of its answer
         self._other = 0  # bytes since the last one of a body
+        self._drained: asyncio.Future[None] | None = None  # while the upstream takes nothing more
 
     def begin(self, request: bytes) -> Response:
         """Send a request; the answer fills as it arrives."""
@@ -160,6 +173,27 @@ class Connection(asyncio.Protocol):
         self._other = 0
         self.transport.write(request)
         return self.answer
+
+    async def send(self, upload: Upload, answer: Response) -> None:
+        """Send a body as it arrives and as fast as it is taken; fail the answer if it breaks off."""
+        try:
+            while part := await upload.next():
+                if self._drained is not None:
+                    await self._drained
+                answer.silence = 0.0
+                self.transport.write(part if upload.size is not None else b"%x\r\n%b\r\n" % (len(part), part))
+            if upload.size is None:
+                self.transport.write(b"0\r\n\r\n")
+        except Exception as error:  # noqa: BLE001 - whatever ends the body is told whoever waits for the answer
+            answer.fail(error)
+
+    def pause_writing(self) -> None:
+        self._drained = self.loop.create_future()
+
+    def resume_writing(self) -> None:
+        drained, self._drained = self._drained, None
+        if drained is not None and not drained.done():
+            drained.set_result(None)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)  # uvloop's is one without inheriting from it
@@ -185,6 +219,7 @@ class Connection(asyncio.Protocol):
         answer.wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.resume_writing()
         answer = self.answer
         if answer is None:
             return
@@ -225,6 +260,8 @@ class Connection(asyncio.Protocol):
             return
         self.answer = None
         self._was_used = True
+        if not answer.is_sent:
+            self.transport.abort()  # the upstream wants no more of the body
         self._client.release(self, reusable=self._parser.should_keep_alive())
         answer.finish()
 

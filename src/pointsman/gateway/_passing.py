@@ -1,0 +1,159 @@
+"""What is checked and changed of a request that is passed on: its path, its body's size, its model's name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Final
+from urllib.parse import unquote_to_bytes
+
+import msgspec
+
+from pointsman.decoding import UNREADABLE
+from pointsman.errors import MalformedRequest, TooLarge
+from pointsman.gateway._inbound import BodyReservation, CallerLeft, Receive
+from pointsman.gateway._request import model_edit
+from pointsman.gateway.upstream import Target, Upstream
+from pointsman.vocabulary import WireFormat
+from pointsman.wire import WIRES, Body
+
+__all__ = ["PassedBody", "passed_path", "with_model_id"]
+
+#: Segments of a path (RFC 3986, section 3.3) without ``;``, which some servers cut a segment at.
+_PATH: Final = re.compile(rb"(?:/(?:[A-Za-z0-9._~!$&'()*+,=:@-]|%[0-9A-Fa-f]{2})+)+/?")
+_QUERY: Final = re.compile(rb"[!-~]*")
+#: What a decoded segment must not hold: it would be another path to a server that decodes first, or twice.
+_FORBIDDEN: Final = frozenset("/\\%;")
+
+
+def passed_path(path: bytes, query: bytes) -> bytes:
+    """Return a path and its query below an upstream's ``base_url``, for one below ``/v1``.
+
+    Raises:
+        MalformedRequest: it could leave the ``base_url``, by whatever the upstream makes of it.
+    """
+    below = path.removeprefix(b"/v1")
+    segments = below.strip(b"/").split(b"/")
+    if not _PATH.fullmatch(below) or not all(map(_is_plain, segments)):
+        raise MalformedRequest(
+            "this path cannot be passed on",
+            hint="send no empty or dot segments, and no encoded slash, backslash, percent sign or control",
+        )
+    if not _QUERY.fullmatch(query):
+        raise MalformedRequest("this query cannot be passed on", hint="encode what is not printable ASCII")
+    return below + b"?" + query if query else below
+
+
+def _is_plain(segment: bytes) -> bool:
+    try:
+        text = unquote_to_bytes(segment).decode()
+    except UnicodeDecodeError:
+        return False
+    return text.isprintable() and bool(text.strip(". ")) and _FORBIDDEN.isdisjoint(text)
+
+
+class PassedBody:
+    """A caller's body, sent on while it arrives (``Upload``); holds one part at a time."""
+
+    def __init__(
+        self,
+        headers: Mapping[bytes, bytes],
+        receive: Receive,
+        limit: int,
+        reservation: BodyReservation,
+        ended: Callable[[], None],
+        count: Callable[[int], None],
+    ) -> None:
+        """Prepare to read.
+
+        Args:
+            headers: The caller's, by name.
+            receive: Where the body comes from (ASGI).
+            limit: Bytes it may have.
+            reservation: Counts what is held.
+            ended: Called when nothing more is to come.
+            count: Called with the bytes of each part.
+
+        Raises:
+            TooLarge: it says that it has more bytes.
+        """
+        self.size = _declared_size(headers)
+        self.has_ended = False
+        self._receive = receive
+        self._limit = limit
+        self._left = limit
+        self._reservation = reservation
+        self._ended = ended
+        self._count = count
+        if self.size is not None and self.size > limit:
+            raise self._too_large()
+
+    async def next(self) -> bytes:
+        """Return what has arrived since; empty at the end.
+
+        Raises:
+            Overloaded: the bodies of all requests together are too large.
+            TooLarge: it has more bytes than it may.
+            CallerLeft: the connection ended before the body did.
+        """
+        self._reservation.release()  # the part before has been written
+        while not self.has_ended:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise CallerLeft
+            part: bytes = message.get("body", b"")
+            self._left -= len(part)
+            if self._left < 0:
+                raise self._too_large()
+            self._reservation.take(len(part))
+            self._count(len(part))
+            if not message.get("more_body", False):
+                self.has_ended = True
+                self._ended()
+            if part:
+                return part
+        return b""
+
+    def _too_large(self) -> TooLarge:
+        return TooLarge(f"the request body is larger than {self._limit} bytes")
+
+
+def _declared_size(headers: Mapping[bytes, bytes]) -> int | None:
+    if b"transfer-encoding" in headers:
+        return None
+    declared = headers.get(b"content-length", b"0")
+    return int(declared) if declared.isdigit() else None
+
+
+class _Named(msgspec.Struct, gc=False):
+    model: str = ""
+
+
+_decode: Final = msgspec.json.Decoder(_Named).decode
+
+
+def with_model_id(raw: bytes, targets: Mapping[str, Target], upstream: Upstream) -> bytes:
+    """Return a JSON body in which the name of a configured model is the upstream's id for it.
+
+    Any other body stays as it is: what it means is the upstream's affair.
+
+    Raises:
+        MalformedRequest: the model is of another upstream.
+        TooLarge: the name cannot be replaced in so large a body.
+    """
+    try:
+        name = _decode(raw).model
+    except UNREADABLE:
+        return raw
+    target = targets.get(name.removeprefix("pointsman/"))
+    if target is None:
+        return raw
+    if target.upstream is not upstream:
+        raise MalformedRequest(
+            f'model "{target.model.name}" is served by upstream "{target.upstream.spec.name}", '
+            f'and this path by "{upstream.spec.name}"',
+            hint="name a model of that upstream",
+            param="model",
+        )
+    body = Body(WIRES[WireFormat.CHAT], raw)
+    return body.edited([model_edit(body, body.span("model"), target.id)])

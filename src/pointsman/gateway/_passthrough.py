@@ -1,0 +1,337 @@
+"""Passes other paths below ``/v1`` on to one upstream: embeddings, files, batches, images, stored responses.
+
+Nothing is decided and nothing is translated. Limits, retries and circuit breaker are those of every request;
+bodies are sent on while they arrive, in both directions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final, NamedTuple
+
+from pointsman.errors import CallerError, MethodNotAllowed, NotFound, Overloaded, UpstreamError
+from pointsman.gateway._attempts import failure_kind
+from pointsman.gateway._inbound import (
+    BodyReservation,
+    CallerLeft,
+    Receive,
+    Scope,
+    caller_credentials,
+    read_bytes,
+)
+from pointsman.gateway._live_state import LiveState
+from pointsman.gateway._local_replies import ENDPOINTS, send_fault
+from pointsman.gateway._metrics import Metrics
+from pointsman.gateway._passing import PassedBody, passed_path, with_model_id
+from pointsman.gateway._relay import Send, downstream_headers, request_id, send_pieces
+from pointsman.gateway._request import upstream_headers
+from pointsman.gateway._retry import backoff, is_credentials_error, is_retryable, retry_after
+from pointsman.gateway.upstream import Upstream, printable
+from pointsman.offload import offload
+from pointsman.stores.ledger.port import PassedRequest
+from pointsman.upstreams.port import Call, Exchange, Headers, read_at_most
+from pointsman.vocabulary import LARGE
+from pointsman.wire import Fault, Wire
+
+__all__ = ["Inbound", "Passthrough", "is_passed"]
+
+log = logging.getLogger(__name__)
+
+#: What follows ``/v1/`` of the gateway's own paths, up to the next slash.
+_OWN: Final = frozenset({b"models", b"decisions"})
+_IDEMPOTENT: Final = frozenset({"DELETE", "GET"})
+_ALLOWED: Final = "DELETE, GET, POST"
+#: Longest pause in seconds between two tries.
+_LONGEST_PAUSE: Final = 8.0
+#: Bytes of an error that are looked at: a page, in which no key must stand.
+_ERROR_BYTES: Final = 1 << 20
+_NO_BODY: Final = frozenset({204, 304})
+
+
+class Inbound(NamedTuple):
+    """A request as it begins; its body has not been read."""
+
+    wire: Wire  # in which errors are told
+    scope: Scope
+    headers: Mapping[bytes, bytes]  # by name, in lower case
+    receive: Receive
+    reservation: BodyReservation
+    body_ended: Callable[[], None]  # called when nothing more is to come
+    arrived: float  # seconds of ``time.perf_counter``
+
+
+class _Exchanged:
+    """What becomes the ledger's row of a request."""
+
+    def __init__(self, inbound: Inbound, upstream: str) -> None:
+        self.id = f"p-{uuid.uuid4().hex}"
+        self.status = 0
+        self.error = ""
+        self.bytes_in = self.bytes_out = 0
+        self.first_byte: float | None = None  # seconds since the request arrived
+        self._inbound = inbound
+        self._upstream = upstream
+        self._at = time.time()
+
+    @property
+    def seconds(self) -> float:
+        """Since the request arrived."""
+        return time.perf_counter() - self._inbound.arrived
+
+    def row(self) -> PassedRequest:
+        """Return it as it is written down: neither query, nor headers, nor any of the bodies."""
+        scope = self._inbound.scope
+        return PassedRequest(
+            id=self.id,
+            at=self._at,
+            upstream=self._upstream,
+            method=scope["method"],
+            path=_shown(scope),
+            status=self.status,
+            error=self.error,
+            bytes_in=self.bytes_in,
+            bytes_out=self.bytes_out,
+            first_byte_ms=None if self.first_byte is None else self.first_byte * 1e3,
+            total_ms=self.seconds * 1e3,
+        )
+
+
+def _shown(scope: Scope) -> str:
+    """Return the path as it was sent, as far as it can be shown."""
+    return printable(scope["raw_path"].decode("ascii", "replace")).decode()
+
+
+def is_passed(path: bytes) -> bool:
+    """Whether a path that is no endpoint for agents may be another provider's."""
+    return path.startswith(b"/v1/") and path[4:].partition(b"/")[0] not in _OWN
+
+
+class Passthrough:
+    """The endpoint of every path that ``is_passed``."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    async def answer(self, state: LiveState, inbound: Inbound, send: Send) -> int:
+        """Answer a request whose caller may call, and return the status sent.
+
+        Every such caller may read and delete what the upstream keeps (stored responses, files, batches): who
+        has made it is not known here. A check of that belongs before ``_exchange``.
+
+        Raises:
+            CallerError: nothing is there, or the request cannot be passed on as it is.
+            Overloaded: the bodies of all requests together are too large.
+            CallerLeft: the connection ended before the body did.
+        """
+        scope = inbound.scope
+        name = state.server.passthrough
+        if not name:
+            raise NotFound(
+                f'"{_shown(scope)}" is not served here: {ENDPOINTS}',
+                hint='[server] passthrough = "UPSTREAM" sends other paths below /v1 to an upstream',
+            )
+        if scope["method"] not in {"DELETE", "GET", "POST"}:
+            raise MethodNotAllowed(scope["method"], allowed=_ALLOWED)
+        path = passed_path(scope["raw_path"], scope["query_string"])
+        upstream, exchanged = state.upstreams[name], _Exchanged(inbound, name)
+        try:
+            exchanged.status = await self._exchange(state, upstream, inbound, path, exchanged, send)
+        except (CallerError, Overloaded) as error:
+            exchanged.status, exchanged.error = error.status, "refused"
+            raise
+        except (CallerLeft, asyncio.CancelledError):
+            exchanged.error = "disconnect"
+            raise
+        finally:
+            state.runtime.ledger.append(exchanged.row())
+            self._metrics.count("passed", name, scope["method"], exchanged.error or "ok")
+        return exchanged.status
+
+    async def _exchange(
+        self,
+        state: LiveState,
+        upstream: Upstream,
+        inbound: Inbound,
+        path: bytes,
+        exchanged: _Exchanged,
+        send: Send,
+    ) -> int:
+        call, tries = await _call(state, upstream, inbound, path, exchanged)
+        try:
+            exchange = await _first_answer(upstream, call, tries)
+        except UpstreamError as error:
+            return await _fail(inbound, upstream, error, exchanged, send)
+        exchanged.first_byte = exchanged.seconds
+        try:
+            if (fault := _misconfigured(upstream, exchange)) is not None:
+                exchanged.error = "status"
+                return await send_fault(inbound.wire, fault, _own_headers(inbound, upstream, exchanged), send)
+            sent = _headers_down(inbound, upstream, exchange, exchanged)
+            if isinstance(call.upload, PassedBody) and not call.upload.has_ended:
+                sent.append((b"connection", b"close"))  # the rest of the body is not read
+            if exchange.status >= 400:
+                return await _relay_error(upstream, exchange, sent, exchanged, send)
+            return await _relay_body(upstream, exchange, sent, exchanged, send)
+        except UpstreamError as error:
+            return await _fail(inbound, upstream, error, exchanged, send)
+        finally:
+            exchange.close()
+
+
+async def _call(
+    state: LiveState, upstream: Upstream, inbound: Inbound, path: bytes, exchanged: _Exchanged
+) -> tuple[Call, int]:
+    """Return the upstream's request, and how often it may be sent."""
+    headers, method = inbound.headers, inbound.scope["method"]
+    sent = _headers_up(state, upstream, inbound)
+    limit = state.server.limits.body_bytes
+    is_json = headers.get(b"content-type", b"").partition(b";")[0].strip().lower() == b"application/json"
+    if method not in _IDEMPOTENT and not (is_json and b"content-encoding" not in headers):
+
+        def count(size: int) -> None:
+            exchanged.bytes_in += size
+
+        body = PassedBody(headers, inbound.receive, limit, inbound.reservation, inbound.body_ended, count)
+        return Call(path, sent, b"", method.encode(), body), 1
+    raw = await read_bytes(inbound.receive, headers, limit, inbound.reservation)
+    inbound.body_ended()
+    exchanged.bytes_in = len(raw)
+    if raw and is_json:
+        work = partial(with_model_id, raw, state.targets, upstream)
+        raw = work() if len(raw) <= LARGE else await offload(len(raw), work)
+    is_repeated = headers.get(b"x-stainless-retry-count", b"0") != b"0"  # one owner of retries
+    tries = 1 + upstream.spec.retries if method in _IDEMPOTENT and not is_repeated else 1
+    return Call(path, sent, raw, method.encode()), tries
+
+
+def _headers_up(state: LiveState, upstream: Upstream, inbound: Inbound) -> list[tuple[bytes, bytes]]:
+    all_headers: Headers = inbound.scope["headers"]
+    named = {token.strip().lower() for token in inbound.headers.get(b"connection", b"").split(b",")}
+    sent = [pair for pair in upstream_headers(all_headers) if pair[0] not in named]
+    sent += [pair for pair in all_headers if pair[0] == b"content-type"]
+    sent += [pair for pair in upstream.headers[inbound.wire.format] if pair[0] != b"content-type"]
+    if upstream.forwards_auth:
+        sent += caller_credentials(all_headers, state.server.keys)
+    return sent
+
+
+async def _first_answer(upstream: Upstream, call: Call, tries: int) -> Exchange:
+    """Return the head of the upstream's answer, after retries where the request may be sent again."""
+    breaker = upstream.breaker
+    for number in range(1, tries + 1):
+        if breaker.failures and breaker.seconds_to_wait(time.monotonic()):
+            raise _CircuitOpen
+        pause = backoff(number)
+        try:
+            exchange = await upstream.client.send(call)
+        except UpstreamError as error:
+            kind = failure_kind(error)
+            if kind != "busy":
+                breaker.record_failure(time.monotonic())
+            if number == tries or kind in {"busy", "timeout"}:
+                raise
+        else:
+            if exchange.status >= 500:
+                breaker.record_failure(time.monotonic())
+            elif breaker.failures:
+                breaker.record_success()
+            asked = retry_after(exchange.headers)
+            pause = pause if asked is None else asked
+            if number == tries or not is_retryable(exchange.status) or pause > _LONGEST_PAUSE:
+                return exchange
+            exchange.close()
+        await asyncio.sleep(pause)
+    raise AssertionError("the last try returns or raises")
+
+
+class _CircuitOpen(UpstreamError):
+    """The upstream is not asked for now."""
+
+    status = 503
+
+    def __init__(self) -> None:
+        super().__init__("the circuit breaker is open")
+
+
+def _misconfigured(upstream: Upstream, exchange: Exchange) -> Fault | None:
+    """Return what is said instead of an answer that only the operator can do something about."""
+    name, status = upstream.spec.name, exchange.status
+    if is_credentials_error(status) and not upstream.forwards_auth:
+        return Fault(502, f'upstream "{name}" refuses the key it is configured with', "upstream_refused_key")
+    if 300 <= status < 400 and status not in _NO_BODY:
+        return Fault(502, f'upstream "{name}" redirects; name its final address', "upstream_redirect")
+    return None
+
+
+def _own_headers(inbound: Inbound, upstream: Upstream, exchanged: _Exchanged) -> list[tuple[bytes, bytes]]:
+    return [
+        (b"x-pointsman-upstream", printable(upstream.spec.name)),
+        (b"x-request-id", request_id(inbound.headers) or exchanged.id.encode()),
+    ]
+
+
+def _headers_down(
+    inbound: Inbound, upstream: Upstream, exchange: Exchange, exchanged: _Exchanged
+) -> list[tuple[bytes, bytes]]:
+    sent = downstream_headers(exchange.headers, upstream.secrets)
+    sent += _own_headers(inbound, upstream, exchanged)
+    # Only who asked once more knows whether that helped; the upstream's advice is for who asked once.
+    kept = (b"x-should-retry",) if inbound.scope["method"] not in _IDEMPOTENT else ()
+    return sent + [pair for pair in exchange.headers if pair[0] in kept]
+
+
+async def _relay_error(
+    upstream: Upstream, exchange: Exchange, sent: list[tuple[bytes, bytes]], exchanged: _Exchanged, send: Send
+) -> int:
+    """Send an error of the upstream on, without a secret that it repeats."""
+    exchanged.error = "status"
+    body = await read_at_most(exchange, _ERROR_BYTES, "the upstream's error is too long")
+    for secret in upstream.secrets:
+        body = body.replace(secret, b"***")
+    exchanged.bytes_out = len(body)
+    sent.append((b"content-length", b"%d" % len(body)))
+    await send({"type": "http.response.start", "status": exchange.status, "headers": sent})
+    await send({"type": "http.response.body", "body": body})
+    return exchange.status
+
+
+async def _relay_body(
+    upstream: Upstream, exchange: Exchange, sent: list[tuple[bytes, bytes]], exchanged: _Exchanged, send: Send
+) -> int:
+    """Send an answer on while it arrives; one that breaks off is cut off, so that it does not look whole."""
+    framing = dict(exchange.headers)
+    if b"transfer-encoding" not in framing and exchange.status not in _NO_BODY:
+        sent += [pair for pair in exchange.headers if pair[0] == b"content-length"]
+    await send({"type": "http.response.start", "status": exchange.status, "headers": sent})
+    try:
+        while part := await exchange.next():
+            exchanged.bytes_out += len(part)
+            await send_pieces(send, part)
+    except (UpstreamError, CallerError, Overloaded) as error:
+        exchanged.error = failure_kind(error) if isinstance(error, UpstreamError) else "refused"
+        if isinstance(error, UpstreamError):
+            upstream.breaker.record_failure(time.monotonic())
+        log.warning('an answer of upstream "%s" was cut off: %s', upstream.spec.name, error.message)
+        return exchange.status
+    await send({"type": "http.response.body", "body": b""})
+    return exchange.status
+
+
+async def _fail(
+    inbound: Inbound, upstream: Upstream, error: UpstreamError, exchanged: _Exchanged, send: Send
+) -> int:
+    """Tell the caller that the upstream has not answered."""
+    kind = "unavailable" if isinstance(error, _CircuitOpen) else failure_kind(error)
+    exchanged.error = "breaker" if isinstance(error, _CircuitOpen) else kind
+    name = upstream.spec.name
+    fault = Fault(error.status, f'{error.message} (upstream "{name}")', f"upstream_{kind}")
+    sent = _own_headers(inbound, upstream, exchanged)
+    if inbound.scope["method"] in _IDEMPOTENT:
+        sent.append((b"x-should-retry", b"false"))  # the gateway has tried
+    log.warning("%s %s: %s", inbound.scope["method"], _shown(inbound.scope), fault.message)
+    return await send_fault(inbound.wire, fault, sent, send)
