@@ -100,6 +100,10 @@ class MethodNotAllowed(CallerError):
 class NoCapableModel(CallerError):
     """Every model that may serve the request is known to be unable; the message says why of each."""
 
+    def __init__(self, message: str, *, hint: str = "", param: str | None = None, decision: str = "") -> None:
+        super().__init__(message, hint=hint, param=param)
+        self.decision = decision  # id of the decision, which is recorded
+
 
 class UnknownDecision(CallerError):
     """The ledger holds no decision with the id named."""

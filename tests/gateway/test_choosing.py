@@ -160,7 +160,7 @@ def test_an_image_for_models_without_eyes(
             assert (error["code"], error["param"]) == ("no_capable_model", "model")
         decision = found.decision()
         assert [reason.detail for reason in decision.refused] == [f'"{name}" has no vision' for name in named]
-        assert decision.chain == ()
+        assert (decision.chain, decision.id) == ((), got.headers["x-pointsman-decision-id"])
         assert len(found.metrics("refused")) == 1
     assert upstream.asked == []
 

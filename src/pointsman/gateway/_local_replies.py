@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final
 
-from pointsman.errors import CallerError, MethodNotAllowed, Overloaded, TooLarge, Unauthorized
+from pointsman.errors import CallerError, MethodNotAllowed, NoCapableModel, Overloaded, TooLarge, Unauthorized
 from pointsman.gateway._relay import Headers, Send, request_id, send_body
 from pointsman.guidance import GuidanceDecision
 from pointsman.text.extract import persons_words
@@ -65,6 +65,8 @@ async def send_refusal(
         sent.append((b"allow", error.allowed.encode()))
     if isinstance(error, Overloaded):
         sent.append((b"retry-after", b"1"))
+    if isinstance(error, NoCapableModel) and error.decision:
+        sent.append((b"x-pointsman-decision-id", error.decision.encode()))
     if isinstance(error, TooLarge | Overloaded) or b"expect" in headers:
         sent.append((b"connection", b"close"))  # the rest of the body is not read
     return await send_fault(wire, Fault(error.status, message, error_code(error), param), sent, send)

@@ -22,7 +22,8 @@ def refusal(decision: Decision) -> NoCapableModel:
     why = "; ".join(reason.detail for reason in decision.refused)
     by_caller = decision.tier is None or decision.tier.stage is Stage.FORCED
     hint = _ANY if by_caller else _CONFIGURED
-    return NoCapableModel(f"no model can serve this request: {why}", hint=hint, param="model")
+    message = f"no model can serve this request: {why}"
+    return NoCapableModel(message, hint=hint, param="model", decision=decision.id)
 
 
 class LowerTiers:

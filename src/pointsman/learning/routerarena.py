@@ -98,4 +98,7 @@ def export(
 def _chosen(engine: Engine, prompt: str) -> str:
     """Id of the first model of the chain for a prompt that stands alone."""
     decision = drive(engine.decide(request_from_text(prompt), Memory(), ""), no_model).decision
+    if not decision.chain:
+        why = "; ".join(reason.detail for reason in decision.refused)
+        raise ConfigError(f"no model can serve a prompt of the set: {why}", place="[models]")
     return engine.policy.models[decision.chain[0]].id
