@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Final, NamedTuple
+
+import msgspec
 
 from pointsman.decision.decision import Decision
 from pointsman.decoding import UNREADABLE
@@ -17,7 +19,7 @@ from pointsman.gateway.upstream import Target
 from pointsman.offload import offload
 from pointsman.stores.ledger.port import Attempt, Ledger, ShadowAnswer
 from pointsman.upstreams.port import HOP_BY_HOP, Call, Headers
-from pointsman.vocabulary import LARGE, AgentRequest, Parameters
+from pointsman.vocabulary import LARGE, AgentRequest, ModelSpec, Parameters, WireFormat
 from pointsman.wire import WIRES, Body, Wire
 from pointsman.wire.body import Edit, Span
 from pointsman.wire.own_reasoning import Cleaned, OwnReasoning
@@ -43,6 +45,13 @@ _NOT_UP: Final = HOP_BY_HOP | {
     b"authorization", b"x-api-key", b"api-key", b"x-goog-api-key", b"cookie",
     b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip",
 }  # fmt: skip
+
+#: What the longest answer is called in each format.
+_OUTPUT_LIMITS: Final[Mapping[WireFormat, tuple[str, ...]]] = {
+    WireFormat.CHAT: ("max_tokens", "max_completion_tokens"),
+    WireFormat.RESPONSES: ("max_output_tokens",),
+    WireFormat.MESSAGES: ("max_tokens",),
+}
 
 #: How the names of headers begin that have a meaning to one provider alone.
 _PROVIDERS: Final = (b"anthropic-", b"openai-", b"chatgpt-")
@@ -76,6 +85,25 @@ class Prepared(NamedTuple):
     wire: Wire  # in which the upstream is asked, and answers
     translated: Translated | None = None  # None: that is the caller's
     changes: str = ""  # what is not as the caller sent it, for the caller and the ledger
+
+
+def _number(member: msgspec.Raw | None) -> int:
+    """A member as a whole number; 0 where it is absent or none, which the upstream judges."""
+    try:
+        return 0 if member is None else int(bytes(member))
+    except ValueError:
+        return 0
+
+
+def _limited(given: Parameters | None, limit: int) -> Parameters:
+    """The parameters of a tier within a model's output limit."""
+    if given is None:
+        return Parameters(max_tokens=limit)
+    if given.max_tokens is not None and given.max_tokens <= limit:
+        return given
+    budget = given.thinking_budget
+    fits = budget is None or budget < limit
+    return msgspec.structs.replace(given, max_tokens=limit, thinking_budget=budget if fits else None)
 
 
 class DecidedRequest:
@@ -136,20 +164,37 @@ class DecidedRequest:
             Unauthorized: the upstream takes the caller's own credential, and there is none.
         """
         edits = [model_edit(self.body, self._model, target.id), *self._edits]
-        is_native, changes = self.wire.format in target.model.formats, ""
+        is_native, changed = self.wire.format in target.model.formats, ()
         if is_native and self._own is not None and (cleaned := await self._cleaned(self._own, target)):
             edits += cleaned.edits
-            changes = f"{self.wire.format}->{self.wire.format}; changed={','.join(cleaned.changed)}"
+            changed = cleaned.changed
         body = self.body.edited(edits)
         given = self.decision.parameters.get(target.model.name) if self.decision.parameters else None
+        limit = self._output_limit(target.model, is_native=is_native)
+        if limit is not None:
+            given = _limited(given, limit)
+            changed += ("max_tokens",)
         if given is not None:
             body = await self._with_parameters(body, given, translated=not is_native)
         if not is_native:
-            return await self._translate(target, body, given)
+            return await self._translate(target, body, given, changed)
         sent = self._headers + target.upstream.headers[self.wire.format]
         if target.upstream.forwards_auth:
             sent += caller_credentials(self._inbound.all_headers, self._inbound.keys)
+        changes = f"{self.wire.format}->{self.wire.format}; changed={','.join(changed)}" if changed else ""
         return Prepared(Call(self._path, sent, body), self.wire, None, changes)
+
+    def _output_limit(self, model: ModelSpec, *, is_native: bool) -> int | None:
+        """The output limit of a model, where the caller asks for more and did not choose the model.
+
+        Agents ask for as much as the model they have in mind writes; others refuse that. What a caller sends
+        to a model by its own name stays as it is.
+        """
+        limit = model.max_output_tokens
+        if limit is None or (is_native and self.decision.input.model_asked in {model.name, model.id}):
+            return None
+        asked = max(_number(self.body.member(name)) for name in _OUTPUT_LIMITS[self.wire.format])
+        return limit if asked > limit else None
 
     async def _cleaned(self, own: OwnReasoning, target: Target) -> Cleaned | None:
         """Return the edits that leave the target's own reasoning alone; None where all of it is."""
@@ -179,7 +224,9 @@ class DecidedRequest:
         work = partial(with_parameters, self.wire.format, body, given, translated=translated)
         return work() if len(body) <= LARGE else await offload(len(body), work)
 
-    async def _translate(self, target: Target, body: bytes, given: Parameters | None) -> Prepared:
+    async def _translate(
+        self, target: Target, body: bytes, given: Parameters | None, changed: tuple[str, ...]
+    ) -> Prepared:
         """Translate what the caller's own format would have been sent, without its query and its headers."""
         if self._translated is not None and self._translated[0] is target:
             return self._translated[1]
@@ -190,6 +237,8 @@ class DecidedRequest:
         recall = self._reasoning.recall(turn.session, upstream, turn.arrived_at)
         work = partial(translate_request, self.wire.format, wire.format, body, recall, now, budget)
         translated = work() if len(body) <= LARGE else await offload(len(body), work)
+        if changed:
+            translated = translated._replace(changed=translated.changed + changed)
         sent = [pair for pair in self._headers if not pair[0].startswith(_PROVIDERS)]
         if wire.model_call:
             sent += wire.model_call.headers
