@@ -164,7 +164,8 @@ class DecidedRequest:
             Unauthorized: the upstream takes the caller's own credential, and there is none.
         """
         edits = [model_edit(self.body, self._model, target.id), *self._edits]
-        is_native, changed = self.wire.format in target.model.formats, ()
+        is_native = self.wire.format in target.model.formats
+        changed: tuple[str, ...] = ()
         if is_native and self._own is not None and (cleaned := await self._cleaned(self._own, target)):
             edits += cleaned.edits
             changed = cleaned.changed
