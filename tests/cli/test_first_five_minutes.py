@@ -141,7 +141,7 @@ def drafted(services: list[Service], urls: list[str], monkeypatch: pytest.Monkey
         text = text.replace(f'"{service.base_url}"', f'"{url}"') if service.base_url else text
     checked = invoke("config", "check")
     file.write_text(text, encoding="utf-8")
-    assert checked.count("does not work") == 1, checked  # Cursor, which calls from elsewhere
+    assert checked.count("does not work") == 1, checked  # Cursor, which calls from its maker's servers
 
 
 def invoke(*args: str) -> str:
