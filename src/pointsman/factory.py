@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -26,7 +27,7 @@ from pointsman.encoders import load_encoder
 from pointsman.encoders.learned_routers import encoder_of, load_learned_router
 from pointsman.errors import ConfigError
 from pointsman.guidance import GuidancePolicy
-from pointsman.model_calls import Questions
+from pointsman.model_calls import Ask, Questions, ask_models, ask_nobody
 from pointsman.model_choice.choice import BYTES_PER_TOKEN
 from pointsman.runtime import Runtime
 from pointsman.stores.ledger import Retention, SqliteLedger
@@ -39,9 +40,11 @@ from pointsman.tiers import (
     builtin_profile,
     load_profile,
 )
+from pointsman.upstreams.port import UpstreamClient, UpstreamSpec
 from pointsman.vocabulary import Mode, ModelSpec
 
 __all__ = [
+    "build_ask",
     "build_engine",
     "build_policy",
     "build_questions",
@@ -236,6 +239,21 @@ def build_runtime(config: Config) -> Runtime:
         ledger=ledger,
         questions=build_questions(policy),
     )
+
+
+def build_ask(config: Config, connect: Callable[[UpstreamSpec], UpstreamClient]) -> Ask:
+    """Return what answers the model queries of decisions: the model named for verification, or nobody.
+
+    Args:
+        config: Names the models and their upstreams.
+        connect: Returns the client of an upstream.
+    """
+    verify = config.tiers.verify
+    if verify is None:
+        return ask_nobody
+    from pointsman.upstreams.chat_model import chat_models  # brings asyncio, which most commands do without
+
+    return ask_models(chat_models(config.models, config.upstreams, connect), default=verify.model)
 
 
 def open_sessions(spec: SessionsSpec) -> SessionStore:

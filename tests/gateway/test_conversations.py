@@ -12,12 +12,13 @@ from pointsman.decision.policy import Policy
 from pointsman.factory import build_engine, default_policy
 from pointsman.gateway._conversations import Conversations
 from pointsman.gateway._live_state import build_live_state
-from pointsman.gateway.upstream import Connections, Target, Upstream
+from pointsman.gateway.upstream import Target, Upstream
 from pointsman.guidance import GuidancePolicy
 from pointsman.runtime import Runtime
 from pointsman.stores.ledger import MemoryLedger
 from pointsman.stores.sessions import MemorySessions
 from pointsman.tiers import builtin_profile
+from pointsman.upstreams.connections import Connections
 from pointsman.upstreams.port import DEMO_URL, ServerSpec, UpstreamSpec
 from pointsman.vocabulary import Mode, ModelSpec, Tier, WireFormat
 from pointsman.wire import WIRES, Body, sse

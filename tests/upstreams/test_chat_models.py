@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 import pytest
 
 from pointsman.errors import ConfigError, UpstreamError, UpstreamTimeout, UpstreamUnavailable
-from pointsman.gateway.upstream import Connections
 from pointsman.testing import HANG, REPLY, Scene, ScriptedModel, chat_model_checks
 from pointsman.upstreams.chat_model import HttpModel, chat_models
 from pointsman.upstreams.chat_model_port import ChatModel
+from pointsman.upstreams.connections import Connections
 from pointsman.upstreams.port import DEMO_URL, Secret, UpstreamSpec
 from pointsman.vocabulary import ModelSpec, Prompt, WireFormat
 from support.servers import Asked, ScriptedUpstream, reply

@@ -72,8 +72,8 @@ def classify(
         with needs_extra("gateway", "--verify"):
             import asyncio
 
-            from pointsman.gateway.build import build_ask
-            from pointsman.gateway.upstream import Connections
+            from pointsman.factory import build_ask
+            from pointsman.upstreams.connections import Connections
         settings = _settings(config)
         policy = replace(policy, models=settings.models, verify=build_policy(settings).verify)
         with asyncio.Runner() as loop, closing(Connections()) as connections:

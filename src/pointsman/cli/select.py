@@ -99,8 +99,8 @@ def read_calibration(file: Path | None) -> Calibration | None:
 def _ask(model: str, config: Path | None) -> Ask:
     """A driver that asks the configured model."""
     with needs_extra("gateway", needed_for="asking a model"):
-        from pointsman.gateway.upstream import Connections
         from pointsman.upstreams.chat_model import chat_models
+        from pointsman.upstreams.connections import Connections
     loaded = load(config_file(config))
     if model not in loaded.models:
         raise ConfigError(f'no model "{model}"', hint=f"configured: {', '.join(loaded.models) or 'none'}")

@@ -16,10 +16,11 @@ from pointsman.decision.aliases import ModelNames
 from pointsman.decision.decision import Decision
 from pointsman.errors import MalformedRequest
 from pointsman.gateway._shadow_model import ShadowModel, ShadowUsage
-from pointsman.gateway.upstream import Connections, Target, Upstream, connected, targets
+from pointsman.gateway.upstream import Target, Upstream, connected, targets
 from pointsman.model_choice.pools import Pool
 from pointsman.shadow_policy import ShadowPolicy
 from pointsman.stores.ledger.port import Ledger
+from pointsman.upstreams.connections import Connections
 from pointsman.upstreams.port import ServerSpec, UpstreamSpec
 from pointsman.vocabulary import AgentRequest, ModelSpec, Tier
 

@@ -12,19 +12,25 @@ from pointsman.config.shapes import LedgerSpec, demo_ledger
 from pointsman.decision.engine import Engine
 from pointsman.diagnostics.router import answer_in_band
 from pointsman.errors import ConfigError
-from pointsman.factory import build_engine, build_policy, build_questions, build_runtime, build_shadow
+from pointsman.factory import (
+    build_ask,
+    build_engine,
+    build_policy,
+    build_questions,
+    build_runtime,
+    build_shadow,
+)
 from pointsman.gateway._live_state import LiveState, build_live_state
-from pointsman.gateway.upstream import Connections
-from pointsman.model_calls import Ask, Questions, ask_models, ask_nobody
+from pointsman.model_calls import Questions
 from pointsman.model_choice.shortfalls import shortfalls
 from pointsman.runtime import Runtime
 from pointsman.shadow_policy import ShadowPolicy
 from pointsman.stores.ledger.port import Ledger
-from pointsman.upstreams.chat_model import chat_models
+from pointsman.upstreams.connections import Connections
 from pointsman.upstreams.port import DEMO_URL, UpstreamSpec
 from pointsman.vocabulary import Mode, ModelSpec
 
-__all__ = ["Builder", "build_ask", "demo_config"]
+__all__ = ["Builder", "demo_config"]
 
 log = logging.getLogger(__name__)
 
@@ -120,14 +126,6 @@ def _opened_once(config: Config) -> dict[str, object]:
     }
     found |= {f"[server] {field}": getattr(config.server, field) for field in ("host", "port", "drain")}
     return found | {"[server.limits] header_bytes": config.server.limits.header_bytes}
-
-
-def build_ask(config: Config, connections: Connections) -> Ask:
-    """Return what answers the model queries of decisions: the model named for verification, or nobody."""
-    verify = config.tiers.verify
-    if verify is None:
-        return ask_nobody
-    return ask_models(chat_models(config.models, config.upstreams, connections), default=verify.model)
 
 
 def _answer_command(config: Config, file: Path | None, text: str) -> str:

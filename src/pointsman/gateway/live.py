@@ -23,11 +23,12 @@ from pointsman.errors import ConfigError
 from pointsman.factory import build_engine
 from pointsman.gateway._live_state import build_live_state
 from pointsman.gateway.app import Gateway
-from pointsman.gateway.upstream import Connections, printable
+from pointsman.gateway.upstream import printable
 from pointsman.runtime import Runtime
 from pointsman.stores.ledger import MemoryLedger
 from pointsman.stores.sessions import MemorySessions
 from pointsman.tiers import builtin_profile
+from pointsman.upstreams.connections import Connections
 from pointsman.upstreams.port import Timeouts, UpstreamSpec
 from pointsman.vocabulary import ModelSpec, WireFormat
 from pointsman.wire import WIRES

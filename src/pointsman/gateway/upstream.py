@@ -2,44 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import msgspec
 
 from pointsman.gateway._circuit_breaker import CircuitBreaker
-from pointsman.upstreams.demo import DemoClient
-from pointsman.upstreams.http import HttpClient
-from pointsman.upstreams.own_fields import with_own_fields
-from pointsman.upstreams.port import DEMO_URL, UpstreamClient, UpstreamSpec, credentials
+from pointsman.upstreams.port import UpstreamClient, UpstreamSpec, credentials
 from pointsman.vocabulary import ModelSpec, WireFormat
 
-__all__ = ["Connections", "Target", "Upstream", "connected", "printable", "targets"]
-
-
-class Connections:
-    """One client for each upstream, shared by callers' requests and questions of our own."""
-
-    def __init__(self, clients: Mapping[UpstreamSpec, UpstreamClient] | None = None) -> None:
-        self._clients = dict(clients or {})
-
-    def __call__(self, spec: UpstreamSpec) -> UpstreamClient:
-        """Return the client of an upstream."""
-        client = self._clients.get(spec)
-        if client is None:
-            plain = DemoClient() if spec.base_url == DEMO_URL else HttpClient(spec)
-            client = self._clients[spec] = with_own_fields(spec, plain)
-        return client
-
-    def carried_over(self, specs: Iterable[UpstreamSpec]) -> Connections:
-        """Return the connections of another configuration: unchanged upstreams keep their client."""
-        return Connections({spec: self._clients[spec] for spec in specs if spec in self._clients})
-
-    def close(self, *, but: Connections | None = None) -> None:
-        """Close the clients, but those that ``but`` has taken over."""
-        kept = set(but._clients.values()) if but else set()
-        for spec in [spec for spec, client in self._clients.items() if client not in kept]:
-            self._clients.pop(spec).close()
+__all__ = ["Target", "Upstream", "connected", "printable", "targets"]
 
 
 class Upstream:
