@@ -1,4 +1,4 @@
-"""Pointsman inside your own process: two thin drivers over one engine.
+"""Pointsman inside your own process: every question it answers, each synchronous and asynchronous.
 
 The name costs what its signatures need; the engine is imported by the first ``Pointsman()``. A program that
 only refers to the class, or imports it on a path it may not take, does not pay for it (docs/decisions/0092).
@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from pointsman.vocabulary import AgentRequest, ModelQuery, ModelReply, WireFormat
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pointsman.config import Config
     from pointsman.decision.decision import Decision
     from pointsman.decision.policy import Policy
-    from pointsman.model_calls import Ask
+    from pointsman.diagnostics.explained import Explained
+    from pointsman.model_calls import Ask, AskingThread
+    from pointsman.runtime import Runtime
     from pointsman.stores.ledger import Ledger
     from pointsman.stores.sessions import SessionStore
 
@@ -55,14 +60,71 @@ class Pointsman:
         from pointsman.stores.sessions import MemorySessions
 
         policy = policy or default_policy()
-        self.runtime = Runtime(
+        runtime = Runtime(
             build_engine(policy),
             sessions=MemorySessions() if sessions is None else sessions,
             ledger=MemoryLedger() if ledger is None else ledger,
             ask=ask_async or ask_nobody,
             questions=build_questions(policy),
         )
-        self._ask = ask or no_model
+        self._take(runtime, ask or no_model)
+
+    @classmethod
+    def from_config(cls, file: Path | str | None = None) -> Self:
+        """Make ready to decide as a gateway with this configuration: its policy, models, ledger and sessions.
+
+        Questions to models are asked on an event loop of their own, in a thread that starts with the first
+        one. Close the object, or use it in a ``with`` statement: the ledger writes in batches.
+
+        Args:
+            file: A ``pointsman.toml``; by default the one that the command line finds.
+
+        Raises:
+            ConfigError: there is no file, or it is wrong.
+        """
+        from pathlib import Path
+
+        from pointsman.config import find, load
+        from pointsman.errors import ConfigError
+        from pointsman.factory import build_ask, build_runtime
+        from pointsman.model_calls import AskingThread
+        from pointsman.upstreams.connections import Connections
+
+        found = find() if file is None else Path(file)
+        if found is None:
+            raise ConfigError("there is no pointsman.toml", hint="pointsman config init writes one")
+        config = load(found)
+        connections = Connections()
+        asking = AskingThread(build_ask(config, connections), connections.close)
+        built = build_runtime(config)
+        runtime = built.with_policy(built.engine, ask=asking.ask_async, questions=built.questions)
+        self = cls.__new__(cls)
+        self._take(runtime, asking.ask, config, asking)
+        return self
+
+    def _take(
+        self,
+        runtime: Runtime,
+        ask: Callable[[ModelQuery], ModelReply],
+        config: Config | None = None,
+        asking: AskingThread | None = None,
+    ) -> None:
+        self.runtime = runtime
+        self._ask = ask
+        self._config = config
+        self._asking = asking
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Write what waits, and close the stores and the connections to models."""
+        if self._asking is not None:
+            self._asking.close()
+        self.runtime.close()
 
     def decide(
         self,
@@ -93,6 +155,78 @@ class Pointsman:
     ) -> Decision:
         """Decide one request without blocking the event loop. Arguments and errors as in ``decide``."""
         return await self.runtime.decide(_request(request, WireFormat(format), session))
+
+    def explain(
+        self,
+        request: str | Mapping[str, Any],
+        *,
+        format: WireFormat | str = WireFormat.CHAT,  # noqa: A002 - as above
+        session: str = "",
+    ) -> Explained:
+        """Explain what would be decided: no model is asked, and nothing is recorded or remembered.
+
+        Arguments and errors as in ``decide``.
+        """
+        from pointsman.diagnostics.explained import explain_request
+
+        read = _request(request, WireFormat(format), session)
+        memory = self.runtime.memories.load(session)
+        return explain_request(self.runtime.engine, read, memory, self._config)
+
+    async def explain_async(
+        self,
+        request: str | Mapping[str, Any],
+        *,
+        format: WireFormat | str = WireFormat.CHAT,  # noqa: A002 - as above
+        session: str = "",
+    ) -> Explained:
+        """Explain in a thread, because it takes up to thirty milliseconds. As ``explain``."""
+        from asyncio import to_thread
+
+        return await to_thread(self.explain, request, format=format, session=session)
+
+    def record_outcome(
+        self,
+        decision: str,
+        score: float | None = None,
+        *,
+        label: str = "",
+        comment: str = "",
+        model: str = "",
+    ) -> None:
+        """Record how a decision turned out.
+
+        Args:
+            decision: Its id.
+            score: From 0, bad, to 1, good.
+            label: A word for it; required where there is no score.
+            comment: Up to 4,000 characters.
+            model: Whose answer is meant, where a shadow model answered too.
+
+        Raises:
+            UnknownDecision: the ledger holds no decision of this id.
+            TooManyOutcomes: the decision has all the outcomes it may have.
+            ValueError: a value is out of bounds; the message names it.
+        """
+        from pointsman.stores.ledger.outcome_reports import report
+
+        outcome = report(decision, score=score, label=label, comment=comment, model=model, at=time.time())
+        self.runtime.ledger.add_outcome(outcome)
+
+    async def record_outcome_async(
+        self,
+        decision: str,
+        score: float | None = None,
+        *,
+        label: str = "",
+        comment: str = "",
+        model: str = "",
+    ) -> None:
+        """Record an outcome in a thread, because the ledger reads a file. As ``record_outcome``."""
+        from asyncio import to_thread
+
+        given = {"label": label, "comment": comment, "model": model}
+        await to_thread(self.record_outcome, decision, score, **given)
 
 
 def _request(request: str | Mapping[str, Any], wire: WireFormat, session: str) -> AgentRequest:

@@ -5,17 +5,25 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Final
+from threading import Lock, Thread
+from typing import TYPE_CHECKING, Any, Final
 
 from pointsman.errors import UpstreamError
 from pointsman.tiers import Spending, Verification, cache_key
 from pointsman.upstreams.chat_model_port import ChatModel
 from pointsman.vocabulary import ModelQuery, ModelReply, Prompt
 
-__all__ = ["Ask", "Questions", "ask_models", "ask_nobody"]
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+    from concurrent.futures import Future
+
+__all__ = ["Ask", "AskingThread", "Questions", "ask_models", "ask_nobody"]
 
 #: Answers remembered where no policy says how many.
 CACHE: Final = Verification().cache
+
+#: Seconds to wait for connections to close.
+_CLOSING: Final = 5.0
 
 Ask = Callable[[ModelQuery], Coroutine[Any, Any, ModelReply]]
 
@@ -23,6 +31,61 @@ Ask = Callable[[ModelQuery], Coroutine[Any, Any, ModelReply]]
 async def ask_nobody(need: ModelQuery) -> ModelReply:  # noqa: ARG001 - the shape of Ask
     """Answer for a policy without a model to ask."""
     return ModelReply(error="no-model")
+
+
+class AskingThread:
+    """Asks models on an event loop of its own, for callers with another loop or with none.
+
+    Connections belong to the loop that opened them. Here they outlive the loops of the caller, who may run
+    one after another.
+    """
+
+    def __init__(self, ask: Ask, close: Callable[[], None]) -> None:
+        """Take what answers queries, and what closes its connections; both run in the thread."""
+        self._answer = ask
+        self._close = close
+        self._running: tuple[AbstractEventLoop, Thread] | None = None
+        self._lock = Lock()
+
+    def ask(self, query: ModelQuery) -> ModelReply:
+        """Answer a query, and wait for it in this thread."""
+        return self._submit(self._answer(query)).result()
+
+    async def ask_async(self, query: ModelQuery) -> ModelReply:
+        """Answer a query without blocking the caller's event loop."""
+        import asyncio
+
+        return await asyncio.wrap_future(self._submit(self._answer(query)))
+
+    def close(self) -> None:
+        """Close the connections and end the thread; a later query starts another."""
+        with self._lock:
+            running, self._running = self._running, None
+        if running is not None:
+            loop, thread = running
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join(_CLOSING)
+
+    def _submit(self, answering: Coroutine[Any, Any, ModelReply]) -> Future[ModelReply]:
+        import asyncio
+
+        with self._lock:
+            if self._running is None:
+                loop = asyncio.new_event_loop()
+                thread = Thread(target=self._run, args=(loop,), name="pointsman-questions", daemon=True)
+                self._running = loop, thread
+                thread.start()
+            return asyncio.run_coroutine_threadsafe(answering, self._running[0])
+
+    def _run(self, loop: AbstractEventLoop) -> None:
+        from asyncio import sleep
+
+        try:
+            loop.run_forever()
+            self._close()
+            loop.run_until_complete(sleep(0))  # transports close in the next round of the loop
+        finally:
+            loop.close()
 
 
 class _Account:

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from pointsman.cli._served import describe_served, served_by
 from pointsman.cli.options import JsonOption
 from pointsman.cli.output import print_json, printable, standard_input
 from pointsman.config import AnyKey, Config, find, load
 from pointsman.decision.memory import Memory
 from pointsman.decision.policy import DomainPolicy, Policy
+from pointsman.diagnostics.explained import Explained, explain_request
+from pointsman.diagnostics.served import describe_served
 from pointsman.domains import default_domains
-from pointsman.drivers import drive, no_model
 from pointsman.errors import PointsmanError
 from pointsman.factory import build_engine, build_policy, open_sessions, read_profile
 from pointsman.runtime import decode_memory
-from pointsman.tiers import Explanation, explain
+from pointsman.tiers import Explanation
 from pointsman.vocabulary import Stage
 from pointsman.wire.request import request_from_text
 
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
-
-    from pointsman.decision.engine import Decided
 
 __all__ = ["register"]
 
@@ -78,15 +76,13 @@ def explain_text(
     engine = build_engine(build_policy(loaded) if loaded else _policy(profile))
     request = msgspec.structs.replace(request_from_text(prompt, session=session), model=model)
     memory = _memory(loaded, session) if session else Memory()
-    decided = drive(engine.decide(request, memory, ""), no_model)
-    explanation = explain(engine.scorer, engine.scanner.scan(decided.words.text))
-    served = served_by(loaded, decided.decision) if loaded else None
+    explained = explain_request(engine, request, memory, loaded)
     if as_json:
-        print_json(_plain(explanation, decided) | ({"served": served} if served else {}))
+        print_json(explained.to_json())
         return
-    _show(explanation, decided)
-    if served:
-        typer.echo(printable("\n" + "\n".join(describe_served(served))))
+    _show(explained)
+    if explained.served:
+        typer.echo(printable("\n" + "\n".join(describe_served(explained.served))))
 
 
 def _configuration(profile: str | None, file: Path | None) -> Config | None:
@@ -122,19 +118,10 @@ def _said() -> str:
         raise PointsmanError("standard input is not UTF-8") from None
 
 
-def _plain(explanation: Explanation, decided: Decided) -> dict[str, object]:
-    domains = decided.decision.domains
-    return {
-        "text": decided.words.text,
-        "extraction": decided.words.rules,
-        **msgspec.to_builtins(explanation),
-        "domains": domains.to_json() if domains else None,
-    }
-
-
-def _show(explanation: Explanation, decided: Decided) -> None:
+def _show(explained: Explained) -> None:
     from rich.console import Console
 
+    explanation, words = explained.tier, explained.words
     decision = explanation.decision
     console = Console(highlight=False)
     sure = f"score {decision.score:.3f}, confidence {decision.confidence:.2f}"
@@ -144,16 +131,16 @@ def _show(explanation: Explanation, decided: Decided) -> None:
     console.print(f"decided by {stage}, profile {explanation.profile}{unsure}", markup=False)
     for reason in decision.reasons:
         console.print(f"  {reason.detail}", markup=False)
-    if decided.words.text:
+    if words.text:
         console.print()
-        console.print(_highlighted(decided.words.text, explanation))
-    if decided.words.rules:
-        console.print(f"removed before classification: {', '.join(decided.words.rules)}", markup=False)
+        console.print(_highlighted(words.text, explanation))
+    if words.rules:
+        console.print(f"removed before classification: {', '.join(words.rules)}", markup=False)
     console.print()
     console.print(_table(explanation))
     _show_boundaries(console, explanation)
     _show_changes(console, explanation)
-    if domains := decided.decision.domains:
+    if domains := explained.decision.domains:
         console.print(f"\nDomains: {domains.effective.signature} (rule {domains.rule})", markup=False)
 
 

@@ -11,7 +11,7 @@ import msgspec
 from pointsman.errors import TooManyOutcomes, UnknownDecision
 from pointsman.stores.ledger.port import MAX_OUTCOMES, Outcome
 
-__all__ = ["LENGTHS", "check_count", "read_line", "read_report", "unknown"]
+__all__ = ["LENGTHS", "check_count", "read_line", "read_report", "report", "unknown"]
 
 #: Most characters of each field. A comment holds a page; the others name something.
 LENGTHS: Final = {"decision": 200, "label": 200, "source": 100, "model": 200, "comment": 4_000}
@@ -41,6 +41,15 @@ def read_report(body: bytes, *, decision: str, at: float) -> Outcome:
     """
     said = _decode_report(body)
     return _checked(Outcome(decision=decision, at=at, **msgspec.structs.asdict(said)))
+
+
+def report(decision: str, *, score: float | None, label: str, comment: str, model: str, at: float) -> Outcome:
+    """Return an outcome that a program reports; ``at`` is in seconds since the epoch.
+
+    Raises:
+        ValueError: it is out of bounds; the message names the field.
+    """
+    return _checked(Outcome(decision=decision, score=score, label=label, comment=comment, model=model, at=at))
 
 
 def read_line(line: bytes, *, at: float) -> Outcome:
