@@ -17,7 +17,7 @@ from pointsman.config.shapes import demo_ledger, state_file
 from pointsman.decision.decision import Decision
 from pointsman.decision.diff import verdict
 from pointsman.errors import ConfigError, PointsmanError, StoreUnavailable
-from pointsman.reports._usage import cost, usage
+from pointsman.reports.usage import cost, usage
 from pointsman.stores.ledger import Attempt, Outcome, Record, Retention, Shadow, ShadowAnswer, SqliteLedger
 from pointsman.stores.ledger.export import Format, export, record
 from pointsman.vocabulary import ModelSpec

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from pointsman.reports._usage import HASHED, answered
+from pointsman.reports.usage import HASHED, answered
 from pointsman.stores.ledger import Outcome, Record
 from pointsman.trajectory import Step
 from pointsman.vocabulary import Stage

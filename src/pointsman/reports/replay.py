@@ -17,7 +17,7 @@ from pointsman.decision.engine import Engine
 from pointsman.decision.memory import Memory
 from pointsman.drivers import drive
 from pointsman.errors import UnknownModel
-from pointsman.reports._usage import HASHED, PRICED, Usage, answered, cost, usage
+from pointsman.reports.usage import HASHED, PRICED, Usage, answered, cost, usage
 from pointsman.stores.ledger import Attempt, Record
 from pointsman.vocabulary import ModelSpec
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from pointsman.reports._usage import PRICED
+from pointsman.reports.usage import PRICED
 from pointsman.reports.replay import Cache, Replayed, Source
 
 __all__ = ["Summary"]

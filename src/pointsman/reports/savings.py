@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from pointsman.decision.decision import Decision
 from pointsman.errors import PointsmanError
-from pointsman.reports._usage import PRICED, Usage, answered, cost, usage
+from pointsman.reports.usage import PRICED, Usage, answered, cost, usage
 from pointsman.stores.ledger import Attempt, Record, Shadow, ShadowAnswer
 from pointsman.vocabulary import ModelSpec, Stage
 

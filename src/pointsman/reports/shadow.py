@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from pointsman.decision.diff import verdict
-from pointsman.reports._usage import PRICED, answered, cost, usage
+from pointsman.reports.usage import PRICED, answered, cost, usage
 from pointsman.reports.replay import Replayed, SessionState, Side, Source, costs, served
 from pointsman.reports.replay_summary import Summary
 from pointsman.stores.ledger import Attempt, Record, ShadowAnswer, ShadowDecision
