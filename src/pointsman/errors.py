@@ -6,6 +6,7 @@ PointsmanError
  │   ├─ UnknownModel       names the known ones                      404
  │   ├─ NoCapableModel     no model asked for can serve it           400
  │   ├─ NotFound           no such path                              404
+ │   ├─ PreviousResponseNotFound  goes on from what is not kept      400
  │   ├─ UnknownDecision    the ledger holds no decision of this id   404
  │   ├─ MethodNotAllowed   the path is there for other methods       405
  │   ├─ TooManyOutcomes    a decision has as many as it may have     409
@@ -35,6 +36,7 @@ __all__ = [
     "NotFound",
     "Overloaded",
     "PointsmanError",
+    "PreviousResponseNotFound",
     "StoreUnavailable",
     "TooLarge",
     "TooManyOutcomes",
@@ -103,6 +105,10 @@ class NoCapableModel(CallerError):
     def __init__(self, message: str, *, hint: str = "", param: str | None = None, decision: str = "") -> None:
         super().__init__(message, hint=hint, param=param)
         self.decision = decision  # id of the decision, which is recorded
+
+
+class PreviousResponseNotFound(CallerError):
+    """The request goes on from an answer that nobody keeps."""
 
 
 class UnknownDecision(CallerError):

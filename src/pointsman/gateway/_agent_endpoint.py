@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from functools import partial
 
 from pointsman.gateway._conversations import Continuation, Conversations, with_conversation
 from pointsman.gateway._inbound import InboundRequest
+from pointsman.gateway._kept_conversations import Kept, KeptConversations
 from pointsman.gateway._kept_items import KeptItems
 from pointsman.gateway._kept_reasoning import KeptReasoning
 from pointsman.gateway._live_state import LiveState
@@ -19,6 +21,7 @@ from pointsman.gateway._request import DecidedRequest
 from pointsman.gateway.upstream import Target
 from pointsman.model_choice.chains import LOWER_TIER
 from pointsman.vocabulary import AgentRequest
+from pointsman.wire import Body
 from pointsman.wire.reasoning_formats import own_reasoning
 
 __all__ = ["AgentEndpoint"]
@@ -31,16 +34,15 @@ class AgentEndpoint:
         self._metrics = metrics
         self._conversations = Conversations()
         self._reasoning = KeptReasoning()
+        self._kept = KeptConversations()
         self._items = KeptItems()
         self._lower_tiers = LowerTiers()
 
     async def answer(self, state: LiveState, inbound: InboundRequest, send: Send) -> int:
         """Answer one request, and return the status sent."""
+        sent = inbound.body
+        inbound, agent_request, continuation, kept = await self._read(inbound)
         wire, body, headers = inbound.wire, inbound.body, inbound.headers
-        agent_request, continuation = await read_turn(headers, body, self._conversations)
-        if wire.is_stateful and (whole := self._items.put_back(agent_request, body)) is not body:
-            inbound, body = inbound._replace(body=whole), whole
-            agent_request, continuation = await read_turn(headers, body, self._conversations)
         if state.command is not None and (text := answer_command(agent_request, state.command)):
             return await send_text(wire, body, agent_request, text, [], send)
         decision = await state.runtime.decide(agent_request)
@@ -57,7 +59,8 @@ class AgentEndpoint:
             inbound, agent_request, decision, ledger, self._metrics, self._reasoning, own
         )
         if wire.is_stateful:
-            targets = self._continue(state, request, agent_request, continuation, targets)
+            self._keep_answer(request, agent_request, sent, kept)
+            targets = self._continue(state, request, continuation, targets)
         overhead = time.perf_counter() - inbound.arrived
         self._metrics.overhead.observe(overhead)
         debug = agent_request if headers.get(b"x-pointsman-debug") == b"1" else None
@@ -72,17 +75,45 @@ class AgentEndpoint:
             send = state.shadow_model.capture(request, send)
         return await relay(request, targets, build_headers, send)
 
+    async def _read(
+        self, inbound: InboundRequest
+    ) -> tuple[InboundRequest, AgentRequest, Continuation | None, Kept | None]:
+        """Read a request, and put into it what it goes on from or refers to, where the gateway keeps that."""
+        headers, body = inbound.headers, inbound.body
+        if not inbound.wire.is_stateful:
+            return inbound, *await read_turn(headers, body, self._conversations), None
+        kept = self._kept.continued(body, time.time())
+        session = kept.session if kept else ""
+        if kept is not None:
+            body = kept.whole(body)
+        turn, continuation = await read_turn(headers, body, self._conversations, session)
+        if (whole := self._items.put_back(turn, body)) is not body:
+            body = whole
+            turn, continuation = await read_turn(headers, body, self._conversations, session)
+        return inbound._replace(body=body), turn, continuation, kept
+
+    def _keep_answer(
+        self, request: DecidedRequest, agent_request: AgentRequest, sent: Body, kept: Kept | None
+    ) -> None:
+        """Keep the answer for requests that go on from it."""
+
+        def keep(answer: Sequence[bytes]) -> None:
+            self._kept.keep(agent_request, sent, kept, answer)
+            self._items.keep(agent_request, request.body, answer)
+
+        request.on_complete = partial(self._conversations.keep, agent_request, request.body)
+        request.on_translated = keep
+        if kept is not None:
+            self._metrics.count("continued", "known")
+
     def _continue(
         self,
         state: LiveState,
         request: DecidedRequest,
-        agent_request: AgentRequest,
         continuation: Continuation | None,
         targets: list[Target],
     ) -> list[Target]:
-        """Keep the answer for requests that continue it; return the targets that hold what this one does."""
-        request.on_complete = partial(self._conversations.keep, agent_request, request.body)
-        request.on_translated = partial(self._items.keep, agent_request, request.body)
+        """Return the targets that hold what a request goes on from."""
         if continuation is None:
             return targets
         self._metrics.count("continued", "known" if continuation.earlier else "unknown")

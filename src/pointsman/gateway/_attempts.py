@@ -17,6 +17,7 @@ import msgspec
 from pointsman.decoding import UNREADABLE
 from pointsman.errors import (
     CallerError,
+    PreviousResponseNotFound,
     Unauthorized,
     UpstreamBusy,
     UpstreamError,
@@ -318,7 +319,9 @@ def _without_credential(target: Target, error: Unauthorized) -> Failure:
 
 def _untranslatable(target: Target, error: CallerError) -> Failure:
     hint = f"; {error.hint}" if error.hint else ""
-    fault = Fault(error.status, f"{error.message}{hint}", "untranslatable", error.param)
+    unknown = isinstance(error, PreviousResponseNotFound)
+    code = "previous_response_not_found" if unknown else "untranslatable"
+    fault = Fault(error.status, f"{error.message}{hint}", code, error.param)
     return Failure(fault, "translation", target.upstream, retry=False)
 
 

@@ -53,9 +53,15 @@ _decode_metadata: Final = msgspec.json.Decoder(_Metadata).decode
 
 
 async def read_turn(
-    headers: Mapping[bytes, bytes], body: Body, conversations: Conversations
+    headers: Mapping[bytes, bytes], body: Body, conversations: Conversations, known: str = ""
 ) -> tuple[AgentRequest, Continuation | None]:
     """Read a request, and the conversation that it continues where the provider keeps that.
+
+    Args:
+        headers: The caller's, by name.
+        body: The request.
+        conversations: Those that a provider keeps.
+        known: The session it belongs to unless it names one itself; empty: not known.
 
     Raises:
         MalformedRequest: it names no model, or is not what its format asks for.
@@ -66,7 +72,7 @@ async def read_turn(
         )
     now, size = time.time(), len(body.raw)
     continuation = conversations.continued(body, now) if body.wire.is_stateful else None
-    session = named_session(headers, body) or (continuation.session if continuation else "")
+    session = named_session(headers, body) or known or (continuation.session if continuation else "")
     earlier = continuation.earlier if continuation else None
     read = partial(_request, headers, body, session, now, earlier)
     return (read() if size <= LARGE else await offload(size, read)), continuation

@@ -11,6 +11,7 @@ import msgspec
 
 from pointsman.decision.decision import Decision
 from pointsman.decoding import UNREADABLE
+from pointsman.errors import PreviousResponseNotFound
 from pointsman.gateway._inbound import InboundRequest, caller_credentials
 from pointsman.gateway._injections import injections, kept_tools
 from pointsman.gateway._kept_reasoning import KeptReasoning, Watch
@@ -23,6 +24,7 @@ from pointsman.vocabulary import LARGE, AgentRequest, ModelSpec, Parameters, Wir
 from pointsman.wire import WIRES, Body, Wire
 from pointsman.wire.body import Edit, Span
 from pointsman.wire.own_reasoning import Cleaned, OwnReasoning
+from pointsman.wire.responses.stored_conversation import previous_response
 from pointsman.wire.signed_turns import SignedTurn
 from pointsman.wire.translate import Translated, translate_request, upstream_format
 
@@ -231,6 +233,9 @@ class DecidedRequest:
         """Translate what the caller's own format would have been sent, without its query and its headers."""
         if self._translated is not None and self._translated[0] is target:
             return self._translated[1]
+        if self.wire.is_stateful and (name := previous_response(self.body.member)):
+            message = f"Previous response with id '{name}' not found."  # in OpenAI's words
+            raise PreviousResponseNotFound(message, param="previous_response_id")
         wire = WIRES[upstream_format(self.wire.format, target.model.formats)]
         now = int(time.time())
         budget = given.thinking_budget if given else None

@@ -25,6 +25,7 @@ __all__ = [
     "continues",
     "conversation_id",
     "is_stored",
+    "previous_response",
     "stored_conversation",
 ]
 
@@ -139,6 +140,11 @@ def _is_call(item: bytes) -> bool:
 def continues(member: Member) -> str:
     """Return the id of the response or conversation that a request goes on from; empty when it holds all."""
     return _named(member, "previous_response_id") or _named(member, "conversation")
+
+
+def previous_response(member: Member) -> str:
+    """Return the id of the response that a request goes on from; empty when it names none."""
+    return _named(member, "previous_response_id")
 
 
 def conversation_id(member: Member) -> str:

@@ -1,0 +1,139 @@
+"""Conversations that no provider keeps: whole, for requests that go on from a translated answer.
+
+Kept in this process alone: they are a person's words, and those reach no disk unasked (docs/decisions/0124).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from pointsman.vocabulary import AgentRequest
+from pointsman.wire import Body
+from pointsman.wire.responses.continued_request import own_items, whole_request
+from pointsman.wire.responses.stored_conversation import answered, is_stored, previous_response
+
+__all__ = ["Kept", "KeptConversations"]
+
+#: Bytes kept over all conversations. That of an agent takes 100 kB to 1 MB.
+_SIZE: Final = 64 << 20
+#: Of that, what one conversation may take.
+_OF_ONE: Final = 1 / 4
+#: Bytes of keeping a conversation, and an answer by whose id it can be continued.
+_OVERHEAD: Final = 1_000
+_NAME: Final = 300
+#: Seconds: the time to live of a session.
+_TTL: Final = 86_400.0
+
+
+class _Conversation:
+    __slots__ = ("at", "chunks", "names", "session", "weight")
+
+    def __init__(self, session: str, chunks: Sequence[bytes] = ()) -> None:
+        self.session = session
+        self.chunks = list(chunks)  # of items as JSON, one for each turn with its answer
+        self.names: list[str] = []
+        self.weight = _OVERHEAD + sum(map(len, chunks))
+        self.at = 0.0  # seconds since the epoch, of the latest answer
+
+    def add(self, chunk: bytes, name: str, at: float) -> None:
+        self.chunks.append(chunk)
+        self.names.append(name)
+        self.weight += len(chunk) + len(name) + _NAME
+        self.at = at
+
+
+class Kept(NamedTuple):
+    """A conversation as far as a request goes on from it."""
+
+    conversation: _Conversation
+    turns: int
+
+    @property
+    def session(self) -> str:
+        """The session it belongs to."""
+        return self.conversation.session
+
+    def whole(self, body: Body) -> Body:
+        """Return a request that holds all it goes on from."""
+        return Body(body.wire, whole_request(body, self.conversation.chunks[: self.turns]))
+
+
+class KeptConversations:
+    """The latest conversations; the one unused longest makes room."""
+
+    def __init__(self, size: int = _SIZE) -> None:
+        """Keep up to ``size`` bytes."""
+        self._conversations: OrderedDict[int, _Conversation] = OrderedDict()  # by identity
+        self._names: dict[str, Kept | None] = {}  # None: two answers have the same id
+        self._size = self._left = size
+
+    @property
+    def held(self) -> int:
+        """Bytes kept."""
+        return self._size - self._left
+
+    def continued(self, body: Body, now: float) -> Kept | None:
+        """Return what a request goes on from; None when that is not known, or the request holds all there is.
+
+        Args:
+            body: A request in the Responses format.
+            now: Seconds since the epoch.
+        """
+        name = previous_response(body.member)
+        kept = self._names.get(name) if name else None
+        if kept is None:
+            return None
+        if now - kept.conversation.at > _TTL:
+            self._forget(kept.conversation)
+            return None
+        self._conversations.move_to_end(id(kept.conversation))
+        return kept
+
+    def keep(self, request: AgentRequest, body: Body, earlier: Kept | None, answer: Sequence[bytes]) -> None:
+        """Keep a translated turn and its answer, unless the caller asked for it not to be stored.
+
+        Args:
+            request: The request that was answered.
+            body: Its body, as the caller sent it.
+            earlier: What it goes on from.
+            answer: The whole answer, or the last events of a stream.
+        """
+        found = answered(answer) if is_stored(body.member) else None
+        if found is None:
+            return
+        name, output = found
+        if name in self._names:  # of a server that numbers its answers: nobody may be given another's
+            self._names[name] = None
+            return
+        conversation = self._grown(request.session, earlier)
+        conversation.add(own_items(body, output), name, request.arrived_at)
+        self._put(conversation)
+        if conversation.weight <= self._size * _OF_ONE:
+            self._names[name] = Kept(conversation, len(conversation.chunks))
+        else:
+            self._forget(conversation)
+
+    def _grown(self, session: str, earlier: Kept | None) -> _Conversation:
+        """The conversation that a turn is added to: the one before, or a copy where that went on already."""
+        if earlier is None:
+            return _Conversation(session)
+        before, turns = earlier
+        if len(before.chunks) == turns and id(before) in self._conversations:
+            self._left += before.weight
+            return before
+        return _Conversation(session, before.chunks[:turns])
+
+    def _put(self, conversation: _Conversation) -> None:
+        self._conversations[id(conversation)] = conversation
+        self._conversations.move_to_end(id(conversation))
+        self._left -= conversation.weight
+        while self._left < 0:
+            self._forget(next(iter(self._conversations.values())))
+
+    def _forget(self, conversation: _Conversation) -> None:
+        if self._conversations.pop(id(conversation), None) is not None:
+            self._left += conversation.weight
+        for name in conversation.names:
+            self._names.pop(name, None)
