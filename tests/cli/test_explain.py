@@ -123,6 +123,21 @@ def test_it_ends_with_tier_model_upstream_and_price(file: Path) -> None:
     ]
 
 
+def test_the_parameters_of_the_tier_are_shown(file: Path) -> None:
+    given = '{ model = "large", effort = "high", max_tokens = 4096 }'
+    file.write_text(CONFIGURATION.replace('reasoning = "large"', f"reasoning = {given}"))
+    assert "  with      effort=high, max_tokens=4096\n" in explain(PROMPT, "--config", str(file))
+    assert served(PROMPT, "--config", str(file))["parameters"] == {"effort": "high", "max_tokens": 4096}
+    assert served("Hello!", "--config", str(file))["parameters"] is None
+
+
+def test_a_request_that_would_be_refused(file: Path) -> None:
+    file.write_text(CONFIGURATION.replace('id = "large-3"', 'id = "large-3", context_window = 10'))
+    shown = explain("Why? " * 100, "--config", str(file), "--model", "large")
+    assert "  model     none: no model can serve this request\n" in shown
+    assert "do not fit its context window of 10" in shown
+
+
 def test_an_unknown_price_is_unknown(file: Path) -> None:
     shown = explain(PROMPT, "--config", str(file))
     assert "  model     large: large-3 at upstream main\n  price     unknown, for" in shown

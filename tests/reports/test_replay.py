@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from pointsman.decision.policy import Policy
 from pointsman.drivers import drive
 from pointsman.errors import PointsmanError
 from pointsman.factory import build_engine, default_policy
+from pointsman.model_choice.fitness import TOO_LONG
 from pointsman.reports.replay import Cache, Replay, Replayed, Source
 from pointsman.reports.replay_file import ReplayFile
 from pointsman.reports.replay_summary import Summary
@@ -186,6 +188,33 @@ def test_a_model_that_the_other_policy_lacks_is_refused_and_counted() -> None:
     assert all('unknown model "gone"' in line.refused for line in lines)
     assert summary.replayed == 0
     assert any(line.startswith("  not replayed: 3") for line in summary.lines())
+
+
+def test_a_request_that_the_other_policy_refuses_is_a_change_of_model() -> None:
+    def needs_vision(record: Record) -> Record:
+        asked = msgspec.structs.replace(record.decision.input, features=("vision",))
+        return msgspec.structs.replace(record, decision=msgspec.structs.replace(record.decision, input=asked))
+
+    records = [needs_vision(record) for record in recorded()]
+    blind = {
+        name: msgspec.structs.replace(model, features=frozenset[Any]()) for name, model in MODELS.items()
+    }
+    other = build_engine(replace(a_policy(SPLIT), models=blind))
+    for line in Replay(other).turns(records):
+        assert (line.changed, line.now.model, line.now.cost) == (("model",), "(refused)", None)
+        assert 'routing.skipped.feature: "small" has no vision' in line.why
+
+
+def test_a_request_refused_for_its_length_is_refused_again() -> None:
+    """How long its texts are is not recorded; that they were too long is."""
+    small = {name: msgspec.structs.replace(model, context_window=10) for name, model in MODELS.items()}
+    engine = build_engine(replace(a_policy(SPLIT), models=small))
+    body = {"messages": [{"role": "user", "content": "Why? " * 100}]}
+    request = read_request(WireFormat.CHAT, body, session="s", arrived_at=0.0)
+    then = drive(engine.decide(request, Memory(), "d0"), nobody).decision
+    assert (then.chain, [reason.code for reason in then.refused]) == ((), [TOO_LONG] * 2)
+    [line] = Replay(engine).turns([Record(then, (), (), None)])
+    assert line.changed == ()
 
 
 def test_turns_without_a_session_share_nothing() -> None:

@@ -13,17 +13,20 @@ import msgspec
 from pointsman.decision.decision import Decision
 from pointsman.vocabulary import ModelQuery, ModelReply, Stage, Tier
 
-__all__ = ["PARTS", "AsDecided", "Verdict", "changed", "reasons", "verdict"]
+__all__ = ["PARTS", "REFUSED", "AsDecided", "Verdict", "changed", "reasons", "verdict"]
 
 #: The parts of a decision that are compared.
 PARTS: Final = ("tier", "model", "domains", "guidance")
+
+#: Stands for the model of a request that no model can serve.
+REFUSED: Final = "(refused)"
 
 
 class Verdict(msgspec.Struct, frozen=True):
     """What one policy said about a turn."""
 
     tier: Tier | None = None
-    model: str | None = None  # first of the chain
+    model: str | None = None  # first of the chain, or ``REFUSED``
     domains: str | None = None  # signature
     rule: str | None = None  # of the domains' memory
     guidance: str | None = None  # the classifier that fired
@@ -34,7 +37,7 @@ def verdict(decision: Decision) -> Verdict:
     domains, guidance = decision.domains, decision.guidance
     return Verdict(
         tier=decision.tier.tier if decision.tier else None,
-        model=decision.chain[0] if decision.chain else None,
+        model=decision.chain[0] if decision.chain else REFUSED if decision.refused else None,
         domains=domains.signature if domains else None,
         rule=domains.rule if domains else None,
         guidance=guidance.firing.classifier if guidance and guidance.firing else None,
@@ -54,8 +57,8 @@ def reasons(then: Decision, now: Decision, parts: tuple[str, ...]) -> Iterator[s
     """What the second policy says that the first did not, as far as it bears on the parts that changed."""
     if "tier" in parts and then.tier and now.tier and then.tier.score != now.tier.score:
         yield f"score {now.tier.score:.3f}, then {then.tier.score:.3f}"
-    said = (*then.reasons, *(then.tier.reasons if then.tier else ()))
-    for reason in (*(now.tier.reasons if now.tier else ()), *now.reasons):
+    said = (*then.reasons, *then.refused, *(then.tier.reasons if then.tier else ()))
+    for reason in (*(now.tier.reasons if now.tier else ()), *now.reasons, *now.refused):
         if reason not in said:
             yield f"{reason.code}: {reason.detail}"
     if "model" in parts and "tier" not in parts and now.chain:

@@ -22,7 +22,7 @@ from pointsman.errors import UnknownModel
 from pointsman.evidence import Scanner
 from pointsman.guidance import GuidanceDecision, GuidanceMemory, Guide, Seen
 from pointsman.model_choice.choice import InUse, Load, ModelChooser
-from pointsman.model_choice.fitness import BYTES_PER_TOKEN, TOO_LONG, Requirements, is_too_long, lacks
+from pointsman.model_choice.fitness import BYTES_PER_TOKEN, TOO_LONG, UNABLE, Requirements, is_too_long, lacks
 from pointsman.text.extract import Extracted, Searched, extract, searched
 from pointsman.tiers import LearnedStage, TierDecision, TierScorer, asks_to_decide, forced_tier
 from pointsman.trajectory.state import TrajectoryState
@@ -242,6 +242,7 @@ class Engine:
             if guide
             else None,
             learned_score=then.tier.learned_router if same_router and then.tier else None,
+            was_too_long=any(reason.code == TOO_LONG for reason in then.refused),
         )
 
     def _recorded_evidence(self, asked: RequestInput) -> Evidence:
@@ -328,7 +329,7 @@ class Engine:
         session = asked.session or draft.reading.message
         choice = self._models.choose(tier, needed, in_use, session, forced=not free)
         if choice.refused or (choice.doubtful and self._is_too_long(draft, choice.models)):
-            draft.refused = choice.reasons
+            draft.refused = tuple(reason for reason in choice.reasons if reason.code.startswith(UNABLE))
             return
         draft.chain, draft.parameters = choice.models, choice.parameters
         draft.reasons.extend(choice.reasons)
@@ -336,8 +337,10 @@ class Engine:
     def _is_too_long(self, draft: _Draft, names: tuple[str, ...]) -> bool:
         """Whether the request is certainly longer than every window; the usual estimate may be wrong."""
         request = draft.reading.request
+        if request is None:
+            return draft.reading.was_too_long
         try:
-            return request is not None and is_too_long(request, [self.policy.models[name] for name in names])
+            return is_too_long(request, [self.policy.models[name] for name in names])
         except Exception as error:  # noqa: BLE001 - the provider says what is wrong with such a conversation
             draft.abstain("model_choice", error)
             return False

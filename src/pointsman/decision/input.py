@@ -55,3 +55,4 @@ class ReadRequest(msgspec.Struct, frozen=True, gc=False):
     request: AgentRequest | None = None  # None for a recorded one
     learned_score: LearnedScore | None = None  # of a recorded one, by the same learned router
     abstained: tuple[Reason, ...] = ()  # what could not be read, and why
+    was_too_long: bool = False  # a recorded one was refused for its length

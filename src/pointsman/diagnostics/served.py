@@ -11,7 +11,7 @@ from pointsman.config import Config
 from pointsman.decision.decision import Decision
 from pointsman.decision.engine import ANSWER
 from pointsman.model_choice.choice import BYTES_PER_TOKEN
-from pointsman.vocabulary import ModelSpec, Reason, Stage, Tier
+from pointsman.vocabulary import ModelSpec, Parameters, Reason, Stage, Tier
 
 __all__ = ["Served", "describe_served", "served_by"]
 
@@ -25,7 +25,7 @@ class Served(msgspec.Struct, frozen=True):
     requested: str
     tier: Tier | None  # None: a model was asked for by name
     stage: Stage | None
-    model: str  # configured name; empty: no tier has a model
+    model: str  # configured name; empty: no tier has a model, or ``refused``
     id: str
     upstream: str
     chain: tuple[str, ...]
@@ -34,6 +34,8 @@ class Served(msgspec.Struct, frozen=True):
     price: float | None  # in the currency of the prices; None: not known
     injections: tuple[str, ...]
     reasons: tuple[Reason, ...]
+    refused: tuple[Reason, ...] = ()  # why each model is unable
+    parameters: Parameters | None = None  # what the tier sets of the request
     verified_by: str = ""  # the model that the gateway would ask first
 
 
@@ -60,6 +62,8 @@ def served_by(config: Config, decision: Decision) -> Served:
         price=_price(model, tokens),
         injections=tuple(injection.source for injection in decision.injections),
         reasons=decision.reasons,
+        refused=decision.refused,
+        parameters=decision.parameters.get(chain[0]) if chain else None,
         verified_by=config.tiers.verify.model if asks and config.tiers.verify else "",
     )
 
@@ -74,10 +78,16 @@ def describe_served(served: Served) -> Iterator[str]:
     yield f"  tier      {f'{served.tier}, decided by {served.stage}' if served.tier else _BY_NAME}"
     if served.verified_by:
         yield f"            the gateway would ask {served.verified_by} first, because the rules are unsure"
+    if served.refused:
+        yield "  model     none: no model can serve this request"
+        yield from (f"  {reason.code}: {reason.detail}" for reason in served.refused)
+        return
     if not served.model:
         yield "  model     none: no tier has a model"
         return
     yield f"  model     {served.model}: {served.id} at upstream {served.upstream}"
+    if served.parameters:
+        yield f"  with      {served.parameters}"
     if served.chain[1:]:
         yield f"  fallback  {', '.join(served.chain[1:])}"
     if served.injections:

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from pointsman.model_choice.fitness import TOO_LONG, Requirements, lacks
+from pointsman.model_choice.fitness import TOO_LONG, UNABLE, Requirements, lacks
 from pointsman.model_choice.pools import Pool, TierModels, is_weighted, pools
 from pointsman.vocabulary import ModelSpec, Parameters, Reason, Tier
 
@@ -76,7 +76,7 @@ def model_chain(
         if groups := judge.able(tiers, doubtful=True):
             why = "no model's context window is known to hold this request; tried nevertheless"
             return _chain(groups, judge.reasons(Reason(_DOUBTFUL, why)), doubtful=True)
-    nothing = Reason("routing.no-model", f"no tier of {tier} or above has a model")
+    nothing = Reason(f"{UNABLE}no-model", f"no tier of {tier} or above has a model")
     return Chain((), judge.reasons() or (nothing,), refused=True)
 
 

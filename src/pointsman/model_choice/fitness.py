@@ -9,7 +9,7 @@ import msgspec
 
 from pointsman.vocabulary import AgentRequest, Message, ModelSpec, Reason, WireFormat
 
-__all__ = ["BYTES_PER_TOKEN", "TOO_LONG", "Requirements", "is_too_long", "lacks"]
+__all__ = ["BYTES_PER_TOKEN", "TOO_LONG", "UNABLE", "Requirements", "is_too_long", "lacks"]
 
 #: A byte of JSON is a quarter of a token, as everywhere (docs/explanation/evidence.md).
 BYTES_PER_TOKEN: Final = 4
@@ -17,8 +17,10 @@ BYTES_PER_TOKEN: Final = 4
 #: Characters of text in a token, at most: prose has four to five, and no kind of text in use more than this.
 _CHARACTERS_PER_TOKEN: Final = 6
 
+#: How reasons against a model begin.
+UNABLE: Final = "routing.skipped."
 #: The one reason that rests on an estimate: the window may hold the request all the same.
-TOO_LONG: Final = "routing.skipped.context_window"
+TOO_LONG: Final = f"{UNABLE}context_window"
 
 
 class Requirements(msgspec.Struct, frozen=True, gc=False):
@@ -40,9 +42,9 @@ def lacks(model: ModelSpec, needed: Requirements) -> Iterator[Reason]:
         fits = f"{needed.tokens} tokens do not fit its context window of {model.context_window}"
         yield Reason(TOO_LONG, f'"{model.name}": {fits}')
     if model.features is not None and (missing := needed.features - model.features):
-        yield Reason("routing.skipped.feature", f'"{model.name}" has no {", ".join(sorted(missing))}')
+        yield Reason(f"{UNABLE}feature", f'"{model.name}" has no {", ".join(sorted(missing))}')
     if needed.format is not None and not model.takes(needed.format):
-        yield Reason("routing.skipped.format", f'"{model.name}" does not speak {needed.format}')
+        yield Reason(f"{UNABLE}format", f'"{model.name}" does not speak {needed.format}')
 
 
 def is_too_long(request: AgentRequest, models: Iterable[ModelSpec]) -> bool:
