@@ -144,8 +144,11 @@ def test_init_to_standard_output(file: Path) -> None:
 def test_check_warns_of_what_falls_to_a_lower_tier(file: Path) -> None:
     file.write_text(GOOD + "[tiers]\ncomplex = 'small'\n")
     assert "warning: " in run("check").stderr
-    told = "no model is configured for REASONING: a lower tier serves"
+    told = [
+        "no model is configured for REASONING: a lower tier serves",
+        'model "small" has no output_per_million, so its costs are unknown',
+    ]
     shown = run("check", "--json")
-    assert (shown.exit_code, json.loads(shown.stdout)["warnings"]) == (0, [told])
+    assert (shown.exit_code, json.loads(shown.stdout)["warnings"]) == (0, told)
     file.write_text(GOOD + "[tiers]\nreasoning = 'small'\n")
     assert run("check").stderr == ""

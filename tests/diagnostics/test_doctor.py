@@ -40,7 +40,7 @@ def test_all_is_well_with_the_demo(file: Path) -> None:
     assert [check.name for check in checks.values() if not (check.ok or check.is_advice)] == []
     clients = {name for name in checks if name.startswith("client ")}
     assert {*checks} - clients == {
-        "configuration", "gateway", "engine", "ledger", "sessions", "upstream demo"
+        "configuration", "gateway", "engine", "ledger", "sessions", "prices", "upstream demo"
     }  # fmt: skip
     assert "client Claude Code" in clients
     assert "will be made" in checks["ledger"].detail

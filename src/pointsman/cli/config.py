@@ -11,7 +11,7 @@ import typer
 
 from pointsman.cli.options import ConfigOption, JsonOption
 from pointsman.cli.output import FAILED, Group, config_file, print_json
-from pointsman.config import examine
+from pointsman.config import Config, examine
 from pointsman.config.draft import Found, draft, find_local, find_providers
 from pointsman.config.edit import write_file
 from pointsman.config.load import FILE_NAME
@@ -37,14 +37,13 @@ def register(app: typer.Typer) -> None:
 def check(*, config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Report every error in the configuration, by line, which clients will work, and what aliases mean."""
     from pointsman.diagnostics import describe_aliases, judge_clients, list_aliases
-    from pointsman.model_choice.shortfalls import shortfalls
 
     file = config_file(config)
     loaded = examine(file)
     errors = loaded.errors
     verdicts = judge_clients(loaded.config) if loaded.config else []
     aliases = list_aliases(loaded.config) if loaded.config else []
-    warnings = shortfalls(loaded.config.tiers.pools, loaded.config.models) if loaded.config else []
+    warnings = _warnings(loaded.config) if loaded.config else []
     if as_json:
         found = [{"place": error.place, "message": error.message, "hint": error.hint} for error in errors]
         clients = [_plain(verdict) for verdict in verdicts]
@@ -65,6 +64,13 @@ def check(*, config: ConfigOption = None, as_json: JsonOption = False) -> None:
         typer.echo("")
         for line in describe_aliases(aliases):
             typer.echo(line)
+
+
+def _warnings(config: Config) -> list[str]:
+    from pointsman.diagnostics.prices import half_priced
+    from pointsman.model_choice.shortfalls import shortfalls
+
+    return [*shortfalls(config.tiers.pools, config.models), *half_priced(config.models.values())]
 
 
 def _plain(verdict: Verdict) -> dict[str, object]:

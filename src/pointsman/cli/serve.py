@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
+from pointsman.catalogue import user_file
 from pointsman.cli.output import config_file, needs_extra
 from pointsman.config import Config, examine, load
 from pointsman.config.shapes import HASHED
@@ -60,7 +61,9 @@ def serve(
     file = None if demo else config_file(config)
     builder = Builder(lambda: _listening_on(load(file) if file else demo_config(), host, port), file)
     with closing(builder):
-        watch = WatchedFile(file) if file else None  # before it is read, so that no change is missed
+        watch = (
+            WatchedFile(file, user_file()) if file else None
+        )  # before it is read, so that no change is missed
         state = builder()
         server = Server(Gateway(state), builder if file else None, watch)
         with _bound(state.server.host, state.server.port) as listening:

@@ -13,6 +13,7 @@ from urllib.parse import urlencode, urlsplit
 from pointsman.config import Config, examine, find
 from pointsman.diagnostics.clients import Verdict, describe_verdict, judge_clients
 from pointsman.diagnostics.installation import install_command
+from pointsman.diagnostics.prices import unpriced
 from pointsman.errors import ConfigError, PointsmanError
 from pointsman.evidence import engine_names
 from pointsman.factory import build_engine, build_policy, open_sessions
@@ -66,6 +67,7 @@ def diagnose(file: Path | None, *, ask_upstreams: bool = True) -> Iterator[Check
     yield _engine(loaded.config)
     yield _ledger(loaded.config)
     yield _sessions(loaded.config)
+    yield _prices(loaded.config)
     yield from map(_client, judge_clients(loaded.config))
     for upstream in loaded.config.upstreams.values() if ask_upstreams else ():
         yield _upstream(upstream)
@@ -75,6 +77,19 @@ def _client(verdict: Verdict) -> Check:
     well = verdict.works and not verdict.warning
     name, detail = f"client {verdict.client.name}", describe_verdict(verdict)
     return Check(name, ok=well, detail=detail, hint=verdict.hint, is_advice=not well)
+
+
+def _prices(config: Config) -> Check:
+    unknown = unpriced(config.models.values())
+    if not unknown:
+        return Check("prices", ok=True, detail=f"{len(config.models)} models have a price")
+    return Check(
+        "prices",
+        ok=False,
+        detail=f"unknown: {', '.join(unknown)}; reports leave their requests out",
+        hint="set input_per_million and output_per_million; 0 for a model that is free",
+        is_advice=True,
+    )
 
 
 def _gateway() -> Check:

@@ -44,23 +44,27 @@ _LARGE_BLOCK: Final = 128 << 10
 
 
 class WatchedFile:
-    """A file, and whether it has changed since the last look; the first look is now."""
+    """A file, and what it is read with: whether any has changed since the last look; the first is now."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._seen = self._stamp()
+    def __init__(self, *paths: Path) -> None:
+        self._paths = paths
+        self._seen = self._stamps()
 
     def has_changed(self) -> bool:
         """Look again."""
-        before, self._seen = self._seen, self._stamp()
+        before, self._seen = self._seen, self._stamps()
         return self._seen != before
 
-    def _stamp(self) -> tuple[int, int, int] | None:
-        try:
-            stat = self._path.stat()
-        except OSError:
-            return None  # being replaced just now, or gone: the old configuration stays
-        return stat.st_mtime_ns, stat.st_size, stat.st_ino
+    def _stamps(self) -> list[tuple[int, int, int] | None]:
+        return [_stamp(path) for path in self._paths]
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        stat = path.stat()
+    except OSError:
+        return None  # being replaced just now, or gone: the old configuration stays
+    return stat.st_mtime_ns, stat.st_size, stat.st_ino
 
 
 class Server(uvicorn.Server):

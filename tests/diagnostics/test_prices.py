@@ -1,0 +1,78 @@
+"""Models without a price are told of, and those with half of one warned of."""
+
+from pathlib import Path
+
+import pytest
+
+from pointsman.config import load
+from pointsman.diagnostics import describe_check, diagnose
+from pointsman.diagnostics.prices import half_priced, unpriced
+from pointsman.gateway.serve import WatchedFile
+from pointsman.vocabulary import ModelSpec
+
+FULL = ModelSpec("full", "up", "f", input_per_million=1.0, output_per_million=2.0)
+FREE = ModelSpec("free", "up", "g", input_per_million=0.0, output_per_million=0.0)
+LOCAL = ModelSpec("local", "up", "l")
+HALF = ModelSpec("half", "up", "h", input_per_million=1.0)
+CACHED = ModelSpec("cached", "up", "c", cached_input_per_million=1.0)
+
+
+@pytest.mark.parametrize(
+    ("model", "is_unknown", "warning"),
+    [
+        (FULL, False, ""),
+        (FREE, False, ""),
+        (LOCAL, True, ""),  # nobody said it has a price
+        (HALF, True, 'model "half" has no output_per_million, so its costs are unknown'),
+        (
+            CACHED,
+            True,
+            'model "cached" has no input_per_million and output_per_million, so its costs are unknown',
+        ),
+    ],
+)
+def test_which_prices_are_missing(model: ModelSpec, is_unknown: bool, warning: str) -> None:
+    assert unpriced([model]) == ([model.name] if is_unknown else [])
+    assert half_priced([model]) == ([warning] if warning else [])
+
+
+CONFIG = """
+[ledger]
+path = "ledger.sqlite"
+[upstreams.up]
+base_url = "http://127.0.0.1:9/v1"
+[models]
+"""
+PRICED = "m = { upstream = 'up', id = 'm', input_per_million = 0, output_per_million = 0 }"
+
+
+@pytest.mark.parametrize(
+    ("models", "line"),
+    [
+        (PRICED, "ok   prices: 1 models have a price"),
+        ("m = { upstream = 'up', id = 'm' }", "note prices: unknown: m; reports leave their requests out"),
+    ],
+)
+def test_the_doctor_names_what_has_no_price(tmp_path: Path, models: str, line: str) -> None:
+    file = tmp_path / "pointsman.toml"
+    file.write_text(CONFIG + models, encoding="utf-8")
+    checks = {check.name: describe_check(check) for check in diagnose(file, ask_upstreams=False)}
+    assert checks["prices"].splitlines()[0] == line
+
+
+def test_a_new_catalogue_is_noticed_as_a_new_configuration_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    file, own = tmp_path / "pointsman.toml", tmp_path / "pointsman" / "models.json"
+    file.write_text(
+        CONFIG.replace("http://127.0.0.1:9", "https://api.openai.com") + "m = { upstream = 'up', id = 'x-1' }"
+    )
+    watch = WatchedFile(file, own)
+    assert (watch.has_changed(), load(file).models["m"].context_window) == (False, None)
+    own.parent.mkdir()
+    own.write_text(
+        '{"as_of": "2026-01-31", "models": [{"provider": "openai", "id": "x-1", "context_window": 7}]}'
+    )
+    assert (watch.has_changed(), watch.has_changed()) == (True, False)
+    assert load(file).models["m"].context_window == 7
