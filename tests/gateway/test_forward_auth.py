@@ -12,13 +12,17 @@ from typing import Any
 import httpx
 import pytest
 
-from pointsman.config import load
+from pointsman.config import ShadowSpec, load
 from pointsman.config.load import examine
 from pointsman.gateway.build import Builder
 from pointsman.stores.ledger import SqliteLedger
-from pointsman.vocabulary import WireFormat
+from pointsman.testing import MemoryLedger, ScriptedDecider
+from pointsman.upstreams.chat_model import chat_models
+from pointsman.upstreams.connections import Connections
+from pointsman.upstreams.port import UpstreamSpec
+from pointsman.vocabulary import ModelSpec, WireFormat
 from support.requests_by_format import PATHS, answer, format_of, request
-from support.servers import Asked, Running, ScriptedUpstream, gateway, reply
+from support.servers import Asked, Running, ScriptedUpstream, gateway, reply, state_for
 
 pytestmark = pytest.mark.integration
 
@@ -238,6 +242,32 @@ def test_it_is_neither_logged_nor_written_down(tmp_path: Path, caplog: pytest.Lo
     for secret in (TOKEN, OWN, OTHER):
         assert secret not in caplog.text
         assert secret.encode() not in written
+
+
+def test_requests_that_no_caller_sent_do_not_carry_it() -> None:
+    """Also where a program sets what the configuration's check refuses."""
+    upstream = ScriptedUpstream(healthy)
+    with upstream.running() as url:
+        spec = {"api_key": None, "forward_auth": True}
+        shadow = ShadowSpec(model="m1", share=1.0)
+        decider = ScriptedDecider("m0", ledger=MemoryLedger())
+        state = state_for(f"{url}/a", f"{url}/b", decider=decider, shadow_model=shadow, **spec)
+        with gateway(state) as running:
+            got = httpx.post(
+                running.url + PATHS[WireFormat.CHAT],
+                json=request(WireFormat.CHAT),
+                headers={"authorization": f"Bearer {TOKEN}"},
+                trust_env=False,
+            )
+            assert got.status_code == 200
+            page = httpx.get(f"{running.url}/metrics", trust_env=False).text
+    assert 'pointsman_shadow_answers_total{model="m1",result="skipped: credential"} 1.0' in page
+    assert [asked.path for asked in upstream.asked] == ["/a/chat/completions"]
+
+
+def test_no_model_behind_it_can_be_asked_by_the_gateway_itself() -> None:
+    spec = UpstreamSpec("up", "http://x/v1", forward_auth=True)
+    assert chat_models({"m": ModelSpec("m", "up", "m-1")}, {"up": spec}, Connections()) == {}
 
 
 @pytest.mark.parametrize(

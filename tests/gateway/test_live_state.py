@@ -89,3 +89,12 @@ def test_the_shadow_model_goes_on_with_what_it_has_spent(monkeypatch: Any) -> No
     assert not first.shadow_model.usage.stopped
     second.retire(built(monkeypatch, CHANGED, previous=second))
     assert second.shadow_model.usage.stopped
+
+
+def test_an_upstream_without_a_model_keeps_its_connections_too() -> None:
+    """It may serve other paths."""
+    spec = UpstreamSpec("up", "http://127.0.0.1:1/v1")
+    first = build_live_state(ScriptedDecider(), {}, {"up": spec})
+    second = build_live_state(ScriptedDecider(), {}, {"up": spec}, previous=first)
+    assert second.upstreams["up"] is first.upstreams["up"]
+    second.close()

@@ -311,6 +311,23 @@ def test_a_download(run: Trial) -> None:
     assert run.rows[0].bytes_out == 5_000_000
 
 
+def test_a_stream_of_events_goes_on_event_by_event() -> None:
+    with listening() as server:
+        state = state_before(f"http://127.0.0.1:{server.getsockname()[1]}/v1")
+        with gateway(state) as running, socket.create_connection(("127.0.0.1", running.port)) as caller:
+            body = b'{"model": "m", "stream": true}'
+            lines = b"content-type: application/json", b"content-length: %d" % len(body)
+            caller.sendall(head(b"POST", b"/v1/completions", *lines) + body)
+            upstream, _ = server.accept()
+            with upstream:
+                received(upstream, body)
+                head_of_answer = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
+                upstream.sendall(head_of_answer + b"transfer-encoding: chunked\r\n\r\n9\r\ndata: 1\n\n\r\n")
+                received(caller, b"data: 1\n\n")  # before the upstream has sent anything more
+                upstream.sendall(b"9\r\ndata: 2\n\n\r\n0\r\n\r\n")
+                assert received(caller, b"0\r\n\r\n").endswith(b"data: 2\n\n\r\n0\r\n\r\n")
+
+
 def test_a_download_that_nobody_takes_is_held_back() -> None:
     with listening() as server:
         state = state_before(f"http://127.0.0.1:{server.getsockname()[1]}/v1")

@@ -7,9 +7,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from pointsman.stores.ledger import Outcome, PromptText, Retention, SqliteLedger
+from pointsman.stores.ledger import Outcome, PassedRequest, PromptText, Retention, SqliteLedger
 from pointsman.stores.ledger import _schema as schema
 from pointsman.testing import a_decision, an_attempt
+from support.waiting import until
 
 MIB = 1024 * 1024
 FOREVER = Retention(keep_days=None, max_mb=None)
@@ -75,6 +76,38 @@ def test_entries_that_become_larger_do_not_exceed_the_bound(path: Path) -> None:
     ledger.close()
     assert max(sizes) < 5.2 * MIB  # the bound, a twentieth, and a batch of 600 kB
     assert ledger.lost == 0
+
+
+def passed(number: int, path: str = "/v1/files") -> PassedRequest:
+    return PassedRequest(id=f"p{number}", at=float(number), upstream="main", method="GET", path=path)
+
+
+def test_requests_that_were_passed_on_go_by_age(path: Path) -> None:
+    ledger = SqliteLedger(path, retention=FOREVER)
+    for number in range(3_000):
+        ledger.append(passed(number))
+    ledger.close()
+    late = SqliteLedger(path, retention=Retention(keep_days=1, max_mb=None), clock=lambda: 86_400 + 2_499.0)
+    late.append(passed(3_000))
+    until(lambda: rows(path, "passed") == 501)  # it goes on in the pauses of writing
+    late.close()
+
+
+@pytest.mark.parametrize("decisions", [0, 200])
+def test_requests_that_were_passed_on_are_within_the_bound_of_size(path: Path, decisions: int) -> None:
+    """Beside decisions, and where there is no decision that could go."""
+    ledger = SqliteLedger(path, retention=Retention(keep_days=None, max_mb=2), clock=lambda: 1e6)
+    for number in range(decisions):
+        ledger.append(a_decision(f"d{number}", at=1e5 + number))
+    for number in range(15_000):
+        ledger.append(passed(number, "/v1/" + "x" * 190))
+        if number % 500 == 499:
+            ledger.flush()
+    newest = next(ledger.passed())
+    ledger.close()
+    assert newest.id == "p14999"
+    assert size(path) < 2.6 * MIB
+    assert rows(path, "passed") > 1_000
 
 
 def test_outcomes_push_no_decision_out(path: Path) -> None:

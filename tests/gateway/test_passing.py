@@ -1,0 +1,88 @@
+"""What may be passed on: no server, however it decodes a path, is asked outside the ``base_url``."""
+
+from __future__ import annotations
+
+import posixpath
+from urllib.parse import unquote_to_bytes
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from pointsman.errors import MalformedRequest
+from pointsman.gateway._passing import passed_path
+
+#: Parts that attacks on paths are made of, and some of honest ones.
+PARTS = [
+    *(
+        "/",
+        "//",
+        "\\",
+        ".",
+        "..",
+        "...",
+        ";",
+        "%",
+        "%2e",
+        "%2E",
+        "%2f",
+        "%5c",
+        "%25",
+        "%252e",
+        "%3b",
+        "%00",
+        "%0d%0a",
+    ),
+    *("%c0%ae", "%ef%bc%8f", "%e2%80%ae", "%20", "files", "a", "~", "@", ":", "é", "%c3%a9", "?", "#"),
+]
+
+
+def readings(path: bytes) -> set[bytes]:
+    """What servers make of a path: decoded up to three times, cut at ``;``, with backslashes as slashes."""
+    found = {path}
+    for _ in range(3):
+        found |= {unquote_to_bytes(one) for one in found}
+    found |= {b"/".join(segment.partition(b";")[0] for segment in one.split(b"/")) for one in found}
+    found |= {one.replace(b"\\", b"/") for one in found}
+    return found
+
+
+@given(st.lists(st.sampled_from(PARTS), max_size=8).map("".join))
+@example("files/%2e%2e%5c../admin")
+def test_every_reading_of_a_path_stays_below_the_base_url(rest: str) -> None:
+    path = f"/v1/{rest}".encode()
+    try:
+        below = passed_path(path, b"")
+    except MalformedRequest:
+        return
+    assert path == b"/v1" + below
+    for one in readings(b"/base/v1" + below):
+        assert posixpath.normpath(one).startswith(b"/base/v1/"), one
+        assert one.count(b"/") == path.count(b"/") + 1, "no reading has another segment"
+        assert not any(byte < 32 or byte == 127 for byte in one)
+
+
+@given(st.binary(max_size=20))
+def test_any_bytes(rest: bytes) -> None:
+    try:
+        below = passed_path(b"/v1/" + rest, rest)
+    except MalformedRequest:
+        return
+    assert below == b"/" + rest + (b"?" + rest if rest else b"")
+    assert below.isascii()
+    assert b" " not in below
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        b"/v1/files/file-AbC_1.2~3",
+        b"/v1/fine_tuning/jobs/ft:gpt-4o:org::id/cancel",
+        b"/v1/files/a%20b",
+        b"/v1/files/%C3%A9",
+        b"/v1/files/.hidden",
+        b"/v1/files/a..b",
+    ],
+)
+def test_identifiers_of_providers(path: bytes) -> None:
+    assert passed_path(path, b"a=%2F..%2F&b[]=1") == path[3:] + b"?a=%2F..%2F&b[]=1"
