@@ -15,20 +15,21 @@ not installed is left out. Everything stays on this machine.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from real_agents.clients import AGENTS, Agent, run
 from real_agents.tap import Tap
-from real_agents.task import DONE, FILE, Task
+from real_agents.task import DONE, FILE, Provider, Task
 from real_agents.upstream import UPSTREAMS_KEY, scripted, serving
 
 from pointsman.vocabulary import WireFormat
@@ -38,22 +39,25 @@ _CONFIGURATION = """
 [server]
 port = {port}
 
-[upstreams.scripted]
-base_url = "http://127.0.0.1:{upstream}/v1"
-formats = ["{spoken}"]
-api_key = "${{UPSTREAM_KEY}}"
-
-[models]
-one = {{ upstream = "scripted", id = "scripted-1" }}
-
+{upstreams}
 [tiers]
-simple = "one"
-medium = "one"
-complex = "one"
-reasoning = "one"
+simple = {models}
+medium = {models}
+complex = {models}
+reasoning = {models}
 
 [ledger]
 path = "{folder}/ledger.sqlite"
+"""
+_UPSTREAM = """
+[upstreams.{spoken}]
+base_url = "http://127.0.0.1:{port}/v1"
+formats = ["{spoken}"]
+api_key = "${{UPSTREAM_KEY}}"
+
+[models.{spoken}-model]
+upstream = "{spoken}"
+id = "scripted-1"
 """
 
 
@@ -67,14 +71,14 @@ class Run(NamedTuple):
 
 
 @contextmanager
-def gateway(spoken: WireFormat, upstream: int, folder: Path) -> Iterator[int]:
+def gateway(upstreams: Mapping[WireFormat, int], folder: Path) -> Iterator[int]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     file = folder / "pointsman.toml"
-    file.write_text(
-        _CONFIGURATION.format(port=port, upstream=upstream, spoken=spoken, folder=folder),
-        encoding="utf-8",
-    )
+    tables = "".join(_UPSTREAM.format(spoken=spoken, port=at) for spoken, at in upstreams.items())
+    models = json.dumps([f"{spoken}-model" for spoken in upstreams])
+    text = _CONFIGURATION.format(port=port, upstreams=tables, models=models, folder=folder)
+    file.write_text(text, encoding="utf-8")
     with (folder / "gateway.log").open("w") as log:
         command = [sys.executable, "-m", "pointsman", "serve", "--config", str(file)]
         environment = os.environ | {"UPSTREAM_KEY": UPSTREAMS_KEY}
@@ -98,7 +102,8 @@ def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
     raise SystemExit(f"the gateway ended with status {process.returncode}")
 
 
-def try_one(agent: Agent, spoken: WireFormat, modules: Path, home: Path) -> Run:
+def try_one(agent: Agent, formats: Sequence[WireFormat], modules: Path, home: Path) -> Run:
+    """Let an agent do the task. Of several upstreams each is up at the steps that are its own, in turn."""
     folder = home / "work"
     folder.mkdir(parents=True)
     kept = home / "asked"
@@ -107,11 +112,13 @@ def try_one(agent: Agent, spoken: WireFormat, modules: Path, home: Path) -> Run:
     for name, text in task.files.items():
         (folder / name).write_text(text, encoding="utf-8")
     began = time.monotonic()
-    with (
-        serving(scripted(spoken, task, kept)) as upstream,
-        gateway(spoken, upstream, home) as port,
-    ):
-        tap = Tap(port)
+    providers = {spoken: Provider(spoken, task) for spoken in formats}
+    with ExitStack() as stack:
+        ports = {}
+        for at, (spoken, provider) in enumerate(providers.items()):
+            up = range(at + 1, 99, len(formats))
+            ports[spoken] = stack.enter_context(serving(scripted(provider, kept, only=up)))
+        tap = Tap(stack.enter_context(gateway(ports, home)))
         try:
             done = run(agent, modules, f"http://127.0.0.1:{tap.port}", home, _TIMEOUT)
             wrong = check(task, folder, done, tap)
@@ -119,6 +126,8 @@ def try_one(agent: Agent, spoken: WireFormat, modules: Path, home: Path) -> Run:
             wrong = [f"not finished after {_TIMEOUT:.0f} s", *task.refusals[:3]]
     extras = [f"{task.parallel} parallel"] if task.parallel else []
     extras += [f"{task.without_arguments} without arguments"] if task.without_arguments else []
+    if back := sum(len(provider.returned) for provider in providers.values()):
+        extras.append(f"{back} with their reasoning back")
     turns = f"{task.turns} ({', '.join(extras)})" if extras else str(task.turns)
     return Run(turns, wrong, tap.changed(), time.monotonic() - began)
 
@@ -144,9 +153,14 @@ def main() -> int:
     parser.add_argument("modules", type=Path, help="the node_modules folder of the agents")
     parser.add_argument("--only", default="", help="agents whose name holds this")
     parser.add_argument("--upstream", type=WireFormat, choices=list(WireFormat), help="this format alone")
+    parser.add_argument(
+        "--switch", action="store_true", help="another upstream for each step, of all formats"
+    )
     parser.add_argument("--keep", type=Path, help="keep homes, logs and bodies in this folder")
     options = parser.parse_args()
-    formats = [options.upstream] if options.upstream else list(WireFormat)
+    formats = [[options.upstream]] if options.upstream else [[spoken] for spoken in WireFormat]
+    if options.switch:
+        formats = [[WireFormat.MESSAGES, WireFormat.RESPONSES, WireFormat.CHAT]]
     failed = 0
     print("| agent | version | speaks | upstream | turns | result | reported as changed |")
     print("|---|---|---|---|---|---|---|")
@@ -160,11 +174,12 @@ def main() -> int:
                 print(f"| {agent.name} | not installed | | | | left out | |")
                 continue
             for spoken in formats:
-                home = top / f"{agent.name.replace(', ', '-').replace(' ', '-')}-{spoken}-{time.time():.0f}"
+                shown = ", ".join(spoken)
+                home = top / f"{agent.name}-{shown}-{time.time():.0f}".replace(", ", "-").replace(" ", "-")
                 result = try_one(agent, spoken, options.modules.resolve(), home)
                 failed += bool(result.wrong)
-                changed = ", ".join(result.changed) or ("nothing" if spoken is not agent.speaks else "–")
-                cells = (agent.name, version, agent.speaks, spoken, result.turns)
+                changed = ", ".join(result.changed) or ("–" if spoken == [agent.speaks] else "nothing")
+                cells = (agent.name, version, agent.speaks, shown, result.turns)
                 print(
                     f"| {' | '.join(cells)} | {'; '.join(result.wrong) or 'done'} | {changed} |", flush=True
                 )

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
-from real_agents.task import Offered, Refusal, Task
+from real_agents.task import Issued, Offered, Provider, Refusal
 
 __all__ = ["check_call", "check_name", "first_parameter", "items", "known", "one_of", "text_of"]
 
@@ -42,11 +42,13 @@ def check_name(name: Any, where: str) -> str:
     return name
 
 
-def check_call(task: Task, call_id: Any, name: str, arguments: Any, where: str) -> str:
+def check_call(provider: Provider, call_id: Any, name: str, arguments: Any, where: str) -> str:
     """A call in a history is one that was issued, unchanged."""
-    if not isinstance(call_id, str) or call_id not in task.issued:
+    if not isinstance(call_id, str) or call_id not in provider.task.issued:
         raise Refusal(f"{where}: the call {call_id!r} was never made")
-    issued = task.issued[call_id]
+    issued = provider.task.issued[call_id]
+    if issued.by is not provider.spoken:
+        return _check_anothers(issued, name, arguments, where)
     if name != issued.tool.name:
         raise Refusal(f"{where}: the call {call_id} was of {issued.tool.name}, not of {name}")
     given = arguments
@@ -58,6 +60,30 @@ def check_call(task: Task, call_id: Any, name: str, arguments: Any, where: str) 
     if not _is_same(issued.arguments, given):
         raise Refusal(f"{where}: the arguments of {call_id} are not those that were sent: {given!r:.300}")
     return call_id
+
+
+def _check_anothers(issued: Issued, name: str, arguments: Any, where: str) -> str:
+    """A call that a provider of another format made: its tool may have another name and shape here."""
+    own = Offered(name).own_name
+    if own != issued.tool.own_name:
+        raise Refusal(f"{where}: the call {issued.id} was of {issued.tool.own_name}, not of {own}")
+    if _text(issued.arguments) not in _text(arguments):
+        raise Refusal(
+            f"{where}: the arguments of {issued.id} are not those that were sent: {arguments!r:.300}"
+        )
+    return issued.id
+
+
+def _text(arguments: Any) -> str:
+    """Arguments as one text that does not depend on where a format puts it."""
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments or "{}")
+        except ValueError:
+            return str(arguments)  # the input of a custom tool
+    if isinstance(arguments, dict):
+        return "\n".join(str(arguments[name]) for name in sorted(arguments))
+    return str(arguments)
 
 
 def _is_same(issued: Any, given: Any) -> bool:

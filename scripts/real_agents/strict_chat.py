@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from real_agents.checks import check_call, check_name, first_parameter, items, known, offered_names, one_of
-from real_agents.task import Asked, Offered, Planned, Refusal, Task
+from real_agents.task import Asked, Offered, Planned, Provider, Refusal
 
 __all__ = ["PATH", "answer", "error", "events", "read"]
 
@@ -29,7 +29,7 @@ _PARTS: Final = {
 }
 
 
-def read(body: dict[str, Any], headers: dict[str, str], task: Task) -> Asked:
+def read(body: dict[str, Any], headers: dict[str, str], provider: Provider) -> Asked:
     """Read a request. Raises ``Refusal``."""
     del headers
     known(body, _MEMBERS, "request", ("model", "messages"))
@@ -45,7 +45,7 @@ def read(body: dict[str, Any], headers: dict[str, str], task: Task) -> Asked:
     offered_names(tools)
     if not tools and ("tools" in body or "tool_choice" in body or "parallel_tool_calls" in body):
         raise Refusal("tools: empty, or tool_choice and parallel_tool_calls without tools")
-    calls, results = _messages(items(body["messages"], "messages"), task)
+    calls, results = _messages(items(body["messages"], "messages"), provider)
     return Asked(
         tools,
         calls,
@@ -68,7 +68,7 @@ def _tool(tool: Any, where: str) -> Offered:
     return Offered(name, field=first_parameter(function.get("parameters"), where))
 
 
-def _messages(messages: list[Any], task: Task) -> tuple[tuple[str, ...], dict[str, str]]:
+def _messages(messages: list[Any], provider: Provider) -> tuple[tuple[str, ...], dict[str, str]]:
     calls: list[str] = []
     results: dict[str, str] = {}
     open_calls: list[str] = []
@@ -87,7 +87,7 @@ def _messages(messages: list[Any], task: Task) -> tuple[tuple[str, ...], dict[st
         if open_calls:
             raise Refusal(f"{where}: results are missing for {open_calls}")
         if role == "assistant":
-            open_calls = _assistant(message, where, task)
+            open_calls = _assistant(message, where, provider)
             calls += open_calls
         else:
             known(message, {"role", "content", "name"}, where, ("content",))
@@ -98,10 +98,10 @@ def _messages(messages: list[Any], task: Task) -> tuple[tuple[str, ...], dict[st
     return tuple(calls), results
 
 
-def _assistant(message: dict[str, Any], where: str, task: Task) -> list[str]:
+def _assistant(message: dict[str, Any], where: str, provider: Provider) -> list[str]:
     known(message, {"role", "content", "name", "tool_calls", "refusal", "reasoning_content"}, where)
-    if message.get("reasoning_content", "") not in {"", *task.signatures.values()}:
-        raise Refusal(f"{where}: reasoning that this provider did not write")
+    if not isinstance(message.get("reasoning_content", ""), str):
+        raise Refusal(f"{where}.reasoning_content: a text is expected")
     if message.get("content") is None and not message.get("tool_calls"):
         raise Refusal(f"{where}: neither content nor calls")
     if message.get("content"):
@@ -111,7 +111,7 @@ def _assistant(message: dict[str, Any], where: str, task: Task) -> list[str]:
         place = f"{where}.tool_calls[{number}]"
         known(call, {"id", "type", "function"}, place, ("id", "type", "function"))
         function = known(call["function"], {"name", "arguments"}, place, ("name", "arguments"))
-        found.append(check_call(task, call["id"], function["name"], function["arguments"], place))
+        found.append(check_call(provider, call["id"], function["name"], function["arguments"], place))
     return found
 
 
@@ -150,7 +150,7 @@ def _arguments(issued: Any) -> str:
     return issued.json if issued.arguments else ""  # as several servers write no arguments
 
 
-def answer(said: Planned, turn: Asked, _: Task) -> dict[str, Any]:
+def answer(said: Planned, turn: Asked, _: Provider) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": said.text, "refusal": None}
     if said.thinking:
         message["reasoning_content"] = said.thinking
@@ -165,7 +165,7 @@ def _head(kind: str, turn: Asked) -> dict[str, Any]:
     return {"id": "chatcmpl-1", "object": kind, "created": int(time.time()), "model": turn.model}
 
 
-def events(said: Planned, turn: Asked, _: Task) -> Iterator[bytes]:
+def events(said: Planned, turn: Asked, _: Provider) -> Iterator[bytes]:
     """The stream, with the arguments of two calls interleaved."""
     head = _head("chat.completion.chunk", turn)
     for delta in _deltas(said):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from real_agents.checks import check_call, check_name, first_parameter, items, known, offered_names, one_of
-from real_agents.task import Asked, Offered, Planned, Refusal, Task
+from real_agents.task import Asked, Offered, Planned, Provider, Refusal
 
 __all__ = ["PATH", "answer", "error", "events", "read"]
 
@@ -20,7 +20,7 @@ _BETA: Final = {"context_management", "mcp_servers", "container", "speed", "beta
 _BREAKPOINTS: Final = 4
 
 
-def read(body: dict[str, Any], headers: dict[str, str], task: Task) -> Asked:
+def read(body: dict[str, Any], headers: dict[str, str], provider: Provider) -> Asked:
     """Read a request. Raises ``Refusal``."""
     beta = headers.get("anthropic-beta", "")
     known(body, _MEMBERS | (_BETA if beta else set()), "request", ("model", "messages", "max_tokens"))
@@ -42,7 +42,7 @@ def read(body: dict[str, Any], headers: dict[str, str], task: Task) -> Asked:
     _texts(body.get("system", ""), "system")
     needs_thinking = body.get("thinking", {}).get("type") == "enabled"  # adaptive thinking may be left out
     late = "mid-conversation-system" in beta
-    calls, results = _Reader(task, late).messages(items(body["messages"], "messages"), needs_thinking)
+    calls, results = _Reader(provider, late).messages(items(body["messages"], "messages"), needs_thinking)
     return Asked(
         tools,
         calls,
@@ -98,8 +98,8 @@ def _texts(content: Any, where: str) -> str:
 class _Reader:
     """Reads messages in their order."""
 
-    def __init__(self, task: Task, late_system: bool) -> None:
-        self._task = task
+    def __init__(self, provider: Provider, late_system: bool) -> None:
+        self._provider = provider
         self._late_system = late_system
         self.calls: list[str] = []
         self.results: dict[str, str] = {}
@@ -160,8 +160,9 @@ class _Reader:
             one_of(kind, {"text", "tool_use", "thinking", "redacted_thinking"}, f"{place}.type")
             if kind == "thinking":
                 known(block, {"type", "thinking", "signature"}, place, ("thinking", "signature"))
-                if self._task.signatures.get(block["signature"]) != block["thinking"]:
+                if self._provider.signatures.get(block["signature"]) != block["thinking"]:
                     raise Refusal(f"{place}: invalid `signature` in `thinking` block")
+                self._provider.returned.add(block["signature"])
             elif kind == "tool_use":
                 known(
                     block,
@@ -171,7 +172,9 @@ class _Reader:
                 )
                 if not isinstance(block["input"], dict):
                     raise Refusal(f"{place}.input: an object is expected")
-                self._open.append(check_call(self._task, block["id"], block["name"], block["input"], place))
+                self._open.append(
+                    check_call(self._provider, block["id"], block["name"], block["input"], place)
+                )
             elif kind == "text":
                 _texts([block], place)
         self.calls += self._open
@@ -212,7 +215,7 @@ def _head(turn: Asked) -> dict[str, Any]:
     }
 
 
-def answer(said: Planned, turn: Asked, _: Task) -> dict[str, Any]:
+def answer(said: Planned, turn: Asked, _: Provider) -> dict[str, Any]:
     content: list[dict[str, Any]] = []
     if said.thinking:
         content.append({"type": "thinking", "thinking": said.thinking, "signature": said.signature})
@@ -228,7 +231,7 @@ def _stop(said: Planned) -> str:
     return "tool_use" if said.calls else "end_turn"
 
 
-def events(said: Planned, turn: Asked, _: Task) -> Iterator[bytes]:
+def events(said: Planned, turn: Asked, _: Provider) -> Iterator[bytes]:
     yield _event("message_start", message=_head(turn))
     yield _event("ping")
     for index, (block, deltas) in enumerate(_blocks(said)):

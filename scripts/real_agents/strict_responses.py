@@ -10,7 +10,7 @@ from itertools import count
 from typing import Any, Final
 
 from real_agents.checks import check_call, check_name, first_parameter, known, one_of, text_of
-from real_agents.task import Asked, Issued, Offered, Planned, Refusal, Task
+from real_agents.task import Asked, Issued, Offered, Planned, Provider, Refusal
 
 __all__ = ["PATH", "answer", "error", "events", "read"]
 
@@ -24,7 +24,7 @@ _MEMBERS: Final = {
 _EFFORTS: Final = {"none", "minimal", "low", "medium", "high", "xhigh", "max"}
 
 
-def read(body: dict[str, Any], headers: dict[str, str], task: Task) -> Asked:
+def read(body: dict[str, Any], headers: dict[str, str], provider: Provider) -> Asked:
     """Read a request. Raises ``Refusal``."""
     codex = headers.get("originator", "").startswith("codex")
     known(body, _MEMBERS | ({"client_metadata"} if codex else set()), "request", ("model", "input"))
@@ -34,7 +34,7 @@ def read(body: dict[str, Any], headers: dict[str, str], task: Task) -> Asked:
     if reasoning.get("effort") is not None:
         one_of(reasoning["effort"], _EFFORTS, "reasoning.effort")
     known(body.get("text", {}), {"format", "verbosity"}, "text")
-    reader = _Reader(task, codex)
+    reader = _Reader(provider, codex)
     tools = tuple(reader.tools(body.get("tools") or [], ""))
     asked = body["input"]
     if isinstance(asked, list):
@@ -54,8 +54,8 @@ def read(body: dict[str, Any], headers: dict[str, str], task: Task) -> Asked:
 class _Reader:
     """Reads items in their order."""
 
-    def __init__(self, task: Task, codex: bool) -> None:
-        self._task = task
+    def __init__(self, provider: Provider, codex: bool) -> None:
+        self._provider = provider
         self._codex = codex
         self.additional: list[Offered] = []
         self.calls: list[str] = []
@@ -102,7 +102,7 @@ class _Reader:
             case "reasoning":
                 self._reasoning(item, where)
             case "item_reference":
-                if item.get("id") not in self._task.stored:
+                if item.get("id") not in self._provider.stored:
                     raise Refusal(f"{where}: item with id {item.get('id')!r} not found")
             case "additional_tools" if self._codex:
                 self.additional += self.tools(item["tools"], "")
@@ -128,19 +128,22 @@ class _Reader:
         known(
             item, {"type", "id", "call_id", "name", "status", "namespace", value}, where, ("call_id", "name")
         )
-        issued = self._task.issued.get(item["call_id"])
+        issued = self._provider.task.issued.get(item["call_id"])
+        if issued and issued.by is not self._provider.spoken:
+            issued = None  # the tools of another format have no namespaces
         if issued and (item.get("namespace") or "") != issued.tool.namespace:
             raise Refusal(f"{where}: the tool of {item['call_id']} is in {issued.tool.namespace!r}")
         if issued and custom != issued.tool.custom:
             raise Refusal(f"{where}: {item['call_id']} is a call of another kind")
-        self.calls.append(check_call(self._task, item["call_id"], item["name"], item[value], where))
+        self.calls.append(check_call(self._provider, item["call_id"], item["name"], item[value], where))
 
     def _output(self, item: dict[str, Any], where: str) -> None:
         known(item, {"type", "id", "call_id", "output", "status", "name"}, where, ("call_id", "output"))
         if item["call_id"] not in self.calls:
             raise Refusal(f"{where}: no tool call found for {item['call_id']!r}")
-        kind = "custom_tool_call_output" if self._task.issued[item["call_id"]].tool.custom else ""
-        if kind and item["type"] != kind:
+        issued = self._provider.task.issued[item["call_id"]]
+        custom = issued.tool.custom and issued.by is self._provider.spoken
+        if custom and item["type"] != "custom_tool_call_output":
             raise Refusal(f"{where}: {item['type']} for a custom tool")
         output = text_of(item["output"], {"input_text", "output_text"}, f"{where}.output")
         self.results[item["call_id"]] = self.results.get(item["call_id"], "") + output
@@ -148,8 +151,9 @@ class _Reader:
     def _reasoning(self, item: dict[str, Any], where: str) -> None:
         members = {"type", "id", "summary", "content", "encrypted_content", "status"}
         known(item, members, where, ("summary",))
-        if item.get("encrypted_content") not in self._task.signatures:
+        if item.get("encrypted_content") not in self._provider.signatures:
             raise Refusal(f"{where}: the encrypted content could not be verified")
+        self._provider.returned.add(item["encrypted_content"])
 
 
 def _usage() -> dict[str, Any]:
@@ -183,7 +187,7 @@ def _response(turn: Asked, status: str, output: list[Any]) -> dict[str, Any]:
     }
 
 
-def _items(said: Planned, turn: Asked, task: Task) -> list[dict[str, Any]]:
+def _items(said: Planned, turn: Asked, provider: Provider) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     if said.thinking:
         summary = [{"type": "summary_text", "text": said.thinking}]
@@ -207,7 +211,7 @@ def _items(said: Planned, turn: Asked, task: Task) -> list[dict[str, Any]]:
     )
     found += [_call(call) for call in said.calls]
     if turn.stores:
-        task.stored |= {item["id"] for item in found}
+        provider.stored |= {item["id"] for item in found}
     return found
 
 
@@ -224,12 +228,12 @@ def _call(call: Issued) -> dict[str, Any]:
     return item | ({"namespace": call.tool.namespace} if call.tool.namespace else {})
 
 
-def answer(said: Planned, turn: Asked, task: Task) -> dict[str, Any]:
+def answer(said: Planned, turn: Asked, provider: Provider) -> dict[str, Any]:
     """The whole answer."""
-    return _response(turn, "completed", _items(said, turn, task))
+    return _response(turn, "completed", _items(said, turn, provider))
 
 
-def events(said: Planned, turn: Asked, task: Task) -> Iterator[bytes]:
+def events(said: Planned, turn: Asked, provider: Provider) -> Iterator[bytes]:
     number = count()
 
     def event(kind: str, **members: Any) -> bytes:
@@ -238,7 +242,7 @@ def events(said: Planned, turn: Asked, task: Task) -> Iterator[bytes]:
 
     for kind in ("response.created", "response.in_progress"):
         yield event(kind, response=_response(turn, "in_progress", []))
-    items = _items(said, turn, task)
+    items = _items(said, turn, provider)
     for index, item in enumerate(items):
         yield event("response.output_item.added", output_index=index, item=_begun(item))
         for kind, members in _pieces(item):

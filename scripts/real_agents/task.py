@@ -12,7 +12,9 @@ import secrets
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-__all__ = ["DONE", "FILE", "Asked", "Issued", "Offered", "Planned", "Refusal", "Task"]
+from pointsman.vocabulary import WireFormat
+
+__all__ = ["DONE", "FILE", "Asked", "Issued", "Offered", "Planned", "Provider", "Refusal", "Task"]
 
 FILE: Final = "report.txt"  # what the agent must have made
 DONE: Final = "The report is written."
@@ -43,6 +45,7 @@ class Issued(NamedTuple):
     id: str
     tool: Offered
     arguments: dict[str, Any] | str  # a text for a custom tool
+    by: WireFormat  # what its provider speaks
 
     @property
     def json(self) -> str:
@@ -62,6 +65,11 @@ class Asked(NamedTuple):
     model: str = ""
     reports_usage: bool = True
     stores: bool = False  # whether the answer's items may be named by their ids later
+
+    @property
+    def step(self) -> int:
+        """How far the task is."""
+        return max((int(call.split("_")[1]) for call in self.calls), default=0)
 
 
 class Planned(NamedTuple):
@@ -105,6 +113,17 @@ _WRITERS: Final[dict[str, Callable[[str, str], dict[str, Any] | str]]] = {
 }
 
 
+class Provider:
+    """What one provider alone knows of the task."""
+
+    def __init__(self, spoken: WireFormat, task: Task) -> None:
+        self.spoken = spoken
+        self.task = task
+        self.signatures: dict[str, str] = {}  # the thinking each stands for
+        self.stored: set[str] = set()  # ids of items that a caller may refer to
+        self.returned: set[str] = set()  # signatures that have come back
+
+
 class Task:
     """One run of the task in a folder."""
 
@@ -112,8 +131,6 @@ class Task:
         self.folder = folder
         self.secrets = (secrets.token_hex(6), secrets.token_hex(6))
         self.issued: dict[str, Issued] = {}  # by id
-        self.signatures: dict[str, str] = {}  # the thinking each stands for
-        self.stored: set[str] = set()  # ids of items that a caller may refer to
         self.turns = 0
         self.parallel = 0  # turns with two calls
         self.without_arguments = 0
@@ -130,18 +147,18 @@ class Task:
         """What must stand in the file that is made."""
         return f'The words are "{self.secrets[0]}" and "{self.secrets[1]}" – naïve\n'
 
-    def answer(self, turn: Asked) -> Planned:
+    def answer(self, turn: Asked, provider: Provider) -> Planned:
         """Return the next answer. Raises ``Refusal`` for results that cannot come from the agent's tools."""
         if not turn.tools:
             return Planned("Reading two files")  # a helper's call, such as for a title
-        step = max((int(call.split("_")[1]) for call in turn.calls), default=0)
+        step = turn.step
         self._check(step, turn)
         self.turns += 1
         thinking = f"Step {step + 1} of the task." if turn.thinks else ""
         signature = secrets.token_hex(24) if thinking else ""
         if signature:
-            self.signatures[signature] = thinking
-        calls = self._calls(step + 1, turn) if step < _STEPS else ()
+            provider.signatures[signature] = thinking
+        calls = self._calls(step + 1, turn, provider) if step < _STEPS else ()
         self.is_done = self.is_done or not calls
         text = f"Next is step {step + 1}." if calls else f"{DONE} {self.secrets[1]}"
         return Planned(text, thinking, signature, calls)
@@ -154,10 +171,10 @@ class Task:
             if word not in given:
                 raise Refusal(f"the results of step {step} do not hold {word}: {given[:300]!r}")
 
-    def _calls(self, step: int, turn: Asked) -> tuple[Issued, ...]:
+    def _calls(self, step: int, turn: Asked, provider: Provider) -> tuple[Issued, ...]:
         made = self._planned(step, turn)
         calls = tuple(
-            Issued(f"call_{step}_{number}_{secrets.token_hex(8)}", tool, arguments)
+            Issued(f"call_{step}_{number}_{secrets.token_hex(8)}", tool, arguments, provider.spoken)
             for number, (tool, arguments) in enumerate(made)
         )
         self.issued |= {call.id: call for call in calls}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from pointsman.vocabulary import WireFormat
 from real_agents import strict_chat, strict_messages, strict_responses
-from real_agents.task import Asked, Planned, Refusal, Task
+from real_agents.task import Asked, Planned, Provider, Refusal
 
 __all__ = ["CALLERS_KEY", "UPSTREAMS_KEY", "scripted", "serving"]
 
@@ -28,9 +28,9 @@ UPSTREAMS_KEY = "key-of-the-upstream"
 
 class _Format(NamedTuple):
     path: str
-    read: Callable[[dict[str, Any], dict[str, str], Task], Asked]
-    answer: Callable[[Planned, Asked, Task], dict[str, Any]]
-    events: Callable[[Planned, Asked, Task], Iterator[bytes]]
+    read: Callable[[dict[str, Any], dict[str, str], Provider], Asked]
+    answer: Callable[[Planned, Asked, Provider], dict[str, Any]]
+    events: Callable[[Planned, Asked, Provider], Iterator[bytes]]
     error: Callable[[str], dict[str, Any]]
 
 
@@ -45,8 +45,17 @@ _FORMATS = {
 }
 
 
-def scripted(spoken: WireFormat, task: Task, kept: Path | None = None) -> Starlette:
-    """The upstream; ``kept`` is a folder for the bodies it got."""
+def scripted(
+    provider: Provider, kept: Path | None = None, *, only: Container[int] | None = None
+) -> Starlette:
+    """An upstream.
+
+    Args:
+        provider: Whom it plays.
+        kept: A folder for the bodies it gets.
+        only: The steps at which it is up; None: all.
+    """
+    spoken, task = provider.spoken, provider.task
     wire = _FORMATS[spoken]
     asked: list[bytes] = []
 
@@ -58,14 +67,16 @@ def scripted(spoken: WireFormat, task: Task, kept: Path | None = None) -> Starle
             _keep(kept / f"{spoken}-{len(asked):02d}.json", headers, body)
         try:
             _check_headers(spoken, headers, body)
-            turn = wire.read(json.loads(body), headers, task)
-            said = task.answer(turn)
+            turn = wire.read(json.loads(body), headers, provider)
+            if only is not None and turn.tools and turn.step + 1 not in only:
+                return JSONResponse(wire.error("overloaded"), 503, {"retry-after": "60"})
+            said = task.answer(turn, provider)
         except Refusal as refusal:
             task.refusals.append(str(refusal))
             return JSONResponse(wire.error(str(refusal)), 400)
         if turn.streams:
-            return StreamingResponse(wire.events(said, turn, task), media_type="text/event-stream")
-        return JSONResponse(wire.answer(said, turn, task))
+            return StreamingResponse(wire.events(said, turn, provider), media_type="text/event-stream")
+        return JSONResponse(wire.answer(said, turn, provider))
 
     return Starlette(routes=[Route(wire.path, ask, methods=["POST"])])
 

@@ -1019,3 +1019,21 @@ def test_no_stream_says_that_it_was_made_in_1970() -> None:
     assert {event["created"] for event in payloads(streamed(CHAT, MESSAGES, WORDS[MESSAGES]))} == {NOW}
     first = payloads(streamed(RESPONSES, MESSAGES, WORDS[MESSAGES]))[0]
     assert first["response"]["created_at"] == NOW
+
+
+@pytest.mark.parametrize(("caller", "upstream"), [(MESSAGES, CHAT), (RESPONSES, CHAT), (CHAT, MESSAGES)])
+def test_no_two_answers_of_a_conversation_have_one_id(caller: WireFormat, upstream: WireFormat) -> None:
+    """Clients take two answers with one id for one; some servers count theirs, or give each the same."""
+    answer = chat_answer(content="a") if upstream is CHAT else messages_answer(text("a"))
+    said = [{"role": role, "content": "hi"} for role in ("user", "assistant", "user")]
+    member = "input" if caller is RESPONSES else "messages"
+    first = answered(caller, upstream, answer)["id"]
+    second = answered(caller, upstream, answer, **{member: said})["id"]
+    assert second == f"{first}_3"
+
+
+def test_a_streamed_answer_has_such_an_id_too() -> None:
+    chunk = {"id": "c", "model": "m", "choices": [{"index": 0, "delta": {"content": "a"}}]}
+    said = [{"role": role, "content": "hi"} for role in ("user", "assistant", "user")]
+    stream = streamed(MESSAGES, CHAT, [b"data: " + json.dumps(chunk).encode() + b"\n\n"], messages=said)
+    assert payloads(stream)[0]["message"]["id"] == "c_3"

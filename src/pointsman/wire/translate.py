@@ -94,6 +94,15 @@ class Translated(NamedTuple):
     writing: Codec  # writes the answer to this request
     tools: Mapping[str, Offered]  # the caller's tools that the upstream knows by another name or kind
     created: int  # seconds since the epoch, for an answer whose format does not say when it was made
+    messages: int  # of the conversation; 0 before its first answer
+
+    def own_id(self, answer: str) -> str:
+        """Return the id of an answer as the caller sees it: no two of a conversation are the same.
+
+        Some servers number their answers, or give each the same id. Claude Code and the Vercel AI SDK take
+        two answers, or two items, with one id for one.
+        """
+        return f"{answer}_{self.messages}" if answer and self.messages else answer
 
     def __str__(self) -> str:
         """Return the formats and what was changed, as ``chat->messages; changed=seed``."""
@@ -140,6 +149,7 @@ def translate_request(
         own.answering(conversation),
         offered_tools(conversation.tools),
         created,
+        len(conversation.messages) if len(conversation.messages) > 1 else 0,
     )
 
 
@@ -157,7 +167,7 @@ def translate_answer(request: Translated, body: bytes) -> TranslatedAnswer:
         msgspec.MsgspecError, UnicodeError, RecursionError: it is no answer of the upstream's format.
     """
     answer = codec(request.upstream).read_answer(body)
-    told = answer if answer.created else replace(answer, created=request.created)
+    told = replace(answer, id=request.own_id(answer.id), created=answer.created or request.created)
     if request.tools:
         told = restored(told, request.tools)
     return TranslatedAnswer(request.writing.write_answer(told), signed_turn(answer.parts))
@@ -194,14 +204,24 @@ def translate_error(caller: WireFormat, status: int, body: bytes) -> bytes:
 class StreamTranslation:
     """Translates one stream back into the caller's format, block by block."""
 
-    __slots__ = ("_collector", "_created", "_reader", "_restoring", "_writer", "has_failed", "is_whole")
+    __slots__ = (
+        "_collector",
+        "_reader",
+        "_request",
+        "_restoring",
+        "_started",
+        "_writer",
+        "has_failed",
+        "is_whole",
+    )
 
     def __init__(self, request: Translated) -> None:
         self._reader: StreamReader = codec(request.upstream).stream_reader()
         self._writer: StreamWriter = request.writing.stream_writer(request.model)
         self._collector = TurnCollector(request.upstream)
         self._restoring = RestoringStream(request.tools) if request.tools else None
-        self._created = request.created
+        self._request = request
+        self._started = False
         self.is_whole = False  # the closing marks have been written
         self.has_failed = False  # the upstream reported an error
 
@@ -223,10 +243,11 @@ class StreamTranslation:
     def _write(self, events: list[Event]) -> bytes:
         if not events:
             return b""
-        if self._created and isinstance(events[0], Start):  # nothing comes before it
-            if not events[0].created:
-                events[0] = replace(events[0], created=self._created)
-            self._created = 0
+        first = events[0]
+        if not self._started and isinstance(first, Start):  # nothing comes before it
+            own = self._request.own_id(first.id)
+            events[0] = replace(first, id=own, created=first.created or self._request.created)
+            self._started = True
         if self._restoring:
             events = self._restoring.events(events)
         collect = self._collector.add

@@ -16,19 +16,11 @@ class Asked(msgspec.Struct, frozen=True):
     """What an answer repeats of its request."""
 
     repeated: Mapping[str, Any] = {}
-    messages: int = 0  # of the request
 
     @classmethod
     def of(cls, request: Conversation) -> Asked:
         """Read what matters of a request."""
-        return cls(_repeated(request), len(request.messages))
-
-    def bare_id(self, identifier: str) -> str:
-        """Return what the ids of an answer have in common: no two answers of a session share it.
-
-        Some servers number their answers, or give all the same id, and clients know an item by its id.
-        """
-        return f"{identifier}_{self.messages}" if self.messages else identifier
+        return cls(_repeated(request))
 
 
 NOTHING_ASKED: Final = Asked()

@@ -191,7 +191,7 @@ def status_of(stop: StopReason) -> tuple[str, str | None]:
 
 def write_answer(completion: Completion, asked: Asked = NOTHING_ASKED) -> bytes:
     """Return an answer; ``asked`` is what it has to know of its request."""
-    bare = asked.bare_id(bare_id(completion.id))
+    bare = bare_id(completion.id)
     status, incomplete = status_of(completion.stop)
     return _encode(
         snapshot(

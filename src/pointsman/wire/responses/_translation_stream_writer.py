@@ -118,8 +118,7 @@ class StreamWriter:
     def _start(self, event: Event) -> Iterator[bytes]:
         self._started = True
         if isinstance(event, Start):
-            self._bare = self._asked.bare_id(bare_id(event.id))
-            self._created, self._usage = event.created, event.usage
+            self._bare, self._created, self._usage = bare_id(event.id), event.created, event.usage
             self._model = self._model or event.model
         for kind in ("response.created", "response.in_progress"):
             yield self._event(kind, response=self._response("in_progress", usage=None))
