@@ -16,7 +16,7 @@ GOOD = """\
 base_url = "https://llm.example.com/v1"
 api_key = "${MAIN_API_KEY}"
 [models]
-small = { upstream = "main", id = "s", input_per_million = 0.5 }
+small = { upstream = "main", id = "s", input_per_million = 0.5, output_per_million = 2.5 }
 "my.model" = { upstream = "main", id = "m", features = ["tools"] }
 [server]
 keys = ["${MAIN_API_KEY}"]
@@ -144,11 +144,15 @@ def test_init_to_standard_output(file: Path) -> None:
 def test_check_warns_of_what_falls_to_a_lower_tier(file: Path) -> None:
     file.write_text(GOOD + "[tiers]\ncomplex = 'small'\n")
     assert "warning: " in run("check").stderr
-    told = [
-        "no model is configured for REASONING: a lower tier serves",
-        'model "small" has no output_per_million, so its costs are unknown',
-    ]
+    told = ["no model is configured for REASONING: a lower tier serves"]
     shown = run("check", "--json")
     assert (shown.exit_code, json.loads(shown.stdout)["warnings"]) == (0, told)
     file.write_text(GOOD + "[tiers]\nreasoning = 'small'\n")
     assert run("check").stderr == ""
+
+
+def test_check_warns_of_half_a_price(file: Path) -> None:
+    file.write_text(GOOD.replace(", output_per_million = 2.5", "") + "[tiers]\nreasoning = 'small'\n")
+    warned = 'model "small" has no output_per_million, so its costs are unknown'
+    assert run("check").stderr == f"warning: {warned}\n"
+    assert json.loads(run("check", "--json").stdout)["warnings"] == [warned]

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from pointsman.reports.usage import PRICED
 from pointsman.reports.replay import Cache, Replayed, Source
+from pointsman.reports.usage import PRICED
 
 __all__ = ["Summary"]
 

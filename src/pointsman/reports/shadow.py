@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from pointsman.decision.diff import verdict
-from pointsman.reports.usage import PRICED, answered, cost, usage
 from pointsman.reports.replay import Replayed, SessionState, Side, Source, costs, served
 from pointsman.reports.replay_summary import Summary
+from pointsman.reports.usage import PRICED, answered, cost, usage
 from pointsman.stores.ledger import Attempt, Record, ShadowAnswer, ShadowDecision
 from pointsman.vocabulary import ModelSpec
 
