@@ -21,6 +21,7 @@ from pointsman.gateway.serve import Server
 from pointsman.testing import ScriptedDecider
 from pointsman.upstreams.port import DEMO_URL, Secret, ServerSpec, Timeouts, UpstreamSpec
 from pointsman.vocabulary import ModelSpec, WireFormat
+from pointsman.wire.translate import translated_formats
 
 # A client of httpx gives up after five seconds unless told otherwise; a busy machine may take longer.
 _patience = inspect.signature(httpx.get).parameters["timeout"].default
@@ -121,7 +122,7 @@ def state_for(
 ) -> LiveState:
     """Return a state with one upstream and one model per address: up0/m0, up1/m1, …
 
-    ``timeouts`` may be a list, with one entry per address.
+    ``timeouts`` and ``formats`` may be lists, with one entry per address; models translate then.
     """
     times = Timeouts(connect=30.0, first_byte=60.0, total=60.0)
     given = {"api_key": Secret("sk-upstream"), "timeouts": times, "retries": 0, **upstream}
@@ -129,8 +130,12 @@ def state_for(
     patience = given.pop("timeouts")
     if isinstance(patience, Timeouts):
         patience = [patience] * len(urls)
+    spoken = given.pop("formats", frozenset(WireFormat))
+    ways = [(spoken, translated)] * len(urls)
+    if isinstance(spoken, list):
+        ways = [(formats, translated_formats(formats)) for formats in spoken]
     upstreams = {
-        f"up{i}": UpstreamSpec(name=f"up{i}", base_url=url, timeouts=patience[i], **given)
+        f"up{i}": UpstreamSpec(name=f"up{i}", base_url=url, timeouts=patience[i], formats=ways[i][0], **given)
         for i, url in enumerate(urls)
     }
     models = {
@@ -138,8 +143,8 @@ def state_for(
             f"m{i}",
             f"up{i}",
             f"model-{i}",
-            formats=given.get("formats", frozenset(WireFormat)),
-            translated=translated,
+            formats=ways[i][0],
+            translated=ways[i][1],
         )
         for i in range(len(urls))
     }

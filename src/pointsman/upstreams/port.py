@@ -199,9 +199,10 @@ class UpstreamSpec(msgspec.Struct, frozen=True):
     def secrets(self) -> tuple[bytes, ...]:
         """What must not come back from the upstream: the key, and the values that templates refer to."""
         templates = (*self.headers.values(), *self.query.values(), *self.body.values())
-        hidden = [text for template in templates for text in template.hidden if len(text) >= _SHORTEST]
+        hidden = [text for template in templates for text in template.hidden]
         keys = [self.api_key.reveal()] if self.api_key else []
-        return tuple(dict.fromkeys(text.encode() for text in (*keys, *hidden) if text))
+        # A short one is a word ("x", "none", "ollama"): taking it out would spoil what an error says.
+        return tuple(dict.fromkeys(text.encode() for text in (*keys, *hidden) if len(text) >= _SHORTEST))
 
 
 class Limits(msgspec.Struct, frozen=True):

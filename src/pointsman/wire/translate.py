@@ -174,16 +174,18 @@ def translate_answer(request: Translated, body: bytes) -> TranslatedAnswer:
 
 
 class _Error(msgspec.Struct, gc=False):
-    message: str = ""
+    message: str | None = None
     code: str | int | None = None
     param: str | None = None
 
 
 class _Refusal(msgspec.Struct, gc=False):
-    error: _Error
+    error: _Error | str | None = None
+    message: str | None = None  # vLLM, Mistral, proxies
+    detail: str | None = None  # FastAPI
 
 
-_decode_refusal: Final = msgspec.json.Decoder(_Refusal).decode
+_decode_refusal: Final = msgspec.json.Decoder(_Refusal | list[_Refusal]).decode
 
 
 def translate_error(caller: WireFormat, status: int, body: bytes) -> bytes:
@@ -192,9 +194,14 @@ def translate_error(caller: WireFormat, status: int, body: bytes) -> bytes:
     Its type follows from the status, as it does with every provider.
     """
     try:
-        error = _decode_refusal(body).error
+        found = _decode_refusal(body)
     except UNREADABLE:
         return b""
+    if isinstance(found, list):  # Gemini
+        found = found[0] if found else _Refusal()
+    error = found.error
+    if not isinstance(error, _Error):
+        error = _Error(error or found.message or found.detail)
     if not error.message:
         return b""
     code = error.code if isinstance(error.code, str) else ""
