@@ -204,3 +204,9 @@ def test_what_cannot_be_set(tmp_path: Path, setting: str, says: str) -> None:
     assert says in str(errors[0])
     assert str(errors[0]).startswith(f"{tmp_path / 'pointsman.toml'}:3: ")
     assert "s3cret" not in str(errors[0])
+
+
+@pytest.mark.parametrize(("key", "hidden"), [("x", ()), ("ollama", ()), ("sk-12345", (b"sk-12345",))])
+def test_a_key_that_is_a_word_is_not_taken_out_of_errors(key: str, hidden: tuple[bytes, ...]) -> None:
+    """With the key "x" an error read "ma***imum conte***t length"."""
+    assert UpstreamSpec(name="u", base_url="http://host", api_key=Secret(key)).secrets == hidden
