@@ -248,10 +248,10 @@ def test_requests_that_no_caller_sent_do_not_carry_it() -> None:
     """Also where a program sets what the configuration's check refuses."""
     upstream = ScriptedUpstream(healthy)
     with upstream.running() as url:
-        spec = {"api_key": None, "forward_auth": True}
         shadow = ShadowSpec(model="m1", share=1.0)
         decider = ScriptedDecider("m0", ledger=MemoryLedger())
-        state = state_for(f"{url}/a", f"{url}/b", decider=decider, shadow_model=shadow, **spec)
+        addresses = f"{url}/a", f"{url}/b"
+        state = state_for(*addresses, decider=decider, shadow_model=shadow, api_key=None, forward_auth=True)
         with gateway(state) as running:
             got = httpx.post(
                 running.url + PATHS[WireFormat.CHAT],

@@ -33,8 +33,8 @@ class Client:
 
 
 def built(monkeypatch: Any, upstreams: dict[str, UpstreamSpec], **given: Any) -> LiveState:
-    monkeypatch.setattr("pointsman.gateway.upstream.HttpClient", Client)
-    monkeypatch.setattr("pointsman.gateway.upstream.DEMO_URL", "none")
+    monkeypatch.setattr("pointsman.upstreams.connections.HttpClient", Client)
+    monkeypatch.setattr("pointsman.upstreams.connections.DEMO_URL", "none")
     return build_live_state(DECIDER, MODELS, upstreams, **given)
 
 
