@@ -153,6 +153,20 @@ def test_the_model_asked_for(file: Path) -> None:
     assert isinstance(result.exception, UnknownModel)
 
 
+def test_a_name_that_an_alias_resolves(file: Path) -> None:
+    """As the gateway resolves it: a small model of a client asks for the cheapest tier."""
+    shown = served(PROMPT, "--config", str(file), "--model", "claude-haiku-4-5")
+    assert (shown["tier"], shown["model"]) == ("SIMPLE", "small")
+    assert "routing.alias" in explain(PROMPT, "--config", str(file), "--model", "claude-haiku-4-5")
+
+
+def test_what_the_tier_sets_of_the_request(file: Path) -> None:
+    tier = 'reasoning = { model = "large", effort = "high", max_tokens = 9000 }'
+    file.write_text(CONFIGURATION.replace('reasoning = "large"', tier))
+    assert "  with      effort" in explain(PROMPT, "--config", str(file))
+    assert "  with      " not in explain("Hello!", "--config", str(file))
+
+
 def test_a_configuration_here_is_used_unless_a_profile_is_named(file: Path) -> None:
     assert "With pointsman" not in explain("Hello!")
     file.rename(file.with_name("pointsman.toml"))

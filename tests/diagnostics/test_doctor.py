@@ -172,3 +172,17 @@ def test_a_check_in_words() -> None:
     bad = Check("ledger", ok=False, detail="locked", hint="wait")
     assert describe_check(bad) == "FAIL ledger: locked\n     hint: wait"
     assert describe_check(bad._replace(is_advice=True)).startswith("note ledger: locked")
+
+
+def test_what_falls_to_a_lower_tier_is_told(file: Path) -> None:
+    """It is no failure of the installation."""
+    text = (
+        "[upstreams.demo]\nbase_url = 'demo:'\n[models]\nsmall = { upstream = 'demo', id = 's' }\n"
+        "large = { upstream = 'demo', id = 'l', features = ['vision'] }\n"
+        "[tiers]\nsimple = 'small'\ncomplex = 'large'\nreasoning = 'large'\n"
+    )
+    file.write_text(text)
+    told = [check for check in diagnose(file) if check.name == "tiers"]
+    assert {(check.ok, check.is_advice) for check in told} == {(False, True)}
+    assert any("with tools falls to a lower tier" in check.detail for check in told)
+    assert "tiers" not in looked_at(file, text.replace(", features = ['vision']", ""))

@@ -59,6 +59,9 @@ def test_what_cannot_be_served_is_not_tried() -> None:
         Feature.STREAM,
     }
     assert plan(configured("demo:", "chat"), "m") == plan(configured("demo:", "chat"))
+    forwarding = configured("demo:", "chat")
+    forwarding.upstreams["up"] = UpstreamSpec("up", "demo:", forward_auth=True)
+    assert plan(forwarding) == []
     with pytest.raises(ConfigError, match="unknown model"):
         plan(configured("demo:", "chat"), "n")
 

@@ -67,7 +67,8 @@ def serve(
         state = builder()
         server = Server(Gateway(state), builder if file else None, watch)
         with _bound(state.server.host, state.server.port) as listening:
-            _introduce(listening, builder.config, demo=demo, key=_caller_key(file))
+            key = _caller_key(file if state.server.keys else None)
+            _introduce(listening, builder.config, demo=demo, key=key)
             server.run(sockets=[listening])
 
 

@@ -17,6 +17,7 @@ from pointsman.diagnostics.prices import unpriced
 from pointsman.errors import ConfigError, PointsmanError
 from pointsman.evidence import engine_names
 from pointsman.factory import build_engine, build_policy, open_sessions
+from pointsman.model_choice.shortfalls import shortfalls
 from pointsman.stores.ledger import SqliteLedger
 from pointsman.upstreams.port import DEMO_URL, UpstreamSpec, credentials
 from pointsman.upstreams.proxies import Proxy, proxy_of
@@ -68,9 +69,15 @@ def diagnose(file: Path | None, *, ask_upstreams: bool = True) -> Iterator[Check
     yield _ledger(loaded.config)
     yield _sessions(loaded.config)
     yield _prices(loaded.config)
+    yield from map(_shortfall, shortfalls(loaded.config.tiers.pools, loaded.config.models))
     yield from map(_client, judge_clients(loaded.config))
     for upstream in loaded.config.upstreams.values() if ask_upstreams else ():
         yield _upstream(upstream)
+
+
+def _shortfall(detail: str) -> Check:
+    hint = "a model that can serve it in this tier: a tier takes a list"
+    return Check("tiers", ok=False, detail=detail, hint=hint, is_advice=True)
 
 
 def _client(verdict: Verdict) -> Check:

@@ -90,6 +90,8 @@ class LiveResult(msgspec.Struct, frozen=True):
 def plan(config: Config, model: str = "") -> list[LiveRequest]:
     """Return the requests to send: those that the configuration lets a model serve.
 
+    None goes to an upstream with ``forward_auth``, whose credential only a caller has.
+
     Args:
         config: What is served.
         model: Configured name of the only model to ask; empty for all.
@@ -102,9 +104,10 @@ def plan(config: Config, model: str = "") -> list[LiveRequest]:
             f'unknown model "{model}"', hint=f"configured: {', '.join(config.models) or 'none'}"
         )
     models = [config.models[model]] if model else config.models.values()
+    asked = [each for each in models if not config.upstreams[each.upstream].forward_auth]
     return [
         LiveRequest(each.name, each.upstream, wire, wire in each.formats, feature)
-        for each in models
+        for each in asked
         for wire in WireFormat
         if each.takes(wire)
         for feature in Feature
