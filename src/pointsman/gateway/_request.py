@@ -35,6 +35,7 @@ __all__ = [
     "Prepared",
     "model_edit",
     "upstream_headers",
+    "without_providers",
 ]
 
 #: Ours alone: nobody else can set one, in either direction.
@@ -65,6 +66,11 @@ KEPT_NAMES: Final = 512
 def upstream_headers(sent: Headers) -> list[tuple[bytes, bytes]]:
     """Return what of a caller's headers goes to the upstream."""
     return [pair for pair in sent if _goes_up(pair[0])]
+
+
+def without_providers(sent: Headers) -> list[tuple[bytes, bytes]]:
+    """Return the headers that go to a provider of another format too."""
+    return [pair for pair in sent if not pair[0].startswith(_PROVIDERS)]
 
 
 @lru_cache(KEPT_NAMES)
@@ -245,7 +251,7 @@ class DecidedRequest:
         translated = work() if len(body) <= LARGE else await offload(len(body), work)
         if changed:
             translated = translated._replace(changed=translated.changed + changed)
-        sent = [pair for pair in self._headers if not pair[0].startswith(_PROVIDERS)]
+        sent = without_providers(self._headers)
         if wire.model_call:
             sent += wire.model_call.headers
         sent += target.upstream.headers[wire.format]

@@ -1,38 +1,60 @@
-"""Token counts of a request: by the upstream, or estimated."""
+"""Token counts of a request: by the upstream, in its own format or translated, or estimated."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
+from functools import partial
+from typing import Final
 
 import msgspec
 
-from pointsman.errors import Unauthorized, UpstreamError
+from pointsman.decoding import UNREADABLE
+from pointsman.errors import CallerError, Unauthorized, UpstreamError
 from pointsman.gateway._inbound import InboundRequest, caller_credentials
 from pointsman.gateway._live_state import LiveState
 from pointsman.gateway._relay import Send, send_body
-from pointsman.gateway._request import model_edit, upstream_headers
+from pointsman.gateway._request import model_edit, upstream_headers, without_providers
 from pointsman.gateway.upstream import Target
+from pointsman.offload import offload
 from pointsman.upstreams.port import Call
+from pointsman.vocabulary import LARGE, WireFormat
+from pointsman.wire.translate import translate_request
 
 __all__ = ["count_tokens"]
 
 
 log = logging.getLogger(__name__)
 
+#: Where OpenAI counts, and what of a request it takes there.
+_PATH: Final = b"/responses/input_tokens"
+_COUNTED: Final = frozenset({
+    "input", "instructions", "model", "parallel_tool_calls", "reasoning", "text", "tool_choice", "tools",
+    "truncation",
+})  # fmt: skip
+#: Statuses of an upstream that has no such path.
+_ABSENT: Final = frozenset({404, 405, 501})
+
+
+class _Counted(msgspec.Struct, gc=False):
+    input_tokens: int
+
+
+_decode_counted: Final = msgspec.json.Decoder(_Counted).decode
+_decode_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
 
 async def count_tokens(state: LiveState, inbound: InboundRequest, send: Send) -> int:
     """Answer with a number of input tokens, and return the status sent.
 
-    Asks the upstream of the model named, or of the first that speaks the format: which model will serve is
-    decided when there is something to serve, and all models of a provider count much alike.
+    Asks the upstream of the model named. Where none is, that of the first model that speaks the format, or
+    of the first that speaks Responses: which model will serve is decided when there is something to serve,
+    and all models of a provider count much alike.
     """
     body, targets = inbound.body, state.targets
     resolved = state.names.resolve(body.text("model") or "")
     named = targets.get(resolved.target.model) if resolved else None
-    target = named or next(iter(targets.values()), None)
-    if target is not None and inbound.wire.format not in target.model.formats:
-        target = next((t for t in targets.values() if inbound.wire.format in t.model.formats), None)
-    counted = await _ask(target, inbound) if target else b""
+    counted = await _count([named] if named else targets.values(), inbound)
     if counted:
         await send_body(send, 200, [(b"content-type", b"application/json")], counted)
     else:
@@ -43,16 +65,56 @@ async def count_tokens(state: LiveState, inbound: InboundRequest, send: Send) ->
     return 200
 
 
+async def _count(targets: Iterable[Target], inbound: InboundRequest) -> bytes:
+    """Return the count of the first of these models whose upstream counts; empty where none does."""
+    wire = inbound.wire.format
+    counting = [target for target in targets if target.id not in target.upstream.uncounted]
+    for target in counting:
+        if wire in target.model.formats:
+            return await _ask(target, inbound)
+    for target in counting:
+        if wire in target.model.translated and WireFormat.RESPONSES in target.model.formats:
+            return await _ask_translated(target, inbound)
+    return b""
+
+
 async def _ask(target: Target, inbound: InboundRequest) -> bytes:
     """Return the upstream's count as it stands; empty when there is none."""
     query, body = inbound.query, inbound.body
     path = inbound.wire.token_path + b"?" + query if query else inbound.wire.token_path
-    sent = upstream_headers(inbound.all_headers) + target.upstream.headers[inbound.wire.format]
     edit = model_edit(body, body.span("model"), target.id)
+    sent = upstream_headers(inbound.all_headers)
+    return await _send(target, inbound, inbound.wire.format, Call(path, sent, body.edited([edit])))
+
+
+async def _ask_translated(target: Target, inbound: InboundRequest) -> bytes:
+    """Return OpenAI's count of the translated request, as Messages writes it; empty when there is none."""
+    wire, body = inbound.wire.format, inbound.body
+    raw = body.edited([model_edit(body, body.span("model"), target.id)])
+    work = partial(translate_request, wire, WireFormat.RESPONSES, raw)
     try:
-        if target.upstream.forwards_auth:
+        translated = work() if len(raw) <= LARGE else await offload(len(raw), work)
+    except CallerError as error:
+        log.info("tokens are estimated: %s", error.message)
+        return b""
+    members = {name: raw for name, raw in _decode_members(translated.body).items() if name in _COUNTED}
+    sent = without_providers(upstream_headers(inbound.all_headers))
+    call = Call(_PATH, sent, msgspec.json.encode(members))
+    counted = await _send(target, inbound, WireFormat.RESPONSES, call)
+    try:
+        return msgspec.json.encode(_decode_counted(counted))
+    except UNREADABLE:
+        return b""
+
+
+async def _send(target: Target, inbound: InboundRequest, wire: WireFormat, call: Call) -> bytes:
+    """Return what an upstream answers; empty unless it is a count. One without any is not asked again."""
+    upstream = target.upstream
+    sent = [*call.headers, *upstream.headers[wire]]
+    try:
+        if upstream.forwards_auth:
             sent += caller_credentials(inbound.all_headers, inbound.keys)
-        exchange = await target.upstream.client.send(Call(path, sent, body.edited([edit])))
+        exchange = await upstream.client.send(call._replace(headers=sent))
         try:
             counted = await exchange.read()
         finally:
@@ -60,4 +122,6 @@ async def _ask(target: Target, inbound: InboundRequest) -> bytes:
     except (Unauthorized, UpstreamError) as error:
         log.info("tokens are estimated: %s", error.message)
         return b""
+    if exchange.status in _ABSENT:
+        upstream.uncounted.add(target.id)
     return counted if exchange.status == 200 else b""
