@@ -16,6 +16,7 @@ import msgspec
 from pointsman.decision.decision import Decision, without_content
 from pointsman.decision.engine import Decided, Engine
 from pointsman.decision.memory import Memory
+from pointsman.decision.summary import summary
 from pointsman.drivers import drive, drive_async, no_model
 from pointsman.errors import StoreUnavailable
 from pointsman.model_calls import Ask, Questions, ask_nobody
@@ -26,6 +27,15 @@ from pointsman.vocabulary import LARGE, AgentRequest, ModelQuery, ModelReply
 __all__ = ["Runtime", "SessionMemory", "decode_memory", "encode_memory", "new_ids"]
 
 log = logging.getLogger(__name__)
+#: One line for each decision at INFO, and one for each answer of a judging model at DEBUG.
+decisions_log = logging.getLogger("pointsman.decisions")
+
+#: Kinds of failure that are logged, once each; every one is counted.
+_MOST_KINDS: Final = 100
+#: Characters of an answer that are logged.
+_SHOWN: Final = 80
+#: Characters of a failure that are logged.
+_LONGEST_DETAIL: Final = 300
 
 Result = TypeVar("Result")
 
@@ -117,7 +127,12 @@ class _Replies:
         return self._keep(query, await ask(query), started)
 
     def _keep(self, query: ModelQuery, reply: ModelReply, started: float) -> ModelReply:
-        self.waited += time.perf_counter() - started
+        seconds = time.perf_counter() - started
+        self.waited += seconds
+        if decisions_log.isEnabledFor(logging.DEBUG):
+            said = repr(reply.text[:_SHOWN]) if reply.ok else f"nothing: {reply.error}"
+            asked = query.model or "the default model"
+            decisions_log.debug("%s: %s said %s in %.0f ms", query.kind, asked, said, seconds * 1e3)
         self._questions.keep(query, reply)
         return reply
 
@@ -157,6 +172,7 @@ class Runtime:
         self.questions = questions or Questions()
         self.observe = observe
         self._new_id = new_ids()
+        self._failed: set[str] = set()  # kinds of failure that the log has told of
 
     def with_policy(
         self,
@@ -248,7 +264,23 @@ class Runtime:
             self.ledger.append(PromptText(decision=decision.id, text=decided.words.text))
         if self.observe is not None:
             self.observe(request, decision)
+        if decision.abstained:
+            self._tell(decision)
+        if decisions_log.isEnabledFor(logging.INFO):
+            decisions_log.info("%s", summary(decision))
         return decision
+
+    def _tell(self, decision: Decision) -> None:
+        """Log the parts that failed open: each kind once, because a broken part fails with every request."""
+        for reason in decision.abstained:
+            if reason.code not in self._failed and len(self._failed) < _MOST_KINDS:
+                self._failed.add(reason.code)
+                log.warning(
+                    "decision %s goes on without a part of it: %s: %s; not logged again",
+                    decision.id,
+                    reason.code,
+                    reason.detail[:_LONGEST_DETAIL],
+                )
 
 
 def _beside_the_loop(size: int) -> Callable[[Callable[[], Result]], Awaitable[Result]]:

@@ -34,6 +34,9 @@ _COUNTERS: Final = {
     "decisions": _Counter("Decisions.", ("tier", "stage")),
     "refused": _Counter("Requests that no model can serve.", ("tier",)),
     "lower_tier": _Counter("Requests of a tier without an able model, served by a lower one.", ("tier",)),
+    "domains": _Counter("Decisions by the primary domain of the conversation.", ("domain",)),
+    "guidance": _Counter("Hints, given or withheld.", ("classifier", "rung", "result")),
+    "tools": _Counter("Tools offered by requests from which some are cut.", ("result",)),
     "abstained": _Counter("Parts of decisions that failed open.", ("reason",)),
     "attempts": _Counter("Tries of an upstream.", ("upstream", "model", "result")),
     "tokens": _Counter("Tokens as upstreams reported them.", ("model", "kind")),
@@ -125,6 +128,15 @@ class Metrics(Collector):
     def _decision(self, decision: Decision) -> None:
         tier = decision.tier
         self.count("decisions", tier.tier if tier else "none", tier.stage if tier else "none")
+        if decision.domains:
+            self.count("domains", decision.domains.effective.primary.domain or "none")
+        if decision.guidance and (firing := decision.guidance.firing):
+            result = "given" if decision.guidance.injection else "withheld"
+            self.count("guidance", firing.classifier, firing.rung, result)
+        if decision.tools:
+            kept = len(decision.tools.kept)
+            self.count("tools", "kept", by=kept)
+            self.count("tools", "cut", by=decision.tools.offered - kept)
         for reason in decision.abstained:
             self.count("abstained", reason.code)
         if decision.refused:

@@ -1,0 +1,51 @@
+"""One decision as one line of a log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pointsman.decision.decision import Decision
+
+__all__ = ["summary"]
+
+
+def summary(decision: Decision) -> str:
+    """Return the parts of a decision in one line, ``name=value`` each.
+
+    No text of a request is in it. The names of the session and of the model asked for come from outside: they
+    are cut and made plain.
+    """
+    return " ".join(f"{name}={_plain(value)}" for name, value in _parts(decision))
+
+
+def _parts(decision: Decision) -> Iterator[tuple[str, str]]:
+    asked = decision.input
+    yield "decision", decision.id
+    if asked.session:
+        yield "session", asked.session
+    yield "format", asked.format
+    if asked.role is not None:
+        yield "role", asked.role
+    yield "asked", asked.model_asked
+    if tier := decision.tier:
+        yield "tier", f"{tier.tier}({tier.stage},{tier.confidence:.2f})"
+    yield "model", decision.chain[0] if decision.chain else "none"
+    if domains := decision.domains:
+        yield "domains", domains.signature
+    if (guidance := decision.guidance) and guidance.firing:
+        said = "said" if guidance.injection else "withheld"
+        yield "guidance", f"{guidance.firing.classifier}({guidance.firing.rung},{said})"
+    if tools := decision.tools:
+        yield "tools", f"{len(tools.kept)}/{tools.offered}"
+    if decision.injections:
+        yield "added", ",".join(each.source for each in decision.injections)
+    if decision.refused:
+        yield "refused", ",".join(dict.fromkeys(reason.code for reason in decision.reasons))
+    if decision.abstained:
+        yield "abstained", ",".join(dict.fromkeys(reason.code for reason in decision.abstained))
+    yield "us", f"{decision.elapsed_us:.0f}"
+
+
+def _plain(value: str) -> str:
+    """A value that cannot end the line, nor look like another key."""
+    return "".join(c if c.isprintable() and c not in ' ="' else "_" for c in value[:200])
