@@ -208,6 +208,7 @@ small = { upstream = "main", id = "s" }
         ("[upstreams.a]\nbase_url = 'http://[::1/v1'", '2: "http://[::1/v1" is not an http'),
         ("[upstreams.a]\nbase_url = 'http://a..b/v1'", '2: "http://a..b/v1" is not an http'),
         ("[upstreams.a]\nbase_url = 'http://u:p@h/v1'", "2: the address must not carry a user, a query or a fragment"),
+        ("[upstreams.a]\nbase_url = 'http://a'\nprovider = 'opnai'", '3: unknown provider "opnai"; did you mean "openai"?'),
         ("[upstreams.a]\nbase_url = 'http://a'\nformats = []", '3: upstream "a" speaks no format'),
         ("[models]\nm = { upstream = 'mian', id = 'x' }\n[upstreams.main]\nbase_url = 'http://a'", '2: unknown upstream "mian"; did you mean "main"?'),
         ("[models]\nm = { upstream = 'x', id = 'x' }", '2: unknown upstream "x"'),

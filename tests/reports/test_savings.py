@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from pointsman.decision.decision import Decision
@@ -91,6 +92,14 @@ def test_a_switch_costs_the_cache_that_the_baseline_would_have_had() -> None:
 )
 def test_no_rebuild(first: dict[str, Any], second: dict[str, Any]) -> None:
     assert total(turns([first], [second])).rebuilds == 0.0
+
+
+@pytest.mark.parametrize(("kept", "rebuilds"), [(None, 9.0), (1.0, 9.0), (0.5, 0.0)])
+def test_a_cache_that_has_expired_anyway_is_not_lost_to_a_switch(kept: float | None, rebuilds: float) -> None:
+    """The two turns are a second apart."""
+    models = {**MODELS, "large": msgspec.structs.replace(MODELS["large"], cache_seconds=kept)}
+    found = savings(turns([a_try("large", (M, 0, 0))], [a_try("small", (2 * M, 0, 0))]), models, "large")
+    assert found.rebuilds == pytest.approx(rebuilds)
 
 
 def test_attempts_that_did_not_answer_are_paid_for() -> None:

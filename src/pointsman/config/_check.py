@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
+from pointsman import catalogue
 from pointsman.config.convert import Problem, did_you_mean
 from pointsman.config.files import read
 from pointsman.config.shapes import File, LearnedRouterSpec
@@ -70,8 +71,16 @@ def _upstreams(file: File) -> Iterator[Problem]:
         if not upstream.formats:
             yield Problem(("upstreams", name, "formats"), f'upstream "{name}" speaks no format')
         yield from _way(name, upstream)
+        if upstream.provider:
+            yield from _provider(name, upstream.provider)
         yield from _own_fields(name, upstream)
         yield from _forwarded(name, upstream)
+
+
+def _provider(name: str, provider: str) -> Iterator[Problem]:
+    known = {entry.provider for each in catalogue.installed() for entry in each.entries} - {catalogue.ANY}
+    if provider not in known:
+        yield _unknown(("upstreams", name, "provider"), "provider", provider, sorted(known))
 
 
 def _way(name: str, upstream: UpstreamSpec) -> Iterator[Problem]:

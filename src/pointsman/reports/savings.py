@@ -123,6 +123,7 @@ class _Before(NamedTuple):
 
     model: str
     used: Usage
+    at: float  # seconds since the epoch
     caches: bool  # the upstream says what it read from its cache
 
 
@@ -137,7 +138,8 @@ def savings(
     """Add up what was saved.
 
     After a change of model the baseline is taken to have read all of the turn before from its cache, where
-    the upstream reports a cache at all: the most it could have, so that the saving is not overstated. A turn
+    the upstream reports a cache at all and the baseline's has not expired since: the most it could have, so
+    that the saving is not overstated. A turn
     of which anything was served by a model without a price is left out as a whole.
 
     Args:
@@ -162,7 +164,10 @@ def savings(
             turn.verification = turn.known(question, verifier)
         _add_retries(turn, record.attempts, models)
         _add_shadows(turn, record.shadows, models)
-        now = _add_answer(turn, record.attempts, models, before.get(session))
+        at, last = record.decision.input.arrived_at, before.get(session)
+        if last and (kept := models[baseline].cache_seconds) is not None and at - last.at > kept:
+            last = last._replace(caches=False)  # the baseline's would have been gone too
+        now = _add_answer(turn, record.attempts, models, last, at)
         if now and session:
             before[session] = now
         found.add(turn)
@@ -211,7 +216,11 @@ def _add_shadows(turn: Savings, shadows: Iterable[Shadow], models: Mapping[str, 
 
 
 def _add_answer(
-    turn: Savings, attempts: Iterable[Attempt], models: Mapping[str, ModelSpec], before: _Before | None
+    turn: Savings,
+    attempts: Iterable[Attempt],
+    models: Mapping[str, ModelSpec],
+    before: _Before | None,
+    at: float,
 ) -> _Before | None:
     answer = answered(attempts)
     if answer is None:
@@ -231,4 +240,4 @@ def _add_answer(
         if before.caches:
             cached = max(used.cached, min(before.used.input, used.input))
             turn.rebuilds = as_it_was - (cost(baseline, used._replace(cached=cached)) or 0.0)
-    return _Before(answer.model, used, answer.cached_tokens is not None)
+    return _Before(answer.model, used, at, answer.cached_tokens is not None)
