@@ -43,7 +43,7 @@ def knows(kept: KeptItems, name: str = "msg_1", session: str = "s", at: float = 
 
 def test_an_item_is_known_in_its_session_for_a_day() -> None:
     kept = KeptItems()
-    kept.keep(request(), body(), answer())
+    kept.keep(request(), body(), answer(), translated=True)
     assert knows(kept)
     assert not knows(kept, "msg_2")
     assert not knows(kept, session="t")
@@ -52,20 +52,31 @@ def test_an_item_is_known_in_its_session_for_a_day() -> None:
     assert kept.held == 0
 
 
+def test_what_an_upstream_stores_is_put_in_for_another_one_alone() -> None:
+    kept = KeptItems()
+    assert kept.stored(request()) is None
+    kept.keep(request(), body(), answer(), translated=False)
+    assert not knows(kept), "the upstream that stores it may be asked"
+    find = kept.stored(request())
+    assert find is not None
+    assert json.loads(find("msg_1") or b"")["id"] == "msg_1"
+    assert find("msg_2") is None
+
+
 def test_nothing_is_kept_where_nothing_is_to_be_stored() -> None:
     kept = KeptItems()
-    kept.keep(request(), body(store=False), answer())
-    kept.keep(request(), body(), [b"data: [DONE]"])
+    kept.keep(request(), body(store=False), answer(), translated=True)
+    kept.keep(request(), body(), [b"data: [DONE]"], translated=True)
     assert kept.held == 0
 
 
 def test_the_session_unused_longest_makes_room() -> None:
     kept = KeptItems(size=20_000)
     for number in range(9):
-        kept.keep(request(f"s{number}"), body(), answer(size=3_000))
+        kept.keep(request(f"s{number}"), body(), answer(size=3_000), translated=True)
         assert kept.held <= 20_000
     assert [knows(kept, session=f"s{number}") for number in range(9)] == [False] * 5 + [True] * 4
-    kept.keep(request("s8"), body(), answer("msg_2", size=30_000))
+    kept.keep(request("s8"), body(), answer("msg_2", size=30_000), translated=True)
     assert not knows(kept, session="s8")
     assert kept.held <= 20_000
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from functools import partial
 
 from pointsman.gateway._conversations import Continuation, Conversations, with_conversation
 from pointsman.gateway._inbound import InboundRequest
@@ -59,7 +58,7 @@ class AgentEndpoint:
             inbound, agent_request, decision, ledger, self._metrics, self._reasoning, own
         )
         if wire.is_stateful:
-            self._keep_answer(request, agent_request, sent, kept)
+            self._keep_answer(request, agent_request, sent, kept, several=state.has_several_upstreams)
             targets = self._continue(state, request, continuation, targets)
         overhead = time.perf_counter() - inbound.arrived
         self._metrics.overhead.observe(overhead)
@@ -93,16 +92,28 @@ class AgentEndpoint:
         return inbound._replace(body=body), turn, continuation, kept
 
     def _keep_answer(
-        self, request: DecidedRequest, agent_request: AgentRequest, sent: Body, kept: Kept | None
+        self,
+        request: DecidedRequest,
+        agent_request: AgentRequest,
+        sent: Body,
+        kept: Kept | None,
+        *,
+        several: bool,
     ) -> None:
-        """Keep the answer for requests that go on from it."""
+        """Keep the answer for requests that go on from it; ``several``: perhaps at another upstream."""
 
         def keep(answer: Sequence[bytes]) -> None:
             self._kept.keep(agent_request, sent, kept, answer)
-            self._items.keep(agent_request, request.body, answer)
+            self._items.keep(agent_request, request.body, answer, translated=True)
 
-        request.on_complete = partial(self._conversations.keep, agent_request, request.body)
+        def keep_stored(target: Target, answer: Sequence[bytes]) -> None:
+            self._conversations.keep(agent_request, request.body, target, answer)
+            if several:
+                self._items.keep(agent_request, request.body, answer, translated=False)
+
+        request.on_complete = keep_stored
         request.on_translated = keep
+        request.find_item = self._items.stored(agent_request)
         if kept is not None:
             self._metrics.count("continued", "known")
 

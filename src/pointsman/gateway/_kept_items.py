@@ -1,4 +1,4 @@
-"""Items of translated answers in the Responses format, kept for requests that name them by their ids.
+"""Items of answers in the Responses format, kept for requests that name them by their ids.
 
 Kept in this process alone: they are the model's words, and those reach no disk unasked (docs/decisions/0128).
 """
@@ -11,7 +11,7 @@ from typing import Final
 
 from pointsman.vocabulary import AgentRequest
 from pointsman.wire import Body
-from pointsman.wire.responses.item_references import referable, with_items
+from pointsman.wire.responses.item_references import Find, referable, with_items
 from pointsman.wire.responses.stored_conversation import answered, is_stored
 
 __all__ = ["KeptItems"]
@@ -26,10 +26,11 @@ _TTL: Final = 86_400.0
 
 
 class _Session:
-    __slots__ = ("at", "items", "weight")
+    __slots__ = ("at", "items", "stored", "weight")
 
     def __init__(self) -> None:
-        self.items: dict[str, bytes] = {}  # by id; empty: reasoning
+        self.items: dict[str, bytes] = {}  # of translated answers, by id; empty: reasoning
+        self.stored: dict[str, bytes] = {}  # of answers that an upstream stores
         self.weight = _SESSION
         self.at = 0.0  # seconds since the epoch, of the latest answer
 
@@ -59,13 +60,19 @@ class KeptItems:
         raw = with_items(body.raw, session.items.get)
         return body if raw is body.raw else Body(body.wire, raw)
 
-    def keep(self, request: AgentRequest, body: Body, answer: Sequence[bytes]) -> None:
-        """Keep the items of a translated answer, unless the caller asked for it not to be stored.
+    def stored(self, request: AgentRequest) -> Find | None:
+        """Return what finds the items that upstreams store in a session: another one has to be sent them."""
+        session = self._sessions.get(request.session)
+        return session.stored.get if session is not None and session.stored else None
+
+    def keep(self, request: AgentRequest, body: Body, answer: Sequence[bytes], *, translated: bool) -> None:
+        """Keep the items of an answer, unless the caller asked for it not to be stored.
 
         Args:
             request: The request that was answered.
             body: Its body.
             answer: The whole answer, or the last events of a stream.
+            translated: Nobody else stores it.
         """
         found = answered(answer) if is_stored(body.member) else None
         if found is None:
@@ -77,7 +84,7 @@ class KeptItems:
             self._left += session.weight
         session.at = request.arrived_at
         for name, item in referable(found[1]):
-            session.items[name] = item
+            (session.items if translated else session.stored)[name] = item
             session.weight += len(item) + len(name) + _ITEM
         if session.weight > self._size:
             return  # larger than all that may be kept

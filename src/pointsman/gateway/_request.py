@@ -24,6 +24,7 @@ from pointsman.vocabulary import LARGE, AgentRequest, ModelSpec, Parameters, Wir
 from pointsman.wire import WIRES, Body, Wire
 from pointsman.wire.body import Edit, Span
 from pointsman.wire.own_reasoning import Cleaned, OwnReasoning
+from pointsman.wire.responses.item_references import with_items
 from pointsman.wire.responses.stored_conversation import previous_response
 from pointsman.wire.signed_turns import SignedTurn
 from pointsman.wire.translate import Translated, translate_request, upstream_format
@@ -122,13 +123,15 @@ class DecidedRequest:
     """
 
     __slots__ = ("_edits", "_headers", "_inbound", "_ledger", "_model", "_own", "_path", "_reasoning",
-                 "_translated", "_turn", "attempts", "body", "client_is_retrying", "decision", "metrics",
-                 "on_complete", "on_translated", "wire")  # fmt: skip
+                 "_translated", "_turn", "attempts", "body", "client_is_retrying", "decision",
+                 "find_item", "metrics", "on_complete", "on_translated", "wire")  # fmt: skip
 
     #: Called when all has been sent: with who answered, and the whole body or the last events of a stream.
     on_complete: Callable[[Target, Sequence[bytes]], None] | None
     #: The same of a translated answer, as it went to the caller.
     on_translated: Callable[[Sequence[bytes]], None] | None
+    #: Finds an item that the request may name by its id, and that another upstream stores.
+    find_item: Callable[[str], bytes | None] | None
 
     def __init__(
         self,
@@ -149,6 +152,7 @@ class DecidedRequest:
         self.attempts = 0
         self.on_complete = None
         self.on_translated = None
+        self.find_item = None
         # The SDKs count their own retries here. One owner of retries: if the client is at it, we are not.
         self.client_is_retrying = inbound.headers.get(b"x-stainless-retry-count", b"0") != b"0"
         self._inbound = inbound
@@ -242,6 +246,8 @@ class DecidedRequest:
         if self.wire.is_stateful and (name := previous_response(self.body.member)):
             message = f"Previous response with id '{name}' not found."  # in OpenAI's words
             raise PreviousResponseNotFound(message, param="previous_response_id")
+        if self.find_item is not None:
+            body = with_items(body, self.find_item)
         wire = WIRES[upstream_format(self.wire.format, target.model.formats)]
         now = int(time.time())
         budget = given.thinking_budget if given else None

@@ -14,10 +14,9 @@ import msgspec
 
 from pointsman.decoding import UNREADABLE
 
-__all__ = ["REFERENCE", "referable", "with_items"]
+__all__ = ["Find", "referable", "with_items"]
 
-REFERENCE: Final = b'"item_reference"'
-
+_REFERENCE: Final = b'"item_reference"'
 #: Returns the item with an id as JSON; empty for reasoning, which is left out; None for an unknown one.
 Find = Callable[[str], bytes | None]
 
@@ -45,7 +44,7 @@ def referable(items: list[bytes]) -> Iterator[tuple[str, bytes]]:
 
 def with_items(body: bytes, find: Find) -> bytes:
     """Return a body with the items in place of references to them; the body itself where none is known."""
-    if REFERENCE not in body:
+    if _REFERENCE not in body:
         return body
     try:
         members = _decode_members(body)
@@ -61,7 +60,7 @@ def with_items(body: bytes, find: Find) -> bytes:
 
 
 def _found(raw: msgspec.Raw, find: Find) -> bytes | None:
-    if REFERENCE not in bytes(raw):
+    if _REFERENCE not in bytes(raw):
         return None
     item = _decode_item(raw)
     return find(item.id) if item.type == "item_reference" and item.id else None
