@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pointsman.errors import MalformedRequest
+from pointsman.errors import CallerError, NotFound
 from pointsman.gateway._passing import passed_path
 
 #: Parts that attacks on paths are made of, and some of honest ones.
@@ -53,7 +53,7 @@ def test_every_reading_of_a_path_stays_below_the_base_url(rest: str) -> None:
     path = f"/v1/{rest}".encode()
     try:
         below = passed_path(path, b"")
-    except MalformedRequest:
+    except CallerError:
         return
     assert path == b"/v1" + below
     for one in readings(b"/base/v1" + below):
@@ -62,11 +62,34 @@ def test_every_reading_of_a_path_stays_below_the_base_url(rest: str) -> None:
         assert not any(byte < 32 or byte == 127 for byte in one)
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        b"/v1/chat/completions/",
+        b"/v1/Chat/Completions",
+        b"/v1/%63hat/completions",
+        b"/v1/chat/%63ompletions/",
+        b"/v1/responses/",
+        b"/v1/RESPONSES",
+        b"/v1/message%73",
+        b"/v1/messages/count_tokens/",
+        b"/v1/messages/count%5ftokens",
+        b"/v1/%6dodels",
+        b"/v1/Models/x",
+        b"/v1/d%65cisions/d-1",
+    ],
+)
+def test_no_spelling_of_an_own_path_goes_past_the_decision(path: bytes) -> None:
+    """An upstream that decodes, or takes any case, would serve a request that nobody routed."""
+    with pytest.raises(NotFound, match="this spelling of the path is not served"):
+        passed_path(path, b"")
+
+
 @given(st.binary(max_size=20))
 def test_any_bytes(rest: bytes) -> None:
     try:
         below = passed_path(b"/v1/" + rest, rest)
-    except MalformedRequest:
+    except CallerError:
         return
     assert below == b"/" + rest + (b"?" + rest if rest else b"")
     assert below.isascii()

@@ -586,3 +586,14 @@ def test_many_at_once(run: Trial) -> None:
     for thread in threads:
         thread.join()
     assert not failed
+
+
+def test_a_caller_who_waits_to_be_asked_for_the_body(run: Trial) -> None:
+    """As curl does with a large file (RFC 9110, section 10.1.1)."""
+    asking = head(b"POST", b"/v1/files", b"content-length: 4", b"expect: 100-continue", b"content-type: a/b")
+    with socket.create_connection(("127.0.0.1", run.running.port)) as caller:
+        caller.sendall(asking)
+        assert received(caller, b"\r\n\r\n").startswith(b"HTTP/1.1 100 Continue")
+        caller.sendall(b"body")
+        assert statuses(received(caller, b"body")) == [b"200"]
+    assert "expect" not in run.upstream.asked[0].headers

@@ -10,20 +10,31 @@ from urllib.parse import unquote_to_bytes
 import msgspec
 
 from pointsman.decoding import UNREADABLE
-from pointsman.errors import MalformedRequest, TooLarge
+from pointsman.errors import MalformedRequest, NotFound, TooLarge
 from pointsman.gateway._inbound import BodyReservation, CallerLeft, Receive
+from pointsman.gateway._local_replies import ENDPOINTS
 from pointsman.gateway._request import model_edit
 from pointsman.gateway.upstream import Target, Upstream
 from pointsman.vocabulary import WireFormat
 from pointsman.wire import WIRES, Body
 
-__all__ = ["PassedBody", "passed_path", "with_model_id"]
+__all__ = ["PassedBody", "is_passed", "passed_path", "with_model_id"]
 
 #: Segments of a path (RFC 3986, section 3.3) without ``;``, which some servers cut a segment at.
 _PATH: Final = re.compile(rb"(?:/(?:[A-Za-z0-9._~!$&'()*+,=:@-]|%[0-9A-Fa-f]{2})+)+/?")
 _QUERY: Final = re.compile(rb"[!-~]*")
+#: The gateway's own paths below ``/v1``: by their first segment, and whole.
+_OWN: Final = frozenset({"models", "decisions"})
+_ENDPOINTS: Final = frozenset(
+    path.decode().strip("/") for wire in WIRES.values() for path in (wire.path, wire.token_path) if path
+)
 #: What a decoded segment must not hold: it would be another path to a server that decodes first, or twice.
 _FORBIDDEN: Final = frozenset("/\\%;")
+
+
+def is_passed(path: bytes) -> bool:
+    """Whether a path that is no endpoint for agents may be another provider's."""
+    return path.startswith(b"/v1/") and path[4:].partition(b"/")[0].decode("latin-1") not in _OWN
 
 
 def passed_path(path: bytes, query: bytes) -> bytes:
@@ -31,25 +42,30 @@ def passed_path(path: bytes, query: bytes) -> bytes:
 
     Raises:
         MalformedRequest: it could leave the ``base_url``, by whatever the upstream makes of it.
+        NotFound: it is another spelling of one of the gateway's own paths, whose requests are decided.
     """
     below = path.removeprefix(b"/v1")
-    segments = below.strip(b"/").split(b"/")
-    if not _PATH.fullmatch(below) or not all(map(_is_plain, segments)):
+    segments = list(map(_plain, below.strip(b"/").split(b"/")))
+    if not _PATH.fullmatch(below) or not all(segments):
         raise MalformedRequest(
             "this path cannot be passed on",
             hint="send no empty or dot segments, and no encoded slash, backslash, percent sign or control",
         )
     if not _QUERY.fullmatch(query):
         raise MalformedRequest("this query cannot be passed on", hint="encode what is not printable ASCII")
+    if segments[0] in _OWN or "/".join(segments) in _ENDPOINTS:
+        raise NotFound("this spelling of the path is not served", hint=ENDPOINTS)
     return below + b"?" + query if query else below
 
 
-def _is_plain(segment: bytes) -> bool:
+def _plain(segment: bytes) -> str:
+    """Return a segment as the most lenient server would read it; empty when servers could differ on it."""
     try:
         text = unquote_to_bytes(segment).decode()
     except UnicodeDecodeError:
-        return False
-    return text.isprintable() and bool(text.strip(". ")) and _FORBIDDEN.isdisjoint(text)
+        return ""
+    is_plain = text.isprintable() and text.strip(". ") and _FORBIDDEN.isdisjoint(text)
+    return text.casefold() if is_plain else ""
 
 
 class PassedBody:

@@ -38,12 +38,10 @@ from pointsman.upstreams.port import Call, Exchange, Headers, read_at_most
 from pointsman.vocabulary import LARGE
 from pointsman.wire import Fault, Wire
 
-__all__ = ["Inbound", "Passthrough", "is_passed"]
+__all__ = ["Inbound", "Passthrough"]
 
 log = logging.getLogger(__name__)
 
-#: What follows ``/v1/`` of the gateway's own paths, up to the next slash.
-_OWN: Final = frozenset({b"models", b"decisions"})
 _IDEMPOTENT: Final = frozenset({"DELETE", "GET"})
 _ALLOWED: Final = "DELETE, GET, POST"
 #: Longest pause in seconds between two tries.
@@ -104,11 +102,6 @@ class _Exchanged:
 def _shown(scope: Scope) -> str:
     """Return the path as it was sent, as far as it can be shown."""
     return printable(scope["raw_path"].decode("ascii", "replace")).decode()
-
-
-def is_passed(path: bytes) -> bool:
-    """Whether a path that is no endpoint for agents may be another provider's."""
-    return path.startswith(b"/v1/") and path[4:].partition(b"/")[0] not in _OWN
 
 
 class Passthrough:

@@ -26,7 +26,8 @@ from pointsman.gateway._inbound import (
 from pointsman.gateway._live_state import LiveState
 from pointsman.gateway._local_replies import send_fault, send_refusal, send_shutting_down
 from pointsman.gateway._metrics import Metrics
-from pointsman.gateway._passthrough import Inbound, Passthrough, is_passed
+from pointsman.gateway._passing import is_passed
+from pointsman.gateway._passthrough import Inbound, Passthrough
 from pointsman.gateway._relay import Send
 from pointsman.gateway._routes import OPEN_PATHS, build_routes
 from pointsman.gateway._tokens import count_tokens
