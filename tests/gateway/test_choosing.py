@@ -294,3 +294,19 @@ def test_the_start_tells_what_falls_to_a_lower_tier(tmp_path: Path, caplog: pyte
         told = [record.getMessage() for record in caplog.records if "lower tier" in record.getMessage()]
     assert told[-1] == "no model is configured for MEDIUM: a lower tier serves"
     assert any("tier REASONING with vision falls to a lower tier" in line for line in told)
+
+
+@pytest.mark.parametrize("wire", WireFormat)
+def test_the_bytes_of_an_image_are_no_tokens(tmp_path: Path, wire: WireFormat) -> None:
+    """A screenshot of half a megabyte is read as 1,600 tokens; as text it would not fit the window."""
+    models = """
+seeing = { upstream = "up0", id = "s", context_window = 20_000 }
+endless = { upstream = "up0", id = "e" }
+"""
+    body = json.dumps(image(wire)).replace(PIXEL, PIXEL + "A" * 500_000)
+    with serving(tmp_path, models, 'simple = ["seeing", "endless"]', ScriptedUpstream(answering)) as found:
+        got = found.post(wire, **json.loads(body))
+        assert got.headers["x-pointsman-model"] == "seeing"
+        assert 1_600 <= found.decision().input.estimate < 1_700
+        words = {ITEMS[wire]: [{"role": "user", "content": "Why? " * 30_000}]}
+        assert found.post(wire, "other", **words).headers["x-pointsman-model"] == "endless"

@@ -22,7 +22,15 @@ from pointsman.errors import UnknownModel
 from pointsman.evidence import Scanner
 from pointsman.guidance import GuidanceDecision, GuidanceMemory, Guide, Seen
 from pointsman.model_choice.choice import InUse, Load, ModelChooser
-from pointsman.model_choice.fitness import BYTES_PER_TOKEN, TOO_LONG, UNABLE, Requirements, is_too_long, lacks
+from pointsman.model_choice.fitness import (
+    BYTES_PER_TOKEN,
+    TOO_LONG,
+    UNABLE,
+    Requirements,
+    is_too_long,
+    lacks,
+    tokens_with_images,
+)
 from pointsman.text.extract import Extracted, Searched, extract, searched
 from pointsman.tiers import LearnedStage, TierDecision, TierScorer, asks_to_decide, forced_tier
 from pointsman.trajectory.state import TrajectoryState
@@ -201,6 +209,7 @@ class Engine:
             session=request.session,
             arrived_at=request.arrived_at,
             size=request.size,
+            estimate=self._estimate(request) if "vision" in request.features else 0,
             features=tuple(sorted(request.features)),
             role=role,
             messages=len(request.history),
@@ -217,6 +226,16 @@ class Engine:
             person_spoke=person_spoke,
         )
         return ReadRequest(asked, message, same, evidence, seen, words, found, request, None, tuple(failed))
+
+    def _estimate(self, request: AgentRequest) -> int:
+        """Tokens of a request with images; 0 where they do not matter, or it cannot be read."""
+        smallest = self._models.smallest_window
+        if smallest is None or request.size // BYTES_PER_TOKEN <= smallest:
+            return 0
+        try:
+            return tokens_with_images(request)
+        except Exception:  # noqa: BLE001 - the size is an estimate too
+            return 0
 
     def recall(self, then: Decision, memory: Memory, text: str | None = None) -> ReadRequest:
         """Return what was read of a recorded turn, for this policy to decide it again.
@@ -521,7 +540,7 @@ def _called_since(history: History, counted: int) -> list[str]:
 def _needed(draft: _Draft) -> Requirements:
     asked, request = draft.input, draft.reading.request
     features = request.features if request else frozenset(asked.features)
-    return Requirements(asked.size // BYTES_PER_TOKEN, features, asked.format)
+    return Requirements(asked.estimate or asked.size // BYTES_PER_TOKEN, features, asked.format)
 
 
 def _without_rules(tier: Tier, confidence: float, why: str, stage: Stage) -> TierDecision:

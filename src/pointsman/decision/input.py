@@ -21,6 +21,7 @@ class RequestInput(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     session: str
     arrived_at: float  # seconds since the epoch
     size: int = 0  # bytes of the request
+    estimate: int = 0  # tokens in all, where images make the size say little of them; 0: a quarter of it
     features: tuple[str, ...] = ()  # what the request needs of a model, sorted
     role: AgentRole | None = None  # who within an agent asks; None in rows of before November 2026
     messages: int = 0  # in the history

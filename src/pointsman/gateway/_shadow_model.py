@@ -25,7 +25,7 @@ from pointsman.gateway._attempts import failure_kind, is_stream
 from pointsman.gateway._relay import Send
 from pointsman.gateway._request import DecidedRequest
 from pointsman.gateway.upstream import Target
-from pointsman.model_choice.choice import Requirements, lacks
+from pointsman.model_choice.fitness import BYTES_PER_TOKEN, Requirements, lacks
 from pointsman.stores.ledger.port import ShadowAnswer
 from pointsman.stores.ledger.redact import kept_text
 from pointsman.upstreams.port import Call, read_at_most
@@ -248,7 +248,7 @@ def _unfit(request: DecidedRequest, target: Target) -> str:
     if target.upstream.forwards_auth:
         return "credential"  # the caller's is not for requests that the caller did not send
     sent = decision.input
-    needed = Requirements.of(sent.size, sent.features, sent.format)
+    needed = Requirements.of(sent.estimate * BYTES_PER_TOKEN or sent.size, sent.features, sent.format)
     for reason in lacks(target.model, needed):
         return reason.code.rpartition(".")[2]
     if target.upstream.breaker.is_open:

@@ -76,7 +76,7 @@ class ModelChooser:
         self._pools = pools(tier_models)
         self._models = models
         windows = [model.context_window for model in models.values() if model.context_window is not None]
-        self._fits_all = min(windows, default=None)  # tokens that no window is too small for
+        self.smallest_window = min(windows, default=None)  # of those known
         self._chains: dict[tuple[Tier, frozenset[str], WireFormat | None, bool], Chain] = {}
         #: Each model as the highest tier has it that it serves, and that tier's rank.
         entries = [(entry, tier.rank) for tier, pool in self._pools.items() for entry in pool]
@@ -131,7 +131,7 @@ class ModelChooser:
         return next((step for step in higher if _first(self._pools[step]) != here), Tier.REASONING)
 
     def _chain(self, tier: Tier, needed: Requirements, *, forced: bool) -> Chain:
-        if self._fits_all is not None and needed.tokens > self._fits_all:
+        if self.smallest_window is not None and needed.tokens > self.smallest_window:
             return model_chain(tier, self._pools, self._models, needed, forced=forced)
         kind = (tier, needed.features, needed.format, forced)
         chain = self._chains.get(kind)

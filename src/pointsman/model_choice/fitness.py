@@ -9,10 +9,22 @@ import msgspec
 
 from pointsman.vocabulary import AgentRequest, Message, ModelSpec, Reason, WireFormat
 
-__all__ = ["BYTES_PER_TOKEN", "TOO_LONG", "UNABLE", "Requirements", "is_too_long", "lacks"]
+__all__ = [
+    "BYTES_PER_TOKEN",
+    "IMAGE_TOKENS",
+    "TOO_LONG",
+    "UNABLE",
+    "Requirements",
+    "is_too_long",
+    "lacks",
+    "tokens_with_images",
+]
 
 #: A byte of JSON is a quarter of a token, as everywhere (docs/explanation/evidence.md).
 BYTES_PER_TOKEN: Final = 4
+
+#: Tokens of an image, at most: Anthropic scales larger ones down to this, OpenAI to less.
+IMAGE_TOKENS: Final = 1_600
 
 #: Characters of text in a token, at most: prose has four to five, and no kind of text in use more than this.
 _CHARACTERS_PER_TOKEN: Final = 6
@@ -61,6 +73,29 @@ def is_too_long(request: AgentRequest, models: Iterable[ModelSpec]) -> bool:
     return characters // _CHARACTERS_PER_TOKEN > largest
 
 
+def tokens_with_images(request: AgentRequest) -> int:
+    """Estimate the tokens of a request with images, whose bytes say nothing of what a model reads.
+
+    Reads the whole conversation, so it is for requests whose size does not fit by the usual estimate.
+    """
+    texts = [request.system]
+    images = 0
+    for message in request.history:
+        texts += _texts(message)
+        images += message.images
+    size = sum(map(_bytes, texts)) + memoryview(request.tool_list).nbytes
+    return size // BYTES_PER_TOKEN + images * IMAGE_TOKENS
+
+
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
 def _characters(message: Message) -> int:
-    parts = (*message.texts, *(call.arguments for call in message.calls), *(r.text for r in message.results))
-    return sum(map(len, parts))
+    return sum(map(len, _texts(message)))
+
+
+def _texts(message: Message) -> Iterator[str]:
+    yield from message.texts
+    yield from (call.arguments for call in message.calls)
+    yield from (result.text for result in message.results)
