@@ -63,6 +63,7 @@ def test_check_says_which_clients_will_work(file: Path) -> None:
         "detail": "responses, as the upstream speaks it",
         "hint": "",
         "warning": "",
+        "refused": [],
     }
 
 

@@ -158,3 +158,10 @@ def test_a_line_that_is_copied_at_once_is_not_refused() -> None:
         accepted, peer = listening.accept()
         accepted.close()
         assert peer == early.getsockname()
+
+
+def test_a_small_model_whose_name_is_refused_gets_another_in_the_line() -> None:
+    config = msgspec.structs.replace(demo_config(), aliases={"*": "refuse"})
+    said = banner(config, "http://here", CallerKey())
+    assert "ANTHROPIC_DEFAULT_HAIKU_MODEL=simple ANTHROPIC_BASE_URL=http://here" in said
+    assert "ANTHROPIC_DEFAULT_HAIKU_MODEL" not in banner(demo_config(), "http://here", CallerKey())

@@ -13,6 +13,8 @@ from pointsman.vocabulary import Tier
 __all__ = ["CallerKey", "banner"]
 
 _PLACEHOLDER: Final = "YOUR-POINTSMAN-KEY"
+#: Names the model of Claude Code's small calls, where its own name for it is refused.
+_SMALL_MODEL: Final = "ANTHROPIC_DEFAULT_HAIKU_MODEL=simple "
 #: Columns of a client's name.
 _NAME: Final = 18
 
@@ -70,7 +72,8 @@ def banner(config: Config, url: str, key: CallerKey) -> str:
 def _lines(working: list[Verdict], url: str, key: CallerKey) -> Iterator[str]:
     to_copy = copied_lines(url, key)
     for verdict in working:
-        yield f"  {verdict.client.name:<{_NAME}}{to_copy[verdict.client.name]}"
+        own = _SMALL_MODEL if verdict.refused else ""
+        yield f"  {verdict.client.name:<{_NAME}}{own}{to_copy[verdict.client.name]}"
 
 
 def _not_working(verdicts: list[Verdict]) -> Iterator[str]:

@@ -54,6 +54,7 @@ class Verdict(NamedTuple):
     detail: str  # how it is served, or why it is not
     hint: str = ""  # the way out
     warning: str = ""  # it works, with this restriction
+    refused: tuple[str, ...] = ()  # names that it asks for by itself, and that are refused
 
 
 def judge_clients(config: Config, clients: Iterable[Client] = CLIENTS) -> list[Verdict]:
@@ -88,8 +89,11 @@ def _judge(client: Client, config: Config) -> Verdict:
         models = [model for named in tiers.values() for model in named]
         reasons = [reason for model in models for reason in lacks(model, needed)]
         return Verdict(client, works=False, detail=_joined(reasons), hint=_hint(reasons, models, client))
-    warnings = filter(None, (_lower(able), _refused(client, config)))
-    return Verdict(client, works=True, detail=_how(client, served), warning="; ".join(warnings))
+    refused = _refused(client, config)
+    asked = ", ".join(f'"{name}"' for name in refused)
+    why = f"[aliases] refuses {asked}, which it asks for by itself" if refused else ""
+    warning = "; ".join(filter(None, (_lower(able), why)))
+    return Verdict(client, works=True, detail=_how(client, served), warning=warning, refused=refused)
 
 
 def _tier_models(config: Config) -> dict[Tier, Sequence[ModelSpec]]:
@@ -104,10 +108,9 @@ def _how(client: Client, served: Sequence[ModelSpec]) -> str:
     return f"{client.format}, translated for {', '.join(translated)}"
 
 
-def _refused(client: Client, config: Config) -> str:
+def _refused(client: Client, config: Config) -> tuple[str, ...]:
     names = ModelNames(config.models, (*config.aliases.items(), *CLIENT_ALIASES))
-    unknown = [f'"{name}"' for name in client.names if not names.serves(name)]
-    return f"[aliases] refuses {', '.join(unknown)}, which it asks for by itself" if unknown else ""
+    return tuple(name for name in client.names if not names.serves(name))
 
 
 def _lower(able: Mapping[Tier, Sequence[ModelSpec]]) -> str:
