@@ -20,6 +20,7 @@ SAID = [{"role": "user", "content": "Hi"}]
 CALL = {"type": "tool_use", "id": "t1", "name": "read", "input": {}}
 THOUGHT = {"type": "thinking", "thinking": "…", "signature": "c2ln"}
 RESULT = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "1"}]}
+ANSWER = {"role": "assistant", "content": [{"type": "text", "text": "Done"}]}
 LOOP = [*SAID, {"role": "assistant", "content": [CALL]}, RESULT]
 LOOP_THOUGHT = [*SAID, {"role": "assistant", "content": [THOUGHT, CALL]}, RESULT]
 
@@ -113,13 +114,19 @@ def test_chat_and_responses(
         ({"messages": LOOP, "thinking": {"type": "disabled"}}, HIGH, {}),
         ({"messages": LOOP_THOUGHT, "thinking": ON}, Parameters(effort="none"), {}),
         ({"messages": LOOP, "thinking": ON}, Parameters(effort="none"), {"thinking": {"type": "disabled"}}),
-        ({"messages": [*LOOP, *SAID]}, HIGH, {"thinking": ON}),
+        ({"messages": [*LOOP, ANSWER, *SAID]}, HIGH, {"thinking": ON}),
+        ({"messages": [*LOOP_THOUGHT, ANSWER, *LOOP]}, HIGH, {}),  # another turn has thought, not this one
+        ({"messages": [*LOOP, *SAID]}, HIGH, {}),  # words beside a result are of the same user message
+        ({"messages": [*LOOP_THOUGHT, *LOOP[1:]]}, HIGH, {"thinking": ON}),  # thinking began the turn
+        ({"messages": [*LOOP, *LOOP[1:], *LOOP[1:]]}, HIGH, {}),
         # Models that decide themselves how long they think.
         ({"model": NEW}, HIGH, {"thinking": {"type": "adaptive"}, "output_config": {"effort": "high"}}),
         ({"model": NEW}, Parameters(thinking_budget=2_000),
          {"thinking": {"type": "adaptive"}, "output_config": {"effort": "low"}}),
         ({"model": "claude-opus-4-6"}, Parameters(effort="xhigh"),
          {"thinking": {"type": "adaptive"}, "output_config": {"effort": "high"}}),
+        ({"model": NEW, "messages": LOOP}, HIGH, {"output_config": {"effort": "high"}}),
+        ({"model": NEW, "messages": LOOP}, Parameters(effort="none"), {}),
         (
             {"model": NEW, "thinking": SUMMED, "output_config": {"format": 1}},
             HIGH,
@@ -204,3 +211,37 @@ def test_the_conversation_stays_byte_for_byte(wire: WireFormat, parameters: Para
 def test_half_a_surrogate_is_no_reason_to_fail() -> None:
     body = b'{"model":"m","messages":[{"role":"user","content":"\\ud800"}]}'
     assert json.loads(with_parameters(CHAT, body, HIGH, translated=False))["reasoning_effort"] == "high"
+
+
+@given(
+    st.sampled_from([None, ON, {"type": "disabled"}]),
+    st.lists(
+        st.tuples(st.sampled_from(["high", "low", "none"]), st.integers(0, 4), st.booleans()),
+        min_size=1,
+        max_size=4,
+    ),
+)
+def test_no_turn_changes_its_mode_of_thinking(
+    sent: dict[str, Any] | None, turns: list[tuple[str, int, bool]]
+) -> None:
+    """A caller in a loop of tool calls, with another tier in each turn; a model thinks once a turn."""
+    messages: list[dict[str, Any]] = []
+    for effort, calls, beside in turns:
+        messages.append({"role": "user", "content": "And then?"})
+        modes = []
+        for number in range(calls + 1):
+            body: dict[str, Any] = {"model": SONNET, "max_tokens": 32_000, "messages": messages}
+            if sent:
+                body["thinking"] = sent
+            given_ = Parameters(effort=effort)  # type: ignore[arg-type]
+            asked = json.loads(with_parameters(MESSAGES, json.dumps(body).encode(), given_, translated=False))
+            thinks = asked.get("thinking", {}).get("type") == "enabled"
+            modes.append(thinks)
+            thought = [THOUGHT] if thinks and number == 0 else []
+            said = [CALL] if number < calls else [{"type": "text", "text": "Done"}]
+            messages.append({"role": "assistant", "content": [*thought, *said]})
+            if number < calls:
+                messages.append(RESULT)
+                if beside:
+                    messages.append({"role": "user", "content": "By the way"})
+        assert set(modes) == {effort != "none"}

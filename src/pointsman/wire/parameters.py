@@ -100,8 +100,10 @@ def _messages(members: _Members, given: Parameters, translated: bool) -> None:
     thinking = _table(members, "thinking")
     if (given.effort or given.thinking_budget) and _may_set(members, thinking, given):
         _think(members, thinking, given)
-    elif given.max_tokens is not None:
-        _fit_budget(members, thinking)
+    else:
+        _set_effort(members, given)
+        if given.max_tokens is not None:
+            _fit_budget(members, thinking)
     if _table(members, "thinking").get("type") in _THINKS:
         _sample_as_thinking(members)
 
@@ -111,17 +113,29 @@ class _Turn(NamedTuple):
 
     is_prefilled: bool = False  # the answer has begun
     in_tool_loop: bool = False
-    has_thought: bool = False  # in the latest message of the assistant
+    has_thought: bool = False  # since the person spoke
 
 
 def _turn(members: _Members) -> _Turn:
+    """Look back to where the turn began: at the user messages of which none holds the result of a tool."""
     try:
         messages = _decode_messages(members.get("messages", b"[]"))
     except UNREADABLE:
         return _Turn()
-    said = next((message for message in reversed(messages) if message.role == "assistant"), None)
-    last = messages[-1] if messages else _Message()
-    return _Turn(last.role == "assistant", last.holds(_RESULTS), said is not None and said.holds(_THOUGHTS))
+    in_tool_loop = has_thought = has_result = is_users = False
+    is_last = True
+    for message in reversed(messages):
+        if message.role != "assistant":
+            is_users, has_result = True, has_result or message.holds(_RESULTS)
+            continue
+        if is_last:
+            is_last, in_tool_loop = False, has_result
+        if is_users and not has_result:
+            break
+        has_thought = has_thought or message.holds(_THOUGHTS)
+        is_users = has_result = False
+    is_prefilled = bool(messages) and messages[-1].role == "assistant"
+    return _Turn(is_prefilled, in_tool_loop, has_thought)
 
 
 def _may_set(members: _Members, thinking: _Members, given: Parameters) -> bool:
@@ -143,10 +157,8 @@ def _think(members: _Members, thinking: _Members, given: Parameters) -> None:
             _set(members, thinking={"type": "disabled"})
         return
     if thinks_harder(model) or (given.thinking_budget is None and thinks_adaptively(model)):
-        effort = effort_of(given)
-        known = "high" if effort == "xhigh" and not thinks_harder(model) else effort
         _set(members, thinking={**kept, "type": "adaptive"})
-        _set(members, output_config={**_table(members, "output_config"), "effort": known})
+        _set_effort(members, given)
         return
     budget = given.thinking_budget or BUDGETS[given.effort or "high"]
     most = _value(members, "max_tokens")
@@ -156,6 +168,15 @@ def _think(members: _Members, thinking: _Members, given: Parameters) -> None:
         _set(members, thinking={**kept, "type": "enabled", "budget_tokens": budget})
     else:
         _fit_budget(members, thinking)
+
+
+def _set_effort(members: _Members, given: Parameters) -> None:
+    """Set the effort by itself, for models that have one beside thinking: it may change within a turn."""
+    model, effort = _value(members, "model") or "", effort_of(given)
+    if effort is None or effort in _OFF or not thinks_adaptively(model):
+        return
+    known = "high" if effort == "xhigh" and not thinks_harder(model) else effort
+    _set(members, output_config={**_table(members, "output_config"), "effort": known})
 
 
 def _fit_budget(members: _Members, thinking: _Members) -> None:
