@@ -85,30 +85,32 @@ class _Writer:
             self.written.append({"role": "system", "content": text})
 
     def message(self, message: Message) -> None:
-        parts: Sequence[Part] = message.parts
-        if parts and type(parts[0]) is Result:  # results come first, and are mostly alone
-            parts = self._without_results(parts)
-            if not parts:
-                return
-        elif message.role is not _ASSISTANT:
-            parts = self._without_results(parts)
         if message.role is _ASSISTANT:
-            self.show_media()
-            self._assistant(parts)
-        elif message.role is _SYSTEM:
+            if self._media:
+                self.show_media()
+            self._assistant(message.parts)
+            return
+        parts = self._without_results(message.parts)
+        if not parts:
+            return
+        if message.role is _SYSTEM:
             self.show_media()
             self.system(parts)
-        elif parts:
+        else:
             self._user(parts)
 
     def _without_results(self, parts: Iterable[Part]) -> list[Part]:
         """Write the results, which stand before all else, and return the rest."""
         others: list[Part] = []
         for part in parts:
-            if type(part) is Result:
-                self._result(part)
-            else:
+            if type(part) is not Result:
                 others.append(part)
+                continue
+            said = part.parts[0] if len(part.parts) == 1 else None
+            if type(said) is Text and not (said.cached or part.is_error) and len(part.call_id) <= _MAX_ID:
+                self.written.append(_Returned(part.call_id, said.text))  # as nearly every result
+            else:
+                self._result(part)
         return others
 
     def show_media(self) -> None:
@@ -130,10 +132,10 @@ class _Writer:
         calls = []
         for part in parts:
             kind = type(part)
-            if kind is Text:
-                text += self._text(part)  # type: ignore[arg-type]
-            elif kind is Call:
+            if kind is Call:
                 calls.append(self._call(part))  # type: ignore[arg-type]
+            elif kind is Text:
+                text += self._text(part)  # type: ignore[arg-type]
             elif type(part) is Refusal:
                 refusal += part.text
             else:
@@ -160,7 +162,9 @@ class _Writer:
         name = self._names.get(call.name)
         if name is None:
             name = self._names[call.name] = flat_name("", call.name)
-        return _write_call(call, name)
+        if call.custom or len(call.id) > _MAX_ID:
+            return _write_call(call, name)
+        return _Call(call.id, _Function(name, call.arguments or "{}"))
 
     def _result(self, result: Result) -> None:
         parts = result.parts

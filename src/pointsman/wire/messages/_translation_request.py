@@ -23,6 +23,7 @@ from pointsman.wire.conversation import (
     ToolChoice,
 )
 from pointsman.wire.messages._translation_parts import (
+    Block,
     Content,
     Hints,
     Raws,
@@ -173,12 +174,7 @@ def _read(body: bytes) -> Conversation:
     return Conversation(
         model=request.model,
         system=read_texts(request.system),
-        messages=tuple(
-            [
-                _quick(message) or _message(message, partial(raws.of, at), hints)
-                for at, message in enumerate(request.messages)
-            ]
-        ),
+        messages=_messages(request.messages, raws, hints),
         tools=tuple(_tool(tool, raws, at, hints) for at, tool in enumerate(request.tools or ())),
         choice=_choice(choice),
         parallel=None if disabled is None else not disabled,
@@ -206,31 +202,44 @@ def _members(body: bytes) -> tuple[_Request, Hints]:
     return request, {name: raw for name, raw in members if name not in _KNOWN and given(raw)}
 
 
-def _quick(message: _Message) -> Message | None:
-    """Read a message as nearly all of an agent's are: texts, calls, and results of text; None for others."""
-    content = message.content
-    if type(content) is not list:
-        return None
+def _messages(sent: list[_Message], raws: _Raws, hints: Hints) -> tuple[Message, ...]:
+    """Read the messages, the short way where their blocks are of the usual kinds."""
+    messages: list[Message] = []
+    for at, message in enumerate(sent):
+        content = message.content
+        parts = _quick_parts(content) if type(content) is list else None
+        if parts is None:
+            messages.append(_message(message, partial(raws.of, at), hints))
+            continue
+        role = _ROLES.get(message.role)
+        if role is None:
+            role = _TOOL if type(parts[0]) is Result and _only_results(parts) else _USER
+        messages.append(Message(role, parts))
+    return tuple(messages)
+
+
+def _quick_parts(content: list[Block]) -> tuple[Part, ...] | None:
+    """Read texts, calls, and results of text; None where there is anything else, or nothing."""
     parts: list[Part] = []
-    results = 0
     for block in content:
+        kind = block.type
         if block.cache_control is not ABSENT:
             return None
-        if block.type == "tool_use":
+        if kind == "tool_use":
             arguments = str(block.input, "utf-8")
-            parts.append(Call(block.id or "", block.name or "", arguments))
-            if not arguments or arguments == "null":
+            if arguments == "null" or not arguments:
                 return None
-        elif block.type == "tool_result" and type(block.content) is str:
-            said = (Text(block.content),) if block.content else ()
-            parts.append(Result(block.tool_use_id or "", said, block.is_error is True))
-            results += 1
-        elif block.type == "text" and block.text:
+            parts.append(Call(block.id or "", block.name or "", arguments))
+        elif kind == "tool_result" and type(block.content) is str:
+            said = block.content
+            parts.append(
+                Result(block.tool_use_id or "", (Text(said),) if said else (), block.is_error is True)
+            )
+        elif kind == "text" and block.text:
             parts.append(Text(block.text))
         else:
             return None
-    role = _ROLES.get(message.role) or (_TOOL if parts and results == len(parts) else _USER)
-    return Message(role, tuple(parts))
+    return tuple(parts) or None
 
 
 def _message(message: _Message, raws: Raws, hints: Hints) -> Message:
