@@ -9,6 +9,7 @@ from typer.testing import CliRunner, Result
 
 from pointsman.cli import app
 from pointsman.config import examine
+from pointsman.config.draft import PROVIDERS, Found, ModelDraft
 from pointsman.errors import ConfigError
 
 GOOD = """\
@@ -31,6 +32,9 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("POINTSMAN_CONFIG", raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "none"))
     monkeypatch.setenv("MAIN_API_KEY", "canary")
+    monkeypatch.setattr("pointsman.cli.config.find_local", list)
+    for provider in PROVIDERS:
+        monkeypatch.delenv(provider.variable, raising=False)
     (tmp_path / "pointsman.toml").write_text(GOOD)
     return tmp_path / "pointsman.toml"
 
@@ -125,6 +129,30 @@ def test_init_writes_a_file_that_passes_check(file: Path, monkeypatch: pytest.Mo
     assert "anthropic" in result.output
     assert run("check").exit_code == 0
     assert "canary" not in file.read_text()
+
+
+@pytest.mark.parametrize(
+    ("key", "options", "written"),
+    [
+        ("", [], "ollama"),  # nothing else to ask
+        ("canary", [], "openai"),
+        ("canary", ["--local"], "openai, ollama"),
+    ],
+)
+def test_init_looks_for_local_servers(
+    file: Path, monkeypatch: pytest.MonkeyPatch, key: str, options: list[str], written: str
+) -> None:
+    found = Found("ollama", "http://127.0.0.1:11434/v1", ("chat",), (ModelDraft("ollama", "x", (0, 0)),))
+    monkeypatch.setattr("pointsman.cli.config.find_local", lambda: [found])
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    assert f"wrote pointsman.toml: {written}\n" in run("init", "--force", *options).output
+
+
+def test_init_names_the_file_in_what_comes_next(file: Path) -> None:
+    said = run("init", "-o", "other.toml").output
+    next_ = "next: pointsman config check --config other.toml && pointsman serve --config other.toml\n"
+    assert said.endswith(next_)
+    assert "no API key and no model server was found" in said
 
 
 def test_init_replaces_nothing_unasked(file: Path) -> None:

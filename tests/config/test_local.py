@@ -93,7 +93,8 @@ def test_formats_are_probed_with_an_empty_body(
 def test_models_that_answer_no_chat_are_left_out(server: Scripted) -> None:
     others = (
         "nomic-embed-text:latest", "bge-m3", "text-embedding-qwen3-0.6b", "Qwen3-Reranker-4B", "whisper-1",
-        "all-minilm:22m", "openai/clip-vit", "kokoro-tts", "multilingual-e5-large",
+        "all-minilm:22m", "gpt-oss:120b-cloud", "glm-4.6:cloud", "openai/clip-vit", "kokoro-tts",
+        "multilingual-e5-large",
     )  # fmt: skip
     server.says({"/v1/models": listed(*others, "gpt-oss:20b", "codestral:22b")})
     assert [model.id for model in found(server).models] == ["gpt-oss:20b", "codestral:22b"]

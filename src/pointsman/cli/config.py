@@ -105,12 +105,18 @@ def init(
         Path, typer.Option("--output", "-o", help="Output file; - for standard output.")
     ] = Path(FILE_NAME),
     local: Annotated[
-        bool, typer.Option("--local", help="Also detect model servers on the loopback interface.")
+        bool,
+        typer.Option(
+            "--local",
+            help="Detect model servers on the loopback interface; without an API key this is the default.",
+        ),
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
-    """Write a commented configuration for the API keys in the environment."""
-    found = find_providers(os.environ) + (find_local() if local else [])
+    """Write a commented configuration for the API keys in the environment, or for a local model server."""
+    found = find_providers(os.environ)
+    if local or not found:
+        found += find_local()
     text = draft(found)
     if str(output) == "-":
         typer.echo(text, nl=False)
@@ -124,10 +130,9 @@ def init(
 
 def _written(file: Path, found: list[Found]) -> Iterator[str]:
     """Say what a draft has switched on, and what it writes where."""
-    names = ", ".join(upstream.name for upstream in found) or "the built-in demo; no provider's key was found"
-    yield f"wrote {file}: {names}"
+    nothing = "the built-in demo; no API key and no model server was found"
+    yield f"wrote {file}: {', '.join(upstream.name for upstream in found) or nothing}"
     yield "on: [guidance] gives a stuck agent a hint, [domains] adds text for the task to prompts"
     yield f"ledger: {state_file('ledger.sqlite')}, for all projects; [ledger] path names another"
-    if not found:
-        yield "for a model server on this machine: pointsman config init --local --force"
-    yield "next: pointsman config check && pointsman serve"
+    named = "" if file == Path(FILE_NAME) else f" --config {file}"
+    yield f"next: pointsman config check{named} && pointsman serve{named}"

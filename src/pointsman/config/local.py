@@ -26,6 +26,8 @@ _NO_CHAT: Final = re.compile(
     r"embed|rerank|whisper|minilm|(?<![a-z])(bge|gte|e5|tts|asr|clip|siglip)(?![a-z])|stable-diffusion|flux",
     re.IGNORECASE,
 )
+#: Models that Ollama relays to its own service, for an account.
+_ELSEWHERE: Final = re.compile(r"[-:]cloud$")
 #: Billions of parameters in an id: ``8b``, ``0.6B``, ``8x7b``; not the ``4bit`` of a quantization.
 _SIZE: Final = re.compile(r"(?:(\d+)x)?(\d+(?:\.\d+)?)b(?![a-z0-9])", re.IGNORECASE)
 
@@ -72,13 +74,13 @@ def _models(base_url: str) -> tuple[LocalModel, ...]:
 
 
 def _model(entry: Mapping[str, Any], details: Mapping[str, Mapping[str, Any]]) -> LocalModel | None:
-    """What is known of a model; None for one that answers no chat."""
+    """What is known of a model; None for one that answers no chat, or runs elsewhere."""
     name = str(entry["id"])
     more = details.get(name, {})
     of_ollama, meta = _object(more, "details"), _object(entry, "meta")  # meta: llama.cpp
     family = str(of_ollama.get("family", ""))
     kind = str(more.get("type", ""))  # LM Studio: llm, vlm, embeddings
-    if _NO_CHAT.search(name) or "bert" in family or kind.startswith("embed"):
+    if _NO_CHAT.search(name) or _ELSEWHERE.search(name) or "bert" in family or kind.startswith("embed"):
         return None
     parameters = meta.get("n_params")
     said = str(of_ollama.get("parameter_size", ""))
