@@ -2,8 +2,8 @@
 
 from pointsman.gateway._kept_reasoning import KeptReasoning
 from pointsman.vocabulary import Role, WireFormat
-from pointsman.wire.conversation import Call, Conversation, Message, Part, Text, Thinking
-from pointsman.wire.signed_turns import SignedTurn, signed_turn, with_reasoning
+from pointsman.wire.conversation import Call, Conversation, Message, Part, Result, Text, Thinking
+from pointsman.wire.signed_turns import SignedTurn, said_before, signed_turn, with_reasoning
 from pointsman.wire.tool_names import call_id
 
 SIGNED = Thinking("hm", "signature", author=WireFormat.MESSAGES)
@@ -13,7 +13,7 @@ NOW = 1_000.0
 def turn(name: str, size: int = 0) -> SignedTurn:
     """The reasoning of a turn with one call."""
     thought = Thinking("x" * max(size, 1), "signature", author=WireFormat.MESSAGES)
-    return signed_turn((thought, Call(name, "f", "{}")))
+    return signed_turn((thought, Call(name, "f", "{}")), b"")
 
 
 def has(kept: KeptReasoning, session: str, name: str, upstream: str = "a", now: float = NOW) -> bool:
@@ -80,14 +80,21 @@ def test_the_authors_of_a_long_session_are_bounded() -> None:
     assert 9_000 < kept.held <= 10_000
 
 
-def restored(parts: tuple[Part, ...], sent_back: tuple[Part, ...]) -> tuple[Part, ...]:
-    """The parts of a turn in the next request, as its provider gets them."""
-    found = signed_turn(parts)
-    message = Message(Role.ASSISTANT, sent_back)
-    asked = Conversation(model="m", messages=(message,))
+def restored(
+    parts: tuple[Part, ...],
+    sent_back: tuple[Part, ...],
+    asked: tuple[Message, ...] = (),
+    sent_before: tuple[Message, ...] | None = None,
+) -> tuple[Part, ...]:
+    """The parts of a turn in the next request, as its provider gets them.
+
+    ``asked`` are the messages before the turn, ``sent_before`` those in the next request if they are others.
+    """
+    found = signed_turn(parts, said_before(asked))
+    before = asked if sent_before is None else sent_before
     turns = {found.key: found.reasoning}
-    [back] = with_reasoning(asked, lambda key: turns.get(key, ())).messages
-    return back.parts
+    conversation = Conversation(model="m", messages=(*before, Message(Role.ASSISTANT, sent_back)))
+    return with_reasoning(conversation, lambda key: turns.get(key, ())).messages[-1].parts
 
 
 A, B = Call("a", "f", "{}"), Call("b", "f", "{}")
@@ -121,4 +128,25 @@ def test_ids_of_calls_are_compared_as_every_format_may_write_them() -> None:
 
 
 def test_reasoning_that_nobody_signed_is_not_kept() -> None:
-    assert signed_turn((Thinking("hm"), Text("hi"))).reasoning == ()
+    assert signed_turn((Thinking("hm"), Text("hi")), b"").reasoning == ()
+
+
+def user(*parts: Part) -> Message:
+    return Message(Role.USER, parts)
+
+
+def test_the_same_words_elsewhere_are_another_turn() -> None:
+    """People who begin alike share a session where nobody names one; they never share reasoning."""
+    done, hello = (ONE, Text("Done.")), user(Text("hello"))
+    mine, yours = user(Text("delete my file")), user(Text("delete yours"))
+    assert restored(done, done[1:], (hello, mine)) == done
+    assert restored(done, done[1:], (hello, mine), (hello, yours)) == done[1:]
+    assert restored(done, done[1:], (hello, mine), (mine,)) == done[1:]
+    called, result = Message(Role.ASSISTANT, (A,)), user(Result("a", (Text("ok"),)))
+    assert restored(done, done[1:], (called, result)) == done
+    others = Message(Role.ASSISTANT, (B,)), user(Result("b", (Text("ok"),)))
+    assert restored(done, done[1:], (called, result), others) == done[1:]
+
+
+def test_a_turn_with_calls_is_known_wherever_it_stands() -> None:
+    assert restored((ONE, A), (A,), (user(Text("a")),), (user(Text("a summary")),)) == (ONE, A)

@@ -190,7 +190,7 @@ def test_an_input_without_items_is_left_alone(given_: str | None) -> None:
         (MESSAGES, compact(thinking("w", "a/b")), ["a/b"]),
         (MESSAGES, compact(thinking("w", "a/b")).replace("/", "\\/"), ["a/b"]),
         (MESSAGES, compact(thinking("w", "")), []),
-        (MESSAGES, json.dumps([REDACTED, CALL]), ["r", "t1"]),
+        (MESSAGES, json.dumps([REDACTED, CALL]), ["t1", "r"]),
         (MESSAGES, '{"type":"text_delta","text":"the signature"}', []),
         (RESPONSES, compact(OWN), ["a", "rs_1"]),
         (RESPONSES, compact(SAID), []),

@@ -149,9 +149,10 @@ class KeptReasoning:
         found.answered(upstream, now)
         self._put_back(session, found)
 
+        read = format_.marks
+
         def watch(block: bytes) -> bytes:
-            marks = list(format_.marks(block))
-            if marks:
+            if marks := read(block):
                 self._signing.add(upstream)
                 session_ = self._take(session)
                 session_.sign(upstream, marks)

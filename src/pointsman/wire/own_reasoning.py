@@ -7,7 +7,7 @@ that was at another upstream as well may reasoning have to go: no provider takes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from pointsman.wire.body import Body, Edit
@@ -46,5 +46,5 @@ class OwnReasoning(NamedTuple):
 
     translated: Callable[[bytes], bool]  # whether a body seems to hold what our translation wrote
     clean: Callable[[Body, Origin], Cleaned]  # raises ``UNREADABLE``
-    marks: Callable[[bytes], Iterator[str]]  # of an answer or of events: by what their author is known again
+    marks: Callable[[bytes], Sequence[str]]  # of an answer or of events: by what their author is known again
     asked: str = ""  # the member without which no answer holds any; empty: one may hold it all the same

@@ -1,8 +1,9 @@
 """Reasoning that only its provider can check, taken out of a translated answer and put back into a request.
 
 The caller of another format has no place for a signature or for encrypted content. What it sends back of a
-turn are the calls, by their ids, or the words: by these the reasoning finds its place again
-(docs/decisions/0124).
+turn are the calls, by their ids, or the words: by these the reasoning finds its place again. Ids of calls are
+unique; words are not, so a turn without calls is known by all that was said up to it, or somebody else's
+reasoning could stand behind the same short answer (docs/decisions/0124).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pointsman.wire.conversation import (
     Event,
     Message,
     Part,
+    Result,
     SignatureDelta,
     Text,
     TextDelta,
@@ -29,10 +31,22 @@ from pointsman.wire.conversation import (
 )
 from pointsman.wire.tool_names import call_id
 
-__all__ = ["Placed", "Recall", "SignedTurn", "TurnCollector", "head", "signed_turn", "with_reasoning"]
+__all__ = [
+    "Placed",
+    "Recall",
+    "SignedTurn",
+    "TurnCollector",
+    "head",
+    "said_before",
+    "signed_turn",
+    "with_reasoning",
+]
 
 #: Characters of reasoning by which it is known again where nobody signed it.
 _HEAD: Final = 100
+_ASSISTANT: Final = (
+    Role.ASSISTANT
+)  # by plain name: Python 3.11 finds a member of an enum through a descriptor
 
 #: How many calls of the turn stand before, and whether a text does since the last of them.
 _Place: TypeAlias = tuple[int, bool]
@@ -59,10 +73,22 @@ class SignedTurn(NamedTuple):
 class TurnCollector:
     """Collects the reasoning of one streamed answer, event by event."""
 
-    __slots__ = ("_author", "_calls", "_heads", "_is_thinking", "_reasoning", "_said", "_texts", "_words")
+    __slots__ = (
+        "_author",
+        "_before",
+        "_calls",
+        "_heads",
+        "_is_thinking",
+        "_reasoning",
+        "_said",
+        "_texts",
+        "_words",
+    )
 
-    def __init__(self, author: WireFormat) -> None:
+    def __init__(self, author: WireFormat, before: bytes) -> None:
+        """Begin an answer in the format ``author``; ``before``: what was said up to it (``said_before``)."""
         self._author = author
+        self._before = before
         self._words: list[str] = []  # of reasoning that is not signed yet
         self._texts: list[str] = []
         self._calls: list[str] = []
@@ -105,7 +131,7 @@ class TurnCollector:
     def turn(self) -> SignedTurn:
         """Return the turn, once the answer is whole."""
         heads = ("".join(words) for words in self._heads)
-        return _turn(self._calls, self._texts, self._reasoning, heads)
+        return _turn(self._before, self._calls, self._texts, self._reasoning, heads)
 
 
 def head(words: str) -> str:
@@ -113,8 +139,8 @@ def head(words: str) -> str:
     return f"words {words[:_HEAD]}"
 
 
-def signed_turn(parts: Iterable[Part]) -> SignedTurn:
-    """Return the turn that a whole answer is."""
+def signed_turn(parts: Iterable[Part], before: bytes) -> SignedTurn:
+    """Return the turn that a whole answer is; ``before``: what was said up to it (``said_before``)."""
     calls, texts, found, said = list[str](), list[str](), list[Placed](), False
     heads = list[str]()
     for part in parts:
@@ -129,34 +155,66 @@ def signed_turn(parts: Iterable[Part]) -> SignedTurn:
             said = True
             if isinstance(part, Text):
                 texts.append(part.text)
-    return _turn(calls, texts, found, heads)
+    return _turn(before, calls, texts, found, heads)
 
 
 def _turn(
-    calls: Sequence[str], texts: Iterable[str], reasoning: Iterable[Placed], heads: Iterable[str]
+    before: bytes,
+    calls: Sequence[str],
+    texts: Iterable[str],
+    reasoning: Iterable[Placed],
+    heads: Iterable[str],
 ) -> SignedTurn:
     marks = [call_id(call) for call in calls] + [head(words) for words in heads if words]
-    return SignedTurn(_key(calls, texts), tuple(reasoning), tuple(marks))
+    return SignedTurn(_key(before, calls, texts), tuple(reasoning), tuple(marks))
+
+
+def said_before(messages: Iterable[Message]) -> bytes:
+    """Return a digest of what was said in messages: their texts, and the ids of calls and results.
+
+    What a tool returned is not read: its call has an id of its own.
+    """
+    said = hashlib.blake2b(digest_size=16)
+    for message in messages:
+        said.update(_words(message))
+    return said.digest()
+
+
+def _words(message: Message) -> bytes:
+    """What of a message is read for a digest; white space in the model's words may get lost on their way."""
+    words: list[str] = [message.role.value]
+    for part in message.parts:
+        kind = type(part)
+        if kind is Text:
+            text: str = part.text  # type: ignore[union-attr]
+            words.append("".join(text.split()) if message.role is _ASSISTANT else text)
+        elif kind is Result:
+            words.append(part.call_id)  # type: ignore[union-attr]
+        elif kind is Call:
+            words.append(part.id)  # type: ignore[union-attr]
+    words.append("\x01")
+    return "\x00".join(words).encode("utf-8", "surrogatepass")
 
 
 def with_reasoning(conversation: Conversation, recall: Recall) -> Conversation:
     """Return a request in which each turn whose reasoning is kept has it back, in its place."""
-    messages = tuple(
-        _restored(message, recall) if message.role is Role.ASSISTANT else message
-        for message in conversation.messages
-    )
-    return msgspec.structs.replace(conversation, messages=messages)
+    messages, said = [], hashlib.blake2b(digest_size=16)
+    for message in conversation.messages:
+        found = message
+        if message.role is _ASSISTANT and (reasoning := recall(_key_of(message, said))):
+            # What the caller holds of it are the words alone.
+            others = [part for part in message.parts if not isinstance(part, Thinking)]
+            found = Message(message.role, tuple(_placed(others, reasoning)))
+        said.update(_words(message))
+        messages.append(found)
+    return msgspec.structs.replace(conversation, messages=tuple(messages))
 
 
-def _restored(message: Message, recall: Recall) -> Message:
+def _key_of(message: Message, said: hashlib.blake2b) -> str:
     calls = [part.id for part in message.parts if isinstance(part, Call)]
-    texts = () if calls else [part.text for part in message.parts if isinstance(part, Text)]
-    reasoning = recall(_key(calls, texts))
-    if not reasoning:
-        return message
-    # What the caller holds of it are the words alone.
-    others = [part for part in message.parts if not isinstance(part, Thinking)]
-    return Message(message.role, tuple(_placed(others, reasoning)))
+    if calls:
+        return _key(b"", calls, ())
+    return _key(said.digest(), (), [part.text for part in message.parts if isinstance(part, Text)])
 
 
 def _placed(parts: Iterable[Part], reasoning: Sequence[Placed]) -> list[Part]:
@@ -171,9 +229,9 @@ def _placed(parts: Iterable[Part], reasoning: Sequence[Placed]) -> list[Part]:
     return placed + [part for _, part in reasoning[at:]]
 
 
-def _key(calls: Sequence[str], texts: Iterable[str]) -> str:
-    """The ids of a turn's calls, as every format may hold them; without calls a digest of its words."""
+def _key(before: bytes, calls: Sequence[str], texts: Iterable[str]) -> str:
+    """The ids of a turn's calls, as every format may hold them; or a digest of all that was said with it."""
     if calls:
         return "\x00".join(map(call_id, calls))
     words = "".join("".join(texts).split()).encode("utf-8", "surrogatepass")
-    return hashlib.blake2b(words, digest_size=16).hexdigest()
+    return hashlib.blake2b(before + words, digest_size=16).hexdigest()

@@ -25,7 +25,14 @@ from pointsman.wire.conversation import (
     Start,
     Stop,
 )
-from pointsman.wire.signed_turns import Recall, SignedTurn, TurnCollector, signed_turn, with_reasoning
+from pointsman.wire.signed_turns import (
+    Recall,
+    SignedTurn,
+    TurnCollector,
+    said_before,
+    signed_turn,
+    with_reasoning,
+)
 
 __all__ = [
     "StreamTranslation",
@@ -95,6 +102,7 @@ class Translated(NamedTuple):
     tools: Mapping[str, Offered]  # the caller's tools that the upstream knows by another name or kind
     created: int  # seconds since the epoch, for an answer whose format does not say when it was made
     messages: int  # of the conversation; 0 before its first answer
+    said: bytes = b""  # digest of what was said so far; empty where nothing will be signed
 
     def own_id(self, answer: str) -> str:
         """Return the id of an answer as the caller sees it: no two of a conversation are the same.
@@ -138,6 +146,8 @@ def translate_request(
         conversation = with_reasoning(conversation, recall)
     if budget is not None and conversation.thinking_budget is None:
         conversation = msgspec.structs.replace(conversation, thinking_budget=budget)
+    # Nobody signs in the format chat.
+    thinks = upstream is not WireFormat.CHAT and bool(conversation.effort or conversation.thinking_budget)
     report = Report(caller, upstream)
     written = codec(upstream).write_request(conversation, report)
     return Translated(
@@ -150,6 +160,7 @@ def translate_request(
         offered_tools(conversation.tools),
         created,
         len(conversation.messages) if len(conversation.messages) > 1 else 0,
+        said_before(conversation.messages) if thinks else b"",
     )
 
 
@@ -170,7 +181,7 @@ def translate_answer(request: Translated, body: bytes) -> TranslatedAnswer:
     told = replace(answer, id=request.own_id(answer.id), created=answer.created or request.created)
     if request.tools:
         told = restored(told, request.tools)
-    return TranslatedAnswer(request.writing.write_answer(told), signed_turn(answer.parts))
+    return TranslatedAnswer(request.writing.write_answer(told), signed_turn(answer.parts, request.said))
 
 
 class _Error(msgspec.Struct, gc=False):
@@ -225,7 +236,7 @@ class StreamTranslation:
     def __init__(self, request: Translated) -> None:
         self._reader: StreamReader = codec(request.upstream).stream_reader()
         self._writer: StreamWriter = request.writing.stream_writer(request.model)
-        self._collector = TurnCollector(request.upstream)
+        self._collector = TurnCollector(request.upstream, request.said)
         self._restoring = RestoringStream(request.tools) if request.tools else None
         self._request = request
         self._started = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -131,13 +131,15 @@ def _switched_off(body: Body, items: list[msgspec.Raw], turns: list[_Turn], orig
     return edits
 
 
-def _marks(block: bytes) -> Iterator[str]:
+def _marks(block: bytes) -> Sequence[str]:
+    found: list[bytes] = []
     if b"signature" in block:
-        yield from map(_plain, _SIGNATURE.findall(block))
-    if b"redacted_thinking" in block:
-        yield from map(_plain, _REDACTED.findall(block))
+        found += _SIGNATURE.findall(block)
     if b"tool_use" in block:
-        yield from map(_plain, _CALL.findall(block))
+        found += _CALL.findall(block)
+    if b"redacted_thinking" in block:
+        found += _REDACTED.findall(block)
+    return [_plain(mark) for mark in found] if found else ()
 
 
 def _plain(value: bytes) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -71,10 +71,11 @@ def _thought(item: _Item) -> Thought:
     return Thought(head(words), is_signed=False)
 
 
-def _marks(block: bytes) -> Iterator[str]:
-    if b"encrypted_content" in block or b'"rs_' in block:
-        for found in (*_ENCRYPTED.findall(block), *_ID.findall(block)):
-            yield found.replace(b"\\/", b"/").decode("utf-8", "replace")
+def _marks(block: bytes) -> Sequence[str]:
+    if b"encrypted_content" not in block and b'"rs_' not in block:
+        return ()
+    found = (*_ENCRYPTED.findall(block), *_ID.findall(block))
+    return [mark.replace(b"\\/", b"/").decode("utf-8", "replace") for mark in found]
 
 
 OWN_REASONING: Final = OwnReasoning(translated=lambda body: _MARK in body, clean=_clean, marks=_marks)
