@@ -262,14 +262,8 @@ class DisconnectWatches:
         self._active: set[DisconnectWatch] = set()
         self._loop: asyncio.AbstractEventLoop | None = None  # where a look is planned
 
-    def begin(self, receive: Receive) -> DisconnectWatch:
-        """Watch over the caller of the current task."""
-        watch = DisconnectWatch(receive)
-        self.add(watch)
-        return watch
-
-    def add(self, watch: DisconnectWatch) -> None:
-        """Watch over a caller whose body has arrived only now."""
+    def begin(self, watch: DisconnectWatch) -> None:
+        """Watch over the caller from now on; its body has arrived."""
         self._active.add(watch)
         loop = asyncio.get_running_loop()
         if self._loop is not loop:

@@ -126,12 +126,13 @@ class Gateway:
         try:
             if handler is None:
                 watch = DisconnectWatch(receive)
-                ended = partial(self._watches.add, watch)
+                ended = partial(self._watches.begin, watch)
                 inbound = Inbound(wire, scope, headers, receive, reservation, ended, arrived)
                 self._count(wire, await self._passthrough.answer(state, inbound, send))
                 return
             body = await read_body(wire, headers, receive, state.server, reservation)
-            watch = self._watches.begin(receive)
+            watch = DisconnectWatch(receive)
+            self._watches.begin(watch)
             request = InboundRequest(
                 wire, headers, scope["headers"], scope["query_string"], body, arrived, state.server.keys
             )
