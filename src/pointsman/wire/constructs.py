@@ -457,6 +457,20 @@ CONSTRUCTS: Final[Mapping[str, Construct]] = {
             MESSAGES: refused("the provider of the other format moderates"),
         },
     ),
+    "participant": Construct(
+        {CHAT: "messages.name"},
+        {
+            RESPONSES: changed("left out: a message has no name of who wrote it"),
+            MESSAGES: changed("left out: a message has no name of who wrote it"),
+        },
+    ),
+    "tool_hint": Construct(
+        {MESSAGES: "tools.input_examples"},
+        {
+            CHAT: changed("left out: examples of input, who may call a tool, and when it is loaded"),
+            RESPONSES: changed("left out: examples of input, who may call a tool, and when it is loaded"),
+        },
+    ),
     "tool_name": Construct(
         {CHAT: "tools", RESPONSES: "tools", MESSAGES: "tools"},
         {

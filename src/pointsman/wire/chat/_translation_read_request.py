@@ -17,13 +17,16 @@ from pointsman.vocabulary import Role
 from pointsman.wire.chat._translation_messages import WireMessage, read_messages
 from pointsman.wire.conversation import Conversation, Message, Shape, Text, Tool, ToolChoice
 
-__all__ = ["WEB_SEARCH", "read_request"]
+__all__ = ["PARTICIPANT", "WEB_SEARCH", "read_request"]
 
 _ABSENT: Final = msgspec.Raw()
 _NULL: Final = b"null"
 
 #: The member by which a caller asks OpenAI to search the web: a server tool that is no entry of ``tools``.
 WEB_SEARCH: Final = "web_search_options"
+
+#: What is reported of names in messages; no member of a request has this name.
+PARTICIPANT: Final = "messages.name"
 
 #: Options that say what holds without them: not handed on, so that no target refuses them.
 _DEFAULTS: Final[Mapping[str, object]] = {
@@ -201,7 +204,7 @@ def _conversation(request: _Request, members: Mapping[str, msgspec.Raw]) -> Conv
         effort=request.reasoning_effort or (request.reasoning and request.reasoning.effort) or "",
         thinking_budget=_budget(request),
         user=request.user or request.safety_identifier or "",
-        options=_options(members),
+        options=_options(members) | _participant(request.messages),
     )
 
 
@@ -226,6 +229,14 @@ def _without_system(messages: Iterable[Message]) -> tuple[tuple[Text, ...], tupl
         else:
             system += [part for part in message.parts if isinstance(part, Text)]
     return tuple(system), tuple(rest)
+
+
+def _participant(messages: Iterable[WireMessage]) -> dict[str, msgspec.Raw]:
+    """The name of somebody who wrote a message, if any has one; a result has its function's."""
+    for message in messages:
+        if message.name and message.role not in {"tool", "function"}:
+            return {PARTICIPANT: msgspec.Raw(_encode(message.name))}
+    return {}
 
 
 def _options(members: Mapping[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:

@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from pointsman.vocabulary import WireFormat
-from pointsman.wire.chat._translation_read_request import WEB_SEARCH
+from pointsman.wire.chat._translation_read_request import PARTICIPANT, WEB_SEARCH
 from pointsman.wire.chat._translation_write_messages import write_messages
 from pointsman.wire.constructs import Report
 from pointsman.wire.conversation import Conversation, Shape, Tool, ToolChoice
@@ -125,5 +125,5 @@ def _response_format(shape: Shape) -> dict[str, Any]:
 def _options(conversation: Conversation, report: Report) -> dict[str, Any]:
     """The other members of the request: those of chat itself; none of another format's has a name here."""
     if report.source is WireFormat.CHAT:
-        return dict(conversation.options)
+        return {name: raw for name, raw in conversation.options.items() if name != PARTICIPANT}
     return dict(foreign_members(conversation, report))

@@ -52,6 +52,9 @@ class _Tool(msgspec.Struct, gc=False):
     input_schema: msgspec.Raw = ABSENT
     strict: bool | None = None
     cache_control: msgspec.Raw = ABSENT
+    allowed_callers: msgspec.Raw = ABSENT
+    defer_loading: bool | None = None
+    input_examples: msgspec.Raw = ABSENT
 
 
 class _Choice(msgspec.Struct, gc=False):
@@ -120,6 +123,7 @@ class _RawRequest(msgspec.Struct, gc=False):
     tools: list[msgspec.Raw] = []
 
 
+_YES: Final = msgspec.Raw(b"true")
 _KNOWN: Final = frozenset(_Request.__struct_fields__)
 _OTHERS: Final = tuple(sorted(set(_Plain.__struct_fields__) - _KNOWN))
 _decode: Final = msgspec.json.Decoder(_Request).decode
@@ -259,6 +263,8 @@ def _tool(tool: _Tool, raws: _Raws, at: int, hints: Hints) -> Tool:
         hints["cache_control"] = tool.cache_control
     if tool.type and tool.type != "custom":  # Messages calls an ordinary tool custom
         return Tool(tool.name or tool.type, kind=tool.type, raw=raws.tool(at))
+    if tool.defer_loading or given(tool.allowed_callers) or given(tool.input_examples):
+        hints["tools.input_examples"] = tool.input_examples if given(tool.input_examples) else _YES
     schema = tool.input_schema if given(tool.input_schema) else ABSENT
     return Tool(tool.name, tool.description or "", schema, tool.strict)
 

@@ -127,7 +127,7 @@ def _content(part: Part, report: Report) -> Any:
 
 
 def _media(media: Media, report: Report) -> dict[str, Any] | None:
-    if media.kind == "audio" and not (report.source is _OWN or report.meet("audio")):
+    if media.kind == "audio" and not (report.source is _OWN or report.meet("audio", "input_audio")):
         return None
     if media.file_id and report.source is not _OWN:
         report.meet("file_id")
