@@ -82,7 +82,7 @@ def test_the_catalogue_knows_every_model_that_is_drafted(tmp_path: Path, provide
 
 
 def test_a_model_that_verifies_can_be_asked_and_does_not_think_first() -> None:
-    """OpenAI has none left; Haiku 5.5 and Gemini 3 think unless told otherwise."""
+    """OpenAI has none left; Haiku 5.5 and Gemini 3 may think unless told otherwise."""
     for provider in PROVIDERS:
         written = draft([provider])
         assert ("# verify  =" in written) == (provider.verifier is not None)
