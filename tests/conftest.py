@@ -1,4 +1,4 @@
-"""For every test: where compiled patterns are kept, and how hypothesis chooses its examples."""
+"""For every test: where compiled patterns are kept, no configuration or catalogue of the user, and how hypothesis chooses its examples."""
 
 import os
 
@@ -16,3 +16,4 @@ settings.load_profile("steady")
 def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "cache"):  # with pytest's own, never in the user's
         os.environ["POINTSMAN_CACHE_DIR"] = str(config.cache.mkdir("patterns"))
+        os.environ["XDG_CONFIG_HOME"] = str(config.cache.mkdir("no-configuration"))
