@@ -1,4 +1,4 @@
-"""For every test: where compiled patterns are kept, no configuration or catalogue of the user, and how hypothesis chooses its examples."""
+"""For every test: its own place for compiled patterns, no configuration of the user, and steady examples."""
 
 import os
 
