@@ -289,7 +289,12 @@ SHARED = {
     *((name, CHAT, RESPONSES) for name in ("service_tier", "provider_hint", "moderation")),
     # Of one meaning in every format, whatever a target changes about other values.
     *(("effort", MESSAGES, target) for target in (CHAT, RESPONSES)),
-    *(("temperature", MESSAGES, target) for target in (CHAT, RESPONSES)),
+    *((name, MESSAGES, target) for target in (CHAT, RESPONSES) for name in ("temperature", "top_p")),
+    *(
+        (name, source, target)
+        for source, target in ((CHAT, RESPONSES), (RESPONSES, CHAT))
+        for name in ("temperature", "top_p")
+    ),
 }
 #: What only another sample of a request's kind meets: thinking that is switched off.
 ELSEWHERE = {"thinking_off"}

@@ -279,7 +279,10 @@ def test_thinking_becomes_an_effort(members: Json, effort: str | None) -> None:
         ("gpt-5.2-codex", "max_completion_tokens"),
         ("openai/o3", "max_completion_tokens"),
         ("o4-mini", "max_completion_tokens"),
+        ("my-gpt-5-deployment", "max_completion_tokens"),
+        ("gpt-6.1-sol", "max_completion_tokens"),
         ("gpt-4o", "max_tokens"),
+        ("marco-o1", "max_tokens"),
         ("gpt-5-chat-latest", "max_tokens"),
         ("qwen3-coder", "max_tokens"),
         ("gpt-oss-120b", "max_tokens"),
@@ -290,6 +293,25 @@ def test_the_name_of_the_limit_follows_the_model(model: str, limit: str) -> None
     body = sent(MESSAGES, CHAT, **plain(MESSAGES), model=model, max_tokens=50)
     assert {name for name in body if name.startswith("max_")} == {limit}
     assert body[limit] == 50
+
+
+@pytest.mark.parametrize(
+    ("caller", "upstream", "model", "kept"),
+    [
+        (MESSAGES, CHAT, "gpt-5.2", False),
+        (MESSAGES, RESPONSES, "o3", False),
+        (MESSAGES, CHAT, "gpt-4o", True),
+        (MESSAGES, CHAT, "qwen3", True),
+        (CHAT, MESSAGES, "claude-opus-4-8", False),
+        (CHAT, MESSAGES, "claude-sonnet-4-5", True),
+    ],
+)
+def test_a_temperature_that_the_model_refuses_is_left_out(
+    caller: WireFormat, upstream: WireFormat, model: str, kept: bool
+) -> None:
+    request = asked(caller, upstream, **{**plain(caller), "model": model, "temperature": 0.2})
+    assert ("temperature" in json.loads(request.body)) == kept
+    assert request.changed == (() if kept else ("temperature",))
 
 
 GRAMMAR = {"type": "grammar", "syntax": "lark", "definition": 'start: "*** Begin Patch" hunk+'}

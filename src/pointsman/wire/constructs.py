@@ -107,6 +107,8 @@ _HOSTED: Final = (
 )
 _CLIENT: Final = "a shell, editor or memory that the caller runs: a function with the same arguments"
 
+_SAMPLING: Final = "left out for OpenAI's reasoning models, which take 1 alone; else as it is"
+
 _NAME: Final = "one of over 64 characters or of others than letters, digits, _ and - ends in a hash, and back"
 
 #: Every construct by its id. Rows are added beside the reader or writer that meets them.
@@ -369,11 +371,24 @@ CONSTRUCTS: Final[Mapping[str, Construct]] = {
     ),
     "temperature": Construct(
         {CHAT: "temperature", RESPONSES: "temperature", MESSAGES: "temperature"},
-        {MESSAGES: changed("1 where it is higher, and while thinking: its range ends at 1")},
+        {
+            CHAT: changed(_SAMPLING),
+            RESPONSES: changed(_SAMPLING),
+            MESSAGES: changed(
+                "1 where it is higher, and while thinking: its range ends at 1; left out for Claude 4.7 and "
+                "later, which takes none"
+            ),
+        },
     ),
     "top_p": Construct(
         {CHAT: "top_p", RESPONSES: "top_p", MESSAGES: "top_p"},
-        {MESSAGES: changed("left out beside a temperature, and below 0.95 while thinking")},
+        {
+            CHAT: changed(_SAMPLING),
+            RESPONSES: changed(_SAMPLING),
+            MESSAGES: changed(
+                "left out beside a temperature, below 0.95 while thinking, and for Claude 4.7 and later"
+            ),
+        },
     ),
     "thinking_off": Construct(
         {CHAT: "reasoning_effort", RESPONSES: "reasoning.effort"},

@@ -13,10 +13,12 @@ from typing import Final
 __all__ = ["is_openai_reasoning", "openai_effort", "thinks_adaptively", "thinks_harder"]
 
 #: OpenAI's models that reason: they refuse ``max_tokens``. gpt-5-chat does not reason, and takes both.
-_REASONING: Final = re.compile(r"(?:^|/)(?:o\d|gpt-(?:[5-9]|\d\d)(?!.*-chat)|codex-)")
+_REASONING: Final = re.compile(
+    r"(?:^|/)(?:o\d|codex-)|(?<![a-z0-9])gpt-(?:[5-9]|\d\d)(?!.*-chat)"  # a deployment's name may hold it
+)
 #: Those that know the efforts "xhigh" and "max".
-_XHIGH: Final = re.compile(r"(?:^|/)gpt-(?:5\.1-codex-max|5\.[2-9]|[6-9]|\d\d)")
-_MAX: Final = re.compile(r"(?:^|/)gpt-(?:5\.[6-9]|[6-9]|\d\d)")
+_XHIGH: Final = re.compile(r"(?<![a-z0-9])gpt-(?:5\.1-codex-max|5\.[2-9]|[6-9]|\d\d)")
+_MAX: Final = re.compile(r"(?<![a-z0-9])gpt-(?:5\.[6-9]|[6-9]|\d\d)")
 #: Claude by name and version: ``claude-opus-4-6``, ``anthropic/claude-sonnet-4.6``, ``claude-opus-5``.
 _CLAUDE: Final = re.compile(r"claude-(?:[a-z]+)-(\d{1,2})(?:[-.](\d{1,2})(?!\d))?")
 _MYTHOS: Final = "claude-mythos"

@@ -8,9 +8,9 @@ from typing import Final
 from pointsman.vocabulary import WireFormat
 from pointsman.wire.constructs import Report
 from pointsman.wire.conversation import Conversation
-from pointsman.wire.models import openai_effort
+from pointsman.wire.models import is_openai_reasoning, openai_effort
 
-__all__ = ["openai_effort_of", "openai_user"]
+__all__ = ["openai_effort_of", "openai_sampling", "openai_user"]
 
 #: Greatest thinking budget of an effort, in tokens; beyond the last it is high (constructs: thinking_budget).
 _EFFORTS: Final = ((4_096, "low"), (16_384, "medium"))
@@ -24,6 +24,17 @@ def openai_user(user: str, report: Report) -> str:
         return user
     report.meet("user")
     return hashlib.sha256(user.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def openai_sampling(asked: Conversation, report: Report) -> dict[str, float | None]:
+    """Return ``temperature`` and ``top_p``. A model that reasons takes 1 alone, which is the default."""
+    values = {"temperature": asked.temperature, "top_p": asked.top_p}
+    if report.source is not report.target and is_openai_reasoning(asked.model):
+        for name, value in values.items():
+            if value is not None and value != 1:
+                report.meet(name)
+                values[name] = None
+    return values
 
 
 def openai_effort_of(asked: Conversation, report: Report) -> str:

@@ -14,7 +14,7 @@ from pointsman.wire.conversation import Conversation, Shape, Tool, ToolChoice
 from pointsman.wire.hosted import described, portable_tools
 from pointsman.wire.members import foreign_members
 from pointsman.wire.models import is_openai_reasoning
-from pointsman.wire.openai_settings import openai_effort_of, openai_user
+from pointsman.wire.openai_settings import openai_effort_of, openai_sampling, openai_user
 from pointsman.wire.tool_names import flat_name
 
 __all__ = ["write_request"]
@@ -62,8 +62,7 @@ def _limits(conversation: Conversation, report: Report) -> dict[str, Any]:
     found = {
         limit: conversation.max_tokens,
         "reasoning_effort": effort or None,
-        "temperature": conversation.temperature,
-        "top_p": conversation.top_p,
+        **openai_sampling(conversation, report),
         "stop": conversation.stop or None,
     }
     return {name: value for name, value in found.items() if value is not None}

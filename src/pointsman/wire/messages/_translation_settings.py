@@ -117,6 +117,11 @@ def _budget(asked: Conversation, report: Report) -> int:
 def sampling(asked: Conversation, report: Report, *, thinks: bool) -> dict[str, Any]:
     """``temperature`` and ``top_p``. Newer models take one of them, and thinking neither below its bound."""
     temperature, top_p = asked.temperature, asked.top_p
+    if thinks_harder(asked.model) and report.source is not WireFormat.MESSAGES:
+        for name, value in (("temperature", temperature), ("top_p", top_p)):
+            if value is not None and value != 1:
+                report.meet(name)
+        return {}
     if temperature is not None and (temperature > 1 or (thinks and temperature != 1)):
         report.meet("temperature")
         temperature = 1.0

@@ -13,7 +13,7 @@ from pointsman.wire.constructs import Report
 from pointsman.wire.conversation import Conversation, Part, Text, Tool
 from pointsman.wire.hosted import portable_tools
 from pointsman.wire.members import foreign_members
-from pointsman.wire.openai_settings import openai_effort_of, openai_user
+from pointsman.wire.openai_settings import openai_effort_of, openai_sampling, openai_user
 from pointsman.wire.responses._translation_write_items import write_items
 from pointsman.wire.tool_names import flat_name
 
@@ -55,8 +55,7 @@ def write_request(request: Conversation, report: Report) -> bytes:
     plain = {
         "parallel_tool_calls": request.parallel,
         "max_output_tokens": request.max_tokens,
-        "temperature": request.temperature,
-        "top_p": request.top_p,
+        **openai_sampling(request, report),
         "user": openai_user(request.user, report) if request.user else None,
     }
     body |= {name: value for name, value in plain.items() if value is not None}
