@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pointsman.model_choice.chains import model_chain
 from pointsman.model_choice.choice import InUse, Load, ModelChooser
 from pointsman.model_choice.fitness import Requirements
-from pointsman.model_choice.pools import TierModel, TierModels, by_weight, pools
+from pointsman.model_choice.pools import TierModel, TierModels, drawn, pools, shares
 from pointsman.vocabulary import ModelSpec, Parameters, Tier
 
 MODELS = {
@@ -46,29 +46,29 @@ def test_the_first_that_can_and_the_others_behind_it() -> None:
 @given(st.lists(st.integers(1, 20), min_size=2, max_size=5))
 def test_shares_follow_the_weights(weights: list[int]) -> None:
     pool = weighted(*map(float, weights))
-    first = Counter(next(by_weight([pool], session)).model for session in SESSIONS)
+    first = Counter(drawn([shares(pool)], session)[0] for session in SESSIONS)
     for entry, weight in zip(pool, weights, strict=True):
         # Five standard deviations of 10,000 draws are at most 0.025.
         assert first[entry.model] / len(SESSIONS) == pytest.approx(weight / sum(weights), abs=0.025)
 
 
 def test_an_entry_without_a_weight_counts_one() -> None:
-    first = Counter(next(by_weight([weighted(3.0, None)], session)).model for session in SESSIONS)
+    first = Counter(drawn([shares(weighted(3.0, None))], session)[0] for session in SESSIONS)
     assert first["m0"] / first["m1"] == pytest.approx(3, rel=0.1)
 
 
 @given(st.text(), st.lists(st.floats(1e-3, 1e3), min_size=1, max_size=4))
 def test_a_session_draws_the_same_every_time(session: str, weights: list[float]) -> None:
     pool = weighted(*weights)
-    drawn = [entry.model for entry in by_weight([pool], session)]
-    assert drawn == [entry.model for entry in by_weight([pool], session)]
-    assert sorted(drawn) == sorted(entry.model for entry in pool)
-    assert all(a < b for a, b in pairwise(drawn[1:])), "the others follow in order"
+    names = drawn([shares(pool)], session)
+    assert names == drawn([shares(pool)], session)
+    assert sorted(names) == sorted(entry.model for entry in pool)
+    assert all(a < b for a, b in pairwise(names[1:])), "the others follow in order"
 
 
 def test_a_draw_is_the_same_in_every_process() -> None:
-    drawn = [next(by_weight([weighted(1.0, 1.0, 1.0)], session)).model for session in SESSIONS[:8]]
-    assert drawn == ["m0", "m2", "m1", "m0", "m1", "m1", "m0", "m2"]
+    firsts = [drawn([shares(weighted(1.0, 1.0, 1.0))], session)[0] for session in SESSIONS[:8]]
+    assert firsts == ["m0", "m2", "m1", "m0", "m1", "m1", "m0", "m2"]
 
 
 def test_a_share_is_drawn_among_those_that_can() -> None:

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from pointsman.model_choice.fitness import TOO_LONG, UNABLE, Requirements, lacks
-from pointsman.model_choice.pools import Pool, TierModels, is_weighted, pools
+from pointsman.model_choice.pools import Pool, Shares, TierModels, is_weighted, pools, shares
 from pointsman.vocabulary import ModelSpec, Parameters, Reason, Tier
 
 __all__ = ["FALLBACK_CHAIN", "LOWER_TIER", "Chain", "model_chain"]
@@ -37,7 +37,7 @@ class Chain(msgspec.Struct, frozen=True):
     skipped: tuple[Reason, ...] = ()
     refused: bool = False  # every model is known to be unable
     doubtful: bool = False  # nothing but an estimate of tokens speaks against those tried
-    weighted: tuple[Pool, ...] = ()  # the same models by tier, where a first choice is drawn by weight
+    weighted: tuple[Shares, ...] = ()  # the same models by tier, where a first choice is drawn by weight
     parameters: Mapping[str, Parameters] = {}  # by model, for those that have any
 
 
@@ -145,6 +145,6 @@ def _chain(groups: Mapping[Tier, Pool], skipped: tuple[Reason, ...], *, doubtful
         tuple(parameters),
         skipped,
         doubtful=doubtful,
-        weighted=tuple(groups.values()) if any(map(is_weighted, groups.values())) else (),
+        weighted=tuple(map(shares, groups.values())) if any(map(is_weighted, groups.values())) else (),
         parameters={model: given for model, given in parameters.items() if given is not None},
     )

@@ -9,13 +9,13 @@ conversation, and inside a tool loop the model's own thinking signatures, so a c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
 from pointsman.model_choice.chains import FALLBACK_CHAIN, Chain, model_chain
 from pointsman.model_choice.fitness import BYTES_PER_TOKEN, Requirements, lacks
-from pointsman.model_choice.pools import Pool, TierModels, by_weight, pools
+from pointsman.model_choice.pools import Pool, TierModels, drawn, pools
 from pointsman.vocabulary import ModelSpec, Parameters, Reason, Tier, WireFormat
 
 __all__ = [
@@ -102,7 +102,7 @@ class ModelChooser:
             forced: The caller named the tier.
         """
         chain = self._chain(tier, needed, forced=forced)
-        names = _drawn(chain.weighted, session) if chain.weighted else chain.models
+        names = drawn(chain.weighted, session) if chain.weighted else chain.models
         models, ranks = self._models, self._ranks
         if in_use is None or in_use.model not in models or not names:
             return Choice(names, chain.skipped, chain.refused, chain.doubtful, chain.parameters)
@@ -139,10 +139,6 @@ class ModelChooser:
             chain = model_chain(tier, self._pools, self._models, needed, forced=forced)
             self._chains[kind] = chain
         return chain
-
-
-def _drawn(weighted: Iterable[Pool], session: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(entry.model for entry in by_weight(weighted, session)))
 
 
 def _first(pool: Pool | None) -> tuple[str, Parameters | None] | None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
+from itertools import accumulate, chain
 from typing import Annotated, Final, TypeAlias
 
+import msgspec
 from msgspec import Meta
 
 from pointsman.vocabulary import Parameters, Tier
 
-__all__ = ["Pool", "Served", "TierModel", "TierModels", "by_weight", "is_weighted", "pools"]
+__all__ = ["Pool", "Served", "Shares", "TierModel", "TierModels", "drawn", "is_weighted", "pools", "shares"]
 
 _SCALE: Final = 2.0**64
 
@@ -66,25 +69,30 @@ def is_weighted(pool: Iterable[TierModel]) -> bool:
     return any(entry.weight is not None for entry in pool)
 
 
-def by_weight(groups: Iterable[Pool], session: str) -> Iterator[TierModel]:
-    """Yield the models of each pool: the one that the session draws first, then the others in order.
+class Shares(msgspec.Struct, frozen=True):
+    """The models of a pool in each order that a session may draw."""
 
-    A session draws the same in every process and at any time, for the same pool.
+    orders: tuple[tuple[str, ...], ...]  # one for each model that may be first, the others in order behind it
+    ends: tuple[float, ...] = ()  # where the share of each order but the last ends, from 0 to 1
+
+
+def shares(pool: Pool) -> Shares:
+    """Return the orders of a pool: one where nothing is drawn."""
+    names = tuple(entry.model for entry in pool)
+    if not is_weighted(pool):
+        return Shares((names,))
+    weights = [1.0 if entry.weight is None else entry.weight for entry in pool]
+    total = math.fsum(weights)
+    orders = tuple((name, *(other for other in names if other != name)) for name in names)
+    return Shares(orders, tuple(end / total for end in accumulate(weights[:-1])))
+
+
+def drawn(pools: Iterable[Shares], session: str) -> tuple[str, ...]:
+    """Return the models of several pools in the order that a session draws, each once.
+
+    A session draws the same in every process and at any time, for the same pools.
     """
     digest = blake2b(session.encode("utf-8", "surrogatepass"), digest_size=8, person=b"weights").digest()
-    drawn = int.from_bytes(digest) / _SCALE
-    for pool in groups:
-        first = _drawn(pool, drawn) if is_weighted(pool) else pool[0]
-        yield first
-        yield from (entry for entry in pool if entry is not first)
-
-
-def _drawn(pool: Pool, drawn: float) -> TierModel:
-    """Return the model whose share of the line from 0 to 1 holds a point."""
-    weights = [1.0 if entry.weight is None else entry.weight for entry in pool]
-    left = drawn * math.fsum(weights)
-    for entry, weight in zip(pool, weights, strict=True):
-        left -= weight
-        if left < 0:
-            return entry
-    return pool[-1]  # rounding
+    point = int.from_bytes(digest) / _SCALE
+    orders = (pool.orders[bisect_right(pool.ends, point)] for pool in pools)
+    return tuple(dict.fromkeys(chain.from_iterable(orders)))
