@@ -89,6 +89,18 @@ def test_translated_reasoning_is_left_out_also_after_a_restart(provider: WireFor
                 running.ask(agent, 0, stream=False)
 
 
+@pytest.mark.parametrize("caller", FORMATS)
+def test_a_model_that_thinks_once_a_turn_keeps_thinking(caller: WireFormat) -> None:
+    agent = CALLERS[caller]()
+    with switching(MESSAGES, CHAT) as running:
+        provider = running.providers[0]
+        provider.rounds, provider.thinks_once = 3, True
+        for number in range(8):
+            running.ask(agent, 0, stream=bool(number % 2))
+            assert len(provider.returned[-1]) == 2 * ((number + 3) // 4)
+        assert all(provider.thought)
+
+
 def test_sessions_side_by_side_keep_apart() -> None:
     agents = [CALLERS[caller]() for caller in FORMATS for _ in range(3)]
     with switching(MESSAGES, RESPONSES) as running, ThreadPoolExecutor(len(agents)) as pool:

@@ -30,10 +30,14 @@ class StrictUpstream:
     """One provider: signs its reasoning, checks what comes back, and calls two tools before each answer."""
 
     def __init__(self, name: str, wire: WireFormat, *, words: bool = True) -> None:
-        """``words``: False where the provider shows nothing of its reasoning."""
+        """Start one; ``words``: False where it shows nothing of its reasoning."""
         self.name = name
         self.wire = wire
         self.words = words
+        self.rounds = 1  # of calls in a turn (Messages)
+        self.thinks_once = (
+            False  # only before the first calls of a turn, which then has to begin so (Messages)
+        )
         self.count = 0  # answers given
         self.returned: list[list[str]] = []  # own reasoning in each request, by its number
         self.thought: list[bool] = []  # whether it was allowed to think
@@ -97,7 +101,8 @@ def _check_messages(provider: StrictUpstream, body: dict[str, Any]) -> list[str]
                     raise _Refused(f"messages.{at}.content.{number}: Invalid `signature` in `{kind}` block")
                 found.append(signature)
     if enabled and messages[-1]["content"][0]["type"] == "tool_result":
-        first = messages[-2]["content"][0]["type"]
+        back = 2 * _rounds(body) if provider.thinks_once else 2
+        first = messages[-back]["content"][0]["type"]
         if first not in _THOUGHTS:
             place = f"messages.{len(messages) - 2}.content.0.type"
             raise _Refused(
@@ -109,16 +114,23 @@ def _check_messages(provider: StrictUpstream, body: dict[str, Any]) -> list[str]
     return found
 
 
+def _rounds(body: dict[str, Any]) -> int:
+    """How often tools have been called since the person spoke."""
+    asked = reversed([message for message in body["messages"] if message["role"] == "user"])
+    results = itertools.takewhile(lambda message: message["content"][0]["type"] == "tool_result", asked)
+    return sum(1 for _ in results)
+
+
 def _write_messages(provider: StrictUpstream, body: dict[str, Any]) -> tuple[dict[str, Any], Iterator[bytes]]:
     content: list[dict[str, Any]] = []
-    if provider.thought[-1]:
+    rounds = _rounds(body)
+    if provider.thought[-1] and not (provider.thinks_once and rounds):
         words = provider.thoughts(0) if provider.words else ""
         content.append({"type": "thinking", "thinking": words, "signature": provider.sign(words)})
         provider.count += 100  # so that this signature is another
         content.append({"type": "redacted_thinking", "data": provider.sign("")})
         provider.count -= 100
-    last = body["messages"][-1]["content"]
-    calls = not (isinstance(last, list) and last[0]["type"] == "tool_result")
+    calls = rounds < provider.rounds
     if calls:
         content.append({"type": "text", "text": "Let me look."})
         content += [

@@ -37,20 +37,21 @@ Watch = Callable[[bytes], bytes]
 class _Session:
     """What is known of one session."""
 
-    __slots__ = ("at", "authors", "home", "is_clean", "turns", "upstreams", "weight")
+    __slots__ = ("at", "authors", "home", "is_clean", "thinking", "turns", "upstreams", "weight")
 
     def __init__(self) -> None:
         self.turns: dict[tuple[str, str], SignedTurn] = {}  # by upstream and key
         self.authors: dict[bytes, str] = {}  # upstreams by the digest of a mark
         self.upstreams: set[str] = set()  # that have answered
+        self.thinking: set[str] = set()  # those whose translated answers held reasoning
         self.home = ""  # the first of them: what is not known was there before this process
         self.is_clean: bool | None = None  # no translated reasoning came with its first request; None: unread
         self.weight = _SESSION
         self.at = 0.0  # seconds since the epoch, of the latest answer
 
-    def reasoning(self, upstream: str, key: str) -> tuple[Placed, ...]:
+    def reasoning(self, upstream: str, key: str) -> tuple[Placed, ...] | None:
         turn = self.turns.get((upstream, key))
-        return turn.reasoning if turn else ()
+        return turn.reasoning if turn else None
 
     def answered(self, upstream: str, at: float) -> None:
         self.home = self.home or upstream
@@ -59,7 +60,8 @@ class _Session:
 
     def put(self, upstream: str, turn: SignedTurn) -> None:
         self._drop((upstream, turn.key))
-        if turn.reasoning:
+        if turn.reasoning or upstream in self.thinking:
+            self.thinking.add(upstream)
             self.turns[upstream, turn.key] = turn
             self.weight += turn.weight + _TURN
         self.sign(upstream, turn.marks)

@@ -52,8 +52,8 @@ _ASSISTANT: Final = (
 _Place: TypeAlias = tuple[int, bool]
 #: Reasoning and its place.
 Placed: TypeAlias = tuple[_Place, Thinking]
-#: Returns the reasoning of the turn with a key, as its provider wrote it; nothing where none is kept.
-Recall: TypeAlias = Callable[[str], Sequence[Placed]]
+#: Returns the reasoning of the turn with a key, as its provider wrote it; None where no such turn is known.
+Recall: TypeAlias = Callable[[str], Sequence[Placed] | None]
 
 
 class SignedTurn(NamedTuple):
@@ -198,16 +198,19 @@ def _words(message: Message) -> bytes:
 
 def with_reasoning(conversation: Conversation, recall: Recall) -> Conversation:
     """Return a request in which each turn whose reasoning is kept has it back, in its place."""
-    messages, said = [], hashlib.blake2b(digest_size=16)
+    messages, said, is_own = [], hashlib.blake2b(digest_size=16), False
     for message in conversation.messages:
         found = message
-        if message.role is _ASSISTANT and (reasoning := recall(_key_of(message, said))):
-            # What the caller holds of it are the words alone.
-            others = [part for part in message.parts if not isinstance(part, Thinking)]
-            found = Message(message.role, tuple(_placed(others, reasoning)))
+        if message.role is _ASSISTANT:
+            reasoning = recall(_key_of(message, said))
+            is_own = reasoning is not None
+            if reasoning:
+                # What the caller holds of it are the words alone.
+                others = [part for part in message.parts if not isinstance(part, Thinking)]
+                found = Message(message.role, tuple(_placed(others, reasoning)))
         said.update(_words(message))
         messages.append(found)
-    return msgspec.structs.replace(conversation, messages=tuple(messages))
+    return msgspec.structs.replace(conversation, messages=tuple(messages), is_own_turn=is_own)
 
 
 def _key_of(message: Message, said: hashlib.blake2b) -> str:

@@ -30,7 +30,7 @@ def write_request(asked: Conversation, report: Report) -> bytes:
     if not messages:
         report.meet("no_messages")
     body: dict[str, Any] = {"model": asked.model}
-    body |= settings.limits(asked, report, resumes=_resumes(messages))
+    body |= settings.limits(asked, report, resumes=_resumes(messages, is_own=asked.is_own_turn))
     if system := write_texts(asked.system):
         body["system"] = system
     body["messages"] = messages
@@ -88,11 +88,28 @@ def _trim(content: list[Written]) -> None:
         content[-1] = {**last, "text": last["text"].rstrip()}
 
 
-def _resumes(messages: list[dict[str, Any]]) -> bool:
-    """Whether a turn goes on after its calls without its first thinking: the API refuses to think then."""
+def _resumes(messages: list[dict[str, Any]], *, is_own: bool) -> bool:
+    """Whether a turn goes on after its calls without its first thinking: the API refuses to think then.
+
+    A model need not think before each call: a message that is the upstream's own may lack it where the turn
+    began with some.
+    """
     if len(messages) < 2 or _type(messages[-1]["content"][0]) != "tool_result":
         return False
-    return _type(messages[-2]["content"][0]) not in _THOUGHTS
+    if _type(messages[-2]["content"][0]) in _THOUGHTS:
+        return False
+    return not (is_own and _has_thought(messages))
+
+
+def _has_thought(messages: list[dict[str, Any]]) -> bool:
+    """Whether an answer since the person spoke begins with thinking."""
+    for message in reversed(messages):
+        first = _type(message["content"][0])
+        if message["role"] == "user" and first != "tool_result":
+            return False
+        if first in _THOUGHTS:
+            return True
+    return False
 
 
 def _stop(stop: tuple[str, ...], report: Report) -> list[str]:
