@@ -26,12 +26,14 @@ class Started(NamedTuple):
 
 
 class Agent(NamedTuple):
-    """An agent: the format it speaks, where it is, the models it asks for, and how to start it."""
+    """An agent: the format it speaks, where it is, and how to start it.
+
+    Without "auto" in its name it asks for the models that it asks for unless told otherwise.
+    """
 
     name: str
     speaks: WireFormat
     package: str  # whose version is told
-    models: tuple[str, ...]  # that it asks for unless told otherwise
     start: Callable[[Path, str, Path], Started]  # node_modules, base URL without a path, work folder
 
     def version(self, modules: Path) -> str:
@@ -55,25 +57,44 @@ def _claude(modules: Path, base: str, folder: Path) -> Started:
     )
 
 
-def _codex(modules: Path, base: str, folder: Path) -> Started:
-    del folder
-    options = ["--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"]
-    settings = ["-c", f'openai_base_url="{base}/v1"', "-c", "check_for_update_on_startup=false"]
-    command = [str(modules / ".bin/codex"), "exec", *options, *settings, _TASK]
-    return Started(command, {"OPENAI_API_KEY": CALLERS_KEY, "CODEX_API_KEY": CALLERS_KEY})
+def _claude_auto(modules: Path, base: str, folder: Path) -> Started:
+    """As the banner of ``serve`` prints it."""
+    started = _claude(modules, base, folder)
+    return started._replace(command=[*started.command, "--model", "auto"])
 
 
-def _opencode(provider: str) -> Callable[[Path, str, Path], Started]:
+def _codex(*more: str) -> Callable[[Path, str, Path], Started]:
     def start(modules: Path, base: str, folder: Path) -> Started:
         del folder
+        options = ["--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"]
+        settings = ["-c", f'openai_base_url="{base}/v1"', "-c", "check_for_update_on_startup=false"]
+        command = [str(modules / ".bin/codex"), "exec", *options, *settings, *more, _TASK]
+        return Started(command, {"OPENAI_API_KEY": CALLERS_KEY, "CODEX_API_KEY": CALLERS_KEY})
+
+    return start
+
+
+def _codex_auto(modules: Path, base: str, folder: Path) -> Started:
+    """As the banner of ``serve`` prints it."""
+    provider = f'{{name="Pointsman", base_url="{base}/v1", wire_api="responses", env_key="OPENAI_API_KEY"}}'
+    settings = ("-c", "model_provider=pointsman", "-c", f"model_providers.pointsman={provider}", "-m", "auto")
+    return _codex(*settings)(modules, base, folder)
+
+
+def _opencode(provider: str, *more: str) -> Callable[[Path, str, Path], Started]:
+    def start(modules: Path, base: str, folder: Path) -> Started:
+        del folder
+        spoken: dict[str, object] = {"options": {"baseURL": f"{base}/v1", "apiKey": CALLERS_KEY}}
+        if provider == "pointsman":  # as the banner of ``serve`` prints it
+            spoken |= {"npm": "@ai-sdk/openai-compatible", "models": {"auto": {}}}
         settings = {
-            "provider": {provider: {"options": {"baseURL": f"{base}/v1", "apiKey": CALLERS_KEY}}},
+            "provider": {provider: spoken},
             "permission": "allow",
             "share": "disabled",
             "autoupdate": False,
         }
         return Started(
-            [str(modules / ".bin/opencode"), "run", _TASK],
+            [str(modules / ".bin/opencode"), "run", *more, _TASK],
             {
                 "OPENCODE_CONFIG_CONTENT": json.dumps(settings),
                 "OPENCODE_DISABLE_AUTOUPDATE": "1",
@@ -94,44 +115,19 @@ def _ai_sdk(provider: str, model: str) -> Callable[[Path, str, Path], Started]:
     return start
 
 
+_CHAT, _RESPONSES, _MESSAGES = WireFormat.CHAT, WireFormat.RESPONSES, WireFormat.MESSAGES
 AGENTS = (
-    Agent(
-        "Claude Code",
-        WireFormat.MESSAGES,
-        "@anthropic-ai/claude-code",
-        ("claude-opus-4-8", "claude-haiku-4-5-20251001"),
-        _claude,
-    ),
-    Agent("Codex", WireFormat.RESPONSES, "@openai/codex", ("gpt-6.1-sol",), _codex),
-    Agent(
-        "opencode, anthropic",
-        WireFormat.MESSAGES,
-        "opencode-ai",
-        ("claude-sonnet-4-6", "claude-haiku-4-5-20251001"),
-        _opencode("anthropic"),
-    ),
-    Agent(
-        "opencode, openai",
-        WireFormat.RESPONSES,
-        "opencode-ai",
-        ("gpt-5.6-terra", "gpt-5.4-nano"),
-        _opencode("openai"),
-    ),
-    Agent("AI SDK, openai", WireFormat.RESPONSES, "@ai-sdk/openai", ("gpt-5",), _ai_sdk("openai", "gpt-5")),
-    Agent(
-        "AI SDK, anthropic",
-        WireFormat.MESSAGES,
-        "@ai-sdk/anthropic",
-        ("claude-sonnet-4-5",),
-        _ai_sdk("anthropic", "claude-sonnet-4-5"),
-    ),
-    Agent(
-        "AI SDK, compatible",
-        WireFormat.CHAT,
-        "@ai-sdk/openai-compatible",
-        ("gpt-5",),
-        _ai_sdk("compatible", "gpt-5"),
-    ),
+    Agent("Claude Code", _MESSAGES, "@anthropic-ai/claude-code", _claude),
+    Agent("Claude Code, auto", _MESSAGES, "@anthropic-ai/claude-code", _claude_auto),
+    Agent("Codex", _RESPONSES, "@openai/codex", _codex()),
+    Agent("Codex, gpt-5.5", _RESPONSES, "@openai/codex", _codex("-m", "gpt-5.5")),
+    Agent("Codex, auto", _RESPONSES, "@openai/codex", _codex_auto),
+    Agent("opencode, anthropic", _MESSAGES, "opencode-ai", _opencode("anthropic")),
+    Agent("opencode, openai", _RESPONSES, "opencode-ai", _opencode("openai")),
+    Agent("opencode, auto", _CHAT, "opencode-ai", _opencode("pointsman", "--model", "pointsman/auto")),
+    Agent("AI SDK, openai", _RESPONSES, "@ai-sdk/openai", _ai_sdk("openai", "gpt-5")),
+    Agent("AI SDK, anthropic", _MESSAGES, "@ai-sdk/anthropic", _ai_sdk("anthropic", "claude-sonnet-4-5")),
+    Agent("AI SDK, compatible", _CHAT, "@ai-sdk/openai-compatible", _ai_sdk("compatible", "gpt-5")),
 )
 
 
