@@ -72,7 +72,7 @@ class Report:
 
     def meet_opaque(self, kind: str, field: str) -> None:
         """Refuse something that only its own format has; ``kind`` is its type."""
-        self.meet("item_reference" if kind == "item_reference" else "server_item", field)
+        self.meet(_OPAQUE.get(kind, "server_item"), field)
 
     def meet(self, construct: str, field: str = "") -> bool:
         """Look up what the target does with a construct of the request.
@@ -110,6 +110,19 @@ _CLIENT: Final = "a shell, editor or memory that the caller runs: a function wit
 _SAMPLING: Final = "left out for OpenAI's reasoning models, which take 1 alone; else as it is"
 
 _NAME: Final = "one of over 64 characters or of others than letters, digits, _ and - ends in a hash, and back"
+
+_COMPACTION: Final = (
+    "only its own provider compacts a conversation: give Codex the gateway as a provider (model_providers), "
+    "not as openai_base_url, and it does so itself"
+)
+
+#: Constructs of their own among what only its own format has, by type.
+_OPAQUE: Final = {
+    "item_reference": "item_reference",
+    "compaction": "compaction_item",
+    "compaction_summary": "compaction_item",
+    "compaction_trigger": "compaction_item",
+}
 
 #: Every construct by its id. Rows are added beside the reader or writer that meets them.
 CONSTRUCTS: Final[Mapping[str, Construct]] = {
@@ -287,6 +300,13 @@ CONSTRUCTS: Final[Mapping[str, Construct]] = {
         {
             CHAT: refused("the item is stored by another provider: send the item itself (store: false)"),
             MESSAGES: refused("the item is stored by another provider: send the item itself (store: false)"),
+        },
+    ),
+    "compaction_item": Construct(
+        {RESPONSES: "input"},
+        {
+            CHAT: refused(_COMPACTION),
+            MESSAGES: refused(_COMPACTION),
         },
     ),
     "custom_tool": Construct(
