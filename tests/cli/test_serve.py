@@ -18,12 +18,12 @@ from typer.testing import CliRunner
 from pointsman.cli import app, serve
 from pointsman.cli._banner import CallerKey, banner
 from pointsman.cli.serve import _bound, _caller_key, _introduce, _listening_on
-from pointsman.config import TiersSpec
+from pointsman.config import Config, TiersSpec
 from pointsman.config.shapes import demo_ledger
 from pointsman.errors import ConfigError
 from pointsman.gateway.build import demo_config
 from pointsman.upstreams.demo import LABEL
-from pointsman.upstreams.port import ServerSpec, hash_key
+from pointsman.upstreams.port import ServerSpec, UpstreamSpec, hash_key
 from pointsman.vocabulary import ModelSpec, WireFormat
 from support.servers import gateway, state_for
 
@@ -165,3 +165,21 @@ def test_a_small_model_whose_name_is_refused_gets_another_in_the_line() -> None:
     said = banner(config, "http://here", CallerKey())
     assert "ANTHROPIC_DEFAULT_HAIKU_MODEL=simple ANTHROPIC_BASE_URL=http://here" in said
     assert "ANTHROPIC_DEFAULT_HAIKU_MODEL" not in banner(demo_config(), "http://here", CallerKey())
+
+
+@pytest.mark.parametrize("is_asked", [False, True], ids=["open", "protected"])
+def test_agents_keep_their_own_credential_where_the_upstream_takes_it(is_asked: bool) -> None:
+    """A token in the printed line would replace the login of the subscription."""
+    config = Config(
+        upstreams={"sub": UpstreamSpec("sub", "http://127.0.0.1:1/v1", forward_auth=True)},
+        models={"m": ModelSpec("m", "sub", "m-1", formats=frozenset(WireFormat))},
+        tiers=TiersSpec(simple="m"),
+    )
+    said = banner(config, "http://127.0.0.1:4747", CallerKey(is_asked, "KEY" if is_asked else ""))
+    lines = {line[2:20].strip(): line[20:] for line in said.splitlines() if line.startswith("  ")}
+    assert "AUTH_TOKEN" not in lines["Claude Code"]
+    assert ('ANTHROPIC_CUSTOM_HEADERS="x-pointsman-key: $KEY"' in lines["Claude Code"]) == is_asked
+    assert "requires_openai_auth=true" in lines["Codex"]
+    assert ('env_http_headers={"x-pointsman-key"="POINTSMAN_KEY"}' in lines["Codex"]) == is_asked
+    assert 'Upstream "sub" takes the caller\'s own credential (forward_auth)' in said
+    assert ("in the header x-pointsman-key" in said) == is_asked
