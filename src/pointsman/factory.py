@@ -73,8 +73,13 @@ def build_engine(policy: Policy) -> Engine:
     learned_router_encoder = (
         encoder_of(policy.learned_router.learned_router) if policy.learned_router else None
     )
+    selection = policy.capabilities
     return Engine(
-        policy, open_scanner(policy.signals()), encoder, learned_router_encoder=learned_router_encoder
+        policy,
+        open_scanner(policy.signals()),
+        encoder,
+        learned_router_encoder=learned_router_encoder,
+        capability_encoder=load_encoder(selection.encoder) if selection else None,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,13 +17,16 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from concurrent.futures import Future
 
-__all__ = ["Ask", "AskingThread", "Questions", "ask_models", "ask_nobody"]
+__all__ = ["MAX_PARALLEL", "Ask", "AskingThread", "Questions", "ask_models", "ask_nobody", "ask_together"]
 
 #: Answers remembered where no policy says how many.
 CACHE: Final = Verification().cache
 
 #: Seconds to wait for connections to close.
 _CLOSING: Final = 5.0
+
+#: Questions to models asked at the same time.
+MAX_PARALLEL: Final = 5
 
 Ask = Callable[[ModelQuery], Coroutine[Any, Any, ModelReply]]
 
@@ -86,6 +89,21 @@ class AskingThread:
             loop.run_until_complete(sleep(0))  # transports close in the next round of the loop
         finally:
             loop.close()
+
+
+async def ask_together(
+    ask: Ask, needs: Sequence[ModelQuery], *, at_once: int = MAX_PARALLEL
+) -> Sequence[ModelReply]:
+    """Ask several questions together, at most ``at_once`` at a time; replies keep their order."""
+    import asyncio
+
+    gate = asyncio.Semaphore(at_once)
+
+    async def one(need: ModelQuery) -> ModelReply:
+        async with gate:
+            return await ask(need)
+
+    return await asyncio.gather(*map(one, needs))
 
 
 class _Account:

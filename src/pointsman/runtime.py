@@ -19,7 +19,7 @@ from pointsman.decision.memory import Memory
 from pointsman.decision.summary import summary
 from pointsman.drivers import drive, drive_async, no_model
 from pointsman.errors import StoreUnavailable
-from pointsman.model_calls import Ask, Questions, ask_nobody
+from pointsman.model_calls import Ask, Questions, ask_nobody, ask_together
 from pointsman.stores.ledger.port import Ledger, PromptText
 from pointsman.stores.sessions.port import SessionStore
 from pointsman.vocabulary import LARGE, AgentRequest, ModelQuery, ModelReply
@@ -104,10 +104,11 @@ class SessionMemory:
 class _Replies:
     """Answers the model queries of one decision: from memory, by the budget's refusal, or by a model."""
 
-    __slots__ = ("_questions", "waited")
+    __slots__ = ("_ahead", "_questions", "waited")
 
     def __init__(self, questions: Questions) -> None:
         self._questions = questions
+        self._ahead: dict[ModelQuery, ModelReply] = {}  # to queries that were asked beside an earlier one
         self.waited = 0.0  # seconds spent on models
 
     def ask(self, ask: Callable[[ModelQuery], ModelReply], query: ModelQuery) -> ModelReply:
@@ -119,12 +120,21 @@ class _Replies:
         return self._keep(query, ask(query), started)
 
     async def ask_async(self, ask: Ask, query: ModelQuery) -> ModelReply:
-        """Answer a query on the event loop."""
-        known = self._questions.settled(query)
-        if known is not None:
+        """Answer a query on the event loop, and ask at the same time those that may be asked beside it."""
+        known = self._ahead.pop(query, None) or self._questions.settled(query)
+        if known is not None and not query.beside:
             return known
         started = time.perf_counter()
-        return self._keep(query, await ask(query), started)
+        if not query.beside:
+            return self._keep(query, await ask(query), started)
+        waiting = [each for each in query.beside if self._questions.settled(each) is None]
+        if known is None:
+            waiting.append(query)
+        replies = await ask_together(ask, waiting)
+        for each, reply in zip(waiting, replies, strict=True):
+            self._ahead[each] = self._keep(each, reply, started)
+            started = time.perf_counter()  # they were waited for together
+        return known or self._ahead.pop(query)
 
     def _keep(self, query: ModelQuery, reply: ModelReply, started: float) -> ModelReply:
         seconds = time.perf_counter() - started
@@ -235,7 +245,8 @@ class Runtime:
         memory = await _in_thread(self.memories.load, session) if in_thread else self.memories.load(session)
         started, replies = time.perf_counter(), self._begin(request)
         steps = self.engine.decide(request, memory, self._new_id())
-        run = _beside_the_loop(request.size) if request.size > LARGE else None
+        waits = request.size > LARGE or not self.engine.is_prepared(request)
+        run = _beside_the_loop(request.size) if waits else None
         decided = await drive_async(steps, partial(replies.ask_async, self.ask), run=run)
         decision = self._record(request, decided, time.perf_counter() - started - replies.waited)
         if in_thread:

@@ -197,6 +197,7 @@ class AgentRequest(msgspec.Struct, frozen=True):
     features: frozenset[str] = frozenset()  # what it needs of a model: "tools", "vision", "structured"
     role: AgentRole | None = None  # as the request says it; None: it does not
     role_mark: str = ""  # by what it says so, for a person
+    command: str = ""  # in-band command taken off the person's words: "/caps:off", "/caps:off:session"
     may_call: bool = True  # the history may hold tool calls; False when it certainly holds none
 
 
@@ -246,6 +247,8 @@ class ModelQuery(msgspec.Struct, frozen=True, gc=False):
     max_tokens: int = 16
     timeout_ms: int = 500
     model: str = ""  # configured name of the model to ask; empty = the driver's default
+    about: str = ""  # what is judged: the name of a capability
+    beside: tuple[ModelQuery, ...] = ()  # the next questions, which may be asked at the same time
 
 
 class ModelReply(msgspec.Struct, frozen=True, gc=False):

@@ -38,8 +38,10 @@ def refused(*requests: Sequence[object]) -> list[tuple[str, ...]]:
         )
         decided = drive(engine.decide(agent_request, memory, "d"), no_model)
         memory = decided.memory
-        assert decided.decision.tools is not None
-        said.append(decided.decision.tools.refused)
+        part = decided.decision.capabilities
+        assert part is not None
+        assert part.tools is not None
+        said.append(part.tools.refused)
     return said
 
 

@@ -5,27 +5,50 @@ from __future__ import annotations
 from pointsman.capabilities._cache import LruCache
 from pointsman.capabilities._check import check_registry
 from pointsman.capabilities._commands import Command, Switches, parse_commands
+from pointsman.capabilities._decision import (
+    CapabilityDecision,
+    CapabilityMemory,
+    OfferedTool,
+    ToolDecision,
+)
 from pointsman.capabilities._expand import expand
 from pointsman.capabilities._guides import CapabilityMatch, ClassifierExample, TaskClassifierGuide
-from pointsman.capabilities._policy import OnFailure, SelectionPolicy, SelectionUnavailable, Strategy
+from pointsman.capabilities._policy import (
+    CapabilityPolicy,
+    CapabilitySettings,
+    OnFailure,
+    SelectionPolicy,
+    SelectionUnavailable,
+    Strategy,
+)
 from pointsman.capabilities._prompts import ClassificationPromptBuilder
 from pointsman.capabilities._registry import Capability, CapabilityRegistry, capability
 from pointsman.capabilities._scorer import LocalScorer
-from pointsman.capabilities._select import Selection, Selector
+from pointsman.capabilities._select import AskedCapability, Scorer, Selection, Selector
+from pointsman.capabilities._stage import CapabilityStage, CapabilityTurn
 from pointsman.capabilities.calibration import Calibration
 from pointsman.capabilities.tools import ToolChoice, ToolMemory, ToolSelector
 
 __all__ = [
+    "AskedCapability",
     "Calibration",
     "Capability",
+    "CapabilityDecision",
     "CapabilityMatch",
+    "CapabilityMemory",
+    "CapabilityPolicy",
     "CapabilityRegistry",
+    "CapabilitySettings",
+    "CapabilityStage",
+    "CapabilityTurn",
     "ClassificationPromptBuilder",
     "ClassifierExample",
     "Command",
     "LocalScorer",
     "LruCache",
+    "OfferedTool",
     "OnFailure",
+    "Scorer",
     "Selection",
     "SelectionPolicy",
     "SelectionUnavailable",
@@ -34,6 +57,7 @@ __all__ = [
     "Switches",
     "TaskClassifierGuide",
     "ToolChoice",
+    "ToolDecision",
     "ToolMemory",
     "ToolSelector",
     "capability",

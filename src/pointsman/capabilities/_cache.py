@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable
+from contextlib import suppress
 from typing import Generic, TypeVar
 
 __all__ = ["LruCache"]
@@ -21,16 +22,19 @@ class LruCache(Generic[Value]):
 
     def get(self, key: Hashable) -> Value | None:
         """The value kept for ``key``, or None."""
-        if key in self._values:
-            self._values.move_to_end(key)
-        return self._values.get(key)
+        value = self._values.get(key)
+        if value is not None:
+            with suppress(KeyError):  # another thread may have removed it since
+                self._values.move_to_end(key)
+        return value
 
     def put(self, key: Hashable, value: Value) -> None:
         """Keep a value, and forget the one used longest ago when there are too many."""
         self._values[key] = value
         self._values.move_to_end(key)
         if len(self._values) > self._size:
-            self._values.popitem(last=False)
+            with suppress(KeyError):
+                self._values.popitem(last=False)
 
     def __len__(self) -> int:
         return len(self._values)

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated, Literal
 
+import msgspec
+from msgspec import Meta
+
+from pointsman.capabilities._registry import CapabilityRegistry
+from pointsman.capabilities.calibration import Calibration
 from pointsman.errors import ConfigError, UpstreamUnavailable
+from pointsman.vocabulary import Mode
 
-__all__ = ["OnFailure", "SelectionPolicy", "SelectionUnavailable", "Strategy"]
+__all__ = [
+    "CapabilityPolicy",
+    "CapabilitySettings",
+    "OnFailure",
+    "SelectionPolicy",
+    "SelectionUnavailable",
+    "Strategy",
+]
 
 
 class Strategy(StrEnum):
@@ -33,25 +46,48 @@ class SelectionUnavailable(UpstreamUnavailable):
     """A model was needed for a selection, could not be asked, and the policy says to raise."""
 
 
-@dataclass(frozen=True, slots=True)
-class SelectionPolicy:
+class SelectionPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """How capabilities are selected."""
 
-    strategy: Strategy = Strategy.HYBRID
-    #: Probability from which a capability is selected. On CLINC150 with ten examples per intent, 0.2 keeps
-    #: 76 of the 81 points of in-scope accuracy that the static encoder has and rejects 84 % of out-of-scope
-    #: tasks (docs/decisions/0052).
-    threshold: float = 0.2
-    #: Probabilities between these are unsure. Their share against accuracy: docs/decisions/0055.
-    unsure: tuple[float, float] = (0.1, 0.6)
-    #: Capabilities asked about per task under ``hybrid``, the likeliest first: one round at the usual
-    #: concurrency.
-    max_questions: int = 5
-    on_failure: OnFailure = OnFailure.LOCAL
-    fallback: tuple[str, ...] = ()  # for ``OnFailure.LIST``
-    bypass: bool = False  # select everything, judge nothing
-    model: str = ""  # configured name of the judging model; empty: the driver's default
-    timeout_ms: int = 5_000  # of one question; a judgement with a reason takes a small model 1–2 s
+    strategy: Annotated[
+        Strategy,
+        Meta(
+            description="Who judges: `local` the score alone, `hybrid` a model where the score is uncertain, "
+            "`llm` a model for every capability."
+        ),
+    ] = Strategy.HYBRID
+    # On CLINC150 with ten examples per intent, 0.2 keeps 76 of the 81 points of in-scope accuracy that the
+    # static encoder has and rejects 84 % of out-of-scope tasks (docs/decisions/0052).
+    threshold: Annotated[
+        float, Meta(ge=0, le=1, description="Probability from which a capability is selected.")
+    ] = 0.2
+    # Their share against accuracy: docs/decisions/0055.
+    unsure: Annotated[
+        tuple[float, float],
+        Meta(description="Probabilities between these are uncertain: `hybrid` asks a model."),
+    ] = (0.1, 0.6)
+    # One round at the usual concurrency.
+    max_questions: Annotated[
+        int,
+        Meta(ge=1, description="Questions to a model per task under `hybrid`, the likeliest first."),
+    ] = 5
+    on_failure: Annotated[
+        OnFailure,
+        Meta(
+            description="What is selected where a model cannot be asked: by the `local` score, `none` or "
+            "`all` of what was not judged, `always_active` alone, those and the `list` in `fallback`, or "
+            "`raise`: no selection."
+        ),
+    ] = OnFailure.LOCAL
+    fallback: Annotated[
+        tuple[str, ...], Meta(description="Capabilities selected with on_failure `list`.")
+    ] = ()
+    bypass: Annotated[bool, Meta(description="Select everything and judge nothing.")] = False
+    model: Annotated[str, Meta(description="Model that judges; needed with strategy `hybrid` and `llm`.")] = (
+        ""
+    )
+    # A judgement with a reason takes a small model 1 to 2 s.
+    timeout_ms: Annotated[int, Meta(ge=1, description="Timeout of one question in milliseconds.")] = 5_000
 
     def __post_init__(self) -> None:
         """Check ranges; names of strategies and failure policies are accepted as text.
@@ -70,10 +106,36 @@ class SelectionPolicy:
             raise ConfigError("max_questions must be at least 1", hint='to ask nothing, use strategy "local"')
 
 
+class CapabilitySettings(SelectionPolicy, frozen=True, kw_only=True):
+    """How the capabilities of a request are selected."""
+
+    mode: Annotated[
+        Mode,
+        Meta(
+            description="`observe` selects and records but changes no request; `on` also removes tools "
+            "beyond the maximum `tools`."
+        ),
+    ] = Mode.ON
+    encoder: Annotated[
+        Literal["none", "static", "sentence"],
+        Meta(description="Local encoder beside n-grams; needs the extra of its name."),
+    ] = "none"
+    always_active: Annotated[
+        tuple[str, ...], Meta(description="Capabilities and tools that are selected for every task.")
+    ] = ()
+
+
+class CapabilityPolicy(CapabilitySettings, frozen=True, kw_only=True):
+    """Which capabilities there are beside the tools of a request, and how they are selected."""
+
+    registry: CapabilityRegistry = CapabilityRegistry(())
+    calibration: Calibration | None = None  # None: fitted on the guides' own examples
+
+
 def _choice(policy: SelectionPolicy, field: str, choices: type[StrEnum]) -> None:
     value = getattr(policy, field)
     try:
-        object.__setattr__(policy, field, choices(value))
+        msgspec.structs.force_setattr(policy, field, choices(value))
     except ValueError:
         known = ", ".join(choices)
         raise ConfigError(f'unknown {field} "{value}"', hint=f"choose one of {known}") from None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pointsman.capabilities._guides import ClassifierExample, TaskClassifierGuide
@@ -113,6 +113,16 @@ class CapabilityRegistry:
     def get_capability(self, name: str) -> Capability | None:
         """The capability called ``name``, or None."""
         return self._by_name.get(name)
+
+    def activated(self, names: Collection[str]) -> CapabilityRegistry:
+        """The same capabilities, of which those named are always active too."""
+        wanted = {name for name, each in self._by_name.items() if name in names and not each.always_active}
+        if not wanted:
+            return self
+        return CapabilityRegistry(
+            replace(each, always_active=True) if name in wanted else each
+            for name, each in self._by_name.items()
+        )
 
     def providers(self, kind: str) -> list[str]:
         """Names of the capabilities that provide a kind of result, in registry order."""

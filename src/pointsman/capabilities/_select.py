@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
+
+import msgspec
 
 from pointsman.capabilities._cache import LruCache
 from pointsman.capabilities._expand import expand
@@ -17,10 +19,9 @@ from pointsman.capabilities._guides import CapabilityMatch
 from pointsman.capabilities._policy import OnFailure, SelectionPolicy, SelectionUnavailable, Strategy
 from pointsman.capabilities._prompts import ClassificationPromptBuilder
 from pointsman.capabilities._registry import Capability, CapabilityRegistry
-from pointsman.capabilities._scorer import LocalScorer
 from pointsman.vocabulary import ModelQuery, ModelReply, Reason
 
-__all__ = ["Selection", "Selector"]
+__all__ = ["AskedCapability", "Scorer", "Selection", "Selector"]
 
 #: Room for ``{"is_match": true, "reason": "a few words"}``.
 _ANSWER_TOKENS: Final = 64
@@ -29,6 +30,27 @@ _ANSWER_TOKENS: Final = 64
 #: order.
 Questions = tuple[ModelQuery, ...]
 Answers = Sequence[ModelReply]
+
+
+class Scorer(Protocol):
+    """Gives each capability of one registry a probability."""
+
+    @property
+    def version(self) -> str:
+        """What the probabilities depend on besides the task."""
+        ...
+
+    def probabilities(self, task: str) -> Mapping[str, float]:
+        """The probability of each capability, by name."""
+        ...
+
+
+class AskedCapability(msgspec.Struct, frozen=True, gc=False):
+    """A capability that a model was asked about, and the answer."""
+
+    name: str
+    needed: bool | None = None  # None: there was no answer
+    error: str = ""  # why: "timeout", "no-model", or what is wrong with the answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +66,7 @@ class Selection:
     asked_model: tuple[str, ...] = ()
     abstained: str = ""  # "unavailable: …"
     reasons: tuple[Reason, ...] = ()
+    answers: tuple[AskedCapability, ...] = ()  # of ``asked_model``, without the model's words
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +83,12 @@ class Selector:
     def __init__(
         self,
         registry: CapabilityRegistry,
-        scorer: LocalScorer,
+        scorer: Scorer,
         policy: SelectionPolicy | None = None,
         prompts: ClassificationPromptBuilder | None = None,
         cache: LruCache[Selection] | None = None,
     ) -> None:
-        """Put the parts together; ``judge`` must have been made from ``registry``."""
+        """Put the parts together; ``scorer`` must have been made from ``registry``."""
         self.registry = registry
         self.scorer = scorer
         self.policy = policy or SelectionPolicy()
@@ -73,7 +96,7 @@ class Selector:
         self._cache = cache
 
     def select(
-        self, task: str, *, failure: str = "", held: Collection[str] = (), bypass: bool = False
+        self, task: str, *, failure: str = "", held: Collection[str] = (), bypass: bool | None = None
     ) -> Generator[Questions, Answers, Selection]:
         """Select for one task.
 
@@ -81,12 +104,12 @@ class Selector:
             task: what is to be done, in words.
             failure: why an earlier selection for this task failed; it goes into every question.
             held: kinds of results the context holds already: their providers are not pulled in.
-            bypass: select everything this time, as the policy's ``bypass`` does always.
+            bypass: whether to select everything this time; None leaves it to the policy.
 
         Raises:
             SelectionUnavailable: a model was needed, could not be asked, and the policy says ``raise``.
         """
-        if bypass or self.policy.bypass:
+        if self.policy.bypass if bypass is None else bypass:
             return _bypassed(self.registry)
         key = (self.scorer.version, self.policy, self.prompts, task, failure, tuple(sorted(held)))
         known = self._cache.get(key) if self._cache is not None else None
@@ -116,6 +139,7 @@ class Selector:
             scores=scores,
             asked_model=tuple(each.name for each in asked),
             abstained=_abstained(verdicts),
+            answers=tuple(_answer(each.name, verdicts) for each in asked),
             reasons=(
                 *(Reason("capabilities.always_active", name) for name in always),
                 *reasons,
@@ -145,6 +169,7 @@ class Selector:
             max_tokens=_ANSWER_TOKENS,
             timeout_ms=self.policy.timeout_ms,
             model=self.policy.model,
+            about=capability.name,
         )
 
     def _decide(
@@ -207,6 +232,11 @@ def _read(asked: Sequence[Capability], answers: Answers) -> _Verdicts:
         except ValueError as error:
             failures[each.name] = str(error)
     return _Verdicts(match, failures)
+
+
+def _answer(name: str, verdicts: _Verdicts) -> AskedCapability:
+    match = verdicts.match.get(name)
+    return AskedCapability(name, match.is_match if match else None, verdicts.failures.get(name, ""))
 
 
 def _abstained(verdicts: _Verdicts) -> str:

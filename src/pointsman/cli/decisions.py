@@ -16,6 +16,7 @@ from pointsman.config import AnyKey, find, load
 from pointsman.config.shapes import demo_ledger, state_file
 from pointsman.decision.decision import Decision
 from pointsman.decision.diff import verdict
+from pointsman.diagnostics.selection import describe_selection
 from pointsman.errors import ConfigError, PointsmanError, StoreUnavailable
 from pointsman.reports.usage import cost, usage
 from pointsman.stores.ledger import Attempt, Outcome, Record, Retention, Shadow, ShadowAnswer, SqliteLedger
@@ -175,6 +176,8 @@ def _explained(found: Record, models: Mapping[str, ModelSpec]) -> Iterator[str]:
         yield f"domains {domains.signature} (rule {domains.rule})"
     if decision.guidance and decision.guidance.firing:
         yield f"guidance: {decision.guidance.firing.reason} ({decision.guidance.arm})"
+    if decision.capabilities:
+        yield from describe_selection(decision.capabilities)
     yield from (f"added by {injection.source}: {injection.text}" for injection in decision.injections)
     yield from (f"failed open: {reason.code}: {reason.detail}" for reason in decision.abstained)
     yield f"{decision.input.characters} characters, about {decision.input.tokens} tokens"

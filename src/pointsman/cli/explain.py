@@ -15,6 +15,7 @@ from pointsman.config import AnyKey, Config, find, load
 from pointsman.decision.memory import Memory
 from pointsman.decision.policy import DomainPolicy, Policy
 from pointsman.diagnostics.explained import Explained, explain_request
+from pointsman.diagnostics.selection import describe_selection
 from pointsman.diagnostics.served import describe_served
 from pointsman.domains import default_domains
 from pointsman.errors import PointsmanError
@@ -142,6 +143,8 @@ def _show(explained: Explained) -> None:
     _show_changes(console, explanation)
     if domains := explained.decision.domains:
         console.print(f"\nDomains: {domains.effective.signature} (rule {domains.rule})", markup=False)
+    if capabilities := explained.decision.capabilities:
+        console.print("\n" + "\n".join(describe_selection(capabilities)), markup=False)
 
 
 def _highlighted(text: str, explanation: Explanation) -> Text:

@@ -63,7 +63,7 @@ async def select_capabilities(
     steps = selector.select(
         task,
         failure=str(state.get("control_reclassification_reason") or ""),
-        bypass=bool(state.get("control_capability_bypass")),
+        bypass=bool(state.get("control_capability_bypass")) or None,
     )
     ask = ask_models({"": model} if model else {})
     selection = await answer_batches(steps, ask)

@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from pointsman.capabilities import CapabilityDecision
 from pointsman.decision.input import RequestInput
 from pointsman.domains import DomainDecision
 from pointsman.guidance import GuidanceDecision
@@ -18,7 +19,6 @@ __all__ = [
     "Injection",
     "StandingInjection",
     "TextMode",
-    "ToolDecision",
     "without_content",
 ]
 
@@ -40,14 +40,6 @@ class StandingInjection(msgspec.Struct, frozen=True, gc=False):
     added: tuple[Injection, ...]  # together, as one text
 
 
-class ToolDecision(msgspec.Struct, frozen=True, gc=False):
-    """Which of the tools offered are passed on."""
-
-    offered: int
-    kept: tuple[str, ...]  # names, in the request's order
-    refused: tuple[str, ...] = ()  # tools called although they had not been passed on: they must not run
-
-
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """Everything decided for one turn; plain values, so that it can be stored, shown and replayed."""
 
@@ -63,7 +55,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     elapsed_us: float = 0.0  # CPU-side time spent deciding, verification excluded
     domains: DomainDecision | None = None
     guidance: GuidanceDecision | None = None
-    tools: ToolDecision | None = None  # None: all tools offered are passed on
+    capabilities: CapabilityDecision | None = None  # None: nothing to select among, or selection is off
     refused: tuple[Reason, ...] = ()  # why each model is unable; empty: the request is served
     parameters: Mapping[str, Parameters] = {}  # by model of the chain: what its tier sets of the request
 

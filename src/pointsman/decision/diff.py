@@ -10,13 +10,14 @@ from typing import Final
 
 import msgspec
 
+from pointsman.capabilities import CapabilityDecision
 from pointsman.decision.decision import Decision
 from pointsman.vocabulary import ModelQuery, ModelReply, Stage, Tier
 
 __all__ = ["PARTS", "REFUSED", "AsDecided", "Verdict", "changed", "reasons", "verdict"]
 
 #: The parts of a decision that are compared.
-PARTS: Final = ("tier", "model", "domains", "guidance")
+PARTS: Final = ("tier", "model", "domains", "guidance", "capabilities")
 
 #: Stands for the model of a request that no model can serve.
 REFUSED: Final = "(refused)"
@@ -30,6 +31,7 @@ class Verdict(msgspec.Struct, frozen=True):
     domains: str | None = None  # signature
     rule: str | None = None  # of the domains' memory
     guidance: str | None = None  # the classifier that fired
+    capabilities: str | None = None  # names selected, and behind a bar the tools passed on where not all are
 
 
 def verdict(decision: Decision) -> Verdict:
@@ -41,7 +43,15 @@ def verdict(decision: Decision) -> Verdict:
         domains=domains.signature if domains else None,
         rule=domains.rule if domains else None,
         guidance=guidance.firing.classifier if guidance and guidance.firing else None,
+        capabilities=_capabilities(decision.capabilities),
     )
+
+
+def _capabilities(decided: CapabilityDecision | None) -> str | None:
+    if decided is None:
+        return None
+    selected = " ".join(decided.selected)
+    return f"{selected} | {' '.join(sorted(decided.tools.kept))}" if decided.tools else selected
 
 
 def changed(then: Verdict, now: Verdict) -> tuple[str, ...]:
@@ -69,6 +79,36 @@ def reasons(then: Decision, now: Decision, parts: tuple[str, ...]) -> Iterator[s
         yield "domains: rule {}, then {}".format(*rules)
     if "guidance" in parts and not (now.guidance and now.guidance.firing):
         yield "guidance: nothing fires now"
+    if "capabilities" in parts:
+        yield from _capability_reasons(then.capabilities, now.capabilities)
+
+
+def _capability_reasons(then: CapabilityDecision | None, now: CapabilityDecision | None) -> Iterator[str]:
+    if now is None or then is None:
+        yield "capabilities: off now" if now is None else "capabilities: off then"
+        return
+    for text, names, others in (
+        ("selected now", now.selected, then.selected),
+        ("selected then", then.selected, now.selected),
+        ("passed on now", now.tools.kept if now.tools else (), then.tools.kept if then.tools else ()),
+        ("passed on then", then.tools.kept if then.tools else (), now.tools.kept if now.tools else ()),
+    ):
+        if only := [name for name in names if name not in others]:
+            yield f"capabilities: {text}: {', '.join(_scored(name, now, then) for name in only)}"
+    if now.strategy != then.strategy:
+        yield f"capabilities: strategy {now.strategy}, then {then.strategy}"
+    said = {(reason.code, reason.detail) for reason in then.reasons}
+    for reason in now.reasons:
+        if (reason.code, reason.detail) not in said:
+            yield f"{reason.code}: {reason.detail}"
+
+
+def _scored(name: str, *decided: CapabilityDecision) -> str:
+    score = next((each.scores[name] for each in decided if name in each.scores), None)
+    return name if score is None else f"{name} ({score:.2f})"
+
+
+_ANSWERS: Final = {True: "yes", False: "no"}
 
 
 class AsDecided:
@@ -76,6 +116,8 @@ class AsDecided:
 
     def __init__(self, then: Decision) -> None:
         self._tier = then.tier
+        asked = then.capabilities.asked_model if then.capabilities else ()
+        self._judged: Final = {each.name: each for each in asked}
         self.answered = ""  # "record", "no-model"; empty: nothing was asked
 
     def __call__(self, need: ModelQuery) -> ModelReply:
@@ -83,5 +125,8 @@ class AsDecided:
         if need.kind == "verify_tier" and self._tier and self._tier.stage is Stage.VERIFIED:
             self.answered = "record"
             return ModelReply(self._tier.tier)
+        if need.kind == "judge_capability" and (judged := self._judged.get(need.about)):
+            self.answered = "record"
+            return ModelReply("" if judged.needed is None else _ANSWERS[judged.needed], error=judged.error)
         self.answered = self.answered or "no-model"
         return ModelReply(error="no-model")

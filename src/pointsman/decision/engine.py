@@ -10,10 +10,16 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from pointsman.capabilities.tools import ToolSelector
+from pointsman.capabilities import (
+    CapabilityDecision,
+    CapabilityPolicy,
+    CapabilityStage,
+    CapabilityTurn,
+    Strategy,
+)
 from pointsman.decision.additions import MOST_CHARACTERS, MOST_PLACES, remember, standing
 from pointsman.decision.aliases import LONGEST_SHOWN, ModelNames, Named
-from pointsman.decision.decision import Decision, Injection, StandingInjection, ToolDecision
+from pointsman.decision.decision import Decision, Injection, StandingInjection
 from pointsman.decision.input import ReadRequest, RequestInput
 from pointsman.decision.memory import Memory
 from pointsman.decision.policy import DomainPolicy, Policy
@@ -50,7 +56,7 @@ from pointsman.vocabulary import (
     Stage,
     Tier,
 )
-from pointsman.wire.tools import forced_tool, offered_tools
+from pointsman.wire.tools import forced_tool
 
 __all__ = ["Decided", "Engine"]
 
@@ -67,6 +73,7 @@ ANSWER: Final = 500
 #: By plain name: Python 3.11 finds a member of an enum through a descriptor, 0.15 µs each time.
 _HELPER: Final = AgentRole.HELPER
 _MAIN: Final = AgentRole.MAIN
+_OFF: Final = Mode.OFF
 _ALIAS: Final = Stage.ALIAS
 
 _BY_NAME: Final = "an alias of a small model, and no tools"
@@ -100,7 +107,7 @@ class _Draft:
         self.parameters: Mapping[str, Parameters] = _NO_PARAMETERS
         self.domains: DomainDecision | None = None
         self.guidance: GuidanceDecision | None = None
-        self.tools: ToolDecision | None = None
+        self.capabilities: CapabilityDecision | None = None
         self.reasons: list[Reason] = []
         self.injections: list[Injection] = []
         self.standing: tuple[StandingInjection, ...] = ()
@@ -120,6 +127,7 @@ class Engine:
         encoder: Encoder | None = None,
         *,
         learned_router_encoder: Encoder | None = None,
+        capability_encoder: Encoder | None = None,
     ) -> None:
         """Compile the policy.
 
@@ -128,6 +136,7 @@ class Engine:
             scanner: its signal table must hold all signals of the policy.
             encoder: the one that ``policy.domains.examples`` names.
             learned_router_encoder: the one that ``policy.learned_router`` was trained with.
+            capability_encoder: the one that ``policy.capabilities.encoder`` names.
         """
         self.policy = policy
         self.version = policy.version()
@@ -147,7 +156,7 @@ class Engine:
         self._guide = Guide(policy.guidance) if policy.guidance else None
         self.names = ModelNames(policy.models, policy.aliases)
         self._models = ModelChooser(policy.tier_models, policy.models)
-        self._tools = ToolSelector(at_most=policy.tools) if policy.tools else None
+        self._capabilities = _capability_stage(policy, capability_encoder)
 
     def decide(
         self, request: AgentRequest | ReadRequest, memory: Memory, decision_id: str
@@ -170,13 +179,20 @@ class Engine:
         yield from self._choose_model(draft)
         if self.policy.domains and self._tracker:
             self._find_domains(draft, self.policy.domains, self._tracker)
-        if self._tools and reading.request and draft.input.tools > (self.policy.tools or 0):
-            self._select_tools(draft, self._tools, reading.request)
+        if self._capabilities and draft.input.role is not _HELPER:
+            yield from self._select_capabilities(draft, self._capabilities)
         if reading.request and (draft.injections or memory.additions.places):
             _add_again(draft, reading.request.history)
         # A helper call is no turn of the conversation whose session it names.
         kept = memory if draft.input.role is _HELPER else self._remembered(draft)
         return Decided(self._decision(draft, decision_id), kept, reading.words)
+
+    def is_prepared(self, request: AgentRequest) -> bool:
+        """Whether a request is decided at once; else an index of its tools is built first."""
+        stage = self._capabilities
+        return (
+            stage is None or not request.tools or stage.is_prepared(request.tools, bytes(request.tool_list))
+        )
 
     def read(self, request: AgentRequest, memory: Memory) -> ReadRequest:
         """Read a request: the user's words, what is found in them, and what the agent did since.
@@ -261,6 +277,7 @@ class Engine:
             if guide
             else None,
             learned_score=then.tier.learned_router if same_router and then.tier else None,
+            capabilities=then.capabilities,
             was_too_long=any(reason.code == TOO_LONG for reason in then.refused),
         )
 
@@ -432,30 +449,26 @@ class Engine:
             turns=memory.turns + (bool(key) and not reading.same_message),
         )
 
-    def _select_tools(self, draft: _Draft, selector: ToolSelector, request: AgentRequest) -> None:
-        before = draft.memory
+    def _select_capabilities(
+        self, draft: _Draft, stage: CapabilityStage
+    ) -> Generator[ModelQuery, ModelReply, None]:
+        before, reading = draft.memory, draft.reading
+        memory, request, then = before.capabilities, reading.request, reading.capabilities
         try:
-            new = _called_since(request.history, before.counted)
-            called = tuple(dict.fromkeys((*before.called, *new)))
-            choice = selector.choose(
-                offered_tools(request.tool_list),
-                draft.reading.words.text,
-                called=called,
-                forced=forced_tool(request.tool_choice),
-                memory=before.tools,
-            )
+            if request is not None and stage.concerns(request.tools):
+                turn = _capability_turn(request, reading, memory.counted)
+                decided, kept = yield from stage.decide(turn, memory)
+            elif request is None and then is not None:
+                decided, kept = yield from stage.decide_again(then, reading.evidence.text, memory)
+            else:
+                return
         except Exception as error:  # noqa: BLE001 - a request goes on with all its tools
-            draft.abstain("tools", error)
+            draft.abstain("capabilities", error)
             return
-        refused = tuple(name for name in new if before.tools.kept and name not in before.tools.kept)
-        draft.tools = ToolDecision(len(request.tools), choice.kept, refused)
-        if refused:
-            draft.reasons.append(
-                Reason("tools.refused", f"called without being offered: {', '.join(refused)}")
-            )
-        draft.memory = msgspec.structs.replace(
-            before, tools=choice.memory, called=called, counted=len(request.history)
-        )
+        draft.capabilities = decided
+        if decided.abstained:
+            draft.abstained.append(Reason("capabilities.abstained", decided.abstained))
+        draft.memory = msgspec.structs.replace(before, capabilities=kept)
 
     def _decision(self, draft: _Draft, decision_id: str) -> Decision:
         return Decision(
@@ -470,7 +483,7 @@ class Engine:
             abstained=tuple(draft.abstained),
             domains=draft.domains,
             guidance=draft.guidance,
-            tools=draft.tools,
+            capabilities=draft.capabilities,
             refused=draft.refused,
             parameters=draft.parameters,
         )
@@ -529,6 +542,29 @@ def _new_steps(before: TrajectoryState, after: TrajectoryState) -> tuple[Step, .
     count = after.tool_call_count - before.tool_call_count
     new = after.steps[-count:] if count > 0 else ()
     return tuple(step.without_content() for step in new)
+
+
+def _capability_stage(policy: Policy, encoder: Encoder | None) -> CapabilityStage | None:
+    """What selects; where only the number of tools is given, the local score alone."""
+    selection = policy.capabilities
+    if selection is None and policy.tools:
+        selection = CapabilityPolicy(strategy=Strategy.LOCAL)
+    if selection is None or selection.mode is _OFF:
+        return None
+    return CapabilityStage(selection, at_most=policy.tools, encoder=encoder)
+
+
+def _capability_turn(request: AgentRequest, reading: ReadRequest, counted: int) -> CapabilityTurn:
+    return CapabilityTurn(
+        message=reading.message,
+        task=reading.words.text,
+        tools=request.tools,
+        tool_list=bytes(request.tool_list),
+        called=tuple(dict.fromkeys(_called_since(request.history, counted))),
+        counted=len(request.history),
+        forced=forced_tool(request.tool_choice),
+        command=request.command,
+    )
 
 
 def _called_since(history: History, counted: int) -> list[str]:

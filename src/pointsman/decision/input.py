@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from pointsman.capabilities import CapabilityDecision
 from pointsman.guidance import Seen
 from pointsman.text.extract import Extracted, Searched
 from pointsman.tiers import LearnedScore
@@ -56,4 +57,5 @@ class ReadRequest(msgspec.Struct, frozen=True, gc=False):
     request: AgentRequest | None = None  # None for a recorded one
     learned_score: LearnedScore | None = None  # of a recorded one, by the same learned router
     abstained: tuple[Reason, ...] = ()  # what could not be read, and why
+    capabilities: CapabilityDecision | None = None  # of a recorded one: what was selected from, and scores
     was_too_long: bool = False  # a recorded one was refused for its length

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from pointsman.capabilities.tools import ToolMemory
+from pointsman.capabilities import CapabilityMemory
 from pointsman.decision.additions import Additions
 from pointsman.domains import DomainMemory
 from pointsman.guidance import GuidanceMemory
@@ -23,8 +23,6 @@ class Memory(msgspec.Struct, frozen=True, omit_defaults=True):
     enriched_at: int = -1  # messages in the history when the current user message was enriched
     domains: DomainMemory = DomainMemory()
     guidance: GuidanceMemory = GuidanceMemory()
-    tools: ToolMemory = ToolMemory()
-    called: tuple[str, ...] = ()  # names of all tools called so far
-    counted: int = 0  # messages searched for them
+    capabilities: CapabilityMemory = CapabilityMemory()
     searched: Searched = Searched()  # for the user's words
     additions: Additions = Additions()  # texts added, and to which messages

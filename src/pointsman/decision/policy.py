@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from pointsman.capabilities import CapabilityPolicy, CapabilityRegistry
 from pointsman.decision.aliases import Aliases
 from pointsman.domains import DomainSet, ModelProfile
 from pointsman.evidence import Signal
@@ -60,6 +61,7 @@ class Policy:
     domains: DomainPolicy | None = None  # None: domains are off
     guidance: GuidancePolicy | None = None  # None: guidance is off
     aliases: Aliases = ()  # patterns of model names and their targets; the first that matches counts
+    capabilities: CapabilityPolicy | None = None  # None: selected only where ``tools`` says so, and locally
     tools: int | None = None  # of a request's tools, pass on so many at most; None: all
 
     def signals(self) -> Iterator[Signal]:
@@ -79,4 +81,6 @@ class Policy:
 def _content(value: object) -> object:
     if isinstance(value, DomainSet):
         return [list(value.domains.values()), value.cues]
+    if isinstance(value, CapabilityRegistry):
+        return value.version
     raise TypeError(f"a policy cannot hold a {type(value).__name__}")

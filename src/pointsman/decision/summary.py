@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pointsman.capabilities import CapabilityDecision
 from pointsman.decision.decision import Decision
 
 __all__ = ["summary"]
@@ -35,8 +36,8 @@ def _parts(decision: Decision) -> Iterator[tuple[str, str]]:
     if (guidance := decision.guidance) and guidance.firing:
         said = "said" if guidance.injection else "withheld"
         yield "guidance", f"{guidance.firing.classifier}({guidance.firing.rung},{said})"
-    if tools := decision.tools:
-        yield "tools", f"{len(tools.kept)}/{tools.offered}"
+    if decision.capabilities:
+        yield from _capabilities(decision.capabilities)
     if decision.injections:
         yield "added", ",".join(each.source for each in decision.injections)
     if decision.refused:
@@ -44,6 +45,12 @@ def _parts(decision: Decision) -> Iterator[tuple[str, str]]:
     if decision.abstained:
         yield "abstained", ",".join(dict.fromkeys(reason.code for reason in decision.abstained))
     yield "us", f"{decision.elapsed_us:.0f}"
+
+
+def _capabilities(decided: CapabilityDecision) -> Iterator[tuple[str, str]]:
+    yield "capabilities", f"{','.join(decided.selected) or 'none'}({decided.result})"
+    if tools := decided.tools:
+        yield "tools", f"{len(tools.kept)}/{tools.offered}"
 
 
 def _plain(value: str) -> str:

@@ -35,6 +35,7 @@ class Explained(NamedTuple):
             "extraction": self.words.rules,
             **msgspec.to_builtins(self.tier),
             "domains": domains.to_json() if domains else None,
+            "capabilities": msgspec.to_builtins(self.decision.capabilities),
         }
         return found | ({"served": self.served} if self.served else {})
 

@@ -6,7 +6,8 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from pointsman.decision.decision import Decision, Injection, ToolDecision
+from pointsman.capabilities import ToolDecision
+from pointsman.decision.decision import Decision, Injection
 from pointsman.wire import Body, Wire
 from pointsman.wire.base import Insertion
 from pointsman.wire.body import Edit

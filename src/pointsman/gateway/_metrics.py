@@ -36,6 +36,7 @@ _COUNTERS: Final = {
     "lower_tier": _Counter("Requests of a tier without an able model, served by a lower one.", ("tier",)),
     "domains": _Counter("Decisions by the primary domain of the conversation.", ("domain",)),
     "guidance": _Counter("Hints, given or withheld.", ("classifier", "rung", "result")),
+    "capabilities": _Counter("Selections of capabilities.", ("strategy", "result")),
     "tools": _Counter("Tools offered by requests from which some are cut.", ("result",)),
     "abstained": _Counter("Parts of decisions that failed open.", ("reason",)),
     "attempts": _Counter("Tries of an upstream.", ("upstream", "model", "result")),
@@ -133,10 +134,11 @@ class Metrics(Collector):
         if decision.guidance and (firing := decision.guidance.firing):
             result = "given" if decision.guidance.injection else "withheld"
             self.count("guidance", firing.classifier, firing.rung, result)
-        if decision.tools:
-            kept = len(decision.tools.kept)
-            self.count("tools", "kept", by=kept)
-            self.count("tools", "cut", by=decision.tools.offered - kept)
+        if selected := decision.capabilities:
+            self.count("capabilities", selected.strategy, selected.result)
+            if tools := selected.tools:
+                self.count("tools", "kept", by=len(tools.kept))
+                self.count("tools", "cut", by=tools.offered - len(tools.kept))
         for reason in decision.abstained:
             self.count("abstained", reason.code)
         if decision.refused:

@@ -44,6 +44,7 @@ _LONGEST_EVENT: Final = 64 << 20
 #: Bytes given to the server at once: what it holds for a caller before it lets the sender wait.
 _PIECE: Final = 64 << 10
 
+_SELECTED: Final = 1_000  # characters of the names of capabilities in a header
 _REQUEST_ID: Final = 128  # characters of a caller's request id that are kept
 
 #: Not for a caller: framing, which our server does anew, and what would speak for another host.
@@ -314,6 +315,16 @@ def _guidance(decision: Decision) -> str:
     return f"{guidance.firing.classifier}; {guidance.arm}; {guidance.firing.rung}"
 
 
+def _capabilities(decision: Decision) -> str:
+    """The names selected, cut: an agent may offer hundreds of tools."""
+    selected = decision.capabilities
+    if selected is None:
+        return ""
+    names = " ".join(selected.selected)
+    shown = names if len(names) <= _SELECTED else names[:_SELECTED].rpartition(" ")[0] + " ..."
+    return f"bypass; {shown}" if selected.bypass else shown
+
+
 def _debug_headers(decision: Decision, request: AgentRequest) -> Headers:
     tier = decision.tier
     shown = {
@@ -325,6 +336,7 @@ def _debug_headers(decision: Decision, request: AgentRequest) -> Headers:
         "domains": decision.domains.signature if decision.domains else "",
         "domains-rule": decision.domains.rule if decision.domains else "",
         "guidance": _guidance(decision),
+        "capabilities": _capabilities(decision),
         "reasons": "; ".join(reason.code for reason in decision.reasons),
         "abstained": "; ".join(reason.code for reason in decision.abstained),
     }

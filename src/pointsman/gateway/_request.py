@@ -165,8 +165,9 @@ class DecidedRequest:
         self._model = body.span("model")
         self._translated: tuple[Target, Prepared] | None = None  # the latest: it is sent again on a retry
         self._edits = injections(wire, body, decision) if decision.injections or decision.standing else []
-        if decision.tools:
-            self._edits += kept_tools(body, decision.tools)
+        selected = decision.capabilities
+        if selected is not None and selected.tools is not None:
+            self._edits += kept_tools(body, selected.tools)
 
     async def prepare(self, target: Target) -> Prepared:
         """Return the request as this model's upstream gets it.

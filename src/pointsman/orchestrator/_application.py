@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+import msgspec
 
 from pointsman.capabilities import (
     CapabilityRegistry,
@@ -63,7 +65,7 @@ class Application:
     def selector(self) -> Selector:
         """What selects capabilities; reads every guide, so make one and keep it."""
         scorer = LocalScorer(self.registry, self.encoder)
-        policy = replace(self.policy, model="judge")
+        policy = msgspec.structs.replace(self.policy, model="judge")
         return Selector(self.registry, scorer, policy, self.judge_prompts, LruCache())
 
     def nodes(self) -> dict[str, Node]:

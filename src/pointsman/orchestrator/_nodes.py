@@ -115,7 +115,7 @@ class ClassificationNode(_Base):
             current_task(state) or "",
             failure=str(state.get("control_reclassification_reason") or ""),
             held=held_kinds(state, self._selector.registry),
-            bypass=bool(state.get("control_capability_bypass")),
+            bypass=bool(state.get("control_capability_bypass")) or None,
         )
 
     @staticmethod

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import Final, TypeVar
+from functools import partial
+from typing import TypeVar
 
 from pointsman.drivers import drive_async
-from pointsman.model_calls import Ask
+from pointsman.model_calls import MAX_PARALLEL, Ask, ask_together
 from pointsman.vocabulary import ModelQuery, ModelReply
 
 __all__ = ["MAX_PARALLEL", "answer_batches"]
-
-#: Questions to models asked at the same time.
-MAX_PARALLEL: Final = 5
 
 Result = TypeVar("Result")
 
@@ -24,15 +22,4 @@ async def answer_batches(
     at_once: int = MAX_PARALLEL,
 ) -> Result:
     """Run a decision that asks in batches to its end; answers keep the order of their questions."""
-    import asyncio
-
-    gate = asyncio.Semaphore(at_once)
-
-    async def one(need: ModelQuery) -> ModelReply:
-        async with gate:
-            return await ask(need)
-
-    async def batch(needs: Sequence[ModelQuery]) -> Sequence[ModelReply]:
-        return await asyncio.gather(*(one(need) for need in needs))
-
-    return await drive_async(steps, batch)
+    return await drive_async(steps, partial(ask_together, ask, at_once=at_once))

@@ -50,7 +50,7 @@ class Side(Verdict, frozen=True):
     @classmethod
     def of(cls, said: Verdict, cost: float | None) -> Side:
         """Put a price to what was said."""
-        return cls(said.tier, said.model, said.domains, said.rule, said.guidance, cost)
+        return cls(said.tier, said.model, said.domains, said.rule, said.guidance, said.capabilities, cost)
 
 
 class Replayed(msgspec.Struct, frozen=True):
@@ -62,7 +62,7 @@ class Replayed(msgspec.Struct, frozen=True):
     source: Source
     then: Side
     now: Side
-    changed: tuple[str, ...] = ()  # of "tier", "model", "domains", "guidance"
+    changed: tuple[str, ...] = ()  # of ``diff.PARTS``
     why: tuple[str, ...] = ()
     gained: tuple[str, ...] = ()  # signals found only now, where something changed
     lost: tuple[str, ...] = ()  # signals found only then, where something changed

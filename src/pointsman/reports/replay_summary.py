@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from pointsman.decision.diff import PARTS
 from pointsman.reports.replay import Cache, Replayed, Source
 from pointsman.reports.usage import PRICED
 
@@ -113,8 +114,8 @@ class Summary:
     def differences(self) -> Iterator[str]:
         """What the other policy does otherwise, and what that costs, for a person."""
         yield f"changed: {self._share(self.changed['any'])}"
-        for part in ("tier", "model", "domains", "guidance"):
-            yield f"  {part:<9}{self._share(self.changed[part])}"
+        for part in PARTS:
+            yield f"  {part:<13}{self._share(self.changed[part])}"
         yield f"tiers: up {self._share(self.up)}, down {self._share(self.down)}"
         for (then, now), count in [*_ordered(self.tiers), *_ordered(self.models)]:
             yield f"  {then} -> {now}: {count:,}"

@@ -102,7 +102,7 @@ def test_commands_read_it(file: Path) -> None:
     exported = run.invoke(app, ["decisions", "export", "--ledger", str(file)])
     lines = [json.loads(line) for line in exported.output.splitlines()]
     assert len(lines) == 24
-    assert {line["version"] for line in lines} == {2}
+    assert {line["version"] for line in lines} == {3}
     assert all(line["decision"]["input"]["session"] is not None for line in lines)
     policy = file.with_name("pointsman.toml")
     policy.write_text("[guidance]\nmode = 'on'\n")
@@ -132,7 +132,7 @@ def test_it_is_written_on_and_no_row_is_rewritten(file: Path) -> None:
     assert bodies(file)[:24] == before
     with closing(sqlite3.connect(file)) as connection:
         shapes = Counter(shape for (shape,) in connection.execute("SELECT shape FROM decisions"))
-    assert shapes == {1: 24, 2: 1}
+    assert shapes == {1: 24, 3: 1}
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from pointsman.capabilities import CapabilityDecision, Strategy, ToolDecision
 from pointsman.decision.decision import Decision
 from pointsman.decision.input import RequestInput
 
@@ -17,7 +18,8 @@ __all__ = ["SHAPE", "decision_in"]
 
 #: The shape that is written. 1, until November 2025: what was read of a request stood in the decision itself,
 #: and names were those of before 0.1.0. 2: it is ``input``.
-SHAPE: Final = 2
+#: 3: the tools passed on are part of ``capabilities``.
+SHAPE: Final = 3
 
 _decode: Final = msgspec.json.Decoder(Decision).decode
 
@@ -42,11 +44,35 @@ def decision_in(body: bytes, shape: int = SHAPE) -> Decision:
     """
     if shape >= SHAPE:
         return _decode(body)
+    if shape == 2:
+        return _from_shape_2(body)
     row = msgspec.json.decode(body)
     try:
-        return msgspec.convert(_from_shape_1(row), Decision)
+        tools = row.get("tools")
+        decision = msgspec.convert(_from_shape_1(row), Decision)
+        if not tools:
+            return decision
+        part = _with_tools(msgspec.convert(tools, ToolDecision))
+        return msgspec.structs.replace(decision, capabilities=part)
     except (AttributeError, KeyError, TypeError) as error:
         raise msgspec.ValidationError(f"no decision of an earlier version: {error!r}") from error
+
+
+class _Shape2(msgspec.Struct):
+    tools: ToolDecision | None = None
+
+
+_decode_shape_2: Final = msgspec.json.Decoder(_Shape2).decode
+
+
+def _from_shape_2(body: bytes) -> Decision:
+    decision, tools = _decode(body), _decode_shape_2(body).tools
+    return msgspec.structs.replace(decision, capabilities=_with_tools(tools)) if tools else decision
+
+
+def _with_tools(tools: ToolDecision) -> CapabilityDecision:
+    """The selection of which only the tools passed on were recorded; it was always by the local score."""
+    return CapabilityDecision(strategy=Strategy.LOCAL, selected=tools.kept, tools=tools)
 
 
 def _from_shape_1(row: dict[str, Any]) -> dict[str, Any]:

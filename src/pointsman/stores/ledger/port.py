@@ -81,7 +81,7 @@ class ShadowDecision(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_fi
     at: float  # seconds since the epoch
     policy: str  # version hash of the other policy
     verdict: Verdict = Verdict()
-    changed: tuple[str, ...] = ()  # of "tier", "model", "domains", "guidance"
+    changed: tuple[str, ...] = ()  # of ``diff.PARTS``
     why: tuple[str, ...] = ()
     asks: str = ""  # how its question was answered: "record", "no-model"; empty: it asked nothing
     error: str = ""  # class of the error for which it decided nothing
