@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from concurrent.futures import ThreadPoolExecutor
 
+import httpx
 import pytest
 
 from pointsman.stores.ledger import MemoryLedger
@@ -99,6 +100,25 @@ def test_a_model_that_thinks_once_a_turn_keeps_thinking(caller: WireFormat) -> N
             running.ask(agent, 0, stream=bool(number % 2))
             assert len(provider.returned[-1]) == 2 * ((number + 3) // 4)
         assert all(provider.thought)
+
+
+def test_a_caller_may_go_on_as_soon_as_it_has_the_closing_mark() -> None:
+    """The provider's connection may end later than the answer."""
+    agent = CALLERS[CHAT]()
+    with switching(MESSAGES) as running:
+        provider = running.providers[0]
+        provider.lingers = True
+        url = running.url + agent.path
+        headers = {"content-type": "application/json"}
+        body = agent.body("m0", stream=True)
+        with httpx.stream("POST", url, content=body, headers=headers, trust_env=False) as first:
+            received, pieces = b"", first.iter_bytes()
+            while b"[DONE]" not in received:
+                received += next(pieces)
+            agent.take(received, stream=True)
+            provider.lingers = False
+            running.ask(agent, 0, stream=False)
+            assert len(provider.returned[-1]) == 2
 
 
 def test_sessions_side_by_side_keep_apart() -> None:

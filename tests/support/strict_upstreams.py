@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import hmac
@@ -38,14 +39,17 @@ class StrictUpstream:
         self.thinks_once = (
             False  # only before the first calls of a turn, which then has to begin so (Messages)
         )
+        self.lingers = False  # a stream stays open behind its last event, until the next request
         self.count = 0  # answers given
         self.returned: list[list[str]] = []  # own reasoning in each request, by its number
         self.thought: list[bool] = []  # whether it was allowed to think
         self.server = ScriptedUpstream(self.answer)
+        self._waiting = asyncio.Event()
         self._issued: dict[str, str] = {}  # by signature: the words
 
     async def answer(self, asked: Asked, send: Any) -> None:
         """Check a request and answer it."""
+        self._waiting.set()
         body = json.loads(asked.body)
         try:
             self.returned.append(_CHECKS[self.wire](self, body))
@@ -62,6 +66,9 @@ class StrictUpstream:
         await send({"type": "http.response.start", "status": 200, "headers": head})
         for event in events:
             await send({"type": "http.response.body", "body": event, "more_body": True})
+        if self.lingers:
+            self._waiting = asyncio.Event()
+            await self._waiting.wait()
         await send({"type": "http.response.body", "body": b""})
 
     def sign(self, words: str) -> str:

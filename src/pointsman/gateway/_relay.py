@@ -7,14 +7,14 @@ import logging
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final, TypeAlias
 
 from pointsman.decision.decision import Decision
 from pointsman.errors import UpstreamError, UpstreamTimeout
 from pointsman.gateway._attempts import Failure, RunningAttempt, UpstreamResponse, first_answer
 from pointsman.gateway._request import KEPT_NAMES, OWN_PREFIX, DecidedRequest
-from pointsman.gateway._translating import KEPT, Translating
+from pointsman.gateway._translating import KEPT, Translating, translating
 from pointsman.gateway.upstream import Target, printable
 from pointsman.upstreams import port
 from pointsman.vocabulary import AgentRequest
@@ -82,7 +82,7 @@ async def relay(
     else:
         error = ""
         if result.turn is not None:
-            request.keep_reasoning(attempt.target, result.turn)
+            request.keep_translated(attempt.target, result.turn, (result.first,))
         elif (watch := request.watch(attempt.target)) is not None:
             watch(result.first)
         try:
@@ -92,10 +92,7 @@ async def relay(
             raise
         finally:
             attempt.finish(status, error, result.usage)
-        if attempt.translated is not None:
-            if request.on_translated is not None:
-                request.on_translated((result.first,))
-        elif request.on_complete is not None:
+        if attempt.translated is None and request.on_complete is not None:
             request.on_complete(attempt.target, (result.first,))
     return status
 
@@ -131,7 +128,7 @@ async def _stream(request: DecidedRequest, answer: UpstreamResponse, send: Send)
     block, pending = answer.first, answer.pending
     error: UpstreamError | None = None
     keep, receive, split = last.append, exchange.next, sse.whole
-    translation = Translating(attempt.translated) if attempt.translated is not None else None
+    translation = translating(attempt.translated, partial(request.keep_translated, attempt.target))
     read = translation.feed if translation is not None else request.watch(attempt.target)
     try:
         while True:
@@ -176,10 +173,6 @@ async def _end_translated(
         except UpstreamError as unreadable:
             error = unreadable
     usage = attempt.wire.end(blocks).usage
-    if (turn := translation.turn()) is not None:
-        request.keep_reasoning(attempt.target, turn)
-    if translation.is_whole and request.on_translated is not None:
-        request.on_translated(translation.blocks)
     if translation.is_whole or translation.has_failed:
         attempt.finish(answer.exchange.status, "" if translation.is_whole else "status", usage)
     else:

@@ -268,10 +268,12 @@ class DecidedRequest:
         self._translated = target, prepared
         return prepared
 
-    def keep_reasoning(self, target: Target, turn: SignedTurn) -> None:
-        """Keep the reasoning of a translated answer for when the session is at its upstream again."""
+    def keep_translated(self, target: Target, turn: SignedTurn, answer: Sequence[bytes]) -> None:
+        """Keep a translated answer: its reasoning for its upstream, and what the caller may refer to."""
         asked = self._turn
         self._reasoning.keep(asked.session, target.upstream.spec.name, turn, asked.arrived_at)
+        if self.on_translated is not None:
+            self.on_translated(answer)
 
     def record(self, attempt: Attempt) -> None:
         """Write an attempt down, and count it."""

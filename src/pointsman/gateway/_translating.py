@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from pointsman.decoding import UNREADABLE
@@ -10,17 +11,23 @@ from pointsman.errors import UpstreamError
 from pointsman.wire.signed_turns import SignedTurn
 from pointsman.wire.translate import StreamTranslation, Translated
 
-__all__ = ["KEPT", "Translating"]
+__all__ = ["KEPT", "OnWhole", "Translating", "translating"]
 
 #: Blocks kept from the end of a stream: its closing mark, its usage, its last content, and one to spare.
 KEPT: Final = 4
 
 
+#: Takes a whole answer: its reasoning as only the upstream can check it, its first block and the last few.
+OnWhole = Callable[[SignedTurn, Sequence[bytes]], None]
+
+
 class Translating:
     """Translates the blocks of one stream."""
 
-    def __init__(self, request: Translated) -> None:
+    def __init__(self, request: Translated, on_whole: OnWhole) -> None:
+        """``on_whole`` is called before the closing marks go out: the caller may go on at once then."""
         self._stream = StreamTranslation(request)
+        self._on_whole: OnWhole | None = on_whole
         self._first = b""
         self._last: deque[bytes] = deque(maxlen=KEPT)
 
@@ -33,10 +40,6 @@ class Translating:
     def has_failed(self) -> bool:
         """Whether the upstream reported an error."""
         return self._stream.has_failed
-
-    def turn(self) -> SignedTurn | None:
-        """Return the reasoning of the whole answer, as only the upstream can check it."""
-        return self._stream.turn()
 
     @property
     def blocks(self) -> list[bytes]:
@@ -70,4 +73,12 @@ class Translating:
         if block:
             self._first = self._first or block
             self._last.append(block)
+        if self._on_whole is not None and (turn := self._stream.turn()) is not None:
+            self._on_whole(turn, self.blocks)
+            self._on_whole = None
         return block
+
+
+def translating(request: Translated | None, on_whole: OnWhole) -> Translating | None:
+    """Return what translates a stream; None for one that is relayed as it is."""
+    return None if request is None else Translating(request, on_whole)
