@@ -1,9 +1,14 @@
 """The table of constructs says what happens: each row on each pair that it concerns."""
 
 import json
+from contextlib import nullcontext, suppress
 from typing import Any
 
+import pydantic
 import pytest
+from anthropic.types.message_create_params import MessageCreateParamsNonStreaming
+from openai.types.chat.completion_create_params import CompletionCreateParamsNonStreaming
+from openai.types.responses.response_create_params import ResponseCreateParamsNonStreaming
 
 from pointsman.vocabulary import WireFormat
 from pointsman.wire.constructs import CONSTRUCTS, Kind, Untranslatable
@@ -327,6 +332,24 @@ def test_a_plain_request_changes_nothing(caller: WireFormat) -> None:
         translated = translate_request(caller, upstream, json.dumps(PLAIN[caller]).encode())
         assert translated.changed == ()
         assert str(translated) == f"{caller}->{upstream}"
+
+
+SCHEMAS: dict[WireFormat, pydantic.TypeAdapter[Any]] = {
+    CHAT: pydantic.TypeAdapter(CompletionCreateParamsNonStreaming),
+    RESPONSES: pydantic.TypeAdapter(ResponseCreateParamsNonStreaming),
+    MESSAGES: pydantic.TypeAdapter(MessageCreateParamsNonStreaming),
+}
+
+
+@pytest.mark.parametrize(("construct", "caller", "members"), SAMPLES)
+def test_what_is_sent_is_a_request_of_the_official_sdk(
+    construct: str, caller: WireFormat, members: dict[str, Any]
+) -> None:
+    body = json.dumps({**PLAIN[caller], **members}).encode()
+    for upstream in sorted(set(WireFormat) - {caller}):
+        fate = CONSTRUCTS[construct].fates.get(upstream)
+        with suppress(Untranslatable) if fate and fate.kind is Kind.REFUSED else nullcontext():
+            SCHEMAS[upstream].validate_json(translate_request(caller, upstream, body).body)
 
 
 def test_every_construct_has_a_sample_in_every_format_that_has_it() -> None:

@@ -413,6 +413,8 @@ def test_a_messages_conversation_is_written() -> None:
             {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]},
             {
                 "type": "message",
+                "id": "msg_1",
+                "status": "completed",
                 "role": "assistant",
                 "content": [{"type": "output_text", "text": "ok", "annotations": []}],
             },

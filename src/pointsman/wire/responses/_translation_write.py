@@ -46,7 +46,8 @@ def write_request(request: Conversation, report: Report) -> bytes:
     system = "\n\n".join(text.text for text in _uncached(request.system, report) if text.text)
     if system:
         body["instructions"] = system
-    body["input"] = [item for message in request.messages for item in write_items(message, report)]
+    items = [item for message in request.messages for item in write_items(message, report)]
+    body["input"] = items if report.source is _OWN else _with_ids(items)
     if request.tools:
         tools = request.tools if report.source is _OWN else portable_tools(request, report)
         body["tools"] = list(_tools(tools, report))
@@ -67,6 +68,14 @@ def write_request(request: Conversation, report: Report) -> bytes:
     if request.stream:
         body["stream"] = True
     return _encode(body)
+
+
+def _with_ids(items: list[Any]) -> list[Any]:
+    """Give each of the assistant's messages an id and a status: the schema requires both."""
+    for at, item in enumerate(items):
+        if isinstance(item, dict) and item.get("role") == "assistant":
+            item |= {"id": f"msg_{at}", "status": "completed"}
+    return items
 
 
 def _uncached(texts: tuple[Part, ...], report: Report) -> Iterator[Text]:
