@@ -140,3 +140,14 @@ def test_the_next_request_may_name_the_items_of_an_answer(
     refused = httpx.post(f"{gate.url}/v1/responses", json=unknown, timeout=60)
     assert refused.status_code == 400
     assert "stored by another provider" in refused.text
+
+
+def test_a_compaction_is_put_back_as_words_even_where_nothing_is_stored() -> None:
+    item = {"type": "compaction", "id": "cmp_1", "encrypted_content": "pointsman-summary:aGVsbG8="}
+    kept = KeptItems()
+    done = json.dumps({"id": "resp_1", "output": [item]}).encode()
+    kept.keep(request(), body(store=False), [done], translated=True)
+    asked = body(input=[item, USER], store=False)
+    whole = kept.put_back(request(), asked)
+    assert json.loads(whole.raw)["input"][0]["content"].endswith("hello")
+    assert kept.put_back(request("t"), asked) is asked

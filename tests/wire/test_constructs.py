@@ -194,7 +194,7 @@ SAMPLES: list[tuple[str, WireFormat, dict[str, Any]]] = [
     ),
     ("server_item", CHAT, said({"type": "video_url", "video_url": {"url": "https://host/a.mp4"}})),
     ("item_reference", RESPONSES, {"input": [USER, {"type": "item_reference", "id": "msg_1"}]}),
-    ("compaction_item", RESPONSES, {"input": [USER, {"type": "compaction_trigger"}]}),
+    ("compaction_trigger", RESPONSES, {"input": [USER, {"type": "compaction_trigger"}]}),
     ("compaction_item", RESPONSES, {"input": [USER, {"type": "compaction", "encrypted_content": "x"}]}),
     ("custom_tool", RESPONSES, {"tools": [CUSTOM]}),
     ("namespace", RESPONSES, {"tools": [SPACE]}),

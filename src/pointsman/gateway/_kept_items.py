@@ -11,7 +11,7 @@ from typing import Final
 
 from pointsman.vocabulary import AgentRequest
 from pointsman.wire import Body
-from pointsman.wire.responses.item_references import Find, referable, with_items
+from pointsman.wire.responses.item_references import Find, referable, with_items, with_summaries
 from pointsman.wire.responses.stored_conversation import answered, is_stored
 
 __all__ = ["KeptItems"]
@@ -21,16 +21,18 @@ _SIZE: Final = 16 << 20
 #: Bytes of keeping a session, and an item beside its words.
 _SESSION: Final = 1_000
 _ITEM: Final = 300
+_COMPACTION: Final = b'"compaction"'
 #: Seconds: the time to live of a session.
 _TTL: Final = 86_400.0
 
 
 class _Session:
-    __slots__ = ("at", "items", "stored", "weight")
+    __slots__ = ("at", "compacted", "items", "stored", "weight")
 
     def __init__(self) -> None:
         self.items: dict[str, bytes] = {}  # of translated answers, by id; empty: reasoning
         self.stored: dict[str, bytes] = {}  # of answers that an upstream stores
+        self.compacted = False  # a translated answer was a compaction, which no upstream can read
         self.weight = _SESSION
         self.at = 0.0  # seconds since the epoch, of the latest answer
 
@@ -58,6 +60,8 @@ class KeptItems:
             return body
         self._sessions.move_to_end(request.session)
         raw = with_items(body.raw, session.items.get)
+        if session.compacted:
+            raw = with_summaries(raw)
         return body if raw is body.raw else Body(body.wire, raw)
 
     def stored(self, request: AgentRequest) -> Find | None:
@@ -74,7 +78,8 @@ class KeptItems:
             answer: The whole answer, or the last events of a stream.
             translated: Nobody else stores it.
         """
-        found = answered(answer) if is_stored(body.member) else None
+        compacted = translated and any(_COMPACTION in part for part in answer)
+        found = answered(answer) if compacted or is_stored(body.member) else None
         if found is None:
             return
         session = self._sessions.pop(request.session, None)
@@ -83,6 +88,7 @@ class KeptItems:
         else:
             self._left += session.weight
         session.at = request.arrived_at
+        session.compacted = session.compacted or compacted
         for name, item in referable(found[1]):
             (session.items if translated else session.stored)[name] = item
             session.weight += len(item) + len(name) + _ITEM

@@ -111,17 +111,14 @@ _SAMPLING: Final = "left out for OpenAI's reasoning models, which take 1 alone; 
 
 _NAME: Final = "one of over 64 characters or of others than letters, digits, _ and - ends in a hash, and back"
 
-_COMPACTION: Final = (
-    "only its own provider compacts a conversation: give Codex the gateway as a provider (model_providers), "
-    "not as openai_base_url, and it does so itself"
-)
+_COMPACTION: Final = "it is encrypted: the provider that compacted the conversation alone can read it"
+_SUMMARY: Final = "the model is asked for a summary, which is sent back as the compacted conversation"
 
 #: Constructs of their own among what only its own format has, by type.
 _OPAQUE: Final = {
     "item_reference": "item_reference",
     "compaction": "compaction_item",
     "compaction_summary": "compaction_item",
-    "compaction_trigger": "compaction_item",
 }
 
 #: Every construct by its id. Rows are added beside the reader or writer that meets them.
@@ -308,6 +305,9 @@ CONSTRUCTS: Final[Mapping[str, Construct]] = {
             CHAT: refused(_COMPACTION),
             MESSAGES: refused(_COMPACTION),
         },
+    ),
+    "compaction_trigger": Construct(
+        {RESPONSES: "input"}, {CHAT: changed(_SUMMARY), MESSAGES: changed(_SUMMARY)}
     ),
     "custom_tool": Construct(
         {RESPONSES: "tools"},

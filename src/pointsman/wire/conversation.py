@@ -179,6 +179,7 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     effort: str = ""  # "none", "minimal", "low", "medium", "high", "xhigh", "max"
     thinking_budget: int | None = None  # tokens; 0: thinking is switched off
     user: str = ""  # the end user, for abuse detection
+    compacts: bool = False  # Codex: the answer is to be the conversation, compacted
     is_own_turn: bool = (
         False  # the upstream itself wrote the assistant's latest message, and nothing is missing
     )

@@ -149,6 +149,8 @@ def translate_request(
     # Nobody signs in the format chat.
     thinks = upstream is not WireFormat.CHAT and bool(conversation.effort or conversation.thinking_budget)
     report = Report(caller, upstream)
+    if conversation.compacts:
+        report.meet("compaction_trigger")
     written = codec(upstream).write_request(conversation, report)
     return Translated(
         written,

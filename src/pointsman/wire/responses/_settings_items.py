@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from pointsman.decoding import UNREADABLE
+from pointsman.wire.responses._compaction import ASK, said, user_message
 
 __all__ = ["SETTINGS", "Settings", "additional_tools", "holds_settings", "take_settings"]
 
@@ -19,7 +20,9 @@ _TOOLS: Final = "additional_tools"
 _UPDATE: Final = "configuration_update"
 #: Types of these items.
 SETTINGS: Final = frozenset({_TOOLS, _UPDATE})
-_MARKS: Final = tuple(f'"{kind}"'.encode() for kind in sorted(SETTINGS))
+_TRIGGER: Final = "compaction_trigger"
+_COMPACTION: Final = "compaction"
+_MARKS: Final = tuple(f'"{kind}"'.encode() for kind in (_TOOLS, _UPDATE, _TRIGGER, _COMPACTION))
 
 
 class _Reasoning(msgspec.Struct, gc=False):
@@ -30,6 +33,7 @@ class _Item(msgspec.Struct, gc=False):
     type: str | None = None
     tools: list[msgspec.Raw] = []
     reasoning: _Reasoning | None = None
+    encrypted_content: str | None = None
 
 
 class Settings(msgspec.Struct, frozen=True, gc=False):
@@ -38,6 +42,7 @@ class Settings(msgspec.Struct, frozen=True, gc=False):
     rest: msgspec.Raw  # of ``input``
     tools: tuple[msgspec.Raw, ...] = ()
     effort: str = ""  # of the last that names one
+    compacts: bool = False  # the answer is to be a compaction
 
 
 class _Type(msgspec.Struct, gc=False):
@@ -75,15 +80,26 @@ def take_settings(given: msgspec.Raw) -> Settings:
     """Read these items out of ``input``, which is left as it is where it cannot be read."""
     rest: list[bytes] = []
     tools: list[msgspec.Raw] = []
-    effort = ""
+    effort, compacts = "", False
     try:
         for raw in _decode_items(given):
-            if _decode_type(raw).type not in SETTINGS:
-                rest.append(bytes(raw))
-                continue
-            item = _decode_item(raw)
-            tools += item.tools
-            effort = (item.reasoning and item.reasoning.effort) or effort
+            kind = _decode_type(raw).type
+            if kind in SETTINGS:
+                item = _decode_item(raw)
+                tools += item.tools
+                effort = (item.reasoning and item.reasoning.effort) or effort
+            else:
+                compacts = compacts or kind == _TRIGGER
+                rest.append(_said(raw, kind))
     except UNREADABLE:
         return Settings(given)
-    return Settings(msgspec.Raw(b"[" + b",".join(rest) + b"]"), tuple(tools), effort)
+    return Settings(msgspec.Raw(b"[" + b",".join(rest) + b"]"), tuple(tools), effort, compacts)
+
+
+def _said(raw: msgspec.Raw, kind: str | None) -> bytes:
+    """An item, or the message that stands for a compaction or for asking for one."""
+    if kind == _TRIGGER:
+        return user_message(ASK)
+    if kind == _COMPACTION:
+        return said(_decode_item(raw).encrypted_content or "") or bytes(raw)
+    return bytes(raw)

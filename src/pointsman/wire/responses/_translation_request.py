@@ -94,6 +94,8 @@ def read_request(body: bytes) -> Conversation:
     system, messages = _conversation(found)
     tools = tuple(_tools(found, settings.tools))
     choice, tools = _choice(found, tools)
+    if settings.compacts and tools:
+        choice = ToolChoice("none")
     reasoning = _take(found, "reasoning", _OBJECT) or {}
     text = _take(found, "text", _OBJECT) or {}
     shape = _shape(text)
@@ -110,6 +112,7 @@ def read_request(body: bytes) -> Conversation:
         stream=bool(_take(found, "stream", _BOOL)),
         shape=shape,
         effort=_take(reasoning, "effort", _TEXT, "reasoning.effort") or settings.effort,
+        compacts=settings.compacts,
         user=_take(found, "user", _TEXT) or "",
         options=_options(found, reasoning, text),
     )

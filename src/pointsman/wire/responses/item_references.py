@@ -13,8 +13,9 @@ from typing import Final
 import msgspec
 
 from pointsman.decoding import UNREADABLE
+from pointsman.wire.responses._compaction import said
 
-__all__ = ["Find", "referable", "with_items"]
+__all__ = ["Find", "referable", "with_items", "with_summaries"]
 
 _REFERENCE: Final = b'"item_reference"'
 #: Returns the item with an id as JSON; empty for reasoning, which is left out; None for an unknown one.
@@ -24,6 +25,7 @@ Find = Callable[[str], bytes | None]
 class _Item(msgspec.Struct, gc=False):
     type: str | None = None
     id: str | None = None
+    encrypted_content: str | None = None
 
 
 _decode_item: Final = msgspec.json.Decoder(_Item).decode
@@ -57,6 +59,24 @@ def with_items(body: bytes, find: Find) -> bytes:
     items = [bytes(raw) if item is None else item for raw, item in found if item != b""]
     members["input"] = msgspec.Raw(b"[" + b",".join(items) + b"]")
     return msgspec.json.encode(members)
+
+
+def with_summaries(body: bytes) -> bytes:
+    """Return a body with a message in place of each compaction of the gateway's; the body itself without."""
+    try:
+        members = _decode_members(body)
+        given = _decode_items(members["input"])
+        items = [_summary(raw) or bytes(raw) for raw in given]
+    except (KeyError, *UNREADABLE):
+        return body
+    if items == [bytes(raw) for raw in given]:
+        return body
+    members["input"] = msgspec.Raw(b"[" + b",".join(items) + b"]")
+    return msgspec.json.encode(members)
+
+
+def _summary(raw: msgspec.Raw) -> bytes | None:
+    return said(_decode_item(raw).encrypted_content or "") if b'"compaction"' in bytes(raw) else None
 
 
 def _found(raw: msgspec.Raw, find: Find) -> bytes | None:

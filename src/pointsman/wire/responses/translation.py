@@ -19,6 +19,13 @@ __all__ = ["CODEC"]
 
 def _for_request(request: Conversation) -> Codec:
     asked = Asked.of(request)
+    if request.compacts:
+        from pointsman.wire.responses._compaction_writer import CompactionWriter, write_compaction
+
+        return CODEC._replace(
+            write_answer=partial(write_compaction, asked=asked),
+            stream_writer=partial(CompactionWriter, asked=asked),
+        )
     return CODEC._replace(
         write_answer=partial(write_answer, asked=asked), stream_writer=partial(StreamWriter, asked=asked)
     )
