@@ -190,3 +190,16 @@ def test_a_chain_goes_on_at_a_provider_of_the_callers_own_format() -> None:
             "message", "message", "function_call", "function_call",
             "function_call_output", "function_call_output",
         ]  # fmt: skip
+
+
+@pytest.mark.integration
+def test_answers_of_a_server_that_numbers_them_are_told_apart() -> None:
+    with switching(CHAT) as running:
+        ids = []
+        for words in ("mine", "yours"):
+            running.providers[0].count = 0
+            ids.append(asked(running, input=[said(words, "user")]).json()["id"])
+        for name, words in zip(ids, ("mine", "yours"), strict=True):
+            assert asked(running, input=[said("more", "user")], previous_response_id=name).status_code == 200
+            sent = json.loads(running.providers[0].server.asked[-1].body)
+            assert sent["messages"][0]["content"] == words

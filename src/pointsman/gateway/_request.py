@@ -256,6 +256,8 @@ class DecidedRequest:
         recall = self._reasoning.recall(turn.session, upstream, turn.arrived_at)
         work = partial(translate_request, self.wire.format, wire.format, body, recall, now, budget)
         translated = work() if len(body) <= LARGE else await offload(len(body), work)
+        if self.wire.is_stateful:
+            translated = translated._replace(unique=self.decision.id)
         if changed:
             translated = translated._replace(changed=translated.changed + changed)
         sent = without_providers(self._headers)

@@ -102,6 +102,7 @@ class Translated(NamedTuple):
     tools: Mapping[str, Offered]  # the caller's tools that the upstream knows by another name or kind
     created: int  # seconds since the epoch, for an answer whose format does not say when it was made
     messages: int  # of the conversation; 0 before its first answer
+    unique: str = ""  # part of the answer's id where a caller may go on from it: no two answers share it
     said: bytes = b""  # digest of what was said so far; empty where nothing will be signed
 
     def own_id(self, answer: str) -> str:
@@ -110,6 +111,8 @@ class Translated(NamedTuple):
         Some servers number their answers, or give each the same id. Claude Code and the Vercel AI SDK take
         two answers, or two items, with one id for one.
         """
+        if self.unique:
+            return f"{answer}_{self.unique}"
         return f"{answer}_{self.messages}" if answer and self.messages else answer
 
     def __str__(self) -> str:
@@ -162,7 +165,7 @@ def translate_request(
         offered_tools(conversation.tools),
         created,
         len(conversation.messages) if len(conversation.messages) > 1 else 0,
-        said_before(conversation.messages) if thinks else b"",
+        said=said_before(conversation.messages) if thinks else b"",
     )
 
 
