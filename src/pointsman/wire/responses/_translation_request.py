@@ -11,7 +11,13 @@ from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.errors import MalformedRequest
 from pointsman.vocabulary import Role
 from pointsman.wire.conversation import Conversation, Message, Shape, Text, Tool, ToolChoice
-from pointsman.wire.responses._settings_items import Settings, holds_settings, take_settings
+from pointsman.wire.responses._settings_items import (
+    NO_SETTINGS,
+    Settings,
+    begins_with_settings,
+    holds_settings,
+    take_settings,
+)
 from pointsman.wire.responses._translation_items import merged, read_item, read_items
 
 __all__ = ["read_request"]
@@ -87,11 +93,7 @@ def read_request(body: bytes) -> Conversation:
     except UNREADABLE as error:
         raise MalformedRequest(f"the request body cannot be read: {why_unreadable(error)}") from None
     found = {name: raw for name, raw in members.items() if bytes(raw) != b"null"}
-    settings = Settings(msgspec.Raw())
-    if "input" in found and holds_settings(body):
-        settings = take_settings(found["input"])
-        found["input"] = settings.rest
-    system, messages = _conversation(found)
+    system, messages, settings = _conversation(found)
     tools = tuple(_tools(found, settings.tools))
     choice, tools = _choice(found, tools)
     if settings.compacts and tools:
@@ -143,14 +145,14 @@ def _options(found: _Members, reasoning: _Members, text: _Members) -> _Members:
     return options
 
 
-def _conversation(found: _Members) -> tuple[tuple[Text, ...], tuple[Message, ...]]:
-    """Take ``instructions`` and ``input``: the system text first, and the messages."""
+def _conversation(found: _Members) -> tuple[tuple[Text, ...], tuple[Message, ...], Settings]:
+    """Take ``instructions`` and ``input``: the system text first, the messages, and settings among them."""
     system = _instructions(_take(found, "instructions", _ITEMS))
-    quick = read_items(found["input"]) if "input" in found else ()
+    settings, quick = _quick(found)
     if quick is None:
         given = _take(found, "input", _INPUT)
         if isinstance(given, str):
-            return tuple(system), (Message(Role.USER, (Text(given),)),)
+            return tuple(system), (Message(Role.USER, (Text(given),)),), settings
         messages = merged(_items(given or []))
     else:
         found.pop("input", None)
@@ -159,7 +161,20 @@ def _conversation(found: _Members) -> tuple[tuple[Text, ...], tuple[Message, ...
         (at for at, message in enumerate(messages) if message.role is not Role.SYSTEM), len(messages)
     )
     system += _texts(messages[:first])
-    return tuple(system), messages[first:]
+    return tuple(system), messages[first:], settings
+
+
+def _quick(found: _Members) -> tuple[Settings, tuple[Message, ...] | None]:
+    """Read ``input`` in one go, without the settings in it; None for items that are to be read one by one."""
+    given = found.get("input")
+    if given is None:
+        return NO_SETTINGS, ()
+    quick = None if begins_with_settings(given) else read_items(given)
+    if quick is not None or not holds_settings(bytes(given)):
+        return NO_SETTINGS, quick
+    settings = take_settings(given)
+    found["input"] = settings.rest
+    return settings, read_items(settings.rest)
 
 
 def _instructions(given: str | list[msgspec.Raw] | None) -> list[Text]:
