@@ -10,8 +10,16 @@ from typing import Final
 
 import msgspec
 
+from pointsman.capabilities import (
+    CapabilityPolicy,
+    CapabilityRegistry,
+    CapabilitySettings,
+    parse_calibration,
+    parse_capabilities,
+)
 from pointsman.config import (
     AnyKey,
+    CapabilitiesSpec,
     Config,
     LearnedRouterSpec,
     SessionsSpec,
@@ -131,7 +139,22 @@ def build_policy(config: Config) -> Policy:
         domains=domains,
         guidance=None if config.guidance.mode is Mode.OFF else config.guidance,
         aliases=(*config.aliases.items(), *CLIENT_ALIASES),
+        capabilities=_capabilities(config.capabilities),
         tools=config.capabilities.tools,
+    )
+
+
+def _capabilities(spec: CapabilitiesSpec) -> CapabilityPolicy | None:
+    """Return what selects capabilities; None where nothing is selected."""
+    if spec.effective_mode is Mode.OFF:
+        return None
+    settings = {name: getattr(spec, name) for name in CapabilitySettings.__struct_fields__}
+    file, calibration = spec.file, spec.calibration
+    return CapabilityPolicy(
+        **settings,
+        mode=spec.effective_mode,
+        registry=parse_capabilities(read(file), str(file)) if file else CapabilityRegistry(()),
+        calibration=parse_calibration(read(calibration), str(calibration)) if calibration else None,
     )
 
 
@@ -253,12 +276,14 @@ def build_ask(config: Config, connect: Callable[[UpstreamSpec], UpstreamClient])
         config: Names the models and their upstreams.
         connect: Returns the client of an upstream.
     """
-    verify = config.tiers.verify
-    if verify is None:
+    verify, selection = config.tiers.verify, config.capabilities
+    if verify is None and (selection.effective_mode is Mode.OFF or not selection.model):
         return ask_nobody
     from pointsman.upstreams.chat_model import chat_models  # brings asyncio, which most commands do without
 
-    return ask_models(chat_models(config.models, config.upstreams, connect), default=verify.model)
+    return ask_models(
+        chat_models(config.models, config.upstreams, connect), default=verify.model if verify else ""
+    )
 
 
 def open_sessions(spec: SessionsSpec) -> SessionStore:

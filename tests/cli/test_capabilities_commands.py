@@ -208,3 +208,26 @@ def test_fit_capabilities_writes_what_select_reads(file: str, tmp_path: Path) ->
         "select", "--capabilities", file, "--strategy", "local", "--calibration", str(out), lines=TASK
     )
     assert "weather" in json.loads(selected.stdout)["selected"]
+
+
+def test_what_no_option_says_is_as_configured(file: str, tmp_path: Path) -> None:
+    config = tmp_path / "pointsman.toml"
+    config.write_text(
+        f'[capabilities]\nfile = "{file}"\nthreshold = 1.0\nalways_active = ["mail"]\nbypass = false\n'
+    )
+    line = '{"id": 1, "task": "What\'s the weather like?"}\n'
+    result = CliRunner().invoke(app, ["select", "--config", str(config)], input=line)
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.output)
+    assert found["selected"] == ["mail", "respond"]
+    assert (found["asked_model"], found["abstained"]) == ([], None)  # strategy local is the file's default
+    lower = CliRunner().invoke(app, ["select", "--config", str(config), "--threshold", "0.01"], input=line)
+    assert "weather" in json.loads(lower.output)["selected"]
+
+
+def test_without_capabilities_select_says_where_to_name_them(tmp_path: Path) -> None:
+    config = tmp_path / "pointsman.toml"
+    config.write_text("")
+    result = CliRunner().invoke(app, ["select", "--config", str(config)], input="")
+    assert result.exit_code != 0
+    assert "no capabilities are named" in str(result.exception)

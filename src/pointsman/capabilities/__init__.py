@@ -13,6 +13,7 @@ from pointsman.capabilities._decision import (
 )
 from pointsman.capabilities._expand import expand
 from pointsman.capabilities._guides import CapabilityMatch, ClassifierExample, TaskClassifierGuide
+from pointsman.capabilities._parsing import parse_calibration, parse_capabilities
 from pointsman.capabilities._policy import (
     CapabilityPolicy,
     CapabilitySettings,
@@ -63,5 +64,7 @@ __all__ = [
     "capability",
     "check_registry",
     "expand",
+    "parse_calibration",
+    "parse_capabilities",
     "parse_commands",
 ]

@@ -109,13 +109,6 @@ class SelectionPolicy(msgspec.Struct, frozen=True, kw_only=True):
 class CapabilitySettings(SelectionPolicy, frozen=True, kw_only=True):
     """How the capabilities of a request are selected."""
 
-    mode: Annotated[
-        Mode,
-        Meta(
-            description="`observe` selects and records but changes no request; `on` also removes tools "
-            "beyond the maximum `tools`."
-        ),
-    ] = Mode.ON
     encoder: Annotated[
         Literal["none", "static", "sentence"],
         Meta(description="Local encoder beside n-grams; needs the extra of its name."),
@@ -128,6 +121,7 @@ class CapabilitySettings(SelectionPolicy, frozen=True, kw_only=True):
 class CapabilityPolicy(CapabilitySettings, frozen=True, kw_only=True):
     """Which capabilities there are beside the tools of a request, and how they are selected."""
 
+    mode: Mode = Mode.ON  # ``observe`` takes no tool away
     registry: CapabilityRegistry = CapabilityRegistry(())
     calibration: Calibration | None = None  # None: fitted on the guides' own examples
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -16,10 +17,11 @@ from pointsman.capabilities import (
     SelectionPolicy,
     Selector,
     Strategy,
+    parse_calibration,
 )
 from pointsman.cli.options import ConfigOption
 from pointsman.cli.output import FAILED, config_file, json_line, needs_extra, read_lines
-from pointsman.config.load import load
+from pointsman.config import AnyKey, CapabilitiesSpec, find, load
 from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.encoders import load_encoder
 from pointsman.errors import ConfigError
@@ -50,9 +52,15 @@ def register(app: typer.Typer) -> None:
 def select(
     file: Annotated[Path | None, typer.Argument(help="JSON lines; default: standard input.")] = None,
     *,
-    capabilities: CapabilitiesFile,
-    strategy: Annotated[Strategy, typer.Option(help="Local score, model, or both.")] = Strategy.HYBRID,
-    encoder: EncoderName = "none",
+    capabilities: Annotated[
+        Path | None, typer.Option(help="JSON list of capabilities; default: the configured one.")
+    ] = None,
+    strategy: Annotated[
+        Strategy | None, typer.Option(help="Local score, model, or both; default: configured, or hybrid.")
+    ] = None,
+    encoder: Annotated[
+        str | None, typer.Option(help="none, static or sentence; default: configured, or none.")
+    ] = None,
     threshold: Annotated[
         float | None, typer.Option(help="Probability from which a capability is selected.", min=0, max=1)
     ] = None,
@@ -60,24 +68,40 @@ def select(
         Path | None, typer.Option(help="File written by pointsman fit capabilities.")
     ] = None,
     on_failure: Annotated[
-        OnFailure, typer.Option(help="Fallback when no model is available.")
-    ] = OnFailure.LOCAL,
+        OnFailure | None,
+        typer.Option(help="Fallback when no model is available; default: configured, or local."),
+    ] = None,
     model: Annotated[str, typer.Option(help="Configured model that judges uncertain capabilities.")] = "",
     config: ConfigOption = None,
 ) -> None:
     """Select capabilities: JSON lines {"id", "task"} in, {"id", "selected", "scores", …} out.
 
-    A malformed line gives an error object in its place, and processing continues; the exit code is then 1.
+    What no option says is as [capabilities] of the configuration says. A malformed line gives an error object
+    in its place, and processing continues; the exit code is then 1.
     """
     import asyncio
 
-    registry = load_capabilities(capabilities)
-    scorer = LocalScorer(registry, load_encoder(encoder), read_calibration(calibration))
-    limit = SelectionPolicy().threshold if threshold is None else threshold
-    policy = SelectionPolicy(strategy=strategy, threshold=limit, on_failure=on_failure)
-    ask = _ask(model, config) if model else ask_nobody
+    place = config or find()
+    table = load(place, AnyKey()).capabilities if place else CapabilitiesSpec()
+    source = capabilities or table.file
+    if source is None:
+        raise ConfigError("no capabilities are named", hint="--capabilities FILE, or file in [capabilities]")
+    given = {"strategy": strategy, "threshold": threshold, "on_failure": on_failure, "model": model or None}
+    policy = _policy(table, {name: value for name, value in given.items() if value is not None})
+    registry = load_capabilities(source).activated(table.always_active)
+    fitted = read_calibration(calibration or table.calibration)
+    scorer = LocalScorer(registry, load_encoder(encoder or table.encoder), fitted)
+    ask = _ask(policy.model, config) if policy.model else ask_nobody
     if not asyncio.run(answer_lines(file, Selector(registry, scorer, policy), ask)):
         raise typer.Exit(FAILED)
+
+
+def _policy(table: CapabilitiesSpec, given: Mapping[str, Any]) -> SelectionPolicy:
+    """What the options say, over what the file says where it says anything of capabilities."""
+    if table == CapabilitiesSpec():
+        return SelectionPolicy(**given)
+    configured = {name: getattr(table, name) for name in SelectionPolicy.__struct_fields__}
+    return SelectionPolicy(**{**configured, **given})
 
 
 def read_calibration(file: Path | None) -> Calibration | None:
@@ -89,11 +113,9 @@ def read_calibration(file: Path | None) -> Calibration | None:
     if file is None:
         return None
     try:
-        return Calibration.from_json(msgspec.json.decode(file.read_bytes(), type=dict[str, Any]))
+        return parse_calibration(file.read_bytes(), str(file))
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror or error}", place=str(file)) from error
-    except UNREADABLE as error:
-        raise ConfigError(f"not JSON: {why_unreadable(error)}", place=str(file)) from error
 
 
 def _ask(model: str, config: Path | None) -> Ask:

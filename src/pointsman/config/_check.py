@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 from pointsman import catalogue
+from pointsman.capabilities import OnFailure, Strategy, parse_calibration, parse_capabilities
 from pointsman.config.convert import Problem, did_you_mean
 from pointsman.config.files import read
 from pointsman.config.shapes import File, LearnedRouterSpec
@@ -47,6 +49,7 @@ def check(file: File, directory: Path) -> list[Problem]:
         *_aliases(file),
         *_profile(file.tiers.profile, directory),
         *_domains(file),
+        *_capabilities(file),
         *_server(file),
         *_ledger(file),
         *_sessions(file),
@@ -226,17 +229,22 @@ def _verify(file: File) -> Iterator[Problem]:
             ("tiers", "verify"), "no model to verify with: tier SIMPLE has none", 'verify = { model = "…" }'
         )
         return
+    yield from _asked(file, path, verify.model)
     if verify.model not in file.models:
-        yield _unknown(path, "model", verify.model, file.models)
         return
-    upstream = file.upstreams.get(file.models[verify.model].upstream)
-    if upstream and not upstream.formats & ASKABLE.keys():
-        yield Problem(
-            path, f'"{verify.model}" cannot be asked: its upstream speaks neither chat nor messages'
-        )
-    yield from _asked_by_us(file, path, verify.model)
     if verify.money_per_day is not None:
         yield from _priced(file, verify.model, ("tiers", "verify", "money_per_day"))
+
+
+def _asked(file: File, path: KeyPath, name: str) -> Iterator[Problem]:
+    """Check a model that is asked questions of ours."""
+    if name not in file.models:
+        yield _unknown(path, "model", name, file.models)
+        return
+    upstream = file.upstreams.get(file.models[name].upstream)
+    if upstream and not upstream.formats & ASKABLE.keys():
+        yield Problem(path, f'"{name}" cannot be asked: its upstream speaks neither chat nor messages')
+    yield from _asked_by_us(file, path, name)
 
 
 def _priced(file: File, name: str, path: KeyPath) -> Iterator[Problem]:
@@ -271,6 +279,31 @@ def _domains(file: File) -> Iterator[Problem]:
         yield from _refused(path, lambda: parse_domains(read(domains), place=str(domains)))
     if profiles is not None and not profiles.is_dir():
         yield Problem(("domains", "profiles"), f"{profiles} is not a directory")
+
+
+def _capabilities(file: File) -> Iterator[Problem]:
+    spec = file.capabilities
+    table: KeyPath = ("capabilities",)
+    for key, parse in (("file", parse_capabilities), ("calibration", parse_calibration)):
+        named: Path | None = getattr(spec, key)
+        if named is not None and not named.is_file():
+            yield Problem((*table, key), f"{named} does not exist")
+        elif named is not None:
+            yield from _refused((*table, key), partial(_parsed, parse, named))
+    if spec.model:
+        yield from _asked(file, (*table, "model"), spec.model)
+    elif spec.strategy is not Strategy.LOCAL:
+        yield Problem(
+            (*table, "strategy"), f'strategy "{spec.strategy}" asks a model, and none is named', 'model = "…"'
+        )
+    if spec.fallback and spec.on_failure is not OnFailure.LIST:
+        yield Problem(
+            (*table, "fallback"), "`fallback` counts only with another policy", 'on_failure = "list"'
+        )
+
+
+def _parsed(parse: Callable[[str, str], object], named: Path) -> object:
+    return parse(read(named), str(named))
 
 
 def _refused(path: KeyPath, read: Callable[[], object]) -> Iterator[Problem]:

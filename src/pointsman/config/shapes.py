@@ -14,13 +14,14 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta, field
 
+from pointsman.capabilities import CapabilitySettings, Strategy
 from pointsman.decision.decision import TextMode
 from pointsman.decision.policy import DomainSettings
 from pointsman.guidance import GuidancePolicy
 from pointsman.model_choice.pools import Pool, Served, pools
 from pointsman.tiers import LearnedRouterSettings, Verification
 from pointsman.upstreams.port import Limits, Secret, ServerSpec, UpstreamSpec, hash_key
-from pointsman.vocabulary import ModelSpec, Tier
+from pointsman.vocabulary import Mode, ModelSpec, Tier
 
 __all__ = [
     "HASHED",
@@ -124,13 +125,46 @@ class DomainsSpec(DomainSettings, frozen=True, kw_only=True):
     profiles: Annotated[Path | None, Meta(description="Directory of per-model enrichment profiles.")] = None
 
 
-class CapabilitiesSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether the tools of a request are reduced to those that its task needs."""
+class CapabilitiesSpec(CapabilitySettings, frozen=True, kw_only=True):
+    """Which capabilities and tools a task needs, and whether a request loses the other tools."""
 
+    mode: Annotated[
+        Mode | None,
+        Meta(
+            description="`observe` selects and records but changes no request; `on` also removes tools "
+            "beyond the maximum `tools`. Default: `on` with `tools` or `file`, else `off`."
+        ),
+    ] = None
+    file: Annotated[
+        Path | None,
+        Meta(
+            description="Your own [capabilities](capabilities.md#capabilities-file), as JSON: candidates of "
+            "every request beside its tools. A tool with the name of one is judged by its guide."
+        ),
+    ] = None
+    calibration: Annotated[
+        Path | None,
+        Meta(description="Calibration file, written by `pointsman fit capabilities` with this `encoder`."),
+    ] = None
+    # A gateway asks nobody unless it is told to.
+    strategy: Annotated[
+        Strategy,
+        Meta(
+            description="Who judges: `local` the score alone, `hybrid` a model where the score is uncertain, "
+            "`llm` a model for every capability."
+        ),
+    ] = Strategy.LOCAL
     tools: Annotated[
         _Count | None,
         Meta(description="Maximum number of relayed tools, besides those called or forced; default: all."),
     ] = None
+
+    @property
+    def effective_mode(self) -> Mode:
+        """The mode, also where the file does not say."""
+        if self.mode is not None:
+            return self.mode
+        return Mode.OFF if self.tools is None and self.file is None else Mode.ON
 
 
 class ServerTable(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,10 +6,7 @@ import importlib.util
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
-from pointsman.capabilities import Capability, CapabilityRegistry, ClassifierExample, TaskClassifierGuide
-from pointsman.decoding import UNREADABLE, why_unreadable
+from pointsman.capabilities import Capability, CapabilityRegistry, parse_capabilities
 from pointsman.errors import ConfigError
 from pointsman.orchestrator._application import Application
 
@@ -19,22 +16,6 @@ __all__ = ["ENTRY_POINTS", "installed_capabilities", "load_application", "load_c
 ENTRY_POINTS: Final = "pointsman.capabilities"
 
 
-class _Example(msgspec.Struct, forbid_unknown_fields=True):
-    query: str
-    result: bool = True
-    reason: str = ""
-
-
-class _Record(msgspec.Struct, forbid_unknown_fields=True):
-    name: str
-    instructions: str
-    examples: list[_Example] = []
-    provides: list[str] = []
-    requires: list[str] = []
-    always_active: bool = False
-    needs_approval: bool = False
-
-
 def load_capabilities(file: Path) -> CapabilityRegistry:
     """Read a JSON list of capabilities.
 
@@ -42,30 +23,9 @@ def load_capabilities(file: Path) -> CapabilityRegistry:
         ConfigError: the file cannot be read, or an entry is wrong; the message names file and entry.
     """
     try:
-        entries = msgspec.json.decode(file.read_bytes(), type=list[msgspec.Raw])
+        return parse_capabilities(file.read_bytes(), str(file))
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror or error}", place=str(file)) from error
-    except UNREADABLE as error:
-        raise ConfigError(
-            f"not a JSON list of capabilities: {why_unreadable(error)}", place=str(file)
-        ) from error
-    return CapabilityRegistry(_capability(file, at, raw) for at, raw in enumerate(entries))
-
-
-def _capability(file: Path, at: int, raw: msgspec.Raw) -> Capability:
-    try:
-        record = msgspec.json.decode(raw, type=_Record)
-        examples = [ClassifierExample(each.query, each.result, each.reason) for each in record.examples]
-        return Capability(
-            record.name,
-            TaskClassifierGuide(record.instructions, examples),
-            record.provides,
-            record.requires,
-            record.always_active,
-            record.needs_approval,
-        )
-    except (ValueError, ConfigError) as error:
-        raise ConfigError(f"capability {at + 1}: {error}", place=str(file)) from error
 
 
 def installed_capabilities() -> list[Capability]:
