@@ -226,6 +226,7 @@ SAMPLES: list[tuple[str, WireFormat, dict[str, Any]]] = [
     ("top_p", RESPONSES, {"top_p": 0.5, "temperature": 0.5}),
     ("top_p", MESSAGES, {"top_p": 0.5}),
     ("late_system", CHAT, {"messages": [USER, LATE]}),
+    ("late_system", MESSAGES, {"messages": [USER, LATE]}),
     ("late_system", RESPONSES, {"input": [USER, LATE]}),
     ("no_messages", CHAT, {"messages": [LATE]}),
     ("no_messages", RESPONSES, {"input": [LATE]}),

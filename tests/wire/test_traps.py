@@ -483,9 +483,24 @@ def test_results_stand_directly_behind_their_calls() -> None:
     note = {"role": "developer", "content": "mind the time"}
     output = {"type": "function_call_output", "call_id": "c", "output": "ok"}
     written = sent(RESPONSES, CHAT, input=[HI, call, note, output])["messages"]
-    assert [message["role"] for message in written] == ["user", "assistant", "tool", "system"]
+    assert [message["role"] for message in written] == ["user", "assistant", "tool", "user"]
     blocks = sent(RESPONSES, MESSAGES, input=[HI, call, note, output])["messages"][2]["content"]
     assert [block["type"] for block in blocks] == ["tool_result", "text"]
+
+
+@pytest.mark.parametrize(
+    ("model", "written"),
+    [
+        ("gpt-5.5", {"role": "system", "content": "mind the time"}),
+        ("qwen3.8-27b", {"role": "user", "content": "<system>\nmind the time\n</system>"}),
+        ("openai/gpt-oss-20b", {"role": "user", "content": "<system>\nmind the time\n</system>"}),
+    ],
+)
+def test_a_later_instruction_where_chat_templates_refuse_one(model: str, written: Json) -> None:
+    """Claude Code and Codex send such; the templates of Qwen, Gemma and Mistral raise for them."""
+    late = {"role": "system", "content": "mind the time"}
+    for caller, members in ((MESSAGES, {"messages": [HI, late]}), (RESPONSES, {"input": [HI, late]})):
+        assert sent(caller, CHAT, **members, model=model)["messages"][1] == written
 
 
 def test_long_ids_and_names_are_cut_alike() -> None:

@@ -415,8 +415,16 @@ CONSTRUCTS: Final[Mapping[str, Construct]] = {
         {MESSAGES: changed("no thinking: not with a forced tool, nor in a turn that began without it")},
     ),
     "late_system": Construct(
-        {CHAT: "messages", RESPONSES: "input"},
-        {MESSAGES: changed("a system message after the first other one is a user's text in <system> marks")},
+        {CHAT: "messages", RESPONSES: "input", MESSAGES: "messages"},
+        {
+            CHAT: changed(
+                "a system message after the first other one is a user's text in <system> marks, unless the "
+                "model is OpenAI's: many chat templates refuse it there"
+            ),
+            MESSAGES: changed(
+                "a system message after the first other one is a user's text in <system> marks"
+            ),
+        },
     ),
     "malformed_arguments": Construct(
         {CHAT: "tool_calls.function.arguments", RESPONSES: "function_call.arguments"},

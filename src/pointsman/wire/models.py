@@ -10,8 +10,10 @@ import re
 from functools import lru_cache
 from typing import Final
 
-__all__ = ["is_openai_reasoning", "openai_effort", "thinks_adaptively", "thinks_harder"]
+__all__ = ["is_openai", "is_openai_reasoning", "openai_effort", "thinks_adaptively", "thinks_harder"]
 
+#: OpenAI's own models; gpt-oss runs on servers of others.
+_OPENAI: Final = re.compile(r"(?:^|/)(?:o\d|codex-|chatgpt-)|(?<![a-z0-9])gpt-(?!oss)")
 #: OpenAI's models that reason: they refuse ``max_tokens``. gpt-5-chat does not reason, and takes both.
 _REASONING: Final = re.compile(
     r"(?:^|/)(?:o\d|codex-)|(?<![a-z0-9])gpt-(?:[5-9]|\d\d)(?!.*-chat)"  # a deployment's name may hold it
@@ -26,6 +28,12 @@ _NAMES: Final = 256  # whose answer is remembered
 
 _ADAPTIVE: Final = (4, 6)  # the first version of Claude that decides itself how long it thinks
 _HARDER: Final = (4, 7)  # the first that knows the effort "xhigh"
+
+
+@lru_cache(_NAMES)
+def is_openai(model: str) -> bool:
+    """Whether a chat request for this model may hold system messages anywhere."""
+    return _OPENAI.search(model) is not None
 
 
 @lru_cache(_NAMES)

@@ -25,6 +25,7 @@ from pointsman.wire.conversation import (
     Text,
     Thinking,
 )
+from pointsman.wire.models import is_openai
 from pointsman.wire.tool_names import flat_name, short, wrapped
 
 __all__ = ["write_messages"]
@@ -60,7 +61,8 @@ class _Returned(msgspec.Struct, frozen=True, gc=False, tag_field="role", tag="to
 
 def write_messages(conversation: Conversation, report: Report) -> list[Any]:
     """Write the system text and the messages. Raises ``Untranslatable``."""
-    writer = _Writer(report)
+    own = report.source is WireFormat.CHAT
+    writer = _Writer(report, late_system=own or is_openai(conversation.model))
     if conversation.system:
         writer.system(conversation.system)
     for message in conversation.messages:
@@ -72,9 +74,11 @@ def write_messages(conversation: Conversation, report: Report) -> list[Any]:
 class _Writer:
     """Holds media of results back until the last result of a turn: results must stand behind their calls."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: Report, *, late_system: bool) -> None:
+        """Begin; ``late_system``: system messages may stand behind others."""
         self.written: list[Any] = []
         self._report = report
+        self._late_system = late_system
         self._media: list[Any] = []
         self._names: dict[str, str] = {}  # of tools, as they are written
 
@@ -95,9 +99,19 @@ class _Writer:
             return
         if message.role is _SYSTEM:
             self.show_media()
-            self.system(parts)
+            self._later(parts)
         else:
             self._user(parts)
+
+    def _later(self, parts: Sequence[Part]) -> None:
+        """Write a later instruction in its place: many chat templates refuse the role there."""
+        if self._late_system:
+            self.system(parts)
+            return
+        self._report.meet("late_system")
+        texts = [self._text(part) for part in parts if isinstance(part, Text)]
+        if text := "\n\n".join(filter(None, texts)):
+            self.written.append({"role": "user", "content": f"<system>\n{text}\n</system>"})
 
     def _without_results(self, parts: Iterable[Part]) -> list[Part]:
         """Write the results, which stand before all else, and return the rest."""
