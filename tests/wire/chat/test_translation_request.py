@@ -332,7 +332,7 @@ def test_a_later_system_message_stays_where_it_is() -> None:
     )
     assert [(message["role"], message["content"]) for message in written] == [
         ("user", "a"),
-        ("system", "b"),
+        ("user", "<system>\nb\n</system>"),
         ("user", "c"),
     ]
 
