@@ -15,10 +15,12 @@ from pointsman.vocabulary import AgentRequest, ModelQuery, ModelReply, WireForma
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pointsman.capabilities import CapabilityDecision
     from pointsman.config import Config
     from pointsman.decision.decision import Decision
     from pointsman.decision.policy import Policy
     from pointsman.diagnostics.explained import Explained
+    from pointsman.guidance import GuidanceDecision
     from pointsman.model_calls import Ask, AskingThread
     from pointsman.runtime import Runtime
     from pointsman.stores.ledger import Ledger
@@ -184,6 +186,57 @@ class Pointsman:
         from asyncio import to_thread
 
         return await to_thread(self.explain, request, format=format, session=session)
+
+    def select(self, task: str) -> CapabilityDecision | None:
+        """Select those of the configured capabilities that a task needs (``[capabilities] file``).
+
+        Nothing is recorded. A request with tools gets its selection from ``decide``.
+
+        Args:
+            task: What is to be done, in words.
+
+        Returns:
+            Names, scores and reasons; None where no capabilities are configured.
+        """
+        return self.runtime.select_sync(task, self._ask)
+
+    async def select_async(self, task: str) -> CapabilityDecision | None:
+        """Select capabilities without blocking the event loop. As ``select``."""
+        return await self.runtime.select(task)
+
+    def guide(
+        self,
+        request: Mapping[str, Any],
+        *,
+        format: WireFormat | str = WireFormat.CHAT,  # noqa: A002 - as above
+        session: str = "",
+    ) -> GuidanceDecision | None:
+        """Decide whether the agent of a request is stuck, and what to tell it; nothing else is decided.
+
+        The session remembers what was said; nothing is recorded. In one session use this or ``decide``.
+
+        Args:
+            request: The request body as a mapping.
+            format: Its wire format: ``chat``, ``responses`` or ``messages``.
+            session: Names the conversation; without it nothing is remembered.
+
+        Returns:
+            The guidance, whose ``injection`` is the text for the end of the prompt; None where it is off.
+
+        Raises:
+            MalformedRequest: the body is not of the format's shape.
+        """
+        return self.runtime.guide_sync(_request(request, WireFormat(format), session), self._ask)
+
+    async def guide_async(
+        self,
+        request: Mapping[str, Any],
+        *,
+        format: WireFormat | str = WireFormat.CHAT,  # noqa: A002 - as above
+        session: str = "",
+    ) -> GuidanceDecision | None:
+        """Decide guidance without blocking the event loop. As ``guide``."""
+        return await self.runtime.guide(_request(request, WireFormat(format), session))
 
     def record_outcome(
         self,

@@ -13,12 +13,14 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from pointsman.capabilities import CapabilityDecision
 from pointsman.decision.decision import Decision, without_content
 from pointsman.decision.engine import Decided, Engine
 from pointsman.decision.memory import Memory
 from pointsman.decision.summary import summary
 from pointsman.drivers import drive, drive_async, no_model
 from pointsman.errors import StoreUnavailable
+from pointsman.guidance import GuidanceDecision
 from pointsman.model_calls import Ask, Questions, ask_nobody, ask_together
 from pointsman.stores.ledger.port import Ledger, PromptText
 from pointsman.stores.sessions.port import SessionStore
@@ -254,6 +256,45 @@ class Runtime:
         else:
             self.memories.save(session, decided.memory)
         return decision
+
+    def select_sync(
+        self, task: str, ask: Callable[[ModelQuery], ModelReply] = no_model
+    ) -> CapabilityDecision | None:
+        """Select the policy's own capabilities for a task, in this thread; nothing is recorded.
+
+        Returns:
+            The selection; None where the policy names no capabilities.
+        """
+        return drive(self.engine.select(task), partial(_Replies(self.questions).ask, ask))
+
+    async def select(self, task: str) -> CapabilityDecision | None:
+        """Select capabilities without blocking the event loop. As ``select_sync``."""
+        return await drive_async(
+            self.engine.select(task), partial(_Replies(self.questions).ask_async, self.ask)
+        )
+
+    def guide_sync(
+        self, request: AgentRequest, ask: Callable[[ModelQuery], ModelReply] = no_model
+    ) -> GuidanceDecision | None:
+        """Decide the guidance of a request alone, in this thread; it is remembered and not recorded.
+
+        Returns:
+            The guidance; None where it is off.
+        """
+        memory = self.memories.load(request.session)
+        steps = self.engine.guide(request, memory)
+        decided, memory = drive(steps, partial(_Replies(self.questions).ask, ask))
+        self.memories.save(request.session, memory)
+        return decided
+
+    async def guide(self, request: AgentRequest) -> GuidanceDecision | None:
+        """Decide guidance without blocking the event loop. As ``guide_sync``."""
+        memory = await _in_thread(self.memories.load, request.session)
+        steps = self.engine.guide(request, memory)
+        replies = _Replies(self.questions)
+        decided, memory = await drive_async(steps, partial(replies.ask_async, self.ask))
+        await _in_thread(self.memories.save, request.session, memory)
+        return decided
 
     def close(self) -> None:
         """Write what waits and close the stores."""

@@ -12,6 +12,7 @@ import msgspec
 
 from pointsman.capabilities import (
     CapabilityDecision,
+    CapabilityMemory,
     CapabilityPolicy,
     CapabilityStage,
     CapabilityTurn,
@@ -193,6 +194,25 @@ class Engine:
         return (
             stage is None or not request.tools or stage.is_prepared(request.tools, bytes(request.tool_list))
         )
+
+    def select(self, task: str) -> Generator[ModelQuery, ModelReply, CapabilityDecision | None]:
+        """Select the policy's own capabilities for a task; None where it has none."""
+        stage = self._capabilities
+        if stage is None or not stage.concerns(()):
+            return None
+        turn = CapabilityTurn(message="task", task=task)
+        decided, _ = yield from stage.decide(turn, CapabilityMemory())
+        return decided
+
+    def guide(
+        self, request: AgentRequest, memory: Memory
+    ) -> Generator[ModelQuery, ModelReply, tuple[GuidanceDecision | None, Memory]]:
+        """Decide the guidance of a request alone; None where guidance is off."""
+        if self._guide is None:
+            return None, memory
+        before = memory.guidance
+        decided, kept = yield from self._guide.turn(request.history, before, session=request.session)
+        return decided, msgspec.structs.replace(memory, guidance=kept)
 
     def read(self, request: AgentRequest, memory: Memory) -> ReadRequest:
         """Read a request: the user's words, what is found in them, and what the agent did since.

@@ -1,0 +1,99 @@
+"""The questions of the library beside ``decide``: capabilities of a task, guidance of a run."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pointsman import Pointsman
+from pointsman.decision.policy import Policy
+from pointsman.guidance import GuidancePolicy
+from pointsman.tiers import builtin_profile
+from pointsman.vocabulary import Mode, ModelQuery, ModelReply
+
+FAILED = "Error: command not found: pytset"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    capabilities = [
+        {
+            "name": name,
+            "instructions": f"Activate when the user asks about the {name}",
+            "examples": [{"query": query, "result": True, "reason": ""} for query in examples],
+        }
+        for name, examples in (
+            ("weather", ["What's the weather like?", "will it rain today?"]),
+            ("invoices", ["send the invoice to Acme", "which invoices are unpaid?"]),
+        )
+    ]
+    (tmp_path / "capabilities.json").write_text(json.dumps(capabilities))
+    written = tmp_path / "pointsman.toml"
+    written.write_text(
+        '[capabilities]\nfile = "capabilities.json"\nstrategy = "local"\n[ledger]\npath = "ledger.sqlite"\n'
+    )
+    return written
+
+
+@pytest.mark.parametrize(
+    ("task", "name"), [("Will it rain in Rome?", "weather"), ("list the unpaid invoices", "invoices")]
+)
+def test_capabilities_of_a_task(file: Path, task: str, name: str) -> None:
+    with Pointsman.from_config(file) as pointsman:
+        selected = pointsman.select(task)
+        again = asyncio.run(pointsman.select_async(task))
+        assert pointsman.runtime.ledger.count() == 0
+        decided = pointsman.decide(task).capabilities
+    assert selected is not None
+    assert selected == again
+    assert selected.selected == (name,)
+    assert set(selected.scores) == {"weather", "invoices"}
+    assert decided is not None
+    assert (decided.selected, decided.scores) == (selected.selected, selected.scores)
+
+
+def test_without_capabilities_there_is_nothing_to_select() -> None:
+    assert Pointsman().select("Will it rain?") is None
+
+
+def run(calls: int) -> dict[str, Any]:
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "run the tests"}]
+    for number in range(calls):
+        function = {"name": "bash", "arguments": '{"c": "pytset"}'}
+        call = {"id": f"c{number}", "type": "function", "function": function}
+        messages += [
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": f"c{number}", "content": FAILED},
+        ]
+    return {"model": "auto", "messages": messages}
+
+
+def library(mode: Mode) -> Pointsman:
+    def refuse(query: ModelQuery) -> ModelReply:
+        raise AssertionError(f"nobody should be asked: {query}")
+
+    guidance = None if mode is Mode.OFF else GuidancePolicy(mode=mode, control=0.0)
+    return Pointsman(Policy(profile=builtin_profile("default"), guidance=guidance), ask=refuse)
+
+
+def test_a_stuck_run_is_told_once_and_as_by_decide() -> None:
+    guided, deciding = library(Mode.ON), library(Mode.ON)
+    for calls in range(6):
+        hint = guided.guide(run(calls), session="one")
+        decided = deciding.decide(run(calls), session="one").guidance
+        assert hint is not None
+        assert hint == decided
+        assert bool(hint.injection) is (calls == 3)
+    assert guided.runtime.ledger.count() == 0
+
+
+def test_asynchronous_guidance_shares_the_session() -> None:
+    guided = library(Mode.ON)
+    said = [asyncio.run(guided.guide_async(run(calls), session="one")) for calls in range(5)]
+    assert [bool(each and each.injection) for each in said] == [False, False, False, True, False]
+
+
+def test_guidance_that_is_off_says_nothing() -> None:
+    assert library(Mode.OFF).guide(run(3)) is None
