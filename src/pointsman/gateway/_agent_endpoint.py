@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from pointsman.gateway._capability_commands import answer_switch, may_hold_command, take_commands
 from pointsman.gateway._conversations import Continuation, Conversations, with_conversation
 from pointsman.gateway._inbound import InboundRequest
 from pointsman.gateway._kept_conversations import Kept, KeptConversations
@@ -41,8 +42,11 @@ class AgentEndpoint:
         """Answer one request, and return the status sent."""
         sent = inbound.body
         inbound, agent_request, continuation, kept = await self._read(inbound)
+        text = ""
+        if state.command is not None:
+            inbound, agent_request, text = await self._take_commands(state, inbound, agent_request)
         wire, body, headers = inbound.wire, inbound.body, inbound.headers
-        if state.command is not None and (text := answer_command(agent_request, state.command)):
+        if text:
             return await send_text(wire, body, agent_request, text, [], send)
         decision = await state.runtime.decide(agent_request)
         self._metrics.seen(decision)
@@ -73,6 +77,22 @@ class AgentEndpoint:
         if state.shadow_model is not None:
             send = state.shadow_model.capture(request, send)
         return await relay(request, targets, build_headers, send)
+
+    async def _take_commands(
+        self, state: LiveState, inbound: InboundRequest, agent_request: AgentRequest
+    ) -> tuple[InboundRequest, AgentRequest, str]:
+        """Take in-band commands off a request; with an answer where it holds nothing else."""
+        if state.command is not None and (text := answer_command(agent_request, state.command)):
+            return inbound, agent_request, text
+        if not may_hold_command(inbound.body):
+            return inbound, agent_request, ""
+        body, agent_request, is_alone = await take_commands(inbound.body, agent_request)
+        text = ""
+        if is_alone:  # decided all the same: what it says for the session is remembered and recorded
+            decision = await state.runtime.decide(agent_request)
+            self._metrics.seen(decision)
+            text = answer_switch(agent_request.command, decision.capabilities)
+        return inbound._replace(body=body), agent_request, text
 
     async def _read(
         self, inbound: InboundRequest

@@ -6,7 +6,7 @@ An agent resends its whole history with every request. Two thousand messages cos
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import msgspec
@@ -44,6 +44,12 @@ class JsonHistory:
     def of(cls, wire: WireFormat, items: Iterable[Any]) -> JsonHistory:
         """Build from Python values, such as ``[{"role": "user", "content": "hi"}]``."""
         return cls(wire, [msgspec.json.encode(item, enc_hook=str) for item in items])
+
+    def replaced(self, items: Mapping[int, msgspec.Raw | bytes]) -> JsonHistory:
+        """The same history with other items at some positions."""
+        return JsonHistory(
+            self._wire.format, [items.get(index, item) for index, item in enumerate(self._items)]
+        )
 
     def __len__(self) -> int:
         return len(self._items)

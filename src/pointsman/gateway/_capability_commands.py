@@ -1,0 +1,153 @@
+"""In-band commands of the selection of capabilities, ``/caps:off`` and ``/caps:off session``.
+
+An agent resends what a person wrote with every request. So a command is taken off wherever a person's text
+begins with one, also in earlier messages: each request begins with the bytes of the one before, and no model
+sees a command. Only the latest message's command counts; what it says for the session is remembered.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Final, NamedTuple
+
+import msgspec
+
+from pointsman.capabilities import CapabilityDecision
+from pointsman.decoding import UNREADABLE
+from pointsman.offload import offload
+from pointsman.text.extract import persons_words
+from pointsman.vocabulary import LARGE, AgentRequest, Role
+from pointsman.wire import Body
+from pointsman.wire.body import Edit, Span
+from pointsman.wire.history import JsonHistory
+
+__all__ = ["Taken", "answer_switch", "may_hold_command", "take_commands"]
+
+_MARK: Final = b"/cap"
+_VALUES: Final = "on|off|enabled|disabled|true|false"
+_NAME: Final = rf"/(?:caps|capabilities):({_VALUES})"
+#: In words. Behind a space, "session" is part of the command only where its line ends with it.
+_IN_WORDS: Final = re.compile(rf"\s*{_NAME}(:session|[ ]session(?=\s*(?:\n|$)))?(?:\s+|$)")
+#: A text as JSON, from its quote to the end of the command. Tags in which clients wrap a person's words may
+#: stand before it.
+_BLANK: Final = r"(?:[ ]|\\[nrt])"
+_IN_JSON: Final = re.compile(
+    rf'"((?:<(?:user_query|user_request|user_message|task)>|{_BLANK})*+)'
+    rf'{_NAME}(:session|[ ]session(?={_BLANK}*(?:\\n|")))?(?:{_BLANK}++|(?="))'.encode()
+)
+_TEXTS: Final = frozenset({"text", "input_text"})
+_decode_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_items: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_USER: Final = Role.USER
+
+
+class Taken(NamedTuple):
+    """A request without its commands."""
+
+    body: Body
+    request: AgentRequest  # with the latest message's command
+    is_alone: bool = False  # the latest message is a command and nothing else
+
+
+def may_hold_command(body: Body) -> bool:
+    """Whether a command may stand in a body; most requests are told by this."""
+    return _MARK in body.raw
+
+
+async def take_commands(body: Body, request: AgentRequest) -> Taken:
+    """Take the commands off a request, and off the bytes that go upstream; nothing else changes."""
+    command, is_alone = _command(request)
+    edits = list(_edits(body, request))
+    if not edits:
+        return Taken(body, msgspec.structs.replace(request, command=command), is_alone)
+    read = partial(_without, body, request, edits, command)
+    size = len(body.raw)
+    taken = read() if size <= LARGE else await offload(size, read)
+    return taken._replace(is_alone=is_alone)
+
+
+def answer_switch(command: str, decided: CapabilityDecision | None) -> str:
+    """Return the answer to a message that is a command and nothing else."""
+    if decided is None:
+        return "Pointsman selects no capabilities for this request; [capabilities] configures it."
+    state = "off: all capabilities are active" if decided.bypass else "on"
+    if command.endswith(":session"):
+        return f"Selection of capabilities is {state}, for this session."
+    return f"Selection of capabilities is {state}, for this message only. For the session: {command} session"
+
+
+def _command(request: AgentRequest) -> tuple[str, bool]:
+    """The latest message's command in its one spelling, and whether the message holds nothing else."""
+    words = persons_words(request)
+    found = _IN_WORDS.match(words)
+    if found is None:
+        return "", False
+    return f"/caps:{found[1]}{':session' if found[2] else ''}", found.end() == len(words)
+
+
+def _without(body: Body, request: AgentRequest, edits: list[tuple[int, Edit]], command: str) -> Taken:
+    changed = Body(body.wire, body.edited([edit for _, edit in edits]))
+    history = request.history
+    if isinstance(history, JsonHistory):
+        items = changed.items()
+        behind = len(history) - len(items)
+        new = {index + behind: items[index] for index, _ in edits} if items else _only(changed)
+        history = history.replaced(new)
+    size = request.size - len(body.raw) + len(changed.raw)
+    return Taken(changed, msgspec.structs.replace(request, history=history, size=size, command=command))
+
+
+def _only(body: Body) -> Mapping[int, bytes]:
+    """The one message of a request whose conversation is a text."""
+    text = body.text(body.wire.items) or ""
+    return {0: msgspec.json.encode({"role": "user", "content": text})}
+
+
+def _edits(body: Body, request: AgentRequest) -> Iterator[tuple[int, Edit]]:
+    """Where a person's text begins with a command and goes on: the item, and the edit that takes it off."""
+    items = body.items()
+    if not items:
+        if span := body.span(body.wire.items):
+            yield from ((0, (found, b"")) for found in _in_text(body.raw, span[0]))
+        return
+    behind = len(request.history) - len(items)
+    wanted = [
+        index
+        for index, item in enumerate(items)
+        if _MARK in memoryview(item).tobytes() and request.history.role(index + behind) is _USER
+    ]
+    for index, (start, _) in zip(wanted, body.item_spans(items, wanted), strict=False):
+        try:
+            found = list(_in_item(bytes(items[index])))
+        except UNREADABLE:  # for the upstream to refuse
+            continue
+        yield from ((index, ((start + at, start + end), b"")) for at, end in found)
+
+
+def _in_item(item: bytes) -> Iterator[Span]:
+    members = _decode_members(item)
+    content = bytes(members.get("content", msgspec.Raw(b"null")))
+    at = item.find(content)
+    if content[:1] == b'"':
+        yield from _in_text(item, at)
+    elif content[:1] == b"[":
+        for block in _decode_items(content):
+            at = item.find(bytes(block), at)
+            yield from _in_block(item, at, block)
+            at += len(bytes(block))
+
+
+def _in_block(item: bytes, at: int, block: msgspec.Raw) -> Iterator[Span]:
+    parts = _decode_members(block)
+    kind = msgspec.json.decode(parts.get("type", msgspec.Raw(b"null")))
+    if isinstance(kind, str) and kind in _TEXTS and "text" in parts:
+        yield from _in_text(item, item.find(bytes(parts["text"]), at))
+
+
+def _in_text(data: bytes, at: int) -> Iterator[Span]:
+    """The command at the start of the JSON string at ``at``, unless nothing would be left of the text."""
+    found = _IN_JSON.match(data, at)
+    if found and data[found.end() : found.end() + 1] != b'"':
+        yield found.end(1), found.end()
