@@ -181,16 +181,19 @@ class _Reader:
 
 
 def _check_last_turn(messages: list[Any]) -> None:
-    """While thinking, a turn that waits for results begins with thinking."""
-    last = next((m for m in reversed(messages) if m["role"] == "assistant"), None)
-    if last is None or isinstance(last["content"], str):
-        return
-    kinds = [block["type"] for block in last["content"]]
-    waits = any(
-        block.get("type") == "tool_result" for block in messages[-1]["content"] if isinstance(block, dict)
-    )
-    if waits and "tool_use" in kinds and "thinking" not in kinds[0]:
-        raise Refusal(f"while thinking, the last turn of the assistant begins with thinking, not {kinds[0]}")
+    """While thinking, a turn that waits for results holds thinking: not before each call, but before one."""
+    first = ""
+    for message in reversed(messages):
+        content = message["content"]
+        kinds = ["text"] if isinstance(content, str) else [block["type"] for block in content]
+        if message["role"] == "user" and "tool_result" not in kinds:
+            break
+        if message["role"] == "assistant":
+            if "thinking" in kinds[0]:
+                return
+            first = first or kinds[0]
+    if first:
+        raise Refusal(f"while thinking, a turn of the assistant begins with thinking, not {first}")
 
 
 def _usage() -> dict[str, int]:
