@@ -194,8 +194,8 @@ class ServerTable(msgspec.Struct, frozen=True, kw_only=True):
     router_command: Annotated[
         bool,
         Meta(
-            description="In-band commands: answer a message that begins with `/router` in the gateway, without "
-            "calling a model, and take `/caps:off` off the beginning of a message."
+            description="In-band commands: answer a message that begins with `/router` in the gateway, "
+            "without calling a model, and take `/caps:off` off the beginning of a message."
         ),
     ] = False
 
