@@ -231,3 +231,28 @@ def test_without_capabilities_select_says_where_to_name_them(tmp_path: Path) -> 
     result = CliRunner().invoke(app, ["select", "--config", str(config)], input="")
     assert result.exit_code != 0
     assert "no capabilities are named" in str(result.exception)
+
+
+def test_classify_selects_the_capabilities_of_a_configuration(file: str, tmp_path: Path) -> None:
+    config = tmp_path / "pointsman.toml"
+    config.write_text(f'[capabilities]\nfile = "{file}"\n')
+    line = '{"id": 1, "text": "What\'s the weather like?"}\n'
+    result = CliRunner().invoke(app, ["classify", "--config", str(config)], input=line)
+    assert result.exit_code == 0, result.output
+    part = json.loads(result.output)["capabilities"]
+    assert part["selected"] == ["respond", "weather", "place"]
+    assert part["scores"]["weather"] > part["scores"]["mail"]
+    without = CliRunner().invoke(app, ["classify"], input=line)
+    assert "capabilities" not in json.loads(without.output)
+
+
+def test_explain_shows_what_is_selected_and_why(file: str, tmp_path: Path) -> None:
+    config = tmp_path / "pointsman.toml"
+    config.write_text(f'[capabilities]\nfile = "{file}"\n')
+    asked = ["explain", "What's the weather like?", "--config", str(config)]
+    result = CliRunner().invoke(app, asked)
+    assert result.exit_code == 0, result.output
+    assert "capabilities (strategy local): respond, weather, place" in result.output
+    assert "capabilities.required: place provides PLACE for weather" in result.output
+    plain = CliRunner().invoke(app, [*asked, "--json"])
+    assert json.loads(plain.output)["capabilities"]["strategy"] == "local"

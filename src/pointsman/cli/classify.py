@@ -14,7 +14,7 @@ import typer
 
 from pointsman.cli.options import LearnedRouterOption, ProfileOption
 from pointsman.cli.output import FAILED, config_file, json_line, needs_extra, read_lines
-from pointsman.config import Config, load
+from pointsman.config import AnyKey, Config, load
 from pointsman.decision.engine import Decided, Engine
 from pointsman.decision.memory import Memory
 from pointsman.decision.policy import DomainPolicy, Policy
@@ -60,13 +60,17 @@ def classify(
     verify: Annotated[
         bool, typer.Option("--verify", help="Verify uncertain tiers with the configured model.")
     ] = False,
-    config: Annotated[Path | None, typer.Option(help="Configuration with the model that verifies.")] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="Configuration with the model that verifies and the capabilities.")
+    ] = None,
 ) -> None:
     """Classify prompts: JSON lines {"id", "text"} or {"id", "messages", "format"} in, one line each out.
 
     A malformed line gives an error object in its place, and processing continues; the exit code is then 1.
     """
     policy = Policy(profile=read_profile(profile), domains=DomainPolicy(domains=default_domains()))
+    if config:
+        policy = replace(policy, capabilities=build_policy(load(config, AnyKey())).capabilities)
     scorer = load_scorer(learned_router) if learned_router else None
     if verify:
         with needs_extra("gateway", "--verify"):
@@ -124,6 +128,8 @@ class _Classifier:
             answer["learned_router"] = self._learned_router.score(
                 decided.words.text, rules=self._rules(decided), domain=domain
             )
+        if selected := decided.decision.capabilities:
+            answer["capabilities"] = selected
         if line.session:
             self._memories[line.session] = decided.memory
             if decided.decision.domains:
