@@ -137,6 +137,16 @@ class ToolCall(msgspec.Struct, frozen=True, gc=False):
     name: str
     arguments: str  # JSON text exactly as sent; may be malformed
 
+    @property
+    def tool_name(self) -> str:
+        """``name``, as a call that has been answered calls it: classifiers take both."""
+        return self.name
+
+    @property
+    def params(self) -> str:
+        """``arguments``, as a call that has been answered calls them."""
+        return self.arguments
+
 
 class ToolResult(msgspec.Struct, frozen=True, gc=False):
     """What a tool call returned."""

@@ -95,7 +95,7 @@ def _call(step: Step) -> Hashable:
 
 
 def _call_and_result(step: Step) -> Hashable:
-    return step.tool_name, step.arguments, step.result
+    return step.tool_name, step.arguments, step.result_digest
 
 
 def _name(step: Step) -> Hashable:

@@ -47,7 +47,7 @@ from pointsman.trajectory.detectors import (
     sequence_similarity,
 )
 from pointsman.trajectory.state import WINDOW, TrajectoryState
-from pointsman.trajectory.step import CallOutcome, Step
+from pointsman.trajectory.step import CallOutcome, Step, StepResult
 from pointsman.vocabulary import ToolResult
 
 __all__ = [
@@ -73,6 +73,7 @@ __all__ = [
     "RepeatedErrorDetector",
     "Session",
     "Step",
+    "StepResult",
     "TextIndicator",
     "ToolAvoidance",
     "ToolAvoidanceDetector",

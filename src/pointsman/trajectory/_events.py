@@ -99,7 +99,7 @@ def step_of(
     return Step(
         tool_name=event.tool_name[:MAX_NAME],
         arguments=digest(arguments),
-        result=digest(text) if event.result else "",
+        result_digest=digest(text) if event.result else "",
         result_length=len(text),
         outcome=outcome,
         signature=signature_of(message) if message else "",

@@ -36,7 +36,7 @@ def steps_of(recorded: Iterable[RecordedStep]) -> Iterator[Event]:
         yield Step(
             tool_name=step.tool,
             arguments=step.args,
-            result=step.res,
+            result_digest=step.res,
             result_length=step.res_len,
             outcome=CallOutcome.ERROR if step.err else CallOutcome.OK,
             signature=step.err_sig or "",

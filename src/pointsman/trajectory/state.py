@@ -93,5 +93,5 @@ def _is_new(state: TrajectoryState, step: Step) -> bool:
         return False
     if step.progress:
         return True
-    result = step.result  # a loop over the window on every call: kept as cheap as Python lets it be
-    return not [old for old in state.steps if old.result == result and old.same_call(step)]
+    result = step.result_digest  # a loop over the window on every call: kept as cheap as Python lets it be
+    return not [old for old in state.steps if old.result_digest == result and old.same_call(step)]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
 
 import msgspec
 
 from pointsman.text.extract import digest
 
-__all__ = ["CallOutcome", "Step"]
+__all__ = ["CallOutcome", "Step", "StepResult"]
 
 
 class CallOutcome(StrEnum):
@@ -20,6 +21,26 @@ class CallOutcome(StrEnum):
     DECLINED = "declined"  # a person refused or interrupted the call
 
 
+#: Stands for every character of a result that is not kept.
+_NOT_KEPT: Final = "*"
+
+
+class StepResult(msgspec.Struct, frozen=True, gc=False):
+    """What is known of a step's result, for classifiers written as the source writes them.
+
+    Source of the names: docs/sources/guidance-classifiers.md, "Content-based classifiers".
+    """
+
+    kept: str  # the error's salient line; "" for a success
+    length: int  # characters of the result
+    is_error: bool
+
+    @property
+    def message(self) -> str:
+        """A text as long as the result: what is kept of it, then asterisks for the rest."""
+        return self.kept.ljust(self.length, _NOT_KEPT)
+
+
 class Step(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """One tool call. Small and made of plain values, because fifty of them live in a session's memory.
 
@@ -28,7 +49,7 @@ class Step(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     tool_name: str
     arguments: str  # hash of the canonical arguments
-    result: str  # hash of the result's text; "" when nothing came back
+    result_digest: str  # hash of the result's text; "" when nothing came back
     result_length: int  # characters
     outcome: CallOutcome = CallOutcome.OK
     signature: str = ""  # normalised error; "" unless ``outcome`` is an error
@@ -49,6 +70,11 @@ class Step(msgspec.Struct, frozen=True, gc=False, array_like=True):
         return msgspec.structs.replace(self, signature=digest(self.signature), message="")
 
     @property
+    def result(self) -> StepResult | None:
+        """The result for classifiers that read one, as far as it is known; None when nothing came back."""
+        return StepResult(self.message, self.result_length, self.is_error) if self.result_digest else None
+
+    @property
     def is_error(self) -> bool:
         """True when the call failed and the failure is the agent's to solve."""
         return self.outcome is CallOutcome.ERROR
@@ -64,4 +90,4 @@ class Step(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     def same_result(self, other: Step) -> bool:
         """The same call, and it returned the same."""
-        return self.result == other.result and self.same_call(other)
+        return self.result_digest == other.result_digest and self.same_call(other)

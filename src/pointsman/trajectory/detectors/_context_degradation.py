@@ -59,7 +59,8 @@ class ContextDegradationDetector:
         symptoms = []
         if steps[earlier[-1]].same_result(latest) and self._fetched_again(steps) >= self.forgotten:
             symptoms.append("forgotten_results")
-        if _reversals([steps[index].result for index in earlier] + [latest.result]) >= self.reversals:
+        digests = [steps[index].result_digest for index in (*earlier, -1)]
+        if _reversals(digests) >= self.reversals:
             symptoms.append("contradictory_actions")
         return ContextDegradation(tuple(symptoms)) if symptoms else None
 
@@ -74,7 +75,7 @@ class ContextDegradationDetector:
                 before is not None
                 and index - before > self.distance
                 and step.outcome is CallOutcome.OK
-                and steps[before].result == step.result
+                and steps[before].result_digest == step.result_digest
             ):
                 again.add(call)
             last_seen[call] = index

@@ -50,9 +50,9 @@ class DoomLoopDetector:
         return self._by_name(steps) if self.by == "name" else self._by_result(steps)
 
     def _by_result(self, steps: Sequence[Step]) -> DoomLoop | None:
-        latest = steps[-1].result
+        latest = steps[-1].result_digest
         for period in _periods(self.min_cycle_length, self.max_cycle_length):
-            if period >= len(steps) or steps[-1 - period].result != latest:
+            if period >= len(steps) or steps[-1 - period].result_digest != latest:
                 continue  # the usual case, without a call
             repetitions = _matching(steps, period) // period + 1
             if repetitions >= self.min_repetitions:
