@@ -7,6 +7,7 @@ from pointsman.testing.decider import ScriptedDecider
 from pointsman.testing.ledger import a_decision, an_attempt, ledger_checks
 from pointsman.testing.models import HANG, REPLY, Scene, ScriptedModel, chat_model_checks
 from pointsman.testing.sessions import session_store_checks
+from pointsman.testing.trajectories import build_context, build_context_with_errors, build_trajectory
 
 __all__ = [
     "HANG",
@@ -17,6 +18,9 @@ __all__ = [
     "ScriptedModel",
     "a_decision",
     "an_attempt",
+    "build_context",
+    "build_context_with_errors",
+    "build_trajectory",
     "chat_model_checks",
     "ledger_checks",
     "session_store_checks",
