@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -27,6 +28,8 @@ _CLOSING: Final = 5.0
 
 #: Questions to models asked at the same time.
 MAX_PARALLEL: Final = 5
+
+_log: Final = logging.getLogger("pointsman.guidance")
 
 Ask = Callable[[ModelQuery], Coroutine[Any, Any, ModelReply]]
 
@@ -171,11 +174,18 @@ def ask_models(models: Mapping[str, ChatModel], *, default: str = "") -> Ask:
 
     Args:
         models: By configured name.
-        default: Name of the model for needs that name none.
+        default: Name of the model for needs that name none, and for classifiers of guidance that name one
+            that is not configured: their class has a default of its own, which is rarely a configured name.
     """
+    replaced: set[str] = set()
 
     async def ask(need: ModelQuery) -> ModelReply:
         model = models.get(need.model or default)
+        if model is None and need.kind == "guidance" and default in models:
+            model = models[default]
+            if need.model not in replaced:
+                replaced.add(need.model)
+                _log.warning('guidance: no model "%s" is configured; "%s" is asked', need.model, default)
         if model is None:
             return ModelReply(error="no-model")
         prompt = Prompt(system=need.system, text=need.text, max_tokens=need.max_tokens, labels=need.labels)

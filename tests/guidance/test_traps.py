@@ -9,6 +9,7 @@ from pointsman.compat.guidance import (
     ClassifierConfig,
     ClassifierCooldownTracker,
     GuidanceTracker,
+    LLMClassifier,
     benchmark_classifier,
     collect_guidance,
     run_classifiers,
@@ -26,7 +27,6 @@ from pointsman.guidance import (
     GuidanceProviderConfig,
     HighToolCountClassifier,
     LargeOutputClassifier,
-    LLMClassifier,
     NotClassifier,
     SensitiveContentClassifier,
     SequentialWhenParallelClassifier,
@@ -34,7 +34,9 @@ from pointsman.guidance import (
     ThresholdClassifier,
     default_providers,
 )
-from pointsman.trajectory import ToolInvoked
+from pointsman.trajectory import (
+    ToolInvoked,
+)
 from pointsman.vocabulary import ModelQuery, ModelReply, ToolCall
 from support.agent_runs import run
 

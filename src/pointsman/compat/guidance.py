@@ -7,12 +7,14 @@ and guidance collected by hand.
 
 from __future__ import annotations
 
+import logging
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from timeit import default_timer
 from typing import Final
 
+from pointsman.compat._llm_classifier import LLMClassifier
 from pointsman.guidance import (
     AllOfClassifier,
     AnyOfClassifier,
@@ -29,7 +31,6 @@ from pointsman.guidance import (
     GuidanceProviderConfig,
     HighToolCountClassifier,
     LargeOutputClassifier,
-    LLMClassifier,
     NotClassifier,
     ParallelToolReminder,
     ProgressStallClassifier,
@@ -38,9 +39,9 @@ from pointsman.guidance import (
     SingleToolRepeatedClassifier,
     ThresholdClassifier,
 )
-from pointsman.guidance.classifiers.composite import judge
 from pointsman.guidance.collect import Fired, judge_all, worded
 from pointsman.guidance.cooldown import check_limits, may_fire
+from pointsman.trajectory import Session, ToolInvoked, ToolResult, TrajectoryBuilder
 from pointsman.vocabulary import Reason
 
 __all__ = [
@@ -70,8 +71,12 @@ __all__ = [
     "ProgressStallClassifier",
     "SensitiveContentClassifier",
     "SequentialWhenParallelClassifier",
+    "Session",
     "SingleToolRepeatedClassifier",
     "ThresholdClassifier",
+    "ToolInvoked",
+    "ToolResult",
+    "TrajectoryBuilder",
     "benchmark_classifier",
     "collect_guidance",
     "run_classifiers",
@@ -80,6 +85,8 @@ __all__ = [
 
 #: Pieces of guidance given at once; more than three compete with each other.
 MAX_AT_ONCE: Final = 3
+
+_log: Final = logging.getLogger("pointsman.guidance")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,21 +140,40 @@ def run_classifiers(
     *,
     tracker: ClassifierCooldownTracker | None = None,
     config: ClassifierConfig | None = None,
+    abstained: list[Reason] | None = None,
 ) -> tuple[GuidanceClassifier, ClassificationResult] | None:
     """Return the first classifier, in order, that fires with enough confidence.
 
-    With a tracker, classifiers that are cooling down are passed over, and the one returned is recorded.
+    A classifier that raises is logged with its exception and passed over.
+
+    Args:
+        classifiers: Asked in this order.
+        context: The moment to judge.
+        min_confidence: From which a result counts; ``config`` has its own.
+        tracker: Passes over classifiers that are cooling down, and records the one returned.
+        config: Limits on every classifier.
+        abstained: Receives the reason of each classifier that raised, or that could not tell.
     """
     limits = config or ClassifierConfig(min_confidence=min_confidence)
     for classifier in classifiers:
         if tracker and not tracker.can_fire(classifier, context.turn_count, limits):
             continue
-        result = judge(classifier, context)
+        result = _judged(classifier, context)
+        if result.abstained and abstained is not None:
+            abstained.append(Reason("guidance.abstained", result.reason or classifier.name))
         if result.relevant and result.confidence >= limits.min_confidence:
             if tracker:
                 tracker.record_fire(classifier, context.turn_count)
             return classifier, result
     return None
+
+
+def _judged(classifier: GuidanceClassifier, context: GuidanceContext) -> ClassificationResult:
+    try:
+        return classifier.classify(context)
+    except Exception as error:  # noqa: BLE001 - fail open: anyone's classifier; logged, and told to the caller
+        _log.warning("the classifier %s failed and was passed over", classifier.name, exc_info=True)
+        return ClassificationResult.abstain(f"{classifier.name} failed: {type(error).__name__}")
 
 
 @dataclass(frozen=True, slots=True)

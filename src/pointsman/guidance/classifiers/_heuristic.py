@@ -67,13 +67,13 @@ class SingleToolRepeatedClassifier:
         """Judge one moment; an agent that has only one tool says nothing by using it."""
         trajectory = context.trajectory
         recent = trajectory.recent_tool_calls(self.window)
-        if len(recent) < self.threshold:
+        if not recent or len(recent) < self.threshold:
             return ClassificationResult.no()
         if trajectory.tool_call_count > self.window and len(trajectory.unique_tools_used) == 1:
             return ClassificationResult.no()
         calls = Counter([(step.tool_name, step.arguments) for step in recent if not step.polling])
         (tool, _), count = max(calls.items(), key=itemgetter(1), default=(("", ""), 0))
-        if count < self.threshold:
+        if not count or count < self.threshold:
             return ClassificationResult.no()
         return ClassificationResult.yes(
             confidence=0.7,
@@ -97,7 +97,7 @@ class SequentialWhenParallelClassifier:
     def classify(self, context: GuidanceContext, /) -> ClassificationResult:
         """Judge one moment: single-call turns only, and none that had to wait for the result before it."""
         recent = context.trajectory.recent_tool_calls(self.threshold)
-        if len(recent) < self.threshold:
+        if not recent or len(recent) < self.threshold:
             return ClassificationResult.no()
         independent = all(step.batch == 1 and step.tool_name in self.independent_tools for step in recent)
         if not independent or any(step.derived for step in recent[1:]):

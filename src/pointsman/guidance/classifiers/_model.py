@@ -1,12 +1,12 @@
 """A classifier that asks a model, for decisions that heuristics cannot make.
 
-It does no I/O. Without an answer it abstains and says what it needs; whoever drives the decision asks, and
-comes again with the answer in the context. A library user may give it a function that asks instead.
+It does no I/O and knows no clock. Without an answer it abstains and says what it needs; whoever drives the
+decision asks, within the query's timeout, and comes again with the answer in the context.
+``pointsman.compat.guidance.LLMClassifier`` asks by itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -32,11 +32,10 @@ MODEL_CONFIDENCE: Final = 0.7
 class LLMClassifier:
     """Delegates the judgement to a small, fast model. Any failure abstains; answers are remembered."""
 
-    model: str = "claude-3-haiku"
+    model: str = "claude-3-haiku"  # a configured name; where it is not one, the default model is asked
     prompt_template: str = ""  # put before the record, in place of the built-in instructions
     timeout_ms: int = 500
-    ask: Callable[[ModelQuery], ModelReply] | None = None  # None: the driver of the decision asks
-    _answers: dict[str, ModelReply] = field(default_factory=dict, compare=False, repr=False)
+    _answers: dict[str, ModelReply] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -45,29 +44,28 @@ class LLMClassifier:
 
     def classify(self, context: GuidanceContext, /) -> ClassificationResult:
         """Judge one moment, or abstain and return the query to ask."""
-        query = ModelQuery(
-            kind="guidance",
-            system=self.prompt_template or _SYSTEM,
-            text=self._build_summary(context),
-            labels=("yes", "no"),
-            max_tokens=4,
-            timeout_ms=self.timeout_ms,
-            model=self.model,
-        )
-        answer = context.answers.get(query) or self._answers.get(query.text)
-        if answer is None and self.ask is not None:
-            answer = self._asked(query)
+        query = self._query(self._build_summary(context))
+        answer = context.answers.get(query) or self._answers.get(query.text) or self._asked(query)
         if answer is None:
             return ClassificationResult.abstain(f"{self.name} has not been asked", query=query)
         if answer.ok:
             self._remember(query.text, answer)
         return self._parse_response(answer)
 
-    def _asked(self, query: ModelQuery) -> ModelReply:
-        try:
-            return self.ask(query) if self.ask else ModelReply(error="no-model")
-        except Exception as error:  # noqa: BLE001 - fail open: a model that cannot be asked is not a "no"
-            return ModelReply(error=f"failed: {type(error).__name__}")
+    def _asked(self, query: ModelQuery) -> ModelReply | None:  # noqa: ARG002 - for those who ask by themselves
+        """The answer of a model asked here and now; None leaves it to the driver of the decision."""
+        return None
+
+    def _query(self, summary: str) -> ModelQuery:
+        return ModelQuery(
+            kind="guidance",
+            system=self.prompt_template or _SYSTEM,
+            text=summary,
+            labels=("yes", "no"),
+            max_tokens=4,
+            timeout_ms=self.timeout_ms,
+            model=self.model,
+        )
 
     def _remember(self, text: str, answer: ModelReply) -> None:
         if len(self._answers) >= MAX_CACHED:

@@ -16,6 +16,7 @@ from pointsman.trajectory import (
     DoomLoopDetector,
     ProgressStallDetector,
     RepeatedErrorDetector,
+    TrajectoryAnalysis,
 )
 
 __all__ = [
@@ -160,12 +161,20 @@ class ProgressStallClassifier:
 
     def classify(self, context: GuidanceContext, /) -> ClassificationResult:
         """Judge one moment."""
-        stall = ProgressStallDetector(self.stall_threshold).detect(context.trajectory)
-        if stall is None:
+        stalled = self._stalled(context.trajectory)
+        if not stalled:
             return ClassificationResult.no()
-        return ClassificationResult.yes(
-            confidence=0.8, reason=f"No progress in {stall.actions_during_stall} actions"
-        )
+        return ClassificationResult.yes(confidence=0.8, reason=f"No progress in {stalled} actions")
+
+    def _stalled(self, trajectory: TrajectoryAnalysis) -> int:
+        """Calls without progress, where they are enough: what the detectors found, a user's own included."""
+        found: object = trajectory.patterns().get("progress_stall")
+        if found is None and trajectory.state.stalled >= self.stall_threshold:
+            # only a built-in detector with a higher threshold may be overruled
+            built_in = any(type(each) is ProgressStallDetector for each in trajectory.lens.detectors)
+            return trajectory.state.stalled if built_in else 0
+        stalled = int(getattr(found, "actions_during_stall", 0))
+        return stalled if stalled >= self.stall_threshold else 0
 
 
 @dataclass(frozen=True, slots=True)
