@@ -6,7 +6,9 @@ from pointsman.guidance._context import DecisionPoint, GuidanceClassifier, Guida
 from pointsman.guidance._continuation import streak_continues
 from pointsman.guidance._decide import GuidanceDecision, Guide, Seen, without_models
 from pointsman.guidance._ladder import Firing, FollowUp
+from pointsman.guidance._moments import Moment, moment_of
 from pointsman.guidance._policy import GuidancePolicy, Rung, default_providers
+from pointsman.guidance._provider_spec import CLASSIFIER, ProviderSpec, classes_of
 from pointsman.guidance._results import ClassificationResult
 from pointsman.guidance.classifiers import (
     AllOfClassifier,
@@ -26,6 +28,7 @@ from pointsman.guidance.classifiers import (
     SingleToolRepeatedClassifier,
     ThresholdClassifier,
 )
+from pointsman.guidance.classifiers._tables import CLASSIFIERS, ClassifierError, OwnClasses, tables_in
 from pointsman.guidance.memory import Arm, GuidanceMemory, arm_of
 from pointsman.guidance.providers import (
     ConsultationPromptProvider,
@@ -39,10 +42,13 @@ from pointsman.guidance.providers import (
 from pointsman.vocabulary import Mode
 
 __all__ = [
+    "CLASSIFIER",
+    "CLASSIFIERS",
     "AllOfClassifier",
     "AnyOfClassifier",
     "Arm",
     "ClassificationResult",
+    "ClassifierError",
     "ConsultationPromptProvider",
     "DecisionPoint",
     "DiagnosticSignalProvider",
@@ -65,10 +71,13 @@ __all__ = [
     "LLMClassifier",
     "LargeOutputClassifier",
     "Mode",
+    "Moment",
     "NotClassifier",
+    "OwnClasses",
     "ParallelToolReminder",
     "PatternClassifier",
     "ProgressStallClassifier",
+    "ProviderSpec",
     "RepeatedErrorClassifier",
     "Rung",
     "Seen",
@@ -77,7 +86,10 @@ __all__ = [
     "SingleToolRepeatedClassifier",
     "ThresholdClassifier",
     "arm_of",
+    "classes_of",
     "default_providers",
+    "moment_of",
     "streak_continues",
+    "tables_in",
     "without_models",
 ]

@@ -9,11 +9,14 @@ from typing import Final, NamedTuple
 import msgspec
 
 from pointsman.drivers import drive, no_model
-from pointsman.guidance._context import GuidanceContext
+from pointsman.guidance._context import DecisionPoint, GuidanceContext
+from pointsman.guidance._hints import Hints, Said
 from pointsman.guidance._ladder import Firing, FollowUp, Ladder, follow_up_of, still_valid
+from pointsman.guidance._moments import Moment, moment_of
 from pointsman.guidance._policy import GuidancePolicy, Rung, default_providers
+from pointsman.guidance.classifiers._tables import OwnClasses
 from pointsman.guidance.collect import Judgement, judge_all
-from pointsman.guidance.memory import Arm, GuidanceMemory, arm_of
+from pointsman.guidance.memory import Arm, GuidanceMemory, Thread, arm_of
 from pointsman.guidance.providers import GuidanceProviderConfig
 from pointsman.trajectory import (
     Conversation,
@@ -29,6 +32,7 @@ from pointsman.trajectory import (
 from pointsman.vocabulary import Mode, ModelQuery, ModelReply, Reason
 
 _OFF: Final = Mode.OFF
+_NO_CLASSES: Final[OwnClasses] = {}
 
 __all__ = ["GuidanceDecision", "Guide", "Seen", "without_models"]
 
@@ -50,11 +54,18 @@ class GuidanceDecision(msgspec.Struct, frozen=True, kw_only=True):
     stop: bool = False
     follow_up: FollowUp | None = None
     abstained: tuple[Reason, ...] = ()
+    hints: tuple[Firing, ...] = ()  # of configured providers, beside the ladder's
+    points: tuple[DecisionPoint, ...] = ()  # at which configured providers were asked
+
+    @property
+    def firings(self) -> tuple[Firing, ...]:
+        """Everything that was due: the ladder's, and those of configured providers."""
+        return (self.firing, *self.hints) if self.firing else self.hints
 
     @property
     def reasons(self) -> tuple[Reason, ...]:
         """Why something was said, for the decision's explanation."""
-        return (Reason(f"guidance.{self.firing.classifier}", self.firing.reason),) if self.firing else ()
+        return tuple(Reason(f"guidance.{firing.classifier}", firing.reason) for firing in self.firings)
 
 
 class Seen(NamedTuple):
@@ -63,15 +74,31 @@ class Seen(NamedTuple):
     opening: str  # how the conversation began: its name in the session's memory
     trajectory: TrajectoryAnalysis
     memory: TrajectoryMemory  # what to keep of it
+    moment: Moment | None = None  # None where no configured provider is to be asked
 
 
 class Guide:
     """Guidance under one policy. Immutable: what sessions remember comes in and goes out as a value."""
 
     def __init__(
-        self, policy: GuidancePolicy, providers: Sequence[GuidanceProviderConfig] | None = None
+        self,
+        policy: GuidancePolicy,
+        providers: Sequence[GuidanceProviderConfig] | None = None,
+        *,
+        own: OwnClasses = _NO_CLASSES,
     ) -> None:
+        """Build the providers.
+
+        Args:
+            policy: What is set.
+            providers: Stand on the ladder in place of the default ones.
+            own: The classes that ``policy.providers`` names by entry point.
+
+        Raises:
+            ConfigError: An own class is not among them, or refuses its parameters.
+        """
         self.policy: Final = policy
+        self._hints: Final = Hints(policy, own) if policy.providers else None
         self.providers: Final = tuple(default_providers(policy) if providers is None else providers)
         self.empty: Final = TrajectoryBuilder.from_config(policy.trajectory).build()
         self._ladder: Final = Ladder(policy, self.providers)
@@ -81,17 +108,31 @@ class Guide:
         self.idle: Final = lru_cache(_KEPT_SESSIONS)(self._idle)
 
     def turn(
-        self, history: Conversation, memory: GuidanceMemory, *, session: str = ""
+        self, history: Conversation, memory: GuidanceMemory, *, session: str = "", offers_tools: bool = True
     ) -> Generator[ModelQuery, ModelReply, tuple[GuidanceDecision, GuidanceMemory]]:
         """Decide for a request, reading only what is new in its history.
 
         Yields one ``ModelQuery`` per model classifier, at most two.
         """
-        seen = self.read(history, memory)
+        seen = self.read(history, memory, offers_tools=offers_tools)
         return (yield from self.proceed(seen, memory, session=session))
 
-    def read(self, history: Conversation, memory: GuidanceMemory) -> Seen | None:
-        """Bring a session's run up to date with a request; None where there is nothing to decide on."""
+    @property
+    def reads_all(self) -> bool:
+        """Whether a request without tool calls is to be read too: configured providers may speak there."""
+        return self._hints is not None
+
+    def read(
+        self, history: Conversation, memory: GuidanceMemory, *, offers_tools: bool = True, prompt: str = ""
+    ) -> Seen | None:
+        """Bring a session's run up to date with a request; None where there is nothing to decide on.
+
+        Args:
+            history: Of the request.
+            memory: What the session remembers.
+            offers_tools: Whether the model may call tools.
+            prompt: The user's words.
+        """
         if self.policy.mode is _OFF:
             return None
         opening = opening_of(history)
@@ -99,10 +140,18 @@ class Guide:
         trajectory, kept = observe(history, thread.trajectory, self.empty)
         if thread.calls and not trajectory.tool_call_count:
             return None  # a request beside the conversation, such as one for its title
-        return Seen(opening, trajectory, kept)
+        if self._hints is None:
+            return Seen(opening, trajectory, kept)
+        return Seen(opening, trajectory, kept, moment_of(history, offers_tools=offers_tools, prompt=prompt))
 
     def recall(
-        self, steps: Iterable[Step], memory: GuidanceMemory, *, thread: int, person_spoke: bool
+        self,
+        steps: Iterable[Step],
+        memory: GuidanceMemory,
+        *,
+        thread: int,
+        person_spoke: bool,
+        moment: Moment | None = None,
     ) -> Seen | None:
         """Bring a session's run up to date from what was recorded of a request.
 
@@ -111,13 +160,14 @@ class Guide:
             memory: What the session remembers.
             thread: Number of the conversation within the session; 0 where there was nothing to decide on.
             person_spoke: Whether a person has spoken since the last of the steps.
+            moment: Of the request, for configured providers.
         """
         if self.policy.mode is _OFF or not thread:
             return None
         opening = f"#{thread}"
         before = memory.thread(opening).trajectory.state
         trajectory = TrajectoryAnalysis(before, self.empty.lens).with_events(_events(steps, person_spoke))
-        return Seen(opening, trajectory, TrajectoryMemory(trajectory.state))
+        return Seen(opening, trajectory, TrajectoryMemory(trajectory.state), self._hints and moment)
 
     def proceed(
         self, seen: Seen | None, memory: GuidanceMemory, *, session: str = ""
@@ -137,23 +187,41 @@ class Guide:
         return self._quiet[arm or arm_of(session, seed=policy.seed, control=policy.control)]
 
     def decide(
-        self, trajectory: TrajectoryAnalysis, memory: GuidanceMemory, *, session: str = ""
+        self,
+        trajectory: TrajectoryAnalysis,
+        memory: GuidanceMemory,
+        *,
+        session: str = "",
+        moment: Moment | None = None,
     ) -> Generator[ModelQuery, ModelReply, tuple[GuidanceDecision, GuidanceMemory]]:
-        """Decide for a moment of a run: ``turn``, for people who build the trajectory themselves."""
-        seen = Seen("", trajectory, TrajectoryMemory(trajectory.state))
+        """Decide for a moment of a run: ``turn``, for people who build the trajectory themselves.
+
+        Without ``moment`` no configured provider is asked.
+        """
+        seen = Seen("", trajectory, TrajectoryMemory(trajectory.state), self._hints and moment)
         return (yield from self._decide(seen, memory, session=session))
 
     def _decide(
         self, seen: Seen, memory: GuidanceMemory, *, session: str
     ) -> Generator[ModelQuery, ModelReply, tuple[GuidanceDecision, GuidanceMemory]]:
-        policy, (opening, trajectory, kept) = self.policy, seen
+        policy, (opening, trajectory, kept, moment) = self.policy, seen
         arm = memory.arm or arm_of(session, seed=policy.seed, control=policy.control)
         acts = policy.mode is Mode.ON and arm is Arm.TREATED
         thread = still_valid(memory.thread(opening), trajectory)
         thread = msgspec.structs.replace(thread, trajectory=kept)
         if trajectory.tool_call_count == thread.calls:  # nothing has happened since the last decision
             decision = GuidanceDecision(mode=policy.mode, arm=arm, raise_tier=acts and thread.raised)
-            return decision, memory.having(opening, thread, arm)
+        else:
+            decision, thread = yield from self._by_ladder(trajectory, thread, arm, acts=acts)
+        if self._hints and moment:
+            said = yield from self._hints.at(moment, trajectory, thread, delivered=acts)
+            decision, thread = _with_hints(decision, said, moment, acts=acts), said.thread
+        return decision, memory.having(opening, thread, arm)
+
+    def _by_ladder(
+        self, trajectory: TrajectoryAnalysis, thread: Thread, arm: Arm, *, acts: bool
+    ) -> Generator[ModelQuery, ModelReply, tuple[GuidanceDecision, Thread]]:
+        """What the ladder says to the calls that are new."""
         follow_up, thread = follow_up_of(thread, trajectory)
         judgement = yield from self._judged(trajectory)
         step = self._ladder.step(judgement, GuidanceContext(None, trajectory), thread, acts=acts)
@@ -163,7 +231,7 @@ class Guide:
             told = recommended(thread.trajectory, step.recommends)
             thread = msgspec.structs.replace(thread, trajectory=told)
         decision = GuidanceDecision(
-            mode=policy.mode,
+            mode=self.policy.mode,
             arm=arm,
             firing=firing,
             injection=injection,
@@ -172,7 +240,7 @@ class Guide:
             follow_up=follow_up,
             abstained=judgement.abstained + step.abstained,
         )
-        return decision, memory.having(opening, thread, arm)
+        return decision, thread
 
     def _judged(self, trajectory: TrajectoryAnalysis) -> Generator[ModelQuery, ModelReply, Judgement]:
         """Ask all classifiers; again with each answer that one of them was missing."""
@@ -183,6 +251,17 @@ class Guide:
             if not open_queries or len(answers) == MAX_QUESTIONS:
                 return judgement
             answers[open_queries[0]] = yield open_queries[0]
+
+
+def _with_hints(decision: GuidanceDecision, said: Said, moment: Moment, *, acts: bool) -> GuidanceDecision:
+    texts = [firing.text for firing in said.firings] if acts else []
+    return msgspec.structs.replace(
+        decision,
+        injection="\n".join([*filter(None, [decision.injection]), *texts]),
+        abstained=decision.abstained + said.abstained,
+        hints=said.firings,
+        points=moment.points,
+    )
 
 
 def _events(steps: Iterable[Step], person_spoke: bool) -> Iterator[Step | UserSpoke]:

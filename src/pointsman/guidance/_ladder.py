@@ -43,6 +43,7 @@ class Firing(msgspec.Struct, frozen=True, gc=False):
     reason: str
     delivered: bool
     text: str = ""  # what was said, or would have been
+    version: str = ""  # of a configured provider
 
 
 class FollowUp(msgspec.Struct, frozen=True, gc=False):

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from pointsman.errors import ConfigError
+from pointsman.guidance._provider_spec import ProviderSpec
 from pointsman.guidance.classifiers._pattern import (
     DoomLoopClassifier,
     ErrorRateClassifier,
@@ -85,6 +86,13 @@ class GuidancePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     planning_tool: Annotated[str, Meta(description="Tool that makes a plan; hints may name it.")] = ""
     consultation_tool: Annotated[str, Meta(description="Tool that asks an expert; hints may name it.")] = ""
 
+    default_providers: Annotated[
+        bool, Meta(description="Whether the built-in providers speak, by the thresholds above.")
+    ] = True
+    providers: Annotated[
+        tuple[ProviderSpec, ...], Meta(description="Further providers. See [[guidance.providers]].")
+    ] = ()
+
     def __post_init__(self) -> None:
         if not 0.0 <= self.control <= 1.0:
             raise ConfigError(f"[guidance] control must be within 0 and 1, not {self.control}")
@@ -97,6 +105,11 @@ class GuidancePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             raise ConfigError("[guidance] escalate takes consult, raise_tier and stop, each at most once")
         if self.errors_in_window > self.error_window:
             raise ConfigError("[guidance] errors_in_window cannot exceed error_window: it would never speak")
+        if len(self.providers) > MAX_PROVIDERS:
+            raise ConfigError(f"[guidance] providers are at most {MAX_PROVIDERS}, not {len(self.providers)}")
+        versions = [spec.version for spec in self.providers if spec.version]
+        if len(set(versions)) < len(versions):
+            raise ConfigError("[guidance] providers has two that are the same")
 
     @property
     def ladder(self) -> tuple[Rung, ...]:
@@ -113,6 +126,8 @@ class GuidancePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         )
 
 
+#: Configured providers: each is asked at every moment of its point.
+MAX_PROVIDERS: Final = 32
 #: The least value at which each threshold still means something: once is not a repetition.
 _COUNTS: Final = {
     "error_streak": 2,
@@ -126,6 +141,8 @@ _COUNTS: Final = {
 
 def default_providers(policy: GuidancePolicy) -> tuple[GuidanceProviderConfig, ...]:
     """The providers of the default policy: one classifier each, so that a record names what spoke."""
+    if not policy.default_providers:
+        return ()
     breaker = DoomLoopBreaker(policy.loop_repetitions, policy.planning_tool)
     diagnostic = DiagnosticSignalProvider(policy.error_streak, policy.log_tool)
     return (

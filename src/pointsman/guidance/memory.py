@@ -56,6 +56,9 @@ class Thread(msgspec.Struct, frozen=True, omit_defaults=True):
     episode: Episode | None = None
     spoken: Spoken | None = None
     raised: bool = False  # the tier is raised until a person speaks
+    hints: dict[str, Fired] = {}  # by version of the configured provider
+    turns: int = 0  # of the model, as far as configured providers were asked
+    messages: int = -1  # in the history when they were asked last
 
 
 class GuidanceMemory(msgspec.Struct, frozen=True, omit_defaults=True):

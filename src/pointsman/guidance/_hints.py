@@ -1,0 +1,167 @@
+"""What configured providers say at a moment, beside the ladder: each within its own limits.
+
+In observe mode and in the control group all is decided and remembered alike, and nothing is delivered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+import msgspec
+
+from pointsman.guidance._context import GuidanceContext
+from pointsman.guidance._ladder import Firing
+from pointsman.guidance._moments import Moment
+from pointsman.guidance._policy import GuidancePolicy, Rung
+from pointsman.guidance._provider_spec import Hint, build_hint
+from pointsman.guidance._results import ClassificationResult
+from pointsman.guidance.classifiers._tables import OwnClasses
+from pointsman.guidance.classifiers.composite import judge
+from pointsman.guidance.collect import Fired, worded
+from pointsman.guidance.memory import Thread
+from pointsman.guidance.providers import GuidanceInjection
+from pointsman.trajectory import TrajectoryAnalysis
+from pointsman.vocabulary import ModelQuery, ModelReply, Reason
+
+__all__ = ["Hints", "Said"]
+
+#: Texts of one moment. Source: docs/sources/guidance-classifiers.md, ``max_per_turn``.
+MAX_AT_ONCE: Final = 3
+#: Characters of a reason's code, which counts and log lines are named by.
+MAX_CODE: Final = 80
+#: Questions that one decision may ask a model; each may cost the request its timeout.
+MAX_QUESTIONS: Final = 2
+
+
+class Said(NamedTuple):
+    """What the providers of a moment said."""
+
+    thread: Thread
+    firings: tuple[Firing, ...] = ()
+    abstained: tuple[Reason, ...] = ()
+
+
+class _Ready(NamedTuple):
+    hint: Hint
+    result: ClassificationResult
+    injection: GuidanceInjection
+    priority: int
+
+
+class Hints:
+    """The configured providers of one policy."""
+
+    def __init__(self, policy: GuidancePolicy, own: OwnClasses) -> None:
+        """Build them.
+
+        Raises:
+            ConfigError: An own class is not among those loaded, or refuses its parameters.
+        """
+        self._hints: Final = tuple(
+            build_hint(
+                spec,
+                own,
+                log_tool=policy.log_tool,
+                planning_tool=policy.planning_tool,
+                consultation_tool=policy.consultation_tool,
+            )
+            for spec in policy.providers
+        )
+
+    def at(
+        self, moment: Moment, trajectory: TrajectoryAnalysis, thread: Thread, *, delivered: bool
+    ) -> Generator[ModelQuery, ModelReply, Said]:
+        """Ask the providers of a moment; those at their limits are not asked."""
+        if moment.messages >= 0 and moment.messages == thread.messages:
+            return Said(thread)  # the same request again: what it said stands already
+        turn = thread.turns + moment.asks
+        due = [hint for hint in self._hints if hint.point in moment.points and _may_speak(hint, thread, turn)]
+        context = GuidanceContext(
+            None,
+            trajectory,
+            prompt=moment.prompt,
+            rendered_prompt=moment.prompt,
+            pending_tool_calls=moment.pending,
+            last_response=moment.last_response,
+        )
+        results, context = yield from self._judged(due, context, moment)
+        ready, abstained = _ready(due, results, context)
+        spoke = ready[:MAX_AT_ONCE]
+        firings = tuple(
+            _firing(one, thread.firings + place, trajectory, delivered=delivered)
+            for place, one in enumerate(spoke, 1)
+        )
+        fired = {one.hint.version: thread.hints.get(one.hint.version, Fired()).again(turn) for one in spoke}
+        known = {hint.version for hint in self._hints}
+        kept = {version: each for version, each in thread.hints.items() if version in known}
+        after = msgspec.structs.replace(
+            thread,
+            messages=moment.messages,
+            turns=turn,
+            firings=thread.firings + len(firings),
+            hints={**kept, **fired},
+        )
+        return Said(after, firings, abstained)
+
+    def _judged(
+        self, due: list[Hint], context: GuidanceContext, moment: Moment
+    ) -> Generator[ModelQuery, ModelReply, tuple[list[ClassificationResult], GuidanceContext]]:
+        """Ask all classifiers; again with each answer that one of them was missing."""
+        answers: dict[ModelQuery, ModelReply] = {}
+        while True:
+            asked = replace(context, answers=answers)
+            results = [_result(hint, asked, moment) for hint in due]
+            queries = [each.query for each in results if each.query and each.query not in answers]
+            if not queries or len(answers) == MAX_QUESTIONS:
+                return results, asked
+            answers[queries[0]] = yield queries[0]
+
+
+def _may_speak(hint: Hint, thread: Thread, turn: int) -> bool:
+    return thread.hints.get(hint.version, Fired()).allows(hint.config, turn)
+
+
+def _result(hint: Hint, context: GuidanceContext, moment: Moment) -> ClassificationResult:
+    """What a provider's classifier says; of a recorded moment, what it said where that cannot be judged."""
+    if moment.recorded is None or not hint.reads_content:
+        return judge(hint.config.judge, context)
+    then = moment.recorded.get(hint.version)
+    return ClassificationResult.yes(then.confidence, then.reason) if then else ClassificationResult.no()
+
+
+def _ready(
+    due: Sequence[Hint], results: Sequence[ClassificationResult], context: GuidanceContext
+) -> tuple[list[_Ready], tuple[Reason, ...]]:
+    """What can be said, the most urgent first, and what failed."""
+    ready, abstained = [], []
+    for hint, result in zip(due, results, strict=True):
+        if result.abstained:
+            detail = result.reason or hint.config.judge.name
+            abstained.append(Reason(f"guidance.abstained.{hint.config.judge.name}"[:MAX_CODE], detail))
+        if not result.relevant or result.confidence < hint.config.min_confidence:
+            continue
+        said = worded(hint.config.provider, context)
+        if isinstance(said, Reason):
+            abstained.append(said)
+        else:
+            priority = said.priority if hint.priority is None else hint.priority
+            ready.append(_Ready(hint, result, said, priority))
+    return sorted(ready, key=lambda one: one.priority), tuple(abstained)
+
+
+def _firing(one: _Ready, number: int, trajectory: TrajectoryAnalysis, *, delivered: bool) -> Firing:
+    config = one.hint.config
+    return Firing(
+        number=number,
+        step=trajectory.tool_call_count - 1,
+        rung=Rung.HINT,
+        provider=config.provider.name,
+        classifier=config.judge.name,
+        confidence=one.result.confidence,
+        reason=one.result.reason or "",
+        delivered=delivered,
+        text=one.injection.content,
+        version=one.hint.version,
+    )

@@ -1,0 +1,215 @@
+"""A provider as an operator writes it: when it speaks, what it says, and how often.
+
+Plain values: they are the tables ``[[guidance.providers]]`` of a file, and part of the policy's version.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
+
+import msgspec
+from msgspec import Meta
+
+from pointsman.errors import ConfigError
+from pointsman.guidance._context import DecisionPoint, GuidanceContext
+from pointsman.guidance._results import ClassificationResult
+from pointsman.guidance.classifiers._content import SensitiveContentClassifier
+from pointsman.guidance.classifiers._model import LLMClassifier
+from pointsman.guidance.classifiers._tables import (
+    OwnClasses,
+    OwnClassifier,
+    build_classifier,
+    described,
+    members,
+    own_object,
+    tables_in,
+)
+from pointsman.guidance.providers import (
+    ConsultationPromptProvider,
+    DiagnosticSignalProvider,
+    DoomLoopBreaker,
+    GuidanceInjection,
+    GuidanceProvider,
+    GuidanceProviderConfig,
+    ParallelToolReminder,
+)
+from pointsman.guidance.providers._base import MAX_CONTENT
+
+__all__ = ["CLASSIFIER", "Hint", "OwnText", "ProviderSpec", "build_hint", "classes_of"]
+
+#: Marks a key that holds a classifier: its name, or a table.
+CLASSIFIER: Final = {"classifier": True, "words": "a classifier's name, or a table"}
+#: Providers that speak by a condition of their own.
+BuiltIn: TypeAlias = Literal[
+    "diagnostic_signal", "doom_loop_breaker", "consultation_prompt", "parallel_tool_reminder"
+]
+_NO_CLASSES: Final[OwnClasses] = {}
+
+
+class ProviderSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A provider of guidance beside the built-in policy, and its limits.
+
+    Raises:
+        ConfigError: A classifier or parameter that is unknown, or a limit out of its range.
+    """
+
+    classifier: Annotated[
+        Any,
+        Meta(
+            description='When it speaks: the name of a classifier, or a table: `{ name = "error_streak", '
+            'threshold = 3 }`, `{ all = […] }`, `{ any = […] }`, `{ not = … }`, `{ entry_point = "…" }`.',
+            extra=CLASSIFIER,
+        ),
+    ] = None
+    provider: Annotated[BuiltIn | None, Meta(description="Built-in provider whose text it says.")] = None
+    text: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=MAX_CONTENT)] | None,
+        Meta(description=f"Text of your own that it says, of 1 to {MAX_CONTENT} characters."),
+    ] = None
+    entry_point: Annotated[
+        str | None,
+        Meta(description='Provider class of your own: `"package.module:Class"`.'),
+    ] = None
+    point: Annotated[
+        DecisionPoint,
+        Meta(description="[Decision point](../how-to/guidance-providers.md#decision-points) of its moments."),
+    ] = DecisionPoint.PRE_TOOL_SELECTION
+    priority: Annotated[
+        int | None,
+        Meta(description="Order of several texts at one moment, lower first; default: the provider's, or 100."),
+    ] = None
+    min_confidence: Annotated[
+        Annotated[float, Meta(ge=0, le=1)], Meta(description="Least confidence of the classifier.")
+    ] = 0.5
+    cooldown_turns: Annotated[
+        int, Meta(ge=0, description="Turns without it after it has spoken.")
+    ] = 0
+    max_fires_per_session: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(description="Times that it speaks in a conversation; default: no limit."),
+    ] = None
+    #: Twelve hex digits over the classes and all parameters; empty until own classes are loaded.
+    version: Annotated[str, Meta(extra={"derived": True})] = ""
+
+    def __post_init__(self) -> None:
+        said = [key for key in ("provider", "text", "entry_point") if getattr(self, key) is not None]
+        if len(said) != 1:
+            what = f"both {said[0]} and {said[1]}" if said else "nothing to say"
+            raise ConfigError(f"a guidance provider has {what}", hint="one of text, provider and entry_point")
+        if self.text is not None and self.classifier is None:
+            raise ConfigError("a text needs a classifier that says when", hint='classifier = "error_streak"')
+        if classes_of(self):
+            return  # whoever loads them sets it, by ``with_classes``
+        msgspec.structs.force_setattr(self, "version", build_hint(self, _NO_CLASSES).version)
+
+    def with_classes(self, own: OwnClasses) -> ProviderSpec:
+        """Return the same with the version that its own classes give it."""
+        if not classes_of(self):
+            return self
+        return msgspec.structs.replace(self, version=build_hint(self, own).version)
+
+
+class Hint(NamedTuple):
+    """A provider made ready."""
+
+    version: str
+    point: DecisionPoint
+    config: GuidanceProviderConfig
+    reads_content: bool  # it judges what no record of a decision holds
+    priority: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class OwnText:
+    """Says what an operator wrote."""
+
+    text: str
+    priority: int = 100
+
+    @property
+    def name(self) -> str:
+        """Name shown in records."""
+        return "own_text"
+
+    @property
+    def category(self) -> str:
+        """Kind of guidance."""
+        return "general"
+
+    def classify(self, context: GuidanceContext, /) -> ClassificationResult:  # noqa: ARG002 - the protocol's shape
+        """Never by itself: a text has a classifier."""
+        return ClassificationResult.no()
+
+    def provide(self, context: GuidanceContext, /) -> GuidanceInjection:  # noqa: ARG002 - the protocol's shape
+        """Say it."""
+        return GuidanceInjection("own.text", self.text, self.priority)
+
+
+@dataclass(frozen=True, slots=True)
+class _Identity:
+    entry_point: str
+    version: str
+
+
+def classes_of(spec: ProviderSpec) -> list[tuple[tuple[str | int, ...], str]]:
+    """Return the entry points that a provider names, each with the path of its key."""
+    found: list[tuple[tuple[str | int, ...], str]] = []
+    if spec.entry_point is not None:
+        found.append((("entry_point",), spec.entry_point))
+    for path, table in tables_in(spec.classifier):
+        if "entry_point" in table:
+            found.append((("classifier", *path, "entry_point"), str(table["entry_point"])))
+    return found
+
+
+def build_hint(
+    spec: ProviderSpec, own: OwnClasses, *, log_tool: str = "", planning_tool: str = "", consultation_tool: str = ""
+) -> Hint:
+    """Build the provider and its classifier.
+
+    Raises:
+        ClassifierError: The classifier's table is wrong; its path begins with ``classifier``.
+    """
+    identity: object
+    if spec.entry_point is not None:
+        provider, stated = own_object(spec.entry_point, {}, own, (), needs=("name", "classify", "provide"))
+        identity = _Identity(spec.entry_point, stated)
+    else:
+        provider = identity = _provider(spec, log_tool, planning_tool, consultation_tool)
+    classifier = None
+    if spec.classifier is not None:
+        classifier = build_classifier(spec.classifier, own, ("classifier",))
+    config = GuidanceProviderConfig(
+        provider,
+        classifier,
+        min_confidence=spec.min_confidence,
+        cooldown_turns=spec.cooldown_turns,
+        max_fires_per_session=spec.max_fires_per_session,
+    )
+    limits = (spec.point, spec.priority, spec.min_confidence, spec.cooldown_turns, spec.max_fires_per_session)
+    content = [described(identity), described(classifier), limits]
+    version = hashlib.sha256(msgspec.json.encode(content, order="deterministic")).hexdigest()[:12]
+    reads = spec.entry_point is not None or (
+        classifier is not None
+        and any(
+            isinstance(each, SensitiveContentClassifier | LLMClassifier | OwnClassifier)
+            for each in members(classifier)
+        )
+    )
+    return Hint(version, spec.point, config, reads, spec.priority)
+
+
+def _provider(spec: ProviderSpec, log_tool: str, planning_tool: str, consultation_tool: str) -> GuidanceProvider:
+    match spec.provider:
+        case None:
+            return OwnText(spec.text or "", 100 if spec.priority is None else spec.priority)
+        case "diagnostic_signal":
+            return DiagnosticSignalProvider(log_tool_name=log_tool)
+        case "doom_loop_breaker":
+            return DoomLoopBreaker(planning_tool=planning_tool)
+        case "consultation_prompt":
+            return ConsultationPromptProvider(consultation_tool=consultation_tool)
+        case "parallel_tool_reminder":
+            return ParallelToolReminder()
