@@ -27,6 +27,7 @@ from pointsman.config import (
     load,
     read,
 )
+from pointsman.config.own_classes import load_classes, with_versions
 from pointsman.decision.client_aliases import CLIENT_ALIASES
 from pointsman.decision.engine import Engine
 from pointsman.decision.policy import DomainPolicy, Policy
@@ -76,7 +77,11 @@ def build_engine(policy: Policy) -> Engine:
 
     Raises:
         MissingExtra: the policy names an encoder whose extra is not installed.
+        ConfigError: the policy names a class of guidance that cannot be loaded.
     """
+    own = load_classes(policy.guidance)
+    if policy.guidance and own:
+        policy = replace(policy, guidance=with_versions(policy.guidance, own))
     encoder = load_encoder(policy.domains.examples) if policy.domains else None
     learned_router_encoder = (
         encoder_of(policy.learned_router.learned_router) if policy.learned_router else None
@@ -88,6 +93,7 @@ def build_engine(policy: Policy) -> Engine:
         encoder,
         learned_router_encoder=learned_router_encoder,
         capability_encoder=load_encoder(selection.encoder) if selection else None,
+        guidance_classes=own,
     )
 
 

@@ -27,7 +27,15 @@ from pointsman.decision.policy import DomainPolicy, Policy
 from pointsman.domains import PERMISSIVE, DomainDecision, DomainTracker
 from pointsman.errors import UnknownModel
 from pointsman.evidence import Scanner
-from pointsman.guidance import GuidanceDecision, GuidanceMemory, Guide, Seen
+from pointsman.guidance import (
+    GuidanceDecision,
+    GuidanceMemory,
+    Guide,
+    Moment,
+    OwnClasses,
+    Seen,
+    recorded_moment,
+)
 from pointsman.model_choice.choice import InUse, Load, ModelChooser
 from pointsman.model_choice.fitness import (
     BYTES_PER_TOKEN,
@@ -57,7 +65,7 @@ from pointsman.vocabulary import (
     Stage,
     Tier,
 )
-from pointsman.wire.tools import forced_tool
+from pointsman.wire.tools import forbids_tools, forced_tool
 
 __all__ = ["Decided", "Engine"]
 
@@ -81,6 +89,7 @@ _BY_NAME: Final = "an alias of a small model, and no tools"
 _NO_WORDS: Final = Extracted("", -1, ())
 _NEVER: Final = Searched()
 _NO_RUN: Final = (0, (), False)
+_NO_CLASSES: Final[OwnClasses] = {}
 _NO_PARAMETERS: Final[Mapping[str, Parameters]] = {}
 _UNGUIDED: Final = "guidance.failed"
 _NO_EVIDENCE: Final = Evidence("", 0, 0, 0, 0, 0, Script.NONE)
@@ -129,6 +138,7 @@ class Engine:
         *,
         learned_router_encoder: Encoder | None = None,
         capability_encoder: Encoder | None = None,
+        guidance_classes: OwnClasses = _NO_CLASSES,
     ) -> None:
         """Compile the policy.
 
@@ -138,6 +148,7 @@ class Engine:
             encoder: the one that ``policy.domains.examples`` names.
             learned_router_encoder: the one that ``policy.learned_router`` was trained with.
             capability_encoder: the one that ``policy.capabilities.encoder`` names.
+            guidance_classes: those that ``policy.guidance.providers`` names by entry point.
         """
         self.policy = policy
         self.version = policy.version()
@@ -154,7 +165,7 @@ class Engine:
         )
         router = policy.learned_router
         self._reads_domain = bool(policy.profile.domain_scores or (router and router.learned_router.offsets))
-        self._guide = Guide(policy.guidance) if policy.guidance else None
+        self._guide = Guide(policy.guidance, own=guidance_classes) if policy.guidance else None
         self.names = ModelNames(policy.models, policy.aliases)
         self._models = ModelChooser(policy.tier_models, policy.models)
         self._capabilities = _capability_stage(policy, capability_encoder)
@@ -230,14 +241,13 @@ class Engine:
             failed.append(_failed("evidence", error))
         same = bool(message) and message == memory.message
         seen = None
-        guide = self._guide
-        if guide and (request.may_call or memory.guidance.threads):
+        guide, role = self._guide, self._role(request)
+        if guide and (request.may_call or memory.guidance.threads or (guide.reads_all and role is not _HELPER)):
             try:
-                seen = guide.read(request.history, memory.guidance)
+                seen = self._see(guide, request, memory.guidance, words) if role is not _HELPER else None
             except Exception as error:  # noqa: BLE001 - a request goes on without guidance
                 failed.append(_failed("guidance", error))
         thread, steps, person_spoke = _run(seen, memory.guidance) if seen else _NO_RUN
-        role = self._role(request)
         counts = bool(message) and role is not _HELPER
         asked = RequestInput(
             format=request.format,
@@ -292,7 +302,11 @@ class Engine:
             bool(message) and message == memory.message,
             evidence,
             seen=guide.recall(
-                asked.steps, memory.guidance, thread=asked.thread, person_spoke=asked.person_spoke
+                asked.steps,
+                memory.guidance,
+                thread=asked.thread,
+                person_spoke=asked.person_spoke,
+                moment=_recorded_moment(then) if guide.reads_all else None,
             )
             if guide
             else None,
@@ -544,6 +558,13 @@ def _add_again(draft: _Draft, history: History) -> None:
 
 def _failed(part: str, error: Exception) -> Reason:
     return Reason(f"{part}.failed", f"{type(error).__name__}: {error}")
+
+
+def _recorded_moment(then: Decision) -> Moment:
+    asked = then.input
+    return recorded_moment(
+        then.guidance, asked.messages, answered=bool(asked.steps), offered_tools=asked.tools > 0
+    )
 
 
 def _is_unguided(reading: ReadRequest) -> bool:

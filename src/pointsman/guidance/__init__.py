@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pointsman.guidance._context import DecisionPoint, GuidanceClassifier, GuidanceContext
 from pointsman.guidance._continuation import streak_continues
-from pointsman.guidance._decide import GuidanceDecision, Guide, Seen, without_models
+from pointsman.guidance._decide import GuidanceDecision, Guide, Seen, recorded_moment, without_models
 from pointsman.guidance._ladder import Firing, FollowUp
 from pointsman.guidance._moments import Moment, moment_of
 from pointsman.guidance._policy import GuidancePolicy, Rung, default_providers
@@ -89,6 +89,7 @@ __all__ = [
     "classes_of",
     "default_providers",
     "moment_of",
+    "recorded_moment",
     "streak_continues",
     "tables_in",
     "without_models",

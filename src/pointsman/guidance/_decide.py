@@ -34,7 +34,7 @@ from pointsman.vocabulary import Mode, ModelQuery, ModelReply, Reason
 _OFF: Final = Mode.OFF
 _NO_CLASSES: Final[OwnClasses] = {}
 
-__all__ = ["GuidanceDecision", "Guide", "Seen", "without_models"]
+__all__ = ["GuidanceDecision", "Guide", "Seen", "recorded_moment", "without_models"]
 
 #: Questions one decision may ask a model; each may cost the request its timeout.
 MAX_QUESTIONS: Final = 2
@@ -114,7 +114,7 @@ class Guide:
 
         Yields one ``ModelQuery`` per model classifier, at most two.
         """
-        seen = self.read(history, memory, offers_tools=offers_tools)
+        seen = self.read_moment(history, memory, offers_tools=offers_tools)
         return (yield from self.proceed(seen, memory, session=session))
 
     @property
@@ -122,17 +122,8 @@ class Guide:
         """Whether a request without tool calls is to be read too: configured providers may speak there."""
         return self._hints is not None
 
-    def read(
-        self, history: Conversation, memory: GuidanceMemory, *, offers_tools: bool = True, prompt: str = ""
-    ) -> Seen | None:
-        """Bring a session's run up to date with a request; None where there is nothing to decide on.
-
-        Args:
-            history: Of the request.
-            memory: What the session remembers.
-            offers_tools: Whether the model may call tools.
-            prompt: The user's words.
-        """
+    def read(self, history: Conversation, memory: GuidanceMemory) -> Seen | None:
+        """Bring a session's run up to date with a request; None where there is nothing to decide on."""
         if self.policy.mode is _OFF:
             return None
         opening = opening_of(history)
@@ -140,9 +131,23 @@ class Guide:
         trajectory, kept = observe(history, thread.trajectory, self.empty)
         if thread.calls and not trajectory.tool_call_count:
             return None  # a request beside the conversation, such as one for its title
-        if self._hints is None:
-            return Seen(opening, trajectory, kept)
-        return Seen(opening, trajectory, kept, moment_of(history, offers_tools=offers_tools, prompt=prompt))
+        return Seen(opening, trajectory, kept)
+
+    def read_moment(
+        self, history: Conversation, memory: GuidanceMemory, *, offers_tools: bool = True, prompt: str = ""
+    ) -> Seen | None:
+        """Read a request as ``read`` does, and what configured providers are asked about.
+
+        Args:
+            history: Of the request.
+            memory: What the session remembers.
+            offers_tools: Whether the model may call tools.
+            prompt: The user's words.
+        """
+        seen = self.read(history, memory)
+        if seen is None or self._hints is None:
+            return seen
+        return seen._replace(moment=moment_of(history, offers_tools=offers_tools, prompt=prompt))
 
     def recall(
         self,
@@ -251,6 +256,26 @@ class Guide:
             if not open_queries or len(answers) == MAX_QUESTIONS:
                 return judgement
             answers[open_queries[0]] = yield open_queries[0]
+
+
+def recorded_moment(
+    then: GuidanceDecision | None, messages: int, *, answered: bool, offered_tools: bool
+) -> Moment:
+    """Return the moment of a recorded decision.
+
+    What providers judged that is not recorded, such as arguments of calls, is what they said then.
+
+    Args:
+        then: What was decided; where no configured provider was asked, the points follow from the request.
+        messages: In the request's history.
+        answered: Whether results of tools were new in it.
+        offered_tools: Whether it offered tools.
+    """
+    if then is not None and then.points:
+        return Moment(then.points, messages, recorded={firing.version: firing for firing in then.hints})
+    came = DecisionPoint.POST_TOOL_RESULT if answered else DecisionPoint.PRE_RENDER
+    comes = DecisionPoint.PRE_TOOL_SELECTION if offered_tools else DecisionPoint.PRE_RESPONSE
+    return Moment((came, comes), messages, recorded={})
 
 
 def _with_hints(decision: GuidanceDecision, said: Said, moment: Moment, *, acts: bool) -> GuidanceDecision:

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["forced_tool", "offered_tools", "only_tools", "tool_names"]
+__all__ = ["forbids_tools", "forced_tool", "offered_tools", "only_tools", "tool_names"]
 
 
 class _Inner(msgspec.Struct, gc=False):
@@ -54,16 +54,27 @@ def offered_tools(tools: msgspec.Raw) -> list[tuple[str, str]]:
 
 def forced_tool(choice: msgspec.Raw) -> str:
     """The one tool that ``tool_choice`` demands; empty when the model may choose."""
+    demanded = _demanded(choice)
+    if isinstance(demanded, str):
+        return ""
+    inner = demanded.function or demanded.custom
+    return inner.name if inner else demanded.name
+
+
+def forbids_tools(choice: msgspec.Raw) -> bool:
+    """Whether ``tool_choice`` says that the model may call none."""
+    demanded = _demanded(choice)
+    return (demanded if isinstance(demanded, str) else demanded.type) == "none"
+
+
+def _demanded(choice: msgspec.Raw) -> _Tool | str:
     if not memoryview(choice):
         return ""
     try:
         demanded: _Tool | str = _decode_choice(choice)
     except (msgspec.DecodeError, UnicodeError):
         return ""
-    if isinstance(demanded, str):
-        return ""
-    inner = demanded.function or demanded.custom
-    return inner.name if inner else demanded.name
+    return demanded
 
 
 def only_tools(tools: bytes, kept: Collection[str]) -> bytes:
