@@ -12,7 +12,7 @@ from typing import Any, get_args, get_origin
 
 import msgspec
 
-from pointsman.config.convert import given, is_pool, keys
+from pointsman.config.convert import given, is_pool, keys, list_of
 from pointsman.config.describe import describe
 from pointsman.config.shapes import File
 from pointsman.model_choice.pools import TierModel
@@ -56,6 +56,8 @@ def tables(of: type[msgspec.Struct], path: tuple[str, ...]) -> Iterator[str]:
                 yield from tables(get_args(kind)[1], (*path, field.encode_name, "NAME"))
         elif isinstance(kind, type) and issubclass(kind, msgspec.Struct):
             yield from tables(kind, (*path, field.encode_name))
+        elif (listed := list_of(kind)) is not None:
+            yield from section(listed, (*path, field.encode_name), "[[{}]]")
 
 
 def entries(field: msgspec.structs.FieldInfo) -> Iterator[str]:
@@ -65,8 +67,8 @@ def entries(field: msgspec.structs.FieldInfo) -> Iterator[str]:
     yield ""
 
 
-def section(of: type[msgspec.Struct], path: tuple[str, ...]) -> Iterator[str]:
-    yield f"## [{'.'.join(path)}]"
+def section(of: type[msgspec.Struct], path: tuple[str, ...], header: str = "[{}]") -> Iterator[str]:
+    yield f"## {header.format('.'.join(path))}"
     yield (of.__doc__ or "").splitlines()[0]
     yield ""
     yield "| key | value | default | |"

@@ -35,7 +35,7 @@ from pointsman.domains import DomainSet, ModelProfile, default_domains, parse_do
 from pointsman.encoders import load_encoder
 from pointsman.encoders.learned_routers import encoder_of, load_learned_router
 from pointsman.errors import ConfigError
-from pointsman.guidance import GuidancePolicy
+from pointsman.guidance import GuidancePolicy, asks_models
 from pointsman.model_calls import Ask, Questions, ask_models, ask_nobody
 from pointsman.model_choice.choice import BYTES_PER_TOKEN
 from pointsman.runtime import Runtime
@@ -283,7 +283,8 @@ def build_ask(config: Config, connect: Callable[[UpstreamSpec], UpstreamClient])
         connect: Returns the client of an upstream.
     """
     verify, selection = config.tiers.verify, config.capabilities
-    if verify is None and (selection.effective_mode is Mode.OFF or not selection.model):
+    selects = selection.effective_mode is not Mode.OFF and selection.model
+    if verify is None and not selects and not asks_models(config.guidance):
         return ask_nobody
     from pointsman.upstreams.chat_model import chat_models  # brings asyncio, which most commands do without
 

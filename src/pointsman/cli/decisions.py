@@ -17,6 +17,7 @@ from pointsman.config.shapes import demo_ledger, state_file
 from pointsman.decision.decision import Decision
 from pointsman.decision.diff import verdict
 from pointsman.diagnostics.selection import describe_selection
+from pointsman.guidance import Arm, Firing
 from pointsman.errors import ConfigError, PointsmanError, StoreUnavailable
 from pointsman.reports.usage import cost, usage
 from pointsman.stores.ledger import Attempt, Outcome, Record, Retention, Shadow, ShadowAnswer, SqliteLedger
@@ -174,8 +175,8 @@ def _explained(found: Record, models: Mapping[str, ModelSpec]) -> Iterator[str]:
     yield from (f"  {reason.code}: {reason.detail}" for reason in decision.reasons)
     if domains := decision.domains:
         yield f"domains {domains.signature} (rule {domains.rule})"
-    if decision.guidance and decision.guidance.firing:
-        yield f"guidance: {decision.guidance.firing.reason} ({decision.guidance.arm})"
+    if guidance := decision.guidance:
+        yield from (_hint(firing, guidance.arm) for firing in guidance.firings)
     if decision.capabilities:
         yield from describe_selection(decision.capabilities)
     yield from (f"added by {injection.source}: {injection.text}" for injection in decision.injections)
@@ -188,6 +189,11 @@ def _explained(found: Record, models: Mapping[str, ModelSpec]) -> Iterator[str]:
     yield from map(_outcome, found.outcomes)
     for shadow in found.shadows:
         yield from _shadow(shadow, found)
+
+
+def _hint(firing: Firing, arm: Arm) -> str:
+    spoke = f"; {firing.provider}, confidence {firing.confidence:.2f}" if firing.version else ""
+    return f"guidance: {firing.reason or firing.classifier} ({arm}{spoke})"
 
 
 def _attempt(attempt: Attempt) -> str:

@@ -12,11 +12,13 @@ from pointsman import catalogue
 from pointsman.capabilities import OnFailure, Strategy, parse_calibration, parse_capabilities
 from pointsman.config.convert import Problem, did_you_mean
 from pointsman.config.files import read
+from pointsman.config.own_classes import load_class
 from pointsman.config.shapes import File, LearnedRouterSpec
 from pointsman.decision.aliases import REFUSE, Target, first_of_each, follow
 from pointsman.decision.client_aliases import CLIENT_ALIASES
 from pointsman.domains import parse_domains
 from pointsman.errors import ConfigError
+from pointsman.guidance import ClassifierError, classes_of, tables_in
 from pointsman.tiers import (
     BUILTIN_PROFILES,
     asks_to_decide,
@@ -49,6 +51,7 @@ def check(file: File, directory: Path) -> list[Problem]:
         *_aliases(file),
         *_profile(file.tiers.profile, directory),
         *_domains(file),
+        *_guidance(file),
         *_capabilities(file),
         *_server(file),
         *_ledger(file),
@@ -279,6 +282,28 @@ def _domains(file: File) -> Iterator[Problem]:
         yield from _refused(path, lambda: parse_domains(read(domains), place=str(domains)))
     if profiles is not None and not profiles.is_dir():
         yield Problem(("domains", "profiles"), f"{profiles} is not a directory")
+
+
+def _guidance(file: File) -> Iterator[Problem]:
+    """Check what the providers name: models to ask, and classes to load."""
+    for place, spec in enumerate(file.guidance.providers):
+        table: KeyPath = ("guidance", "providers", place)
+        for path, classifier in tables_in(spec.classifier, ("classifier",)):
+            if classifier.get("name") == "llm":
+                yield from _asked(file, (*table, *path, "model"), classifier["model"])
+        named = classes_of(spec)
+        broken = [
+            problem
+            for path, entry_point in named
+            for problem in _refused((*table, *path), partial(load_class, entry_point))
+        ]
+        yield from broken
+        if named and not broken:
+            own = {entry_point: load_class(entry_point) for _, entry_point in named}
+            try:
+                spec.with_classes(own)
+            except ClassifierError as error:
+                yield Problem((*table, *error.path), str(error), error.hint)
 
 
 def _capabilities(file: File) -> Iterator[Problem]:

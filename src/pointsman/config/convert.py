@@ -16,11 +16,12 @@ from msgspec import structs
 from pointsman.config.describe import POOL_WORDS, choices, describe
 from pointsman.config.shapes import HASHED, POOL, File
 from pointsman.errors import ConfigError
+from pointsman.guidance import ClassifierError
 from pointsman.model_choice.pools import TierModel
 from pointsman.toml_source import KeyPath
 from pointsman.upstreams.port import JsonTemplate, ProxyUrl, Secret, Template
 
-__all__ = ["Converter", "Problem", "did_you_mean", "given", "is_pool", "keys", "table"]
+__all__ = ["Converter", "Problem", "did_you_mean", "given", "is_pool", "keys", "list_of", "table"]
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -106,6 +107,8 @@ class Converter:
             return self.struct(raw, kind, path)
         if get_origin(kind) is dict:
             return self._tables(raw, get_args(kind)[1], path)
+        if (listed := list_of(kind)) is not None:
+            return self._list(raw, listed, path)
         return self._leaf(raw, of, path)
 
     def _tables(self, raw: object, of: Any, path: KeyPath) -> dict[str, object]:
@@ -116,6 +119,13 @@ class Converter:
         if not issubclass(of, msgspec.Struct):
             return {name: self._leaf(value, of, (*path, name)) for name, value in raw.items()}
         return {name: self.struct(value, of, (*path, name), name=name) for name, value in raw.items()}
+
+    def _list(self, raw: object, of: type[msgspec.Struct], path: KeyPath) -> tuple[object, ...]:
+        """Return a list of tables, ``[[…]]``."""
+        if not isinstance(raw, list):
+            self.problems.append(Problem(path, f"{table(path)} must be a list of tables, [[…]]"))
+            return ()
+        return tuple(self.struct(item, of, (*path, place)) for place, item in enumerate(raw))
 
     def _pool(self, raw: object, path: KeyPath) -> object:
         """Return the models of a tier as they are written: a name, a table, or a list of both."""
@@ -197,7 +207,10 @@ class Converter:
         raise _Refused(f"environment variable {name} is not set{near}", f"export {name}=…")
 
     def _contradiction(self, error: Exception, raw: Mapping[str, object], path: KeyPath) -> None:
-        """Report it at the first key that the message names."""
+        """Report it at the key at fault, or at the first one that the message names."""
+        if isinstance(error, ClassifierError):
+            self.problems.append(Problem((*path, *error.path), str(error), error.hint))
+            return
         words = re.findall(r"\w+", str(error))
         key = next((word for word in words if word in raw), None)
         hint = error.hint if isinstance(error, ConfigError) else ""
@@ -220,6 +233,15 @@ class _Refused(Exception):
 def is_pool(of: Any) -> bool:
     """Whether a key holds the models of a tier."""
     return any(meta.extra == POOL for meta in getattr(of, "__metadata__", ()))
+
+
+def list_of(kind: Any) -> type[msgspec.Struct] | None:
+    """Return the type of the tables in a list of tables; None for other types."""
+    items = get_args(kind)[:1] if get_origin(kind) is tuple else ()
+    found = next(
+        (item for item in items if isinstance(item, type) and issubclass(item, msgspec.Struct)), None
+    )
+    return found
 
 
 def given(of: Any) -> Any:

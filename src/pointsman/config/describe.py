@@ -41,6 +41,8 @@ def choices(of: object) -> tuple[str, ...]:
 def _words(info: inspect.Type) -> str:
     if _is_pool(info):
         return POOL_WORDS
+    if isinstance(info, inspect.Metadata) and (words := (info.extra or {}).get("words")):
+        return str(words)
     info = _bare(info)
     if named := _choices(info):
         words = ", ".join(f'"{choice}"' for choice in named)
@@ -94,7 +96,11 @@ def _choices(info: inspect.Type) -> tuple[str, ...]:
 
 
 def _plural(items: inspect.Type) -> str:
-    return {inspect.StrType: "strings", inspect.CustomType: 'references such as "${NAME}"'}[type(items)]
+    return {
+        inspect.StrType: "strings",
+        inspect.CustomType: 'references such as "${NAME}"',
+        inspect.StructType: "tables",
+    }[type(items)]
 
 
 def _bounds(least: Any, most: Any) -> str:

@@ -11,6 +11,7 @@ import msgspec
 
 from pointsman.config.convert import keys
 from pointsman.config.shapes import File
+from pointsman.guidance import ProviderSpec
 from pointsman.upstreams.port import JsonTemplate, Secret
 
 __all__ = ["as_toml", "plain"]
@@ -26,6 +27,11 @@ def plain(file: File) -> dict[str, Any]:
             tables[kind][name] = {
                 key: table[key] for key in keys(type(entry)) if key in table and table[key] != {}
             }
+    known = keys(ProviderSpec)
+    tables["guidance"]["providers"] = [
+        {key: value for key, value in provider.items() if key in known}
+        for provider in tables["guidance"]["providers"]
+    ]
     tables["aliases"] = dict(file.aliases)  # in the order of the file, in which they are tried
     return tables
 
@@ -54,6 +60,8 @@ def _written(value: object) -> object:
 def _without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
     return value
 
 

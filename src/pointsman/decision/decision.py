@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, TypeVar
 
 import msgspec
 
 from pointsman.capabilities import CapabilityDecision
 from pointsman.decision.input import RequestInput
 from pointsman.domains import DomainDecision
-from pointsman.guidance import GuidanceDecision
+from pointsman.guidance import Firing, GuidanceDecision
 from pointsman.tiers import TierDecision
 from pointsman.vocabulary import Parameters, Reason
 
@@ -24,6 +24,9 @@ __all__ = [
 
 #: What is kept of the user's words: nothing, their hash, themselves without keys and addresses, all.
 TextMode = Literal["off", "hash", "redacted", "full"]
+
+
+_Firing = TypeVar("_Firing", Firing, Firing | None)
 
 
 class Injection(msgspec.Struct, frozen=True, gc=False):
@@ -73,13 +76,16 @@ def without_content(decision: Decision) -> Decision:
         )
         decision = msgspec.structs.replace(decision, standing=again)
     guidance = decision.guidance
-    if guidance is None or not guidance.firing:
+    if guidance is None or not guidance.firings:
         return decision
-    firing = msgspec.structs.replace(guidance.firing, text="")
+    firing, hints = _unquoted(guidance.firing), tuple(map(_unquoted, guidance.hints))
     added = tuple(
         Injection(injection.source, "") if injection.source == "guidance" else injection
         for injection in decision.injections
     )
-    return msgspec.structs.replace(
-        decision, injections=added, guidance=msgspec.structs.replace(guidance, firing=firing, injection="")
-    )
+    said = msgspec.structs.replace(guidance, firing=firing, hints=hints, injection="")
+    return msgspec.structs.replace(decision, injections=added, guidance=said)
+
+
+def _unquoted(firing: _Firing) -> _Firing:
+    return firing and msgspec.structs.replace(firing, text="")

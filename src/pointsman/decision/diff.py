@@ -30,7 +30,7 @@ class Verdict(msgspec.Struct, frozen=True):
     model: str | None = None  # first of the chain, or ``REFUSED``
     domains: str | None = None  # signature
     rule: str | None = None  # of the domains' memory
-    guidance: str | None = None  # the classifier that fired
+    guidance: str | None = None  # the classifiers that fired
     capabilities: str | None = None  # names selected, and behind a bar the tools passed on where not all are
 
 
@@ -42,7 +42,7 @@ def verdict(decision: Decision) -> Verdict:
         model=decision.chain[0] if decision.chain else REFUSED if decision.refused else None,
         domains=domains.signature if domains else None,
         rule=domains.rule if domains else None,
-        guidance=guidance.firing.classifier if guidance and guidance.firing else None,
+        guidance="+".join(each.classifier for each in guidance.firings) or None if guidance else None,
         capabilities=_capabilities(decision.capabilities),
     )
 
@@ -77,7 +77,7 @@ def reasons(then: Decision, now: Decision, parts: tuple[str, ...]) -> Iterator[s
     if "domains" in parts:
         rules = (side.rule if side else "off" for side in (now.domains, then.domains))
         yield "domains: rule {}, then {}".format(*rules)
-    if "guidance" in parts and not (now.guidance and now.guidance.firing):
+    if "guidance" in parts and not (now.guidance and now.guidance.firings):
         yield "guidance: nothing fires now"
     if "capabilities" in parts:
         yield from _capability_reasons(then.capabilities, now.capabilities)

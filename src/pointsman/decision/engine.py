@@ -242,9 +242,14 @@ class Engine:
         same = bool(message) and message == memory.message
         seen = None
         guide, role = self._guide, self._role(request)
-        if guide and (request.may_call or memory.guidance.threads or (guide.reads_all and role is not _HELPER)):
+        speaks_always = guide is not None and guide.reads_all and role is not _HELPER
+        if guide and (request.may_call or memory.guidance.threads or speaks_always):
             try:
-                seen = self._see(guide, request, memory.guidance, words) if role is not _HELPER else None
+                seen = (
+                    _seen_at(guide, request, memory.guidance, words.text)
+                    if speaks_always
+                    else guide.read(request.history, memory.guidance)
+                )
             except Exception as error:  # noqa: BLE001 - a request goes on without guidance
                 failed.append(_failed("guidance", error))
         thread, steps, person_spoke = _run(seen, memory.guidance) if seen else _NO_RUN
@@ -558,6 +563,11 @@ def _add_again(draft: _Draft, history: History) -> None:
 
 def _failed(part: str, error: Exception) -> Reason:
     return Reason(f"{part}.failed", f"{type(error).__name__}: {error}")
+
+
+def _seen_at(guide: Guide, request: AgentRequest, memory: GuidanceMemory, prompt: str) -> Seen | None:
+    may_call = bool(request.tools) and not forbids_tools(request.tool_choice)
+    return guide.read_moment(request.history, memory, offers_tools=may_call, prompt=prompt)
 
 
 def _recorded_moment(then: Decision) -> Moment:

@@ -33,9 +33,9 @@ def _parts(decision: Decision) -> Iterator[tuple[str, str]]:
     yield "model", decision.chain[0] if decision.chain else "none"
     if domains := decision.domains:
         yield "domains", domains.signature
-    if (guidance := decision.guidance) and guidance.firing:
+    if (guidance := decision.guidance) and guidance.firings:
         said = "said" if guidance.injection else "withheld"
-        yield "guidance", f"{guidance.firing.classifier}({guidance.firing.rung},{said})"
+        yield "guidance", ",".join(f"{each.classifier}({each.rung},{said})" for each in guidance.firings)
     if decision.capabilities:
         yield from _capabilities(decision.capabilities)
     if decision.injections:

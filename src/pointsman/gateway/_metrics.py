@@ -131,9 +131,10 @@ class Metrics(Collector):
         self.count("decisions", tier.tier if tier else "none", tier.stage if tier else "none")
         if decision.domains:
             self.count("domains", decision.domains.effective.primary.domain or "none")
-        if decision.guidance and (firing := decision.guidance.firing):
-            result = "given" if decision.guidance.injection else "withheld"
-            self.count("guidance", firing.classifier, firing.rung, result)
+        if guidance := decision.guidance:
+            for firing in guidance.firings:
+                result = "given" if guidance.injection else "withheld"
+                self.count("guidance", firing.classifier, firing.rung, result)
         if selected := decision.capabilities:
             self.count("capabilities", selected.strategy, selected.result)
             if tools := selected.tools:

@@ -303,9 +303,10 @@ def request_id(headers: Mapping[bytes, bytes]) -> bytes:
 
 def _guidance(decision: Decision) -> str:
     guidance = decision.guidance
-    if guidance is None or guidance.firing is None:
+    if guidance is None or not guidance.firings:
         return ""
-    return f"{guidance.firing.classifier}; {guidance.arm}; {guidance.firing.rung}"
+    fired = ", ".join(firing.classifier for firing in guidance.firings)
+    return f"{fired}; {guidance.arm}; {guidance.firings[0].rung}"
 
 
 def _capabilities(decision: Decision) -> str:

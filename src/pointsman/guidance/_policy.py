@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from pointsman.errors import ConfigError
-from pointsman.guidance._provider_spec import ProviderSpec
+from pointsman.guidance._provider_spec import ProviderSpec, asks_model
 from pointsman.guidance.classifiers._pattern import (
     DoomLoopClassifier,
     ErrorRateClassifier,
@@ -25,7 +25,7 @@ from pointsman.guidance.providers import (
 from pointsman.trajectory import TrajectoryAnalysisConfig
 from pointsman.vocabulary import Mode
 
-__all__ = ["Escalation", "GuidancePolicy", "Mode", "Rung", "default_providers"]
+__all__ = ["Escalation", "GuidancePolicy", "Mode", "Rung", "asks_models", "default_providers"]
 
 
 class Rung(StrEnum):
@@ -137,6 +137,11 @@ _COUNTS: Final = {
     "stall": 2,
     "escalate_after": 1,
 }
+
+
+def asks_models(policy: GuidancePolicy) -> bool:
+    """Whether a configured provider asks a model."""
+    return policy.mode is not Mode.OFF and any(map(asks_model, policy.providers))
 
 
 def default_providers(policy: GuidancePolicy) -> tuple[GuidanceProviderConfig, ...]:

@@ -37,7 +37,7 @@ from pointsman.guidance.providers import (
 )
 from pointsman.guidance.providers._base import MAX_CONTENT
 
-__all__ = ["CLASSIFIER", "Hint", "OwnText", "ProviderSpec", "build_hint", "classes_of"]
+__all__ = ["CLASSIFIER", "Hint", "OwnText", "ProviderSpec", "asks_model", "build_hint", "classes_of"]
 
 #: Marks a key that holds a classifier: its name, or a table.
 CLASSIFIER: Final = {"classifier": True, "words": "a classifier's name, or a table"}
@@ -78,14 +78,14 @@ class ProviderSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     ] = DecisionPoint.PRE_TOOL_SELECTION
     priority: Annotated[
         int | None,
-        Meta(description="Order of several texts at one moment, lower first; default: the provider's, or 100."),
+        Meta(
+            description="Order of several texts at one moment, lower first; default: the provider's, or 100."
+        ),
     ] = None
     min_confidence: Annotated[
         Annotated[float, Meta(ge=0, le=1)], Meta(description="Least confidence of the classifier.")
     ] = 0.5
-    cooldown_turns: Annotated[
-        int, Meta(ge=0, description="Turns without it after it has spoken.")
-    ] = 0
+    cooldown_turns: Annotated[int, Meta(ge=0, description="Turns without it after it has spoken.")] = 0
     max_fires_per_session: Annotated[
         Annotated[int, Meta(ge=1)] | None,
         Meta(description="Times that it speaks in a conversation; default: no limit."),
@@ -164,8 +164,18 @@ def classes_of(spec: ProviderSpec) -> list[tuple[tuple[str | int, ...], str]]:
     return found
 
 
+def asks_model(spec: ProviderSpec) -> bool:
+    """Whether its classifier asks a model."""
+    return any(table.get("name") == "llm" for _, table in tables_in(spec.classifier))
+
+
 def build_hint(
-    spec: ProviderSpec, own: OwnClasses, *, log_tool: str = "", planning_tool: str = "", consultation_tool: str = ""
+    spec: ProviderSpec,
+    own: OwnClasses,
+    *,
+    log_tool: str = "",
+    planning_tool: str = "",
+    consultation_tool: str = "",
 ) -> Hint:
     """Build the provider and its classifier.
 
@@ -201,7 +211,9 @@ def build_hint(
     return Hint(version, spec.point, config, reads, spec.priority)
 
 
-def _provider(spec: ProviderSpec, log_tool: str, planning_tool: str, consultation_tool: str) -> GuidanceProvider:
+def _provider(
+    spec: ProviderSpec, log_tool: str, planning_tool: str, consultation_tool: str
+) -> GuidanceProvider:
     match spec.provider:
         case None:
             return OwnText(spec.text or "", 100 if spec.priority is None else spec.priority)

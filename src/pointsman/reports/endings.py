@@ -44,7 +44,7 @@ def endings(records: Iterable[Record]) -> Endings:
     for record in records:
         guidance, name = record.decision.guidance, record.decision.input.session
         derived = derived or any(outcome.source.startswith(_IMPLICIT) for outcome in record.outcomes)
-        if name not in sessions and guidance and guidance.firing and guidance.mode is Mode.ON:
+        if name not in sessions and guidance and guidance.firings and guidance.mode is Mode.ON:
             sessions[name] = _Session(guidance.arm)
         if name in sessions:
             _add(sessions[name], record.outcomes)

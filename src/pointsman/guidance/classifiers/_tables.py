@@ -243,7 +243,9 @@ def own_object(
     version = getattr(of, "version", None)
     if not isinstance(version, str) or not version:
         raise ClassifierError(
-            at, f"{entry_point} states no version", hint='version = "1" in the class; a policy has it in its own'
+            at,
+            f"{entry_point} states no version",
+            hint='version = "1" in the class; a policy has it in its own',
         )
     try:
         made = of(**given)
@@ -321,7 +323,9 @@ def members(classifier: GuidanceClassifier) -> Iterator[GuidanceClassifier]:
 def described(value: object) -> object:
     """Return a classifier or provider as plain values: its class and all parameters, defaults included."""
     if is_dataclass(value) and not isinstance(value, type):
-        parameters = {item.name: described(getattr(value, item.name)) for item in fields(value) if item.compare}
+        parameters = {
+            item.name: described(getattr(value, item.name)) for item in fields(value) if item.compare
+        }
         return {"class": type(value).__name__, **parameters}
     if isinstance(value, tuple):
         return [described(item) for item in value]

@@ -90,7 +90,7 @@ def _row(found: Record) -> tuple[object, ...]:
         sum(attempt.total_ms for attempt in found.attempts) if last else None,
         *((last.input_tokens, last.cached_tokens, last.output_tokens) if last else (None,) * 3),
         *((decision.domains.signature, decision.domains.rule) if decision.domains else (None, None)),
-        guidance.firing.classifier if guidance and guidance.firing else None,
+        "+".join(firing.classifier for firing in guidance.firings) or None if guidance else None,
         guidance.arm if guidance else None,
         " ".join(reason.code for reason in decision.abstained),
         round(decision.elapsed_us, 1),
