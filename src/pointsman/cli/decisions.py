@@ -17,8 +17,8 @@ from pointsman.config.shapes import demo_ledger, state_file
 from pointsman.decision.decision import Decision
 from pointsman.decision.diff import verdict
 from pointsman.diagnostics.selection import describe_selection
-from pointsman.guidance import Arm, Firing
 from pointsman.errors import ConfigError, PointsmanError, StoreUnavailable
+from pointsman.guidance import Arm, Firing
 from pointsman.reports.usage import cost, usage
 from pointsman.stores.ledger import Attempt, Outcome, Record, Retention, Shadow, ShadowAnswer, SqliteLedger
 from pointsman.stores.ledger.export import Format, export, record

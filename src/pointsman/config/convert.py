@@ -238,10 +238,7 @@ def is_pool(of: Any) -> bool:
 def list_of(kind: Any) -> type[msgspec.Struct] | None:
     """Return the type of the tables in a list of tables; None for other types."""
     items = get_args(kind)[:1] if get_origin(kind) is tuple else ()
-    found = next(
-        (item for item in items if isinstance(item, type) and issubclass(item, msgspec.Struct)), None
-    )
-    return found
+    return next((item for item in items if isinstance(item, type) and issubclass(item, msgspec.Struct)), None)
 
 
 def given(of: Any) -> Any:

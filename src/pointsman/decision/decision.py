@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, TypeVar
+from typing import Literal
 
 import msgspec
 
@@ -24,9 +24,6 @@ __all__ = [
 
 #: What is kept of the user's words: nothing, their hash, themselves without keys and addresses, all.
 TextMode = Literal["off", "hash", "redacted", "full"]
-
-
-_Firing = TypeVar("_Firing", Firing, Firing | None)
 
 
 class Injection(msgspec.Struct, frozen=True, gc=False):
@@ -78,7 +75,8 @@ def without_content(decision: Decision) -> Decision:
     guidance = decision.guidance
     if guidance is None or not guidance.firings:
         return decision
-    firing, hints = _unquoted(guidance.firing), tuple(map(_unquoted, guidance.hints))
+    firing = guidance.firing and _unquoted(guidance.firing)
+    hints = tuple(map(_unquoted, guidance.hints))
     added = tuple(
         Injection(injection.source, "") if injection.source == "guidance" else injection
         for injection in decision.injections
@@ -87,5 +85,5 @@ def without_content(decision: Decision) -> Decision:
     return msgspec.structs.replace(decision, injections=added, guidance=said)
 
 
-def _unquoted(firing: _Firing) -> _Firing:
-    return firing and msgspec.structs.replace(firing, text="")
+def _unquoted(firing: Firing) -> Firing:
+    return msgspec.structs.replace(firing, text="")

@@ -172,7 +172,7 @@ class Guide:
         opening = f"#{thread}"
         before = memory.thread(opening).trajectory.state
         trajectory = TrajectoryAnalysis(before, self.empty.lens).with_events(_events(steps, person_spoke))
-        return Seen(opening, trajectory, TrajectoryMemory(trajectory.state), self._hints and moment)
+        return Seen(opening, trajectory, TrajectoryMemory(trajectory.state), moment if self._hints else None)
 
     def proceed(
         self, seen: Seen | None, memory: GuidanceMemory, *, session: str = ""
@@ -203,7 +203,7 @@ class Guide:
 
         Without ``moment`` no configured provider is asked.
         """
-        seen = Seen("", trajectory, TrajectoryMemory(trajectory.state), self._hints and moment)
+        seen = Seen("", trajectory, TrajectoryMemory(trajectory.state), moment if self._hints else None)
         return (yield from self._decide(seen, memory, session=session))
 
     def _decide(

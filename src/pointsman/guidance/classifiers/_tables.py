@@ -40,8 +40,8 @@ from pointsman.guidance.classifiers.composite import (
 __all__ = [
     "CLASSIFIERS",
     "ClassifierError",
-    "OwnClassifier",
     "OwnClasses",
+    "OwnClassifier",
     "build_classifier",
     "described",
     "members",
@@ -75,6 +75,7 @@ _KINDS: Final = ("name", "all", "any", "not", "entry_point")
 #: Composites in composites, and members of one: more than a person would read, and every moment asks all.
 _DEEPEST: Final = 6
 _MOST_MEMBERS: Final = 16
+_WINDOWED: Final = (SingleToolRepeatedClassifier, ErrorRateClassifier, RepeatedErrorClassifier)
 #: Parameters that a program sets and a table cannot.
 _NOT_SET: Final = frozenset({"ask", "_answers"})
 #: Parameters without a default that would hold: the model to ask must be configured.
@@ -216,11 +217,8 @@ def _check(classifier: GuidanceClassifier, path: Path) -> None:
             except re.error as error:
                 at = (*path, "patterns", place)
                 raise ClassifierError(at, f'"{pattern}" is no regular expression: {error}') from None
-    if isinstance(classifier, SingleToolRepeatedClassifier | ErrorRateClassifier | RepeatedErrorClassifier):
-        if classifier.threshold > classifier.window:
-            raise ClassifierError(
-                (*path, "threshold"), "threshold cannot exceed window: it would never speak"
-            )
+    if isinstance(classifier, _WINDOWED) and classifier.threshold > classifier.window:
+        raise ClassifierError((*path, "threshold"), "threshold cannot exceed window: it would never speak")
 
 
 def _own(entry_point: object, given: Mapping[str, Any], own: OwnClasses, path: Path) -> GuidanceClassifier:
