@@ -54,7 +54,7 @@ def test_show(file: Path) -> None:
         "  COMPLEX    -",
         "  REASONING  large: large-3 at main, 3 in, 15 out",
         "classifier none: the rules decide alone",
-        "guidance observe, domains observe",
+        "guidance observe, domains observe, capabilities off",
         *describe_aliases(list_aliases(load(file))),
     ]
 

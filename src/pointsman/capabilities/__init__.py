@@ -28,7 +28,6 @@ from pointsman.capabilities._scorer import LocalScorer
 from pointsman.capabilities._select import AskedCapability, Scorer, Selection, Selector
 from pointsman.capabilities._stage import CapabilityStage, CapabilityTurn
 from pointsman.capabilities.calibration import Calibration
-from pointsman.capabilities.tools import ToolChoice, ToolMemory, ToolSelector
 
 __all__ = [
     "AskedCapability",
@@ -57,10 +56,7 @@ __all__ = [
     "Strategy",
     "Switches",
     "TaskClassifierGuide",
-    "ToolChoice",
     "ToolDecision",
-    "ToolMemory",
-    "ToolSelector",
     "capability",
     "check_registry",
     "expand",

@@ -181,7 +181,7 @@ class CapabilityStage:
                 reasons = (*decided.reasons, Reason("tools.refused", why))
                 decided = msgspec.structs.replace(decided, reasons=reasons)
         memory = CapabilityMemory(
-            selected=decided.selected, kept=kept, bypassed=decided.bypass, called=called
+            selected=decided.selected, kept=kept, bypassed=decided.bypass, called=called[-MOST_TOOLS:]
         )
         return msgspec.structs.replace(decided, tools=tools), memory
 

@@ -53,6 +53,7 @@ def show(*, config: ConfigOption = None, as_json: JsonOption = False) -> None:
             "verify": tiers.verify,
             "guidance": loaded.guidance.mode,
             "domains": loaded.domains.mode,
+            "capabilities": loaded.capabilities.effective_mode,
             "aliases": [row._asdict() for row in list_aliases(loaded)],
         }
     )

@@ -42,7 +42,8 @@ def describe_routing(config: Config) -> str:
         )
     else:
         lines.append("classifier none: the rules decide alone")
-    lines.append(f"guidance {config.guidance.mode}, domains {config.domains.mode}")
+    selecting = config.capabilities.effective_mode
+    lines.append(f"guidance {config.guidance.mode}, domains {config.domains.mode}, capabilities {selecting}")
     lines.extend(describe_aliases(list_aliases(config)))
     return "\n".join(lines)
 

@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from pointsman.capabilities import (
+    AskedCapability,
+    CapabilityDecision,
+    OfferedTool,
+    Strategy,
+    ToolDecision,
+)
 from pointsman.decision.decision import Decision, Injection
 from pointsman.decision.diff import Verdict
 from pointsman.decision.input import RequestInput
@@ -56,6 +63,14 @@ def a_decision(decision_id: str, *, at: float = 0.0, session: str = "s") -> Deci
         guidance=GuidanceDecision(mode=Mode.ON, arm=Arm.TREATED, injection="Try another tool."),
         refused=(Reason("routing.skipped.feature", '"small" has no vision'),),
         parameters={"large": Parameters(effort="high", max_tokens=4_096)},
+        capabilities=CapabilityDecision(
+            strategy=Strategy.HYBRID,
+            selected=("mail", "run"),
+            offered=(OfferedTool("run", "0a1b2c3d"),),
+            scores={"mail": 0.4, "run": 0.91},
+            asked_model=(AskedCapability("mail", needed=True),),
+            tools=ToolDecision(2, ("run",)),
+        ),
     )
 
 

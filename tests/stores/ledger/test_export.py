@@ -56,6 +56,7 @@ def test_a_table(ledger: MemoryLedger) -> None:
     assert (second["arrived_at"], second["total_ms"]) == ("1970-01-01T00:00:02.500+00:00", "80.0")
     assert second["outcome_label"] == 'said, "so"'
     assert second["abstained"] == "domains.failed"
+    assert (second["capabilities"], second["tools_kept"]) == ("mail run", "1")
 
 
 def test_no_cell_is_a_formula(ledger: MemoryLedger) -> None:

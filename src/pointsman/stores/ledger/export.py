@@ -34,6 +34,7 @@ COLUMNS: Final = (
     "id", "arrived_at", "session", "format", "model_asked", "policy", "tier", "score", "confidence", "stage",
     "chain", "model", "status", "attempts", "total_ms", "input_tokens", "cached_tokens", "output_tokens",
     "domains", "rule", "guidance", "arm", "abstained", "elapsed_us", "outcome_score", "outcome_label",
+    "capabilities", "tools_kept",
 )  # fmt: skip
 
 #: A cell that begins with one of these is a formula to a spreadsheet; callers choose session ids and models.
@@ -74,6 +75,7 @@ def _line_of(found: Record) -> str:
 
 def _row(found: Record) -> tuple[object, ...]:
     decision, tier, guidance = found.decision, found.decision.tier, found.decision.guidance
+    selected = decision.capabilities
     last = found.attempts[-1] if found.attempts else None
     said = found.outcomes[-1] if found.outcomes else None
     return (
@@ -95,6 +97,8 @@ def _row(found: Record) -> tuple[object, ...]:
         " ".join(reason.code for reason in decision.abstained),
         round(decision.elapsed_us, 1),
         *((said.score, said.label) if said else (None, None)),
+        " ".join(selected.selected) if selected else None,
+        len(selected.tools.kept) if selected and selected.tools else None,
     )
 
 
