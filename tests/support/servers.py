@@ -159,6 +159,7 @@ def state_for(
 
 @contextmanager
 def gateway(state: LiveState) -> Iterator[Running]:
-    """Serve a state."""
+    """Serve a state, which must ask for a free port: tests run side by side."""
+    assert state.server.port == 0
     with Running(Server(Gateway(state))) as running:
         yield running

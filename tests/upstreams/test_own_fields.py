@@ -118,6 +118,9 @@ one = {{ upstream = "main", id = "one-1" }}
 [tiers]
 simple = "one"
 
+[server]
+port = 0
+
 [ledger]
 path = "{ledger}"
 """

@@ -40,8 +40,13 @@ def live_results(config: Config, model: str) -> list[LiveResult]:
     upstreams = ", ".join(dict.fromkeys(each.upstream for each in requests))
     bounds = f"at most {OUTPUT_TOKENS} output tokens each, and {TOTAL_SECONDS / 60:g} minutes together"
     typer.echo(f"Sending {len(requests)} requests to {upstreams or 'nobody'}: {bounds}.", err=True)
-    logging.getLogger("pointsman").setLevel(logging.CRITICAL)  # each failure is in the table
-    return asyncio.run(send_all(config, requests, _Progress(requests)))
+    log = logging.getLogger("pointsman")
+    level = log.level
+    log.setLevel(logging.CRITICAL)  # each failure is in the table
+    try:
+        return asyncio.run(send_all(config, requests, _Progress(requests)))
+    finally:
+        log.setLevel(level)
 
 
 class _Progress:
