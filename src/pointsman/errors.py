@@ -181,6 +181,10 @@ class UpstreamError(PointsmanError):
     status = 502
 
 
+class MissingKey(UpstreamError):
+    """The provider refuses requests without a key, and none is configured for it."""
+
+
 class UpstreamTimeout(UpstreamError):
     """The provider did not answer in time."""
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, Final
 
-from pointsman.errors import UpstreamError
+from pointsman.errors import MissingKey, UpstreamError
 from pointsman.tiers import Spending, Verification, cache_key
 from pointsman.upstreams.chat_model_port import ChatModel
 from pointsman.vocabulary import ModelQuery, ModelReply, Prompt
@@ -192,6 +192,8 @@ def ask_models(models: Mapping[str, ChatModel], *, default: str = "") -> Ask:
         began = time.perf_counter()
         try:
             text = await model.complete(prompt, timeout=need.timeout_ms / 1000)
+        except MissingKey:
+            return ModelReply(error="no-key", elapsed_ms=(time.perf_counter() - began) * 1e3)
         except UpstreamError as error:
             return ModelReply(error=str(error), elapsed_ms=(time.perf_counter() - began) * 1e3)
         return ModelReply(text, elapsed_ms=(time.perf_counter() - began) * 1e3)

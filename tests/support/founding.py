@@ -7,6 +7,7 @@ Blocks are known by the heading above them and their place under it. Nothing of 
 import ast
 import asyncio
 import inspect
+import os
 import re
 import textwrap
 from collections import Counter
@@ -14,11 +15,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from types import CodeType
+from typing import Any, Final, Literal
 
 import pytest
 
-SEEDS: Final = Path(__file__).parents[2].parent / "shared" / "seeds"
+SHARED: Final = Path(os.environ.get("POINTSMAN_SHARED", Path(__file__).parents[3] / "shared"))
+SEEDS: Final = SHARED / "seeds"
 
 _FENCE: Final = re.compile(
     r"^(?P<indent> *)```(?P<language>\w*)\n(?P<text>.*?)^ *```", re.MULTILINE | re.DOTALL
@@ -85,21 +88,30 @@ def keys(document: str) -> list[str]:
 
 
 def execute(each: Block, names: Mapping[str, Any]) -> dict[str, Any]:
-    """Execute a block with ``names`` known, and return what it leaves; ``"return"`` is what it returned.
+    """Execute a block with ``names`` known, and return what it leaves; ``"return"`` is what it returned,
+    ``"value"`` what a lone expression is worth.
 
     A block that returns, or breaks off, as a part of a function's body does is executed as one.
     """
     namespace = {"__name__": "founding", **names}
-    try:
-        code = compile(each.text, each.key, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
-    except SyntaxError:
+    if code := _compiled(each, "eval"):
+        namespace["value"] = eval(code, namespace)
+    elif code := _compiled(each, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT):
+        coroutine = eval(code, namespace)  # None where the block awaits nothing
+        if inspect.iscoroutine(coroutine):
+            asyncio.run(coroutine)
+    else:
         exec(compile(_as_function(each.text), each.key, "exec", dont_inherit=True), namespace)
         namespace["return"] = asyncio.run(namespace["_block"]())
-        return namespace
-    coroutine = eval(code, namespace)  # None where the block awaits nothing
-    if inspect.iscoroutine(coroutine):
-        asyncio.run(coroutine)
     return namespace
+
+
+def _compiled(each: Block, mode: Literal["eval", "exec"], flags: int = 0) -> CodeType | None:
+    try:
+        code: CodeType = compile(each.text, each.key, mode, flags, dont_inherit=True)
+    except SyntaxError:
+        return None
+    return code
 
 
 def _as_function(text: str) -> str:

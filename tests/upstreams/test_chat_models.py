@@ -7,13 +7,14 @@ from typing import Any, TypeVar
 
 import pytest
 
-from pointsman.errors import ConfigError, UpstreamError, UpstreamTimeout, UpstreamUnavailable
+from pointsman.errors import ConfigError, MissingKey, UpstreamError, UpstreamTimeout, UpstreamUnavailable
+from pointsman.model_calls import ask_models
 from pointsman.testing import HANG, REPLY, Scene, ScriptedModel, chat_model_checks
 from pointsman.upstreams.chat_model import HttpModel, chat_models
 from pointsman.upstreams.chat_model_port import ChatModel
 from pointsman.upstreams.connections import Connections
 from pointsman.upstreams.port import DEMO_URL, Secret, UpstreamSpec
-from pointsman.vocabulary import ModelSpec, Prompt, WireFormat
+from pointsman.vocabulary import ModelQuery, ModelSpec, Prompt, WireFormat
 from support.servers import Asked, ScriptedUpstream, reply
 
 Result = TypeVar("Result")
@@ -175,6 +176,18 @@ def test_failures_name_the_model_and_tell_no_key_and_no_body(
         ask(model)
     assert '"small"' in str(failed.value)
     assert "canary" not in str(failed.value)
+
+
+def test_an_upstream_that_wants_a_key_and_has_none_is_not_asked_of_the_models_failure(
+    provider: Provider,
+) -> None:
+    with ScriptedUpstream(lambda _, send: reply(send, 401, b"{}")).running() as url:
+        spec = UpstreamSpec("up", url, formats=frozenset({provider.wire}))
+        models = {"m": HttpModel(ModelSpec("m", "up", "m"), spec, CONNECTIONS(spec))}
+        answer = run(ask_models(models)(ModelQuery("verify_tier", "", "", model="m")))
+        with pytest.raises(MissingKey, match='"m" wants a key and has none'):
+            ask(models["m"])
+    assert answer.error == "no-key"
 
 
 def test_a_reasoning_model_is_asked_plainly_from_the_second_time_on() -> None:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from pointsman.domains import MOMENTUM_THRESHOLD, SECONDARY_MIN_SIGNALS
 from pointsman.domains.data import Concept, Domain, DomainSet
 from pointsman.domains.enrichment import plan_enrichment, primary_text, secondary_text
 from pointsman.domains.momentum import remember
@@ -36,6 +37,8 @@ __all__ = [
     "DOMAIN_KEY",
     "DOMAIN_PRIORITY",
     "LABEL",
+    "MOMENTUM_THRESHOLD",
+    "SECONDARY_MIN_SIGNALS",
     "CompoundClassification",
     "apply_compound_momentum",
     "build_enrichment_plan",

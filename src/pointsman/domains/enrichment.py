@@ -20,6 +20,7 @@ __all__ = [
     "BELOW_THRESHOLD",
     "DISABLED",
     "NO_SECONDARY",
+    "NO_TEMPLATE",
     "PRIMARY_DISABLED",
     "EnrichmentPlan",
     "Texts",
@@ -34,8 +35,9 @@ _KEPT: Final = 1_024
 DISABLED: Final = "disabled_in_profile"
 NO_SECONDARY: Final = "no_secondary_classified"
 BELOW_THRESHOLD: Final = "below_threshold"
-#: Not among the reasons in docs/sources/compound-domains.md, "Data structures", which leave this case
+#: Not among the reasons in docs/sources/compound-domains.md, "Data structures", which leave these cases
 #: unexplained.
+NO_TEMPLATE: Final = "no_template"
 PRIMARY_DISABLED: Final = "primary_disabled_in_profile"
 
 
@@ -96,6 +98,8 @@ class Texts:
         self, compound: Compound, disabled: AbstractSet[str], *, passed_over: bool
     ) -> tuple[EnrichmentPlan, str]:
         plan = plan_enrichment(compound, disabled, passed_over=passed_over)
+        if plan.primary_enrichment and not self._primary[compound.primary.domain]:
+            plan = msgspec.structs.replace(plan, primary_enrichment=False, reason_primary_skipped=NO_TEMPLATE)
         return plan, self._compose(compound, plan)
 
     def _compose(self, compound: Compound, plan: EnrichmentPlan) -> str:

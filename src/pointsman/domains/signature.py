@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
-
-from pointsman.domains.parsing import default_domains
 
 __all__ = ["format_signature", "parse_signature", "restore_from_signature"]
 
@@ -26,24 +23,18 @@ def restore_from_signature(
 ) -> tuple[dict[str, Any], dict[str, Any] | None]:
     """The signature's domains with this turn's confidences; a domain without signals gets 0.
 
-    The new primary comes first when the signature has it, else the domain of higher priority.
+    A single domain takes the confidence and signals of the new primary, whatever domain that is. Of two, the
+    new primary comes first; when it is neither, both get 0, in alphabetical order.
+
+    Source: docs/sources/compound-domains.md, "Step 3: apply compound momentum".
     """
-    fresh = {part["domain"]: part for part in (new_secondary, new_primary) if part}
-    first, *rest = sorted(
-        parse_signature(signature),
-        key=lambda name: (name != new_primary["domain"], _priority(name), name),
-    )
-    restored = [fresh.get(name) or _as_dict(name, 0, []) for name in (first, *rest)]
-    return restored[0], restored[1] if rest else None
-
-
-@cache
-def _priorities() -> dict[str, int]:
-    return {domain.name: domain.priority for domain in default_domains()}
-
-
-def _priority(name: str) -> int:
-    return _priorities().get(name, 99)
+    first, *rest = sorted(parse_signature(signature), key=lambda name: (name != new_primary["domain"], name))
+    if not rest:
+        return {**new_primary, "domain": first}, None
+    if first != new_primary["domain"]:
+        return _as_dict(first, 0, []), _as_dict(rest[0], 0, [])
+    known = new_secondary if new_secondary and new_secondary["domain"] == rest[0] else None
+    return new_primary, known or _as_dict(rest[0], 0, [])
 
 
 def _as_dict(domain: str, confidence: int, signals: list[str]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from pointsman.errors import ConfigError, UpstreamError, UpstreamTimeout, UpstreamUnavailable
+from pointsman.errors import ConfigError, MissingKey, UpstreamError, UpstreamTimeout, UpstreamUnavailable
 from pointsman.upstreams.chat_model_port import ChatModel
 from pointsman.upstreams.port import Call, UpstreamClient, UpstreamSpec, credentials, read_at_most
 from pointsman.vocabulary import ModelSpec, Prompt
@@ -39,11 +39,9 @@ class HttpModel:
         wire, call = _format(spec, upstream)
         self._path: Final = wire.path
         self._format: Final[ModelCall] = call
-        self._headers: Final = [
-            (b"content-type", b"application/json"),
-            *call.headers,
-            *credentials(upstream, wire.format),
-        ]
+        keys = credentials(upstream, wire.format)
+        self._has_key: Final = bool(keys or upstream.headers or upstream.query)  # each may carry one
+        self._headers: Final = [(b"content-type", b"application/json"), *call.headers, *keys]
         self._plain = False  # this model refused our first way of asking
 
     async def complete(self, prompt: Prompt, *, timeout: float) -> str:
@@ -75,6 +73,8 @@ class HttpModel:
 
     def _check(self, status: int) -> None:
         name = f'model "{self._spec.name}"'
+        if status in _REFUSED and not self._has_key:
+            raise MissingKey(f"the upstream of {name} wants a key and has none (status {status})")
         if status in _REFUSED:
             raise UpstreamError(f"the upstream of {name} refused the key (status {status})")
         if status in _BUSY:
