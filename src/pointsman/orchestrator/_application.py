@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -16,7 +17,6 @@ from pointsman.capabilities import (
     Switches,
 )
 from pointsman.errors import ConfigError
-from pointsman.model_calls import ask_models
 from pointsman.orchestrator._nodes import (
     CapabilityNode,
     ClarifyNode,
@@ -28,8 +28,11 @@ from pointsman.orchestrator._nodes import (
     TaskExtractionNode,
 )
 from pointsman.orchestrator._prompts import NodePrompts
+from pointsman.orchestrator._tiered_model import TieredModel
 from pointsman.orchestrator.machine import Limits
 from pointsman.orchestrator.state import INFRASTRUCTURE
+from pointsman.runtime import Runtime
+from pointsman.stores.ledger.port import Ledger
 from pointsman.upstreams.chat_model_port import ChatModel
 from pointsman.vocabulary import Encoder
 
@@ -41,7 +44,7 @@ class Application:
     """Everything a run needs. Drivers take an application and nothing else."""
 
     registry: CapabilityRegistry
-    model: ChatModel
+    model: ChatModel | None = None  # default: the configured one of each question's tier
     judge_model: ChatModel | None = None  # judges capabilities; default: ``model``
     policy: SelectionPolicy = field(default_factory=SelectionPolicy)
     limits: Limits = field(default_factory=Limits)
@@ -49,6 +52,7 @@ class Application:
     judge_prompts: ClassificationPromptBuilder = field(default_factory=ClassificationPromptBuilder)
     encoder: Encoder | None = None
     switches: Switches = field(default_factory=Switches)  # configured bypasses; commands go over them
+    runtime: Runtime | None = None  # where runs and the questions of ``model`` are recorded
 
     def __post_init__(self) -> None:
         """Refuse capabilities that would shadow a node of the router.
@@ -62,6 +66,28 @@ class Application:
                     f'the capability "{each.name}" has the same name as a router node', hint="rename it"
                 )
 
+    def configured(
+        self, runtime: Runtime, models: Mapping[str, ChatModel], limits: Limits | None = None
+    ) -> Application:
+        """The application with what it leaves open: ``Pointsman.application`` calls this.
+
+        Args:
+            runtime: decides which model is asked; its ledger records the runs.
+            models: by configured name.
+            limits: for an application with the default ones.
+        """
+        return replace(
+            self,
+            runtime=runtime,
+            model=self.model or (TieredModel(runtime, models) if models else None),
+            limits=limits if limits and self.limits == Limits() else self.limits,
+        )
+
+    @property
+    def ledger(self) -> Ledger | None:
+        """Where runs are recorded."""
+        return self.runtime.ledger if self.runtime else None
+
     def selector(self) -> Selector:
         """What selects capabilities; reads every guide, so make one and keep it."""
         scorer = LocalScorer(self.registry, self.encoder)
@@ -69,14 +95,23 @@ class Application:
         return Selector(self.registry, scorer, policy, self.judge_prompts, LruCache())
 
     def nodes(self) -> dict[str, Node]:
-        """Every node by name."""
-        ask = ask_models({"judge": self.judge_model or self.model})
+        """Every node by name.
+
+        Raises:
+            ConfigError: there is no model.
+        """
+        model = self.model
+        if model is None:
+            raise ConfigError(
+                "the application has no model",
+                hint="give it one, or a pointsman.toml: Pointsman.from_config().application(…)",
+            )
         nodes: list[Node] = [
-            TaskExtractionNode(self.model, self.prompts),
-            ClassificationNode(self.selector(), ask),
-            OrchestratorNode(self.registry, self.model, self.prompts),
-            RespondNode(self.model, self.prompts),
-            ClarifyNode(self.model, self.prompts),
+            TaskExtractionNode(model, self.prompts),
+            ClassificationNode(self.selector(), self.judge_model or model),
+            OrchestratorNode(self.registry, model, self.prompts),
+            RespondNode(model, self.prompts),
+            ClarifyNode(model, self.prompts),
             ErrorNode(),
         ]
         nodes += [CapabilityNode(each) for each in self.registry.get_all_capabilities() if each.work]

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from pointsman.orchestrator._application import Application
+from pointsman.orchestrator._entries import Refusal
 from pointsman.orchestrator._nodes import CapabilityNode, Node
+from pointsman.orchestrator._recorder import Recorder
 from pointsman.orchestrator.machine import (
     END,
     ErrorClassification,
@@ -81,30 +83,38 @@ class Agent:
         """
         self._application = application
         self._nodes = application.nodes()
+        self._recorder = Recorder(application.ledger)
         self._approve = approve
         self._stop = stop
         self._sleep = sleep
 
-    async def run(self, said: str, previous: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    async def run(
+        self, said: str, previous: Mapping[str, Any] | None = None, *, session: str = ""
+    ) -> dict[str, Any]:
         """Carry out what a person said; the final state, with ``response``.
 
         Args:
             said: the user's words; commands at their beginning are obeyed.
             previous: the final state of the conversation's last turn.
+            session: whose the run is in the ledger; default: that of ``previous``, or the run's id.
         """
         final: Mapping[str, Any] = {}
-        async for progress in self.stream(said, previous):
+        async for progress in self.stream(said, previous, session=session):
             final = progress.state
         return dict(final)
 
-    async def stream(self, said: str, previous: Mapping[str, Any] | None = None) -> AsyncIterator[Progress]:
-        """Carry out what a person said, reporting every move when it has been made."""
+    async def stream(
+        self, said: str, previous: Mapping[str, Any] | None = None, *, session: str = ""
+    ) -> AsyncIterator[Progress]:
+        """Carry out what a person said, reporting every move when it has been made. As ``run``."""
         limits = self._application.limits
         state: dict[str, Any] = dict(start_turn(said, previous, self._application.switches))
+        state |= self._recorder.begin(state, session)
         while True:
             if reason := self._stop():
                 state |= {"control_is_killed": True, "control_kill_reason": reason}
             move = decide(state, limits)
+            state |= self._recorder.move(state, move)
             if move.delay:
                 await self._sleep(move.delay)
             state |= {**waited(state, move.delay), **move.update}
@@ -117,12 +127,13 @@ class Agent:
     async def _perform(self, name: str, state: Mapping[str, Any]) -> dict[str, Any]:
         node = self._nodes.get(name)
         if node is None:
-            return dict(missing(state, name))
+            return {**missing(state, name), **self._recorder.refusal(state, name, Refusal.MISSING)}
         if isinstance(node, CapabilityNode) and node.capability.needs_approval:
             refusal = await self._refusal(name, state)
             if refusal:
                 return refusal
-        return await run_node(node, state, self._application.limits)
+        update = await run_node(node, state, self._application.limits)
+        return update | self._recorder.ran(state, name, update)
 
     async def _refusal(self, name: str, state: Mapping[str, Any]) -> dict[str, Any]:
         """Ask the person; the update of a refusal, or nothing. Their time is not counted."""
@@ -130,9 +141,12 @@ class Agent:
             told = ErrorClassification(
                 ErrorSeverity.CRITICAL, f"{name} needs a person's approval and nobody can be asked"
             )
-            return dict(failed(state, name, told, 0.0))
+            return {**failed(state, name, told, 0.0), **self._recorder.refusal(state, name, Refusal.NOBODY)}
         try:
             agreed = await self._approve(name, current_step(state) or {})
         except Exception as error:  # noqa: BLE001 - a failing approval is a failure of the step
-            return dict(failed(state, name, classify_error(error, {"node": name}), 0.0))
-        return {} if agreed else dict(refused(state, name))
+            told = classify_error(error, {"node": name})
+            return {**failed(state, name, told, 0.0), **self._recorder.refusal(state, name, Refusal.UNASKED)}
+        if agreed:
+            return {}
+        return {**refused(state, name), **self._recorder.refusal(state, name, Refusal.PERSON)}

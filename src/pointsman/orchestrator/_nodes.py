@@ -11,9 +11,10 @@ from typing import Any, Final, Protocol
 
 from pointsman.capabilities import Capability, CapabilityRegistry, Selection, Selector
 from pointsman.errors import UpstreamTimeout, UpstreamUnavailable
-from pointsman.model_calls import Ask
+from pointsman.model_calls import Ask, ask_models
 from pointsman.orchestrator._prompts import NodePrompts
 from pointsman.orchestrator._selecting import answer_batches
+from pointsman.orchestrator._tiered_model import in_run
 from pointsman.orchestrator.machine import (
     ClassifiedError,
     ErrorClassification,
@@ -91,7 +92,8 @@ class TaskExtractionNode(_Base):
         if state.get("control_task_bypass") or len(state.get("messages") or []) <= 1:
             return {"task_current_task": said}  # a single message has nothing to resolve
         prompt = Prompt(self._prompts.task_extraction.format(), _conversation(state), _TASK_TOKENS)
-        task = (await self._model.complete(prompt, timeout=_TIMEOUT)).strip()
+        model = in_run(self._model, self.name, state)
+        task = (await model.complete(prompt, timeout=_TIMEOUT)).strip()
         return {"task_current_task": task or said}
 
 
@@ -101,13 +103,21 @@ class ClassificationNode(_Base):
     name = "classifier"
     description = "Task Classification and Capability Selection"
 
-    def __init__(self, selector: Selector, ask: Ask) -> None:
+    def __init__(self, selector: Selector, judge: Ask | ChatModel) -> None:
+        """Take what selects, and what answers its questions."""
         self._selector = selector
-        self.ask = ask
+        self._judge = judge
+
+    def ask(self, state: State) -> Ask:
+        """What answers the questions of a run; of its state only the ids are read."""
+        judge = self._judge
+        if not hasattr(judge, "complete"):
+            return judge
+        return ask_models({self._selector.policy.model: in_run(judge, self.name, state)})
 
     async def execute(self, state: State) -> dict[str, Any]:
         """Set ``planning_active_capabilities``, and clear the plan made for others."""
-        return self.result(await answer_batches(self.steps(state), self.ask))
+        return self.result(await answer_batches(self.steps(state), self.ask(state)))
 
     def steps(self, state: State) -> Generator[Sequence[ModelQuery], Sequence[ModelReply], Selection]:
         """The selection for a state, to be driven by whoever asks its questions."""
@@ -124,6 +134,11 @@ class ClassificationNode(_Base):
         return {
             "planning_active_capabilities": list(selection.selected),
             "planning_selection_abstained": selection.abstained,
+            "planning_selection_grounds": {
+                "scores": dict(selection.scores),
+                "asked_model": list(selection.asked_model),
+                "reasons": [reason.detail for reason in selection.reasons],
+            },
             "planning_execution_plan": None,
             "planning_current_step_index": 0,
         }
@@ -169,7 +184,8 @@ class OrchestratorNode(_Base):
             failure=f"An earlier attempt failed: {failure}" if failure else "",
         )
         task = current_task(state) or ""
-        reply = await self._model.complete(Prompt(system, task, _PLAN_TOKENS), timeout=_TIMEOUT)
+        model = in_run(self._model, self.name, state)
+        reply = await model.complete(Prompt(system, task, _PLAN_TOKENS), timeout=_TIMEOUT)
         plan = check_plan(_steps(reply), active=active, context=context)
         return {"planning_execution_plan": plan, "planning_current_step_index": 0}
 
@@ -229,7 +245,8 @@ class RespondNode(_Base):
             note=_selection_note(state),
         )
         prompt = Prompt(system, _conversation(state), _ANSWER_TOKENS)
-        return _reply(state, await self._model.complete(prompt, timeout=_TIMEOUT))
+        model = in_run(self._model, self.name, state)
+        return _reply(state, await model.complete(prompt, timeout=_TIMEOUT))
 
 
 class ClarifyNode(_Base):
@@ -248,7 +265,8 @@ class ClarifyNode(_Base):
             task=current_task(state) or "", objective=step.get("task_objective", "")
         )
         prompt = Prompt(system, _conversation(state), _TASK_TOKENS)
-        return _reply(state, await self._model.complete(prompt, timeout=_TIMEOUT))
+        model = in_run(self._model, self.name, state)
+        return _reply(state, await model.complete(prompt, timeout=_TIMEOUT))
 
 
 class ErrorNode(_Base):

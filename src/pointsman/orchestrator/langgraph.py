@@ -19,6 +19,8 @@ from pointsman.drivers import advance, drive
 from pointsman.errors import MissingExtra
 from pointsman.orchestrator import Application, CapabilityNode, ClassificationNode, Node
 from pointsman.orchestrator._driver import run_node
+from pointsman.orchestrator._entries import Refusal
+from pointsman.orchestrator._recorder import Recorder, new_run
 from pointsman.orchestrator._selecting import MAX_PARALLEL
 from pointsman.orchestrator.machine import END, AgentState, decide, start_turn
 from pointsman.orchestrator.progress import failed, missing, refused, succeeded, waited
@@ -47,9 +49,19 @@ class GraphState(AgentState, total=False):
     selection_judgements: Annotated[list[dict[str, Any]] | None, _gather]
 
 
-def new_turn(said: str, previous: Mapping[str, Any] | None = None) -> AgentState:
-    """The input of one turn: every key of the last turn is set anew, messages and results are kept."""
-    return start_turn(said, previous)
+def new_turn(said: str, previous: Mapping[str, Any] | None = None, *, session: str = "") -> AgentState:
+    """The input of one turn: every key of the last turn is set anew, messages and results are kept.
+
+    Args:
+        said: the user's words.
+        previous: the last state of the conversation.
+        session: whose the run is in the ledger; default: that of ``previous``, the graph's ``thread_id``, or
+            the run's id.
+    """
+    state = start_turn(said, previous)
+    state["control_run_id"] = new_run()
+    state["control_session_id"] = session or state.get("control_session_id") or ""
+    return state
 
 
 def build_graph(
@@ -73,11 +85,12 @@ def build_graph(
     graph_module = _langgraph("langgraph.graph")
     nodes = application.nodes()
     graph = graph_module.StateGraph(GraphState)
-    graph.add_node("router", _router(application, sleep))
+    recorder = Recorder(application.ledger)
+    graph.add_node("router", _router(application, recorder, sleep))
     for name, node in nodes.items():
         if not isinstance(node, ClassificationNode):
-            graph.add_node(name, _worker(node, application))
-    _add_classifier(graph, nodes["classifier"])
+            graph.add_node(name, _worker(node, application, recorder))
+    _add_classifier(graph, nodes["classifier"], recorder)
     graph.add_edge(graph_module.START, "router")
     compiled: CompiledStateGraph[Any, Any, Any, Any] = graph.compile(checkpointer=checkpointer)
     return compiled.with_config(
@@ -89,19 +102,26 @@ def build_graph(
     )
 
 
-def _router(application: Application, sleep: Callable[[float], Awaitable[None]]) -> Callable[..., Any]:
+def _router(
+    application: Application, recorder: Recorder, sleep: Callable[[float], Awaitable[None]]
+) -> Callable[..., Any]:
     types = _langgraph("langgraph.types")
-    tell = _langgraph("langgraph.config").get_stream_writer
+    config = _langgraph("langgraph.config")
     known = {*application.nodes(), END}
 
     async def router(state: GraphState) -> Any:
         begun: dict[str, Any] = dict(state)
+        if not (begun.get("control_run_id") and begun.get("control_session_id")):
+            begun |= recorder.begin(begun, _thread(config.get_config()))
         move = decide(begun, application.limits)
+        begun |= recorder.move(begun, move)
         while move.next not in known:  # every round costs a plan, and plans are bounded
             begun |= move.update
+            begun |= recorder.refusal(begun, move.next, Refusal.MISSING)
             begun |= missing(begun, move.next)
             move = decide(begun, application.limits)
-        tell()({"next": move.next, "reason": move.reason.detail, "delay": move.delay})
+            begun |= recorder.move(begun, move)
+        config.get_stream_writer()({"next": move.next, "reason": move.reason.detail, "delay": move.delay})
         if move.delay:
             await sleep(move.delay)
         begun |= {**waited(begun, move.delay), **move.update}
@@ -110,7 +130,12 @@ def _router(application: Application, sleep: Callable[[float], Awaitable[None]])
     return router
 
 
-def _worker(node: Node, application: Application) -> Callable[..., Any]:
+def _thread(config: Mapping[str, Any]) -> str:
+    """The conversation that a checkpointer keeps; empty without one."""
+    return str((config.get("configurable") or {}).get("thread_id") or "")
+
+
+def _worker(node: Node, application: Application, recorder: Recorder) -> Callable[..., Any]:
     types = _langgraph("langgraph.types")
 
     async def work(state: GraphState) -> Any:
@@ -118,13 +143,14 @@ def _worker(node: Node, application: Application) -> Callable[..., Any]:
             # Outside any ``except``: LangGraph stops a run here by raising.
             question = {"capability": node.name, "step": current_step(state)}
             if not types.interrupt(question):
-                return types.Command(update=refused(state, node.name), goto="router")
+                kept = recorder.refusal(state, node.name, Refusal.PERSON)
+                return types.Command(update={**refused(state, node.name), **kept}, goto="router")
         return types.Command(update=await run_node(node, state, application.limits), goto="router")
 
     return work
 
 
-def _add_classifier(graph: Any, node: Node) -> None:
+def _add_classifier(graph: Any, node: Node, recorder: Recorder) -> None:
     """The classifier as three nodes: ask, judge in parallel, read.
 
     A generator cannot be kept in a checkpoint. A selection is deterministic, so it is begun again to be
@@ -143,15 +169,18 @@ def _add_classifier(graph: Any, node: Node) -> None:
             return types.Command(update=fail(state, error, 0.0), goto="router")
         if moved[0]:  # nothing to ask
             update = succeeded(state, node.name, node.result(moved[1]), 0.0)
+            update |= recorder.ran(state, node.name, update)
             return types.Command(update=update, goto="router")
+        ids = {key: state.get(key) for key in ("control_run_id", "control_session_id")}
         sends = [
-            types.Send("judge", {"at": at, "need": to_builtins(need)}) for at, need in enumerate(moved[1])
+            types.Send("judge", {"at": at, "need": to_builtins(need), **ids})
+            for at, need in enumerate(moved[1])
         ]
         return types.Command(update={"selection_judgements": None}, goto=sends)
 
     async def scorer(question: dict[str, Any]) -> dict[str, Any]:
         try:
-            answer = await node.ask(ModelQuery(**question["need"]))
+            answer = await node.ask(question)(ModelQuery(**question["need"]))
         except Exception as error:  # noqa: BLE001 - a model that raises what it may not is unavailable
             answer = ModelReply(error=type(error).__name__)
         found = {"at": question["at"], "text": answer.text, "error": answer.error, "ms": answer.elapsed_ms}
@@ -167,6 +196,7 @@ def _add_classifier(graph: Any, node: Node) -> None:
         except Exception as error:  # noqa: BLE001 - any failure of a node becomes a move of the router
             return types.Command(update=fail(state, error, seconds), goto="router")
         update = succeeded(state, node.name, node.result(selection), seconds)
+        update |= recorder.ran(state, node.name, update)
         return types.Command(update=update | {"selection_judgements": None}, goto="router")
 
     graph.add_node("classifier", classifier)

@@ -30,6 +30,7 @@ class Move:
     update: AgentState
     reason: Reason
     delay: float = 0.0  # seconds to wait first; waiting is the driver's business
+    message: str = ""  # what the reason quotes at its end: words of a failing node, or of who stopped the run
 
 
 def decide(state: Mapping[str, Any], limits: Limits = DEFAULT_LIMITS) -> Move:
@@ -43,7 +44,8 @@ def decide(state: Mapping[str, Any], limits: Limits = DEFAULT_LIMITS) -> Move:
     phase = phase_of(run)
     situation = TRANSITIONS[phase, event_in(phase, run)]
     rule = TABLE[situation]
-    detail = rule.why.format(**run.words())
+    words = run.words()
+    detail = rule.why.format(**words)
     update: AgentState = {}
     for effect in rule.effects:
         update.update(apply(effect, state, detail))
@@ -52,7 +54,8 @@ def decide(state: Mapping[str, Any], limits: Limits = DEFAULT_LIMITS) -> Move:
         update["control_current_node"] = target
         update["control_steps_taken_count"] = run.count("control_steps_taken_count") + 1
     delay = run.retry_delay if situation is Situation.RETRY else 0.0
-    return Move(target, update, Reason(f"routing.{situation}", detail), delay)
+    message = str(words[rule.quotes]) if rule.quotes else ""
+    return Move(target, update, Reason(f"routing.{situation}", detail), delay, message)
 
 
 def phase_of(run: Facts) -> Phase:

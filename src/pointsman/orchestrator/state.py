@@ -43,6 +43,8 @@ class AgentState(TypedDict, total=False):
     planning_active_capabilities: list[str] | None
     # why the selection is not a judgement: "unavailable: timeout"; "" when it is one
     planning_selection_abstained: str
+    # how it came about: {"scores": {name: probability}, "asked_model": [name], "reasons": [text]}
+    planning_selection_grounds: dict[str, Any]
     # as ``check_plan`` returns it
     planning_execution_plan: dict[str, Any] | None
     planning_current_step_index: int
@@ -65,6 +67,9 @@ class AgentState(TypedDict, total=False):
     control_elapsed_seconds: float  # work and waiting so far
     control_current_node: str  # the node the router chose last
     control_outcome: str  # the terminal node that finished the run
+    control_run_id: str  # the run in the ledger
+    control_session_id: str  # whose runs and decisions belong together there
+    control_entries_count: int  # entries of the run in the ledger so far
 
     # by context key: {"capability": who made it, "value": what}
     capability_context_data: dict[str, Any]
@@ -77,6 +82,7 @@ _NEW_TURN: Final = AgentState(
     task_current_task=None,
     planning_active_capabilities=None,
     planning_selection_abstained="",
+    planning_selection_grounds={},
     planning_execution_plan=None,
     planning_current_step_index=0,
     control_has_error=False,
@@ -96,6 +102,8 @@ _NEW_TURN: Final = AgentState(
     control_elapsed_seconds=0.0,
     control_current_node="",
     control_outcome="",
+    control_run_id="",
+    control_entries_count=0,
     response="",
 )
 
@@ -110,6 +118,7 @@ def fresh_state(said: str, previous: Mapping[str, Any] | None = None) -> AgentSt
     return AgentState(
         messages=[*(earlier.get("messages") or []), {"role": "user", "content": said}],
         capability_context_data=results_of(earlier),
+        control_session_id=str(earlier.get("control_session_id") or ""),
         **_NEW_TURN,
     )
 

@@ -63,6 +63,11 @@ class Rule:
     why: str
     effects: tuple[Effect, ...] = ()
 
+    @property
+    def quotes(self) -> str:
+        """The field at the end of ``why`` that holds somebody's words; empty without one."""
+        return next((field for field in ("message", "kill") if self.why.endswith(f": {{{field}}}")), "")
+
 
 #: The machine.
 TRANSITIONS: Final[Mapping[tuple[Phase, Event], Situation]] = MappingProxyType(

@@ -6,8 +6,8 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import islice
-from typing import Final
+from itertools import groupby, islice
+from typing import Final, TypeVar
 
 from pointsman.decision.decision import Decision, TextMode
 from pointsman.errors import StoreUnavailable
@@ -19,13 +19,17 @@ from pointsman.stores.ledger.port import (
     PassedRequest,
     PromptText,
     Record,
+    RunEntry,
     Shadow,
     ShadowAnswer,
     ShadowDecision,
 )
-from pointsman.stores.ledger.redact import kept_text
+from pointsman.stores.ledger.redact import kept_step, kept_text
 
 __all__ = ["MemoryLedger"]
+
+Key = TypeVar("Key")
+Kept = TypeVar("Kept")
 
 
 @dataclass(slots=True)
@@ -53,6 +57,7 @@ class MemoryLedger:
         self._records: Final[dict[str, _Record]] = {}  # with a decision; by id, in order of arrival
         self._early: Final[dict[str, _Record]] = {}  # without one yet
         self._passed: Final = deque[PassedRequest](maxlen=size)
+        self._runs: Final[dict[tuple[str, int], RunEntry]] = {}  # by run and number, in order of arrival
         self._closed = False
         self.lost = 0
 
@@ -67,6 +72,9 @@ class MemoryLedger:
                 return
             if isinstance(entry, PassedRequest):
                 self._passed.append(entry)
+                return
+            if isinstance(entry, RunEntry):
+                self._keep_step(entry)
                 return
             record = self._of(entry.decision)
             match entry:
@@ -147,6 +155,15 @@ class MemoryLedger:
             newest_first = list(reversed(self._passed))
         return islice(iter(newest_first), limit)
 
+    def run(self, run_id: str, /) -> tuple[RunEntry, ...]:
+        """Return what was recorded of an agent's run, in order."""
+        return next((found for found in self._all_runs() if found[0].run == run_id), ())
+
+    def runs(self, *, limit: int | None = 100, session: str = "") -> Iterator[tuple[RunEntry, ...]]:
+        """Yield runs of agents, each as ``run`` gives it, the newest first; of one session when named."""
+        chosen = (found for found in reversed(self._all_runs()) if not session or found[0].session == session)
+        return islice(chosen, limit)
+
     def count(self) -> int:
         """Return how many decisions there are."""
         with self._lock:
@@ -169,6 +186,20 @@ class MemoryLedger:
             record = self._records[decision.id] = self._early.pop(decision.id, _Record())
         record.decision = decision
 
+    def _keep_step(self, entry: RunEntry) -> None:
+        key = entry.run, entry.number
+        if key not in self._runs:
+            _make_room(self._runs, self._size)
+        self._runs[key] = kept_step(entry, self._mode)
+
+    def _all_runs(self) -> list[tuple[RunEntry, ...]]:
+        """Every run in order of its first entry, each in order."""
+        with self._lock:
+            entries = list(self._runs.values())
+        began = {entry.run: at for at, entry in reversed(list(enumerate(entries)))}
+        entries.sort(key=lambda entry: (began[entry.run], entry.number))
+        return [tuple(found) for _, found in groupby(entries, key=lambda entry: entry.run)]
+
     def _of(self, decision_id: str) -> _Record:
         """Return what belongs to a decision, which may come later."""
         record = self._records.get(decision_id) or self._early.get(decision_id)
@@ -178,6 +209,6 @@ class MemoryLedger:
         return record
 
 
-def _make_room(records: dict[str, _Record], size: int) -> None:
+def _make_room(records: dict[Key, Kept], size: int) -> None:
     if len(records) >= size:
         del records[next(iter(records))]

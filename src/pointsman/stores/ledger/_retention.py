@@ -35,9 +35,10 @@ _FORGET: Final = (
 _FORGET_OUTCOMES: Final = (
     "DELETE FROM outcomes WHERE rowid IN (SELECT rowid FROM outcomes ORDER BY rowid LIMIT ?)"
 )
-#: In order of arrival, so that nothing is scanned.
-_FORGET_PASSED: Final = (
-    "DELETE FROM passed WHERE rowid IN (SELECT rowid FROM passed ORDER BY rowid LIMIT ?) AND at <= ?"
+#: What belongs to no decision, in order of arrival, so that nothing is scanned.
+_FORGET_APART: Final = tuple(
+    f"DELETE FROM {table} WHERE rowid IN (SELECT rowid FROM {table} ORDER BY rowid LIMIT ?) AND at <= ?"  # noqa: S608 - tables named below
+    for table in ("passed", "runs")
 )
 #: Of each table: the end and the rows of the next window, and what removes from it what belongs to a decision
 #: that was lost, or never was.
@@ -79,9 +80,9 @@ class Retention:
         while (oldest := _oldest(connection, _excess(connection, self._bytes))) is not None:
             until = max(until, oldest)
             yield from _forget(connection, oldest)
-            yield from _forget_passed(connection, until)
-        yield from _forget_passed(connection, until)
-        while _excess(connection, self._bytes) and _forget_passed_piece(connection, math.inf):
+            yield from _forget_apart(connection, until)
+        yield from _forget_apart(connection, until)
+        while _excess(connection, self._bytes) and _forget_oldest_apart(connection):
             yield  # where no decision is left that could go
         yield from _forget_orphans(connection, until)
         while _free(connection) > PAGES:
@@ -99,14 +100,16 @@ def _forget(connection: sqlite3.Connection, until: float) -> Iterator[None]:
         yield
 
 
-def _forget_passed(connection: sqlite3.Connection, until: float) -> Iterator[None]:
-    while _forget_passed_piece(connection, until) == STEP:
-        yield
+def _forget_apart(connection: sqlite3.Connection, until: float) -> Iterator[None]:
+    """Remove requests that were passed on, and steps of runs, as old as that."""
+    for statement in _FORGET_APART:
+        while connection.execute(statement, (STEP, until)).rowcount == STEP:
+            yield
 
 
-def _forget_passed_piece(connection: sqlite3.Connection, until: float) -> int:
-    """Remove some of the oldest requests that were passed on; return how many."""
-    return connection.execute(_FORGET_PASSED, (STEP, until)).rowcount
+def _forget_oldest_apart(connection: sqlite3.Connection) -> bool:
+    """Remove some of the oldest of each; tell whether there were any."""
+    return any([connection.execute(each, (STEP, math.inf)).rowcount for each in _FORGET_APART])
 
 
 def _forget_outcomes(connection: sqlite3.Connection, wanted: float) -> Iterator[None]:

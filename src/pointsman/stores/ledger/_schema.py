@@ -74,4 +74,16 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
         "ALTER TABLE decisions ADD COLUMN shape INTEGER NOT NULL DEFAULT 1",
     ),
     ("CREATE TABLE passed (id TEXT NOT NULL, at REAL, body BLOB NOT NULL)",),
+    (
+        # An agent takes seconds for a step: two indexes cost nothing that anybody waits for.
+        """CREATE TABLE runs (
+            run TEXT NOT NULL,
+            number INTEGER NOT NULL,
+            session TEXT NOT NULL,
+            at REAL,
+            body BLOB NOT NULL
+        )""",
+        "CREATE UNIQUE INDEX runs_by_run ON runs (run, number)",
+        "CREATE INDEX runs_by_session ON runs (session)",
+    ),
 )

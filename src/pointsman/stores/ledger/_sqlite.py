@@ -30,6 +30,8 @@ from pointsman.stores.ledger._statements import (
     OUTCOMES_OF,
     PAGES,
     PASSED_PAGE,
+    RUN_PAGE,
+    RUNS_OF,
     SHADOWS_OF,
     TEXTS_OF,
 )
@@ -42,11 +44,12 @@ from pointsman.stores.ledger.port import (
     PassedRequest,
     PromptText,
     Record,
+    RunEntry,
     Shadow,
     ShadowAnswer,
     ShadowDecision,
 )
-from pointsman.stores.ledger.redact import LONGEST, kept_text
+from pointsman.stores.ledger.redact import LONGEST, kept_step, kept_text
 
 __all__ = ["SqliteLedger"]
 
@@ -83,6 +86,7 @@ _decision: Final = _undamaged(decision_in)
 _attempt: Final = _undamaged(msgspec.json.Decoder(Attempt).decode)
 _outcome: Final = _undamaged(msgspec.json.Decoder(Outcome).decode)
 _passed: Final = _undamaged(msgspec.json.Decoder(PassedRequest).decode)
+_run_entry: Final = _undamaged(msgspec.json.Decoder(RunEntry).decode)
 _shadow: Final = _undamaged(msgspec.json.Decoder(Shadow).decode)
 
 
@@ -224,6 +228,24 @@ class SqliteLedger:
             beyond = page[-1][0]
             left -= len(page)
 
+    def run(self, run_id: str, /) -> tuple[RunEntry, ...]:
+        """Return what was recorded of an agent's run, in order."""
+        query = "SELECT body FROM runs WHERE run = ? ORDER BY number"
+        return tuple(_run_entry(body) for (body,) in self._read(query, run_id))
+
+    def runs(self, *, limit: int | None = 100, session: str = "") -> Iterator[tuple[RunEntry, ...]]:
+        """Yield runs of agents, each as ``run`` gives it, the newest first; of one session when named."""
+        beyond, left = sys.maxsize, sys.maxsize if limit is None else limit
+        while left > 0:
+            page = self._read(RUN_PAGE, session, beyond, min(left, PAGE))
+            ids = [run for run, _ in page]
+            found = _grouped(self._read(RUNS_OF, _encode(ids).decode()), _run_entry)
+            yield from (tuple(found[run]) for run in ids)
+            if len(page) < PAGE:
+                return
+            beyond = page[-1][1]
+            left -= len(page)
+
     def count(self) -> int:
         """Return how many decisions there are."""
         rows = self._read("SELECT count(*) FROM decisions")
@@ -300,6 +322,9 @@ class SqliteLedger:
                 return entry.id, entry.input.session, entry.input.arrived_at, _encode(entry), SHAPE
             case Attempt():
                 return entry.decision, entry.number, entry.started_at, _encode(entry)
+            case RunEntry():
+                kept = kept_step(entry, self._mode)
+                return entry.run, entry.number, entry.session, entry.at, _encode(kept)
             case PassedRequest():
                 return entry.id, entry.at, _encode(entry)
             case Outcome() | ShadowDecision() | ShadowAnswer():
@@ -336,8 +361,8 @@ class SqliteLedger:
 def _grouped(
     rows: Iterable[tuple[str, bytes]], decode: Callable[[bytes], Decoded]
 ) -> defaultdict[str, list[Decoded]]:
-    """What was read for several decisions, by decision."""
+    """What was read for several decisions or runs, by their ids."""
     found: defaultdict[str, list[Decoded]] = defaultdict(list)
-    for decision, body in rows:
-        found[decision].append(decode(body))
+    for owner, body in rows:
+        found[owner].append(decode(body))
     return found

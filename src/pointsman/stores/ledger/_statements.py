@@ -10,12 +10,13 @@ from pointsman.stores.ledger.port import (
     Outcome,
     PassedRequest,
     PromptText,
+    RunEntry,
     ShadowAnswer,
     ShadowDecision,
 )
 
-__all__ = ["ATTEMPTS_OF", "INSERT", "OUTCOMES_COUNT", "OUTCOMES_OF", "PAGES", "PASSED_PAGE", "SHADOWS_OF",
-           "TEXTS_OF"]  # fmt: skip
+__all__ = ["ATTEMPTS_OF", "INSERT", "OUTCOMES_COUNT", "OUTCOMES_OF", "PAGES", "PASSED_PAGE", "RUNS_OF",
+           "RUN_PAGE", "SHADOWS_OF", "TEXTS_OF"]  # fmt: skip
 
 _INSERT_SHADOW: Final = "INSERT INTO shadows (decision, at, body) VALUES {rows}"
 
@@ -28,6 +29,8 @@ INSERT: Final[dict[type, str]] = {
     ShadowDecision: _INSERT_SHADOW,
     ShadowAnswer: _INSERT_SHADOW,
     PassedRequest: "INSERT INTO passed (id, at, body) VALUES {rows}",
+    RunEntry: "INSERT INTO runs (run, number, session, at, body) VALUES {rows} ON CONFLICT (run, number) "
+    "DO UPDATE SET session = excluded.session, at = excluded.at, body = excluded.body",
     PromptText: "INSERT OR REPLACE INTO texts (decision, at, text) VALUES {rows}",
 }
 
@@ -49,6 +52,15 @@ PAGES: Final = {
 
 
 PASSED_PAGE: Final = "SELECT rowid, body FROM passed WHERE rowid < ? ORDER BY rowid DESC LIMIT ?"
+
+#: Ids of runs by their first entry that is left, the newest first; of one session or of all ('').
+RUN_PAGE: Final = (
+    "SELECT run, min(rowid) AS began FROM runs WHERE session = ?1 OR ?1 = '' GROUP BY run "
+    "HAVING began < ?2 ORDER BY began DESC LIMIT ?3"
+)
+RUNS_OF: Final = (
+    "SELECT run, body FROM runs WHERE run IN (SELECT value FROM json_each(?)) ORDER BY run, number"
+)
 
 #: What belongs to several decisions at once, which come as a JSON array of ids.
 ATTEMPTS_OF: Final = (

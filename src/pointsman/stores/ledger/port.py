@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final, Protocol
+from collections.abc import Iterator, Mapping
+from typing import Final, Literal, Protocol
 
 import msgspec
 
@@ -21,6 +21,7 @@ __all__ = [
     "PassedRequest",
     "PromptText",
     "Record",
+    "RunEntry",
     "Shadow",
     "ShadowAnswer",
     "ShadowDecision",
@@ -126,8 +127,31 @@ class PassedRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     total_ms: float = 0.0
 
 
+class RunEntry(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """One step of an agent's run: what the router chose, what was selected, or what was not allowed.
+
+    An entry of the same run and number replaces the one before it: a graph that goes on from a checkpoint
+    may do its last step again.
+    """
+
+    run: str  # id
+    number: int  # position in the run, from 1
+    session: str
+    at: float  # seconds since the epoch
+    kind: Literal["move", "retry", "selection", "refusal"]
+    node: str  # where the run goes; which node selected; what may not run
+    code: str  # of the reason: "routing.retry"
+    detail: str = ""  # the reason in words, without ``message``
+    message: str = ""  # what a failing node or a model said: kept as the ledger's text mode says
+    delay: float = 0.0  # seconds waited first
+    selected: tuple[str, ...] = ()
+    scores: Mapping[str, float] = {}  # probability of each judged capability
+    asked_model: tuple[str, ...] = ()  # capabilities that a model was asked about
+    abstained: str = ""  # why the selection is no judgement
+
+
 Shadow = ShadowDecision | ShadowAnswer
-Entry = Decision | Attempt | Outcome | PromptText | Shadow | PassedRequest
+Entry = Decision | Attempt | Outcome | PromptText | Shadow | PassedRequest | RunEntry
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -205,6 +229,14 @@ class Ledger(Protocol):
 
     def passed(self, *, limit: int | None = 100) -> Iterator[PassedRequest]:
         """Yield requests that were passed on as they came, newest first; all when ``limit`` is None."""
+        ...
+
+    def run(self, run_id: str, /) -> tuple[RunEntry, ...]:
+        """Return what was recorded of an agent's run, in order."""
+        ...
+
+    def runs(self, *, limit: int | None = 100, session: str = "") -> Iterator[tuple[RunEntry, ...]]:
+        """Yield runs of agents, each as ``run`` gives it, the newest first; of one session when named."""
         ...
 
     def count(self) -> int:

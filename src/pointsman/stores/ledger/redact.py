@@ -11,10 +11,12 @@ import hashlib
 import re
 from typing import Final
 
-from pointsman.decision.decision import TextMode
-from pointsman.stores.ledger.port import MAX_TEXT
+from msgspec.structs import replace
 
-__all__ = ["LONGEST", "kept_text", "redact"]
+from pointsman.decision.decision import TextMode
+from pointsman.stores.ledger.port import MAX_TEXT, RunEntry
+
+__all__ = ["LONGEST", "kept_step", "kept_text", "redact"]
 
 #: Characters of the longest thing taken out: redacting this much beyond a cut leaves no half of a key.
 LONGEST: Final = 10_000
@@ -77,3 +79,10 @@ def kept_text(text: str, mode: TextMode) -> str | None:
             return redact(clean[: MAX_TEXT + LONGEST])[:MAX_TEXT]
         case "full":
             return clean[:MAX_TEXT]
+
+
+def kept_step(entry: RunEntry, mode: TextMode) -> RunEntry:
+    """Return what a ledger keeps of a step of a run: what was said in it is kept as words are."""
+    if not entry.message:
+        return entry
+    return replace(entry, message=kept_text(entry.message, mode) or "")

@@ -1,0 +1,128 @@
+"""Questions of a run, each asked of the model that the engine chooses for it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from pointsman.decision.decision import Decision
+from pointsman.errors import UpstreamError, UpstreamTimeout, UpstreamUnavailable
+from pointsman.runtime import Runtime
+from pointsman.stores.ledger.port import Attempt
+from pointsman.upstreams.chat_model_port import ChatModel
+from pointsman.vocabulary import AgentRequest, AgentRole, Prompt, WireFormat
+from pointsman.wire.request import read_request, request_from_text
+
+__all__ = ["TieredModel", "in_run"]
+
+#: The node that answers the person. Its question is their turn of the conversation; all others are helper
+#: calls, which leave the memory of the session as it is.
+_ANSWERS: Final = "respond"
+
+
+class TieredModel:
+    """A chat model that is all the configured ones: the tier of each question says which is asked.
+
+    Each question is a decision in the ledger under the run's session, and each try of a model an attempt.
+    The models of the fallback chain are tried in order.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        models: Mapping[str, ChatModel],
+        *,
+        node: str = "",
+        state: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Take what decides, the models by configured name, and where in a run the questions arise."""
+        self._runtime = runtime
+        self._models = models
+        self._node = node
+        self._state = state or {}
+
+    def at(self, node: str, state: Mapping[str, Any]) -> TieredModel:
+        """The same for the questions of one node of a run."""
+        return TieredModel(self._runtime, self._models, node=node, state=state)
+
+    async def complete(self, prompt: Prompt, *, timeout: float) -> str:
+        """Return the text of the first model of the chain that gives one.
+
+        Raises:
+            UpstreamError: no model can serve the question, or all of them failed: then the last one's.
+        """
+        decision = await self._runtime.decide(self._request(prompt))
+        asked = _with_injections(prompt, decision)
+        failure = UpstreamError(_nobody(decision))
+        for number, name in enumerate([name for name in decision.chain if name in self._models], start=1):
+            try:
+                return await self._try(name, number, decision.id, asked, timeout)
+            except UpstreamError as error:
+                failure = error
+        raise failure
+
+    async def _try(self, name: str, number: int, decision: str, prompt: Prompt, timeout: float) -> str:
+        began, started, failed = time.time(), time.perf_counter(), "cancelled"
+        try:
+            text = await self._models[name].complete(prompt, timeout=timeout)
+            failed = ""
+        except UpstreamError as error:
+            failed = _class_of(error)
+            raise
+        finally:
+            self._runtime.ledger.append(
+                Attempt(
+                    decision=decision,
+                    number=number,
+                    model=name,
+                    upstream=self._runtime.engine.policy.models[name].upstream,
+                    status=0 if failed else 200,
+                    error=failed,
+                    started_at=began,
+                    total_ms=(time.perf_counter() - started) * 1e3,
+                )
+            )
+        return text
+
+    def _request(self, prompt: Prompt) -> AgentRequest:
+        session, now = str(self._state.get("control_session_id") or ""), time.time()
+        messages = self._state.get("messages") or []
+        if self._node != _ANSWERS or not messages:
+            request = request_from_text(prompt.text, system=prompt.system, session=session, arrived_at=now)
+            mark = f"{self._node or 'a question'} of run {self._state.get('control_run_id') or '-'}"
+            return replace(request, role=AgentRole.HELPER, role_mark=mark)
+        said = [{"role": each["role"], "content": _clean(each["content"])} for each in messages]
+        body = {"messages": [{"role": "system", "content": _clean(prompt.system)}, *said]}
+        request = read_request(WireFormat.CHAT, body, session=session, arrived_at=now)
+        mark = f"{self._node} of run {self._state.get('control_run_id') or '-'}"
+        return replace(request, role=AgentRole.MAIN, role_mark=mark)
+
+
+def in_run(model: ChatModel, node: str, state: Mapping[str, Any]) -> ChatModel:
+    """The model for the questions of one node of a run; one that is asked directly stays as it is."""
+    return model.at(node, state) if isinstance(model, TieredModel) else model
+
+
+def _with_injections(prompt: Prompt, decision: Decision) -> Prompt:
+    if not decision.injections:
+        return prompt
+    return replace(prompt, text="\n\n".join((prompt.text, *(each.text for each in decision.injections))))
+
+
+def _nobody(decision: Decision) -> str:
+    why = "; ".join(reason.detail for reason in decision.refused)
+    chosen = ", ".join(decision.chain)
+    return f"no model can be asked: {why or (chosen and f'{chosen} cannot') or 'no tier has one'}"
+
+
+def _class_of(error: UpstreamError) -> str:
+    if isinstance(error, UpstreamTimeout):
+        return "timeout"
+    return "busy" if isinstance(error, UpstreamUnavailable) else "status"
+
+
+def _clean(text: object) -> str:
+    return str(text).encode("utf-8", "replace").decode()  # bytes that were not UTF-8 are half surrogates
