@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from pointsman.diagnostics.explained import Explained
     from pointsman.guidance import GuidanceDecision
     from pointsman.model_calls import Ask, AskingThread
+    from pointsman.orchestrator import Application
     from pointsman.runtime import Runtime
     from pointsman.stores.ledger import Ledger
     from pointsman.stores.sessions import SessionStore
+    from pointsman.upstreams.connections import Connections
 
 __all__ = ["Pointsman"]
 
@@ -102,6 +104,7 @@ class Pointsman:
         runtime = built.with_policy(built.engine, ask=asking.ask_async, questions=built.questions)
         self = cls.__new__(cls)
         self._take(runtime, asking.ask, config, asking)
+        self._connect = connections
         return self
 
     def _take(
@@ -115,6 +118,7 @@ class Pointsman:
         self._ask = ask
         self._config = config
         self._asking = asking
+        self._connect: Connections | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -237,6 +241,23 @@ class Pointsman:
     ) -> GuidanceDecision | None:
         """Decide guidance without blocking the event loop. As ``guide``."""
         return await self.runtime.guide(_request(request, WireFormat(format), session))
+
+    def application(self, application: Application) -> Application:
+        """Return an application of agents with what it leaves open, for ``Agent`` and ``build_graph``.
+
+        Its runs are recorded in the ledger. Without a model of its own each question is a decision and asks
+        the configured model of its tier; with the default limits those of the configuration hold.
+        """
+        from pointsman.model_calls import ModelInThread
+
+        config, asking = self._config, self._asking
+        if config is None or asking is None or self._connect is None:
+            return application.configured(self.runtime, {})
+        from pointsman.upstreams.chat_model import chat_models
+
+        models = chat_models(config.models, config.upstreams, self._connect)
+        within = {name: ModelInThread(model, asking) for name, model in models.items()}
+        return application.configured(self.runtime, within, config.run)
 
     def record_outcome(
         self,

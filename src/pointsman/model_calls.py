@@ -7,7 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from threading import Lock, Thread
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pointsman.errors import MissingKey, UpstreamError
 from pointsman.tiers import Spending, Verification, cache_key
@@ -18,7 +18,16 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from concurrent.futures import Future
 
-__all__ = ["MAX_PARALLEL", "Ask", "AskingThread", "Questions", "ask_models", "ask_nobody", "ask_together"]
+__all__ = [
+    "MAX_PARALLEL",
+    "Ask",
+    "AskingThread",
+    "ModelInThread",
+    "Questions",
+    "ask_models",
+    "ask_nobody",
+    "ask_together",
+]
 
 #: Answers remembered where no policy says how many.
 CACHE: Final = Verification().cache
@@ -31,6 +40,7 @@ MAX_PARALLEL: Final = 5
 
 _log: Final = logging.getLogger("pointsman.guidance")
 
+Result = TypeVar("Result")
 Ask = Callable[[ModelQuery], Coroutine[Any, Any, ModelReply]]
 
 
@@ -59,9 +69,13 @@ class AskingThread:
 
     async def ask_async(self, query: ModelQuery) -> ModelReply:
         """Answer a query without blocking the caller's event loop."""
+        return await self.run(self._answer(query))
+
+    async def run(self, asking: Coroutine[Any, Any, Result]) -> Result:
+        """Run what asks a model in the thread, without blocking the caller's event loop."""
         import asyncio
 
-        return await asyncio.wrap_future(self._submit(self._answer(query)))
+        return await asyncio.wrap_future(self._submit(asking))
 
     def close(self) -> None:
         """Close the connections and end the thread; a later query starts another."""
@@ -72,7 +86,7 @@ class AskingThread:
             loop.call_soon_threadsafe(loop.stop)
             thread.join(_CLOSING)
 
-    def _submit(self, answering: Coroutine[Any, Any, ModelReply]) -> Future[ModelReply]:
+    def _submit(self, answering: Coroutine[Any, Any, Result]) -> Future[Result]:
         import asyncio
 
         with self._lock:
@@ -167,6 +181,18 @@ class Questions:
         self._answers[cache_key(need)] = answer.text
         if len(self._answers) > self._capacity:
             self._answers.popitem(last=False)
+
+
+class ModelInThread:
+    """A chat model that is asked in an ``AskingThread``: from any event loop, one after another."""
+
+    def __init__(self, model: ChatModel, thread: AskingThread) -> None:
+        self._model = model
+        self._thread = thread
+
+    async def complete(self, prompt: Prompt, *, timeout: float) -> str:
+        """Return the model's text; raises as the model does."""
+        return await self._thread.run(self._model.complete(prompt, timeout=timeout))
 
 
 def ask_models(models: Mapping[str, ChatModel], *, default: str = "") -> Ask:

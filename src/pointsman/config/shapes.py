@@ -33,6 +33,7 @@ __all__ = [
     "GuidanceSpec",
     "LearnedRouterSpec",
     "LedgerSpec",
+    "RunSpec",
     "Sections",
     "ServerTable",
     "SessionsSpec",
@@ -283,6 +284,20 @@ class SessionsSpec(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
 
 
+class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """Limits of an agent's run: `pointsman run`, and applications that set none of their own."""
+
+    max_steps: Annotated[_Count, Meta(description="Nodes that run, retries included.")] = 100
+    max_execution_time_seconds: Annotated[
+        float, Meta(gt=0, description="Seconds of work and waiting, without a person's time to approve.")
+    ] = 300.0
+    max_planning_attempts: Annotated[_Count, Meta(description="Plans, the first one included.")] = 2
+    max_reclassifications: Annotated[
+        int, Meta(ge=0, description="Times that capabilities are selected again.")
+    ] = 1
+    max_step_retries: Annotated[int, Meta(ge=0, description="Retries of one step after another failure.")] = 3
+
+
 class ShadowSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Another policy or model, evaluated on live traffic. No response is delayed or changed."""
 
@@ -334,6 +349,7 @@ class Sections(msgspec.Struct, frozen=True, kw_only=True):
     capabilities: CapabilitiesSpec = field(default_factory=CapabilitiesSpec)
     ledger: LedgerSpec = field(default_factory=LedgerSpec)
     sessions: SessionsSpec = field(default_factory=SessionsSpec)
+    run: RunSpec = field(default_factory=RunSpec)
     shadow: ShadowSpec = field(default_factory=ShadowSpec)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import msgspec
+from msgspec.structs import asdict
 
 from pointsman.capabilities import (
     CapabilityRegistry,
@@ -16,6 +17,7 @@ from pointsman.capabilities import (
     Selector,
     Switches,
 )
+from pointsman.config import RunSpec
 from pointsman.errors import ConfigError
 from pointsman.orchestrator._nodes import (
     CapabilityNode,
@@ -67,7 +69,7 @@ class Application:
                 )
 
     def configured(
-        self, runtime: Runtime, models: Mapping[str, ChatModel], limits: Limits | None = None
+        self, runtime: Runtime, models: Mapping[str, ChatModel], limits: RunSpec | None = None
     ) -> Application:
         """The application with what it leaves open: ``Pointsman.application`` calls this.
 
@@ -76,11 +78,12 @@ class Application:
             models: by configured name.
             limits: for an application with the default ones.
         """
+        bounds = Limits(**asdict(limits)) if limits and self.limits == Limits() else self.limits
         return replace(
             self,
             runtime=runtime,
             model=self.model or (TieredModel(runtime, models) if models else None),
-            limits=limits if limits and self.limits == Limits() else self.limits,
+            limits=bounds,
         )
 
     @property
