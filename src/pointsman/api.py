@@ -252,12 +252,12 @@ class Pointsman:
 
         config, asking = self._config, self._asking
         if config is None or asking is None or self._connect is None:
-            return application.configured(self.runtime, {})
+            return application.configured(self.runtime)
         from pointsman.upstreams.chat_model import chat_models
 
         models = chat_models(config.models, config.upstreams, self._connect)
         within = {name: ModelInThread(model, asking) for name, model in models.items()}
-        return application.configured(self.runtime, within, config.run)
+        return application.configured(self.runtime, within, config)
 
     def record_outcome(
         self,

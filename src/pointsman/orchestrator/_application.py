@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Final
 
 import msgspec
 from msgspec.structs import asdict
@@ -17,7 +19,7 @@ from pointsman.capabilities import (
     Selector,
     Switches,
 )
-from pointsman.config import RunSpec
+from pointsman.config import CapabilitiesSpec, Config
 from pointsman.errors import ConfigError
 from pointsman.orchestrator._nodes import (
     CapabilityNode,
@@ -39,6 +41,9 @@ from pointsman.upstreams.chat_model_port import ChatModel
 from pointsman.vocabulary import Encoder
 
 __all__ = ["Application"]
+
+_NO_MODELS: Final[Mapping[str, ChatModel]] = MappingProxyType({})
+_SELECTION: Final = SelectionPolicy.__struct_fields__
 
 
 @dataclass(frozen=True)
@@ -69,22 +74,24 @@ class Application:
                 )
 
     def configured(
-        self, runtime: Runtime, models: Mapping[str, ChatModel], limits: RunSpec | None = None
+        self, runtime: Runtime, models: Mapping[str, ChatModel] = _NO_MODELS, config: Config | None = None
     ) -> Application:
         """The application with what it leaves open: ``Pointsman.application`` calls this.
 
         Args:
             runtime: decides which model is asked; its ledger records the runs.
             models: by configured name.
-            limits: for an application with the default ones.
+            config: its ``[run]`` and ``[capabilities]`` hold where the application has the defaults.
         """
-        bounds = Limits(**asdict(limits)) if limits and self.limits == Limits() else self.limits
-        return replace(
-            self,
-            runtime=runtime,
-            model=self.model or (TieredModel(runtime, models) if models else None),
-            limits=bounds,
-        )
+        model = self.model or (TieredModel(runtime, models) if models else None)
+        limits, policy, judge = self.limits, self.policy, self.judge_model
+        if config is not None and limits == Limits():
+            limits = Limits(**asdict(config.run))
+        if config is not None and policy == SelectionPolicy() and config.capabilities != CapabilitiesSpec():
+            table = config.capabilities
+            policy = SelectionPolicy(**{name: getattr(table, name) for name in _SELECTION})
+            judge = judge or models.get(table.model)
+        return replace(self, runtime=runtime, model=model, judge_model=judge, limits=limits, policy=policy)
 
     @property
     def ledger(self) -> Ledger | None:

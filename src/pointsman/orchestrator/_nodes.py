@@ -136,7 +136,7 @@ class ClassificationNode(_Base):
             "planning_selection_abstained": selection.abstained,
             "planning_selection_grounds": {
                 "scores": dict(selection.scores),
-                "asked_model": [each.name for each in selection.asked_model],
+                "asked_model": list(selection.asked_model),
                 "reasons": [reason.detail for reason in selection.reasons],
             },
             "planning_execution_plan": None,

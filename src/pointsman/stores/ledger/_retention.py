@@ -109,7 +109,7 @@ def _forget_apart(connection: sqlite3.Connection, until: float) -> Iterator[None
 
 def _forget_oldest_apart(connection: sqlite3.Connection) -> bool:
     """Remove some of the oldest of each; tell whether there were any."""
-    return any([connection.execute(each, (STEP, math.inf)).rowcount for each in _FORGET_APART])
+    return sum(connection.execute(each, (STEP, math.inf)).rowcount for each in _FORGET_APART) > 0
 
 
 def _forget_outcomes(connection: sqlite3.Connection, wanted: float) -> Iterator[None]:
