@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from heapq import merge
+from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from pointsman.cli import _runs
 from pointsman.cli.options import ConfigOption, DemoOption, JsonLinesOption, JsonOption, LedgerOption
 from pointsman.cli.output import Group, json_line, print_json, printable
 from pointsman.config import AnyKey, find, load
@@ -20,7 +23,7 @@ from pointsman.diagnostics.selection import describe_selection
 from pointsman.errors import ConfigError, PointsmanError, StoreUnavailable
 from pointsman.guidance import Arm, Firing
 from pointsman.reports.usage import cost, usage
-from pointsman.stores.ledger import Attempt, Outcome, Record, Retention, Shadow, ShadowAnswer, SqliteLedger
+from pointsman.stores.ledger import Attempt, Outcome, Record, Retention, RunEntry, Shadow, ShadowAnswer, SqliteLedger
 from pointsman.stores.ledger.export import Format, export, record
 from pointsman.vocabulary import ModelSpec
 
@@ -45,10 +48,13 @@ def list_decisions(
     config: ConfigOption = None,
     as_json: JsonLinesOption = False,
 ) -> None:
-    """List decisions, one per line, newest first."""
+    """List decisions and runs of agents, one per line, newest first."""
     with opened(ledger, config, demo=demo) as store:
-        for decision in store.decisions(limit=limit, session=session):
-            typer.echo(json_line(decision) if as_json else printable(_line(decision)))
+        for found in _newest(store, session, limit):
+            if isinstance(found, Decision):
+                typer.echo(json_line(found) if as_json else printable(_line(found)))
+            else:
+                typer.echo(json_line(_runs.as_json(found)) if as_json else printable(_runs.line(found)))
     if ledger is None and not demo and _written(demo_ledger()) > _written(_configured(config)):
         typer.echo("that of pointsman serve --demo is newer: --demo lists it", err=True)
 
@@ -56,7 +62,7 @@ def list_decisions(
 def show(
     decision_id: Annotated[
         str,
-        typer.Argument(metavar="ID", help="Decision id, from the header x-pointsman-decision-id."),
+        typer.Argument(metavar="ID", help="Decision id, from the header x-pointsman-decision-id, or run id."),
     ],
     *,
     ledger: LedgerOption = None,
@@ -64,8 +70,11 @@ def show(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Explain one decision: signals, reasons, attempts and outcomes."""
+    """Explain one decision (signals, reasons, attempts and outcomes), or the run of an agent."""
     with opened(ledger, config, demo=demo) as store:
+        if run := store.run(decision_id):
+            _show_run(run, as_json=as_json)
+            return
         decision = store.get(decision_id)
         if decision is None:
             raise PointsmanError(f'there is no decision "{decision_id}"', hint="pointsman decisions list")
@@ -75,6 +84,25 @@ def show(
     else:
         for line in _explained(found, _models(config)):
             typer.echo(printable(line))
+
+
+def _newest(store: SqliteLedger, session: str, limit: int) -> Iterator[Decision | tuple[RunEntry, ...]]:
+    """Decisions and runs, the newest first."""
+
+    def began(found: Decision | tuple[RunEntry, ...]) -> float:
+        return found.input.arrived_at if isinstance(found, Decision) else found[0].at
+
+    runs = list(store.runs(limit=limit, session=session))
+    both = merge(store.decisions(limit=limit, session=session), runs, key=began, reverse=True)
+    return islice(both, limit)
+
+
+def _show_run(run: Sequence[RunEntry], *, as_json: bool) -> None:
+    if as_json:
+        print_json(run)
+        return
+    for line in _runs.explained(run):
+        typer.echo(printable(line))
 
 
 def export_decisions(

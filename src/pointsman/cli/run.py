@@ -1,17 +1,21 @@
-"""``pointsman run``: execute one task with an application of your own."""
+"""``pointsman run``: execute one task with the configured models, and record the run."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pointsman.cli.output import FAILED, json_line, print_json
+from pointsman.cli.options import ConfigOption
+from pointsman.cli.output import FAILED, json_line, needs_extra, print_json
 
 if TYPE_CHECKING:
-    from pointsman.orchestrator import Agent
+    from pointsman.api import Pointsman
+    from pointsman.orchestrator import Agent, Application
 
 __all__ = ["register"]
 
@@ -24,33 +28,73 @@ def register(app: typer.Typer) -> None:
 def run(
     task: Annotated[str, typer.Argument(help="The task; may begin with /caps:off, /task:off or /chat.")],
     *,
-    app: Annotated[Path, typer.Option(help="Python file that defines `application`.")] = Path(
-        "examples/assistant.py"
-    ),
+    app: Annotated[
+        Path | None,
+        typer.Option(help="Python file that defines `application`; default: the built-in application."),
+    ] = None,
+    session: Annotated[
+        str, typer.Option(help="Session in the ledger; default: one for this run alone.")
+    ] = "",
+    config: ConfigOption = None,
     yes: Annotated[bool, typer.Option("--yes", help="Approve every step that needs approval.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the final state as JSON.")] = False,
 ) -> None:
     """Execute one task and print the answer; the router's moves go to standard error.
 
-    The exit code is 0 when the task was answered and 1 when the run ended in an error.
+    Each question of an application without a model of its own asks the configured model of its tier. The run
+    is recorded in the ledger. The exit code is 0 when the task was answered and 1 when the run ended in an
+    error.
     """
     import asyncio
 
-    from pointsman.orchestrator import Agent, load_application
+    from pointsman.orchestrator import Agent
 
-    agent = Agent(load_application(app), approve=_agree if yes else _ask)
-    state = asyncio.run(_follow(agent, task))
+    with _application(app, config) as application:
+        agent = Agent(application, approve=_agree if yes else _ask)
+        state = asyncio.run(_follow(agent, task, session))
     if as_json:
         print_json(state)
     else:
         typer.echo(state.get("response") or "")
+    typer.echo(f"pointsman decisions show {state['control_run_id']}", err=True)
     if state["control_outcome"] not in ("respond", "clarify"):
         raise typer.Exit(FAILED)
 
 
-async def _follow(agent: Agent, task: str) -> Mapping[str, Any]:
+@contextmanager
+def _application(file: Path | None, config: Path | None) -> Iterator[Application]:
+    """The application named or built in, with the configured models, limits and ledger."""
+    from pointsman.orchestrator import load_application
+    from pointsman.orchestrator.default_application import OfflineModel, default_application
+
+    chosen = load_application(file) if file else default_application()
+    with _pointsman(config) as pointsman:
+        application = pointsman.application(chosen)
+        if application.model is None:
+            typer.echo(
+                "no model is configured: results are repeated as they are; pointsman config init", err=True
+            )
+            application = replace(application, model=OfflineModel())
+        yield application
+
+
+def _pointsman(config: Path | None) -> Pointsman:
+    """As configured; without a configuration the default policy, and the ledger in its usual place."""
+    from pointsman.api import Pointsman
+    from pointsman.config import find
+    from pointsman.config.shapes import state_file
+    from pointsman.stores.ledger import SqliteLedger
+
+    found = config or find()
+    if found is None:
+        return Pointsman(ledger=SqliteLedger(state_file("ledger.sqlite")))
+    with needs_extra("gateway", needed_for="asking the configured models"):
+        return Pointsman.from_config(found)
+
+
+async def _follow(agent: Agent, task: str, session: str) -> Mapping[str, Any]:
     state: Mapping[str, Any] = {}
-    async for progress in agent.stream(task):
+    async for progress in agent.stream(task, session=session):
         move = progress.move
         wait = f" after {move.delay:g} s" if move.delay else ""
         typer.echo(f"{move.next}{wait}: {move.reason.detail}", err=True)

@@ -6,16 +6,18 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import typer
 
+from pointsman.cli import _runs
 from pointsman.cli.options import ConfigOption, JsonLinesOption, JsonOption
 from pointsman.cli.output import Group, config_file, json_line, print_json, printable
 from pointsman.config import load
 from pointsman.errors import PointsmanError, StoreUnavailable
 from pointsman.factory import open_sessions
+from pointsman.stores.ledger import Retention, SqliteLedger
 from pointsman.stores.sessions import SessionStore, SqliteSessions
 
 __all__ = ["register"]
@@ -47,12 +49,18 @@ def list_sessions(
 
 
 def show(session: SessionArgument, *, config: ConfigOption = None) -> None:
-    """Print a session's memory as JSON."""
-    with _opened(config) as store:
-        memory = store.get(session)
-    if memory is None:
+    """Print a session's memory, and its runs of agents in the ledger, as JSON."""
+    runs = _recorded(config, session)
+    loaded = load(config_file(config)).sessions
+    if loaded.store == "memory" and runs:
+        memory = None  # in the gateway that runs
+    else:
+        with _opened(config) as store:
+            memory = store.get(session)
+    if memory is None and not runs:
         raise _unknown(session)
-    print_json(msgspec.Raw(memory))
+    shown = msgspec.json.decode(memory, type=dict[str, Any]) if memory else {}
+    print_json(shown | {"runs": runs} if runs else shown)
 
 
 def forget(session: SessionArgument, *, config: ConfigOption = None, as_json: JsonOption = False) -> None:
@@ -64,6 +72,15 @@ def forget(session: SessionArgument, *, config: ConfigOption = None, as_json: Js
         print_json({"session": session, "forgotten": True})
     else:
         typer.echo(f"forgot {printable(session)}")
+
+
+def _recorded(config: Path | None, session: str) -> list[dict[str, Any]]:
+    """The session's latest runs in short; none without a ledger."""
+    file = load(config_file(config)).ledger.path
+    if not file.is_file():
+        return []
+    with closing(SqliteLedger(file, retention=Retention(None, None))) as ledger:
+        return [_runs.as_json(run) for run in ledger.runs(session=session)]
 
 
 @contextmanager
