@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from heapq import merge
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Annotated
 
@@ -23,7 +24,16 @@ from pointsman.diagnostics.selection import describe_selection
 from pointsman.errors import ConfigError, PointsmanError, StoreUnavailable
 from pointsman.guidance import Arm, Firing
 from pointsman.reports.usage import cost, usage
-from pointsman.stores.ledger import Attempt, Outcome, Record, Retention, RunEntry, Shadow, ShadowAnswer, SqliteLedger
+from pointsman.stores.ledger import (
+    Attempt,
+    Outcome,
+    Record,
+    Retention,
+    RunEntry,
+    Shadow,
+    ShadowAnswer,
+    SqliteLedger,
+)
 from pointsman.stores.ledger.export import Format, export, record
 from pointsman.vocabulary import ModelSpec
 
@@ -88,13 +98,11 @@ def show(
 
 def _newest(store: SqliteLedger, session: str, limit: int) -> Iterator[Decision | tuple[RunEntry, ...]]:
     """Decisions and runs, the newest first."""
-
-    def began(found: Decision | tuple[RunEntry, ...]) -> float:
-        return found.input.arrived_at if isinstance(found, Decision) else found[0].at
-
-    runs = list(store.runs(limit=limit, session=session))
-    both = merge(store.decisions(limit=limit, session=session), runs, key=began, reverse=True)
-    return islice(both, limit)
+    decisions = ((each.input.arrived_at, each) for each in store.decisions(limit=limit, session=session))
+    runs = ((each[0].at, each) for each in store.runs(limit=limit, session=session))
+    both: Iterator[tuple[float, Decision | tuple[RunEntry, ...]]]
+    both = merge(decisions, runs, key=itemgetter(0), reverse=True)
+    return (found for _, found in islice(both, limit))
 
 
 def _show_run(run: Sequence[RunEntry], *, as_json: bool) -> None:

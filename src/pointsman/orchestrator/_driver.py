@@ -83,7 +83,7 @@ class Agent:
         """
         self._application = application
         self._nodes = application.nodes()
-        self._recorder = Recorder(application.ledger)
+        self.recorder = Recorder(application.ledger)
         self._approve = approve
         self._stop = stop
         self._sleep = sleep
@@ -109,12 +109,12 @@ class Agent:
         """Carry out what a person said, reporting every move when it has been made. As ``run``."""
         limits = self._application.limits
         state: dict[str, Any] = dict(start_turn(said, previous, self._application.switches))
-        state |= self._recorder.begin(state, session)
+        state |= self.recorder.begin(state, session)
         while True:
             if reason := self._stop():
                 state |= {"control_is_killed": True, "control_kill_reason": reason}
             move = decide(state, limits)
-            state |= self._recorder.move(state, move)
+            state |= self.recorder.move(state, move)
             if move.delay:
                 await self._sleep(move.delay)
             state |= {**waited(state, move.delay), **move.update}
@@ -127,13 +127,13 @@ class Agent:
     async def _perform(self, name: str, state: Mapping[str, Any]) -> dict[str, Any]:
         node = self._nodes.get(name)
         if node is None:
-            return {**missing(state, name), **self._recorder.refusal(state, name, Refusal.MISSING)}
+            return {**missing(state, name), **self.recorder.refusal(state, name, Refusal.MISSING)}
         if isinstance(node, CapabilityNode) and node.capability.needs_approval:
             refusal = await self._refusal(name, state)
             if refusal:
                 return refusal
         update = await run_node(node, state, self._application.limits)
-        return update | self._recorder.ran(state, name, update)
+        return update | self.recorder.ran(state, name, update)
 
     async def _refusal(self, name: str, state: Mapping[str, Any]) -> dict[str, Any]:
         """Ask the person; the update of a refusal, or nothing. Their time is not counted."""
@@ -141,12 +141,12 @@ class Agent:
             told = ErrorClassification(
                 ErrorSeverity.CRITICAL, f"{name} needs a person's approval and nobody can be asked"
             )
-            return {**failed(state, name, told, 0.0), **self._recorder.refusal(state, name, Refusal.NOBODY)}
+            return {**failed(state, name, told, 0.0), **self.recorder.refusal(state, name, Refusal.NOBODY)}
         try:
             agreed = await self._approve(name, current_step(state) or {})
         except Exception as error:  # noqa: BLE001 - a failing approval is a failure of the step
             told = classify_error(error, {"node": name})
-            return {**failed(state, name, told, 0.0), **self._recorder.refusal(state, name, Refusal.UNASKED)}
+            return {**failed(state, name, told, 0.0), **self.recorder.refusal(state, name, Refusal.UNASKED)}
         if agreed:
             return {}
-        return {**refused(state, name), **self._recorder.refusal(state, name, Refusal.PERSON)}
+        return {**refused(state, name), **self.recorder.refusal(state, name, Refusal.PERSON)}

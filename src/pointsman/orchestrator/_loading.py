@@ -59,7 +59,11 @@ def load_application(file: Path) -> Application:
     """
     spec = importlib.util.spec_from_file_location(f"pointsman_application_{file.stem}", file)
     if spec is None or spec.loader is None or not file.is_file():
-        raise ConfigError("no such Python file", place=str(file), hint="--app FILE; without it the built-in application runs")
+        raise ConfigError(
+            "no such Python file",
+            place=str(file),
+            hint="--app names one",
+        )
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     application = getattr(module, "application", None)

@@ -15,7 +15,13 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Final
 
-from pointsman.capabilities import Capability, CapabilityRegistry, ClassifierExample, SelectionPolicy, capability
+from pointsman.capabilities import (
+    Capability,
+    CapabilityRegistry,
+    ClassifierExample,
+    SelectionPolicy,
+    capability,
+)
 from pointsman.orchestrator._application import Application
 from pointsman.orchestrator._loading import installed_capabilities
 from pointsman.orchestrator._severity import ClassifiedError, ErrorSeverity
@@ -45,6 +51,7 @@ _OPERATORS: Final[Mapping[type[ast.AST], Callable[..., float]]] = MappingProxyTy
     }
 )
 _EXPRESSION: Final = re.compile(r"[\d(.+-][\d\s().+*/%^x×÷-]*[\d)]")
+_THOUSANDS: Final = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _SIGNS: Final = str.maketrans({"x": "*", "×": "*", "÷": "/", "^": "p"})
 
 
@@ -54,7 +61,7 @@ def arithmetic(text: str) -> float:
     Raises:
         ValueError: there is none, or its value is too large or not defined.
     """
-    found = _EXPRESSION.search(text[:_LONGEST])
+    found = _EXPRESSION.search(_THOUSANDS.sub("", text[:_LONGEST]))
     if found is None:
         raise ValueError("there is no arithmetic expression")
     written = found.group().translate(_SIGNS).replace("p", "**")
@@ -95,6 +102,8 @@ def _value(node: ast.expr) -> float:
         ClassifierExample("Compute 1.5 * 80 - 7", result=True),
         ClassifierExample("What time is it?", result=False),
         ClassifierExample("Write a poem about numbers", result=False),
+        ClassifierExample("What is the capital of France?", result=False),
+        ClassifierExample("Summarise this page in 3 sentences", result=False),
     ],
 )
 async def calculate(step: Step, results: Results) -> float:  # noqa: ARG001 - the shape of work
@@ -116,6 +125,12 @@ async def calculate(step: Step, results: Results) -> float:  # noqa: ARG001 - th
         ClassifierExample("Tell me the current time", result=True),
         ClassifierExample("What is 17 * 23?", result=False),
         ClassifierExample("How long does it take to learn to swim?", result=False),
+        ClassifierExample("Write me a poem about the sea", result=False),
+        ClassifierExample("Tell me a story", result=False),
+        ClassifierExample("Explain how engines work", result=False),
+        ClassifierExample("Which is the largest planet?", result=False),
+        ClassifierExample("What is the capital of Norway?", result=False),
+        ClassifierExample("What is the meaning of this word?", result=False),
     ],
 )
 async def current_time(step: Step, results: Results) -> str:  # noqa: ARG001 - the shape of work
@@ -136,7 +151,9 @@ class OfflineModel:
         results = re.search(r"^Results: (.+)$", prompt.system, re.MULTILINE)
         if results and results[1] != "none":
             return "\n".join(f"{name}: {value}" for name, value in json.loads(results[1]).items())
-        return "No model is configured, and no capability applies. pointsman config init writes a pointsman.toml."
+        return (
+            "No model is configured, and no capability applies; pointsman config init writes a pointsman.toml"
+        )
 
 
 def default_application() -> Application:

@@ -22,6 +22,7 @@ from pointsman.stores.ledger import (
     Outcome,
     PassedRequest,
     PromptText,
+    RunEntry,
     ShadowAnswer,
     ShadowDecision,
 )
@@ -30,7 +31,7 @@ from pointsman.tiers import TierDecision
 from pointsman.vocabulary import Mode, Parameters, Reason, Stage, Tier, WireFormat
 from pointsman.wire.completion import CompletionSummary
 
-__all__ = ["a_decision", "an_attempt", "ledger_checks"]
+__all__ = ["a_decision", "a_run_entry", "an_attempt", "ledger_checks"]
 
 
 def a_decision(decision_id: str, *, at: float = 0.0, session: str = "s") -> Decision:
@@ -89,6 +90,25 @@ def an_attempt(decision_id: str, number: int = 1) -> Attempt:
     )
 
 
+def a_run_entry(run: str, number: int = 1, *, session: str = "s", at: float = 1.5) -> RunEntry:
+    """Return one step of an agent's run."""
+    return RunEntry(
+        run=run,
+        number=number,
+        session=session,
+        at=at,
+        kind="selection",
+        node="classifier",
+        code="capabilities.selected",
+        detail="1 selected",
+        delay=0.5,
+        selected=("weather",),
+        scores={"weather": 0.9},
+        asked_model=("weather",),
+        abstained="unavailable: timeout",
+    )
+
+
 def ledger_checks() -> Iterator[Callable[[Ledger], None]]:
     """Yield checks; each wants a new, empty ledger whose text mode is ``off``."""
     yield _nothing_is_there_at_first
@@ -106,6 +126,8 @@ def ledger_checks() -> Iterator[Callable[[Ledger], None]]:
     yield _outcomes_are_counted_across_writes
     yield _what_cannot_be_kept_is_counted
     yield _requests_passed_on_come_newest_first
+    yield _runs_come_newest_first_each_in_order
+    yield _an_entry_said_twice_is_one
     yield _closing_twice_does_no_harm
 
 
@@ -121,6 +143,31 @@ def _requests_passed_on_come_newest_first(ledger: Ledger) -> None:
     assert list(ledger.passed()) == rows[:-101:-1]
     assert list(ledger.passed(limit=0)) == []
     assert (ledger.count(), ledger.lost) == (0, 0)
+
+
+def _runs_come_newest_first_each_in_order(ledger: Ledger) -> None:
+    assert (list(ledger.runs()), ledger.run("r1")) == ([], ())
+    runs = [
+        tuple(a_run_entry(f"r{run}", number, session=f"s{run % 2}") for number in (1, 2, 3))
+        for run in range(600)
+    ]
+    for first, second in zip(runs[::2], runs[1::2], strict=True):
+        for entry in (first[0], second[0], second[2], first[1], second[1], first[2]):
+            ledger.append(entry)
+    assert ledger.run("r1") == runs[1]
+    assert list(ledger.runs(limit=None)) == runs[::-1]
+    assert list(ledger.runs()) == runs[:-101:-1]
+    assert list(ledger.runs(session="s1", limit=2)) == [runs[599], runs[597]]
+    assert list(ledger.runs(limit=0)) == []
+    assert (ledger.count(), ledger.lost, list(ledger.records())) == (0, 0, [])
+
+
+def _an_entry_said_twice_is_one(ledger: Ledger) -> None:
+    for entry in (a_run_entry("r", 1), a_run_entry("r", 2), a_run_entry("r", 2), a_run_entry("r", 3)):
+        ledger.append(entry)
+    ledger.flush()
+    ledger.append(a_run_entry("r", 1))
+    assert [entry.number for entry in ledger.run("r")] == [1, 2, 3]
 
 
 def _nothing_is_there_at_first(ledger: Ledger) -> None:
