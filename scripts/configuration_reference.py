@@ -32,6 +32,7 @@ ORDER = (
     "server",
     "ledger",
     "sessions",
+    "run",
     "shadow",
 )
 

@@ -17,3 +17,4 @@ def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "cache"):  # with pytest's own, never in the user's
         os.environ["POINTSMAN_CACHE_DIR"] = str(config.cache.mkdir("patterns"))
         os.environ["XDG_CONFIG_HOME"] = str(config.cache.mkdir("no-configuration"))
+        os.environ["XDG_STATE_HOME"] = str(config.cache.mkdir("no-state"))

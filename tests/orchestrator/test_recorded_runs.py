@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,15 @@ from hypothesis import given
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from pointsman import Pointsman
 from pointsman.capabilities import CapabilityRegistry, SelectionPolicy, capability
+from pointsman.decision.engine import Engine
+from pointsman.factory import build_engine, default_policy
 from pointsman.orchestrator import Agent, Application, Progress, load_application
 from pointsman.orchestrator.langgraph import build_graph, new_turn
 from pointsman.orchestrator.machine import ClassifiedError, ErrorSeverity, Limits
+from pointsman.runtime import Runtime
 from pointsman.stores.ledger import Entry, MemoryLedger, RunEntry
+from pointsman.stores.sessions import MemorySessions
 from pointsman.testing import ScriptedModel
 from pointsman.vocabulary import Prompt
 
@@ -36,8 +40,13 @@ async def refuse(name: str, step: Any) -> bool:
     return False
 
 
+@cache
+def engine() -> Engine:
+    return build_engine(default_policy())
+
+
 def with_ledger(application: Application, ledger: MemoryLedger) -> Application:
-    return Pointsman(ledger=ledger).application(application)
+    return application.configured(Runtime(engine(), sessions=MemorySessions(), ledger=ledger))
 
 
 def driven(
