@@ -315,6 +315,72 @@ def test_near_misses_are_fine(tmp_path: Path, text: str) -> None:
     assert examine(write(tmp_path, text), ENV).errors == []
 
 
+PROVIDERS = """
+[upstreams.a]
+base_url = "http://h/v1"
+[models]
+small = { upstream = "a", id = "small-1" }
+
+[[guidance.providers]]
+classifier = { name = "error_streak", threshold = 2 }
+text = "Stop."
+
+[[guidance.providers]]
+text = "Go on."
+classifier = { all = [
+    "doom_loop",
+    CLASSIFIER,
+] }
+"""
+
+
+@pytest.mark.parametrize(
+    ("classifier", "line", "message"),
+    [
+        ('"error_streek"', 15, 'unknown classifier "error_streek"; did you mean "error_streak"?'),
+        ('{ name = "error_streak", threshold = "3" }', 15, 'must be a whole number of at least 1, not "3"'),
+        ('{ name = "llm", model = "smal" }', 15, 'unknown model "smal"; did you mean "small"?'),
+        ('{ entry_point = "nowhere:Class" }', 15, 'cannot import "nowhere"'),
+        ('{ entry_point = "support.own_guidance:Unversioned" }', 15, "states no version"),
+        ('{ entry_point = "support.own_guidance:Always", x = 1 }', 15, "refuses its parameters"),
+    ],
+)
+def test_a_wrong_provider_is_told_at_its_line(
+    tmp_path: Path, classifier: str, line: int, message: str
+) -> None:
+    file = write(tmp_path, PROVIDERS.replace("CLASSIFIER", classifier))
+    [error] = examine(file, ENV).errors
+    assert error.place == f"{file}:{line}"
+    assert message in str(error)
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ('classifier = "doom_loop"\ntext = ""', "text"),
+        ('classifier = "doom_loop"', "nothing to say"),
+        ('clasifier = "doom_loop"\ntext = "a"', 'did you mean "classifier"?'),
+        ('classifier = "doom_loop"\ntext = "a"\npoint = "pre_tool"', "pre_tool_selection"),
+        ('provider = "diagnostic"', 'did you mean "diagnostic_signal"?'),
+    ],
+)
+def test_a_provider_with_a_wrong_key_is_told(tmp_path: Path, table: str, message: str) -> None:
+    file = write(tmp_path, f"[[guidance.providers]]\n{table}\n")
+    [error] = examine(file, ENV).errors
+    assert message in str(error)
+
+
+def test_providers_are_shown_as_they_can_be_written(tmp_path: Path) -> None:
+    file = write(tmp_path, PROVIDERS.replace("CLASSIFIER", '{ not = "large_output" }'))
+    loaded = examine(file, ENV)
+    assert loaded.file is not None
+    again = examine(write(tmp_path, as_toml(plain(loaded.file))), ENV)
+    assert again.errors == []
+    assert again.config is not None
+    assert loaded.config is not None
+    assert again.config.guidance == loaded.config.guidance
+
+
 def test_all_mistakes_are_told_in_order_of_lines(tmp_path: Path) -> None:
     file = write(tmp_path, "[guidance]\nmode = 1\ncontrol = 2\n[server]\nprot = 1\nhost = 2\n")
     places = [error.place for error in examine(file, ENV).errors]

@@ -63,6 +63,29 @@ def test_a_configured_model_verifies_for_synchronous_and_asynchronous_callers(
     assert len(upstream[0].asked) == 3
 
 
+def test_a_provider_asks_the_model_it_names(tmp_path: Path) -> None:
+    async def yes(asked: Asked, send: Any) -> None:
+        assert json.loads(asked.body)["model"] == "small-1"
+        content = {"role": "assistant", "content": "yes"}
+        await reply(send, 200, json.dumps({"choices": [{"message": content}]}).encode())
+
+    upstream, written = ScriptedUpstream(yes), tmp_path / "pointsman.toml"
+    with upstream.running() as url:
+        written.write_text(
+            f'[upstreams.main]\nbase_url = "{url}/v1"\nformats = ["chat"]\n'
+            '[models]\nsmall = { upstream = "main", id = "small-1" }\n'
+            '[tiers]\nsimple = "small"\n[ledger]\npath = "ledger.sqlite"\n[guidance]\nmode = "on"\n'
+            'control = 0\n[[guidance.providers]]\npoint = "pre_response"\ntext = "Be brief."\n'
+            'classifier = { name = "llm", model = "small", timeout_ms = 60_000 }\n'
+        )
+        with Pointsman.from_config(written) as pointsman:
+            decisions = [pointsman.decide("hello"), asyncio.run(pointsman.decide_async("hello again"))]
+    for decision in decisions:
+        assert decision.guidance is not None
+        assert [hint.classifier for hint in decision.guidance.hints] == ["llm(small)"]
+        assert decision.injections[0].text == "Be brief."
+
+
 def test_the_ledger_and_the_sessions_are_those_of_the_file(file: Path) -> None:
     with Pointsman.from_config(str(file)) as pointsman:
         decision = pointsman.decide("What is 2 + 2?", session="s")

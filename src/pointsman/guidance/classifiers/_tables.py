@@ -201,24 +201,16 @@ def _named(name: object, given: Mapping[str, Any], path: Path) -> GuidanceClassi
     for key in _REQUIRED.get(str(name), ()):
         if key not in given:
             raise ClassifierError(path, f'{what} has no "{key}"', hint=f'{key} = "…"')
-    classifier: GuidanceClassifier = of(
-        **{key: _converted(key, item, types[key], what, path) for key, item in given.items()}
-    )
-    _check(classifier, path)
-    return classifier
-
-
-def _check(classifier: GuidanceClassifier, path: Path) -> None:
-    """Refuse what no type says: a pattern that is no regular expression, a threshold that is never met."""
-    if isinstance(classifier, SensitiveContentClassifier):
-        for place, pattern in enumerate(classifier.patterns):
-            try:
-                re.compile(f"(?:{pattern})s?", re.IGNORECASE)
-            except re.error as error:
-                at = (*path, "patterns", place)
-                raise ClassifierError(at, f'"{pattern}" is no regular expression: {error}') from None
+    values = {key: _converted(key, item, types[key], what, path) for key, item in given.items()}
+    try:
+        classifier: GuidanceClassifier = of(**values)
+    except ConfigError as error:  # values that are right by their type, as a pattern that is no expression
+        raise ClassifierError(
+            (*path, next(iter(given))) if given else path, str(error), hint=error.hint
+        ) from None
     if isinstance(classifier, _WINDOWED) and classifier.threshold > classifier.window:
         raise ClassifierError((*path, "threshold"), "threshold cannot exceed window: it would never speak")
+    return classifier
 
 
 def _own(entry_point: object, given: Mapping[str, Any], own: OwnClasses, path: Path) -> GuidanceClassifier:
