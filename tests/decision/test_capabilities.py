@@ -330,6 +330,19 @@ def test_a_thousand_turns_replayed_under_the_same_policy_do_not_change(
     assert sum(line.then.capabilities is not None for line in lines) == 1_000
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("now", "limit"), [({"threshold": 0.6}, 2), ({"bypass": True}, 2), ({"always_active": ("run_shell",)}, 1)]
+)
+def test_a_thousand_turns_under_another_policy_change_with_reasons(now: dict[str, Any], limit: int) -> None:
+    records = a_thousand_turns(an_engine(2, registry=REGISTRY)).records
+    lines = list(Replay(an_engine(limit, registry=REGISTRY, **now)).turns(records))
+    changed = [line for line in lines if line.changed]
+    assert 0 < len(changed) <= 1_000
+    assert {line.changed for line in changed} == {("capabilities",)}
+    assert all(any(text.startswith("capabilities: ") for text in line.why) for line in changed)
+
+
 def replayed(then: Engine, now: Engine, *messages: object, ask: Ask = no_model) -> Replayed:
     session = Session(then, ask)
     session.decide(*messages)
