@@ -29,7 +29,7 @@ from pointsman.reports.replay import Replay, Replayed
 from pointsman.stores.ledger import Record
 from pointsman.stores.ledger._earlier import decision_in
 from pointsman.tiers import builtin_profile
-from pointsman.vocabulary import Mode, ModelQuery, ModelReply, ModelSpec, Tier, WireFormat
+from pointsman.vocabulary import AgentRole, Mode, ModelQuery, ModelReply, ModelSpec, Tier, WireFormat
 from pointsman.wire.request import read_request
 from support.capabilities import REGISTRY
 
@@ -281,6 +281,26 @@ def test_what_is_called_or_forced_is_passed_on_in_the_requests_order(
     assert {*calls, forced} & set(tools) <= set(kept)
     assert len(kept) >= min(limit, len(tools))
     assert set(part.selected) <= set(tools)
+
+
+def test_a_selection_that_fails_leaves_all_tools(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = Session(an_engine(tools=1))
+
+    def fail(*_: object) -> None:
+        raise ValueError("broken")
+
+    monkeypatch.setattr(session.engine._capabilities, "decide", fail)
+    decision = session.decide(ASKED)
+    assert decision.capabilities is None
+    assert decision.tier is not None
+    assert [reason.code for reason in decision.abstained] == ["capabilities.failed"]
+    assert session.memory.capabilities == Memory().capabilities
+
+
+def test_a_helper_call_is_not_selected_for() -> None:
+    engine, body = an_engine(), {"model": "auto", "messages": [ASKED], "tools": offer(TOOLS)}
+    request = msgspec.structs.replace(read_request(WireFormat.CHAT, body), role=AgentRole.HELPER)
+    assert drive(engine.decide(request, Memory(), "d"), no_model).decision.capabilities is None
 
 
 # Replay

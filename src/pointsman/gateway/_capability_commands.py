@@ -93,16 +93,16 @@ def _without(body: Body, request: AgentRequest, edits: list[tuple[int, Edit]], c
     if isinstance(history, JsonHistory):
         items = changed.items()
         behind = len(history) - len(items)
-        new = {index + behind: items[index] for index, _ in edits} if items else _only(changed)
+        new = {index + behind: items[index] for index, _ in edits} if items else _only(changed, behind)
         history = history.replaced(new)
     size = request.size - len(body.raw) + len(changed.raw)
     return Taken(changed, msgspec.structs.replace(request, history=history, size=size, command=command))
 
 
-def _only(body: Body) -> Mapping[int, bytes]:
-    """The one message of a request whose conversation is a text."""
+def _only(body: Body, count: int) -> Mapping[int, bytes]:
+    """The one new message of a request whose conversation is a text; the last of ``count``."""
     text = body.text(body.wire.items) or ""
-    return {0: msgspec.json.encode({"role": "user", "content": text})}
+    return {count - 1: msgspec.json.encode({"role": "user", "content": text})}
 
 
 def _edits(body: Body, request: AgentRequest) -> Iterator[tuple[int, Edit]]:
