@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from pointsman.capabilities import CapabilityPolicy, OnFailure, Strategy
-from pointsman.config import AnyKey, load
+from pointsman.config import AnyKey, examine, load
+from pointsman.config.show import as_toml, plain
 from pointsman.errors import ConfigError
 from pointsman.factory import build_policy
 from pointsman.vocabulary import Mode
@@ -111,3 +112,14 @@ def test_a_mistake_is_named_with_its_line(tmp_path: Path, table: str, message: s
     line = MODELS.count("\n") + 2
     assert message in str(caught.value)
     assert f"pointsman.toml:{line}" in str(caught.value) or f"pointsman.toml:{line + 1}" in str(caught.value)
+
+
+def test_the_table_is_shown_as_it_is_read(tmp_path: Path) -> None:
+    table = 'tools = 3\nstrategy = "llm"\nmodel = "small"\nunsure = [0.2, 0.5]\nalways_active = ["run"]'
+    policy(tmp_path, table)
+    loaded = examine(tmp_path / "pointsman.toml", AnyKey())
+    assert loaded.file is not None
+    shown = as_toml(plain(loaded.file))
+    again = examine(tmp_path / "pointsman.toml", AnyKey(), text=shown)
+    assert again.file is not None, again.errors
+    assert again.file.capabilities == loaded.file.capabilities

@@ -1,5 +1,6 @@
 """``/caps:off`` at the gateway: taken off what is judged and sent, and remembered for the session."""
 
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,11 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pointsman.config import load
-from pointsman.gateway._capability_commands import _IN_JSON, _IN_WORDS
+from pointsman.gateway._capability_commands import (
+    _IN_JSON,
+    _IN_WORDS,
+    may_hold_command,
+    take_commands,
+)
 from pointsman.gateway.build import Builder
 from pointsman.stores.ledger.port import Ledger
+from pointsman.text.extract import persons_words
 from pointsman.vocabulary import WireFormat
-from pointsman.wire import WIRES
+from pointsman.wire import WIRES, Body
+from pointsman.wire.request import read_request
 from support.servers import Asked, ScriptedUpstream, gateway, reply
 
 CONFIG = """
@@ -251,3 +259,36 @@ def test_words_and_bytes_agree_on_what_is_a_command(text: str) -> None:
         )
     if found and text.isprintable():
         assert taken is not None
+
+
+COMMANDS = ("", "", "/caps:off ", "/caps:on:session\n", "/caps:off session\n", "  /capabilities:true ")
+SAID = st.tuples(
+    st.sampled_from(COMMANDS), st.text(min_size=1, max_size=12), st.sampled_from(["string", "blocks"])
+)
+
+
+@settings(deadline=None, max_examples=80)
+@given(st.sampled_from(sorted(WireFormat)), st.lists(SAID, min_size=2, max_size=6), st.booleans())
+def test_every_request_begins_with_the_bytes_of_the_one_before(
+    wire: WireFormat, said: list[tuple[str, str, str]], ascii_only: bool
+) -> None:
+    """Whatever commands stand in a history, the same are taken off in each request that holds it."""
+    messages, before = list[tuple[str, Any]](), list[bytes]()
+    for command, text, shape in said:
+        messages.append(("user", content(wire, command + text, shape)))
+        raw = json.dumps(a_body(wire, *messages), ensure_ascii=ascii_only).encode("utf-8", "replace")
+        body = Body(WIRES[wire], raw)
+        request = read_request(wire, body, session="s")
+        taken = asyncio.run(take_commands(body, request)) if may_hold_command(body) else None
+        if taken is not None:
+            body, request = taken.body, taken.request
+        items = [bytes(item) for item in body.items()]
+        assert items[: len(before)] == before
+        assert len(items) == len(messages)
+        assert request.history[len(items) - 1] == read_request(wire, body).history[len(items) - 1]
+        if command and text.strip():
+            assert request.command.startswith("/caps:")
+            assert not persons_words(request).startswith("/cap")
+        before = items
+        messages.append(("assistant", "done"))
+        before.append(json.dumps({"role": "assistant", "content": "done"}).encode())
