@@ -230,6 +230,22 @@ def test_the_error_node_needs_no_model_and_shows_no_details() -> None:
     assert "unknown error" in run(ErrorNode().execute({}))["response"]
 
 
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("The service is unavailable, retrying...", "The service is unavailable."),
+        ("The service is unavailable; Retrying…", "The service is unavailable."),
+        ("The disk is full.", "The disk is full."),
+        ("Retrying did not help", "Retrying did not help."),
+        ("", "no reason was given."),
+    ],
+)
+def test_the_last_words_to_a_person_announce_no_retry(message: str, said: str) -> None:
+    told = ErrorClassification(ErrorSeverity.RETRIABLE, message).to_state()
+    state = {"control_error_info": {"capability_name": "mail", "classification": told}}
+    assert run(ErrorNode().execute(state))["response"] == f"I could not finish this: {said}"
+
+
 def test_prompts_can_be_replaced_and_are_tried_at_once() -> None:
     assert NodePrompts(clarify="Ask about {task}").clarify == "Ask about {task}"
     with pytest.raises(ConfigError, match="the prompt respond cannot be filled"):

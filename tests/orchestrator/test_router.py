@@ -221,6 +221,21 @@ def test_an_orchestrators_reason_for_reclassification_is_kept() -> None:
     assert reason == "Capability orchestrator requested reclassification: the plan needs a map"
 
 
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_a_reason_for_reclassification_is_not_wrapped_twice(times: int) -> None:
+    """The source's router writes the reason with its prefix, and so may a capability."""
+    wrapped = "Capability mail requested reclassification: " * times + "no inbox"
+    flagged = READY | {"control_needs_reclassification": True, "control_reclassification_reason": wrapped}
+    told = ErrorClassification(ErrorSeverity.RECLASSIFICATION, wrapped).to_state()
+    raised = READY | {
+        "control_has_error": True,
+        "control_error_info": {"capability_name": "mail", "classification": told},
+    }
+    for state in (flagged, raised):
+        reason = decide(state).update["control_reclassification_reason"]
+        assert reason == "Capability mail requested reclassification: no inbox"
+
+
 def test_each_rule_fills_its_explanation() -> None:
     for situation, rule in TABLE.items():
         assert rule.why, situation

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 from pointsman.orchestrator._severity import ErrorClassification, ErrorSeverity
 from pointsman.orchestrator.limits import Limits
@@ -18,6 +19,11 @@ from pointsman.orchestrator.state import (
 )
 
 __all__ = ["Facts"]
+
+#: Source: docs/sources/classification-and-routing.md, "Reclassification support".
+_REQUESTED: Final = re.compile(
+    r"(?:Capability (?P<node>\S{1,200}) requested reclassification: )+(?P<reason>.*)", re.DOTALL
+)
 
 
 @dataclass(frozen=True)
@@ -115,14 +121,26 @@ class Facts:
         """A counter of the state."""
         return int(self.state.get(key) or 0)
 
+    def _complaint(self) -> tuple[str, str]:
+        """The node that failed or asks for another selection, and why.
+
+        A reason that was put into the table's words before, by this router or by a capability that follows
+        the source, is taken out of them: it will be put into them again.
+        """
+        node, classification = self.failure
+        told = classification.user_message if classification else ""
+        message = told or str(self.state.get("control_reclassification_reason") or "")
+        node = node or self.last_node
+        if match := _REQUESTED.fullmatch(message):
+            node, message = match["node"], match["reason"]
+        return node or "a step", message or "no reason given"
+
     def words(self) -> dict[str, Any]:
         """What the table's explanations may mention."""
-        classification = self.failure[1]
+        node, message = self._complaint()
         return {
-            "node": self.failed_node or self.last_node or "a step",
-            "message": (classification and classification.user_message)
-            or self.state.get("control_reclassification_reason")
-            or "no reason given",
+            "node": node,
+            "message": message,
             "retry": self.count("control_retry_count") + 1,
             "retries": self.limits.retries(self.failed_node),
             "reclassifications": self.limits.max_reclassifications,

@@ -6,6 +6,7 @@ Source of the names: docs/sources/classification-and-routing.md, "Classification
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
@@ -49,6 +50,8 @@ State = Mapping[str, Any]
 #: Seconds for one question of a node. A plan or an answer of 1,000 tokens takes a usual model 10–20 s.
 _TIMEOUT: Final = 60.0
 _TASK_TOKENS: Final = 256
+#: How failures that are tried again end; see ``classify_error``.
+_RETRYING: Final = re.compile(r"[,;:]?\s{0,4}\bretrying\b[\s.…]*$", re.IGNORECASE)
 _PLAN_TOKENS: Final = 1_024
 _ANSWER_TOKENS: Final = 1_024
 
@@ -278,10 +281,15 @@ class ErrorNode(_Base):
         """Set ``response``."""
         info = state.get("control_error_info") or {}
         classification = ErrorClassification.from_state(info.get("classification"))
-        why = classification.user_message if classification else "an unknown error"
+        why = _final_words(classification.user_message) if classification else "an unknown error"
         done = ", ".join(results_of(state))
         so_far = f" Done so far: {done}." if done else ""
         return _reply(state, f"I could not finish this: {why or 'no reason was given'}.{so_far}")
+
+
+def _final_words(message: str) -> str:
+    """A failure's words without the announcement of a retry that has not helped, and without a full stop."""
+    return _RETRYING.sub("", message).rstrip(" .…")
 
 
 def held_kinds(state: State, registry: CapabilityRegistry) -> set[str]:
