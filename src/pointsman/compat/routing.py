@@ -1,19 +1,71 @@
-"""The names of the founding document on classification and routing, over the orchestrator."""
+"""The names of the founding document on classification and routing, over the orchestrator.
+
+The document's registry and model are the process's: ``use(application)`` sets them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import time
+from collections.abc import Callable, Coroutine, Mapping, MutableMapping, Sequence
+from typing import Any, Final, Protocol, TypeVar, overload
 
-from pointsman.capabilities import Capability, CapabilityRegistry, LocalScorer, SelectionPolicy, Selector
+from pointsman.capabilities import (
+    Capability,
+    CapabilityMatch,
+    CapabilityRegistry,
+    ClassificationPromptBuilder,
+    ClassifierExample,
+    LocalScorer,
+    SelectionPolicy,
+    Selector,
+    TaskClassifierGuide,
+)
+from pointsman.compat import _current
+from pointsman.compat._current import CurrentRegistry, use
+from pointsman.errors import ConfigError, UpstreamUnavailable
 from pointsman.model_calls import ask_models
+from pointsman.orchestrator import ClassificationNode as _ClassificationNode
 from pointsman.orchestrator import answer_batches
 from pointsman.orchestrator import state as states
 from pointsman.orchestrator.limits import DEFAULT_LIMITS, Limits
+from pointsman.orchestrator.machine import ErrorClassification, ErrorSeverity, classify_error
+from pointsman.orchestrator.progress import failed, succeeded
 from pointsman.orchestrator.router import decide
+from pointsman.orchestrator.state import AgentState
 from pointsman.upstreams.chat_model_port import ChatModel
+from pointsman.vocabulary import Prompt
 
-__all__ = ["StateManager", "router_conditional_edge", "select_capabilities"]
+__all__ = [
+    "AgentState",
+    "BaseInfrastructureNode",
+    "CapabilityMatch",
+    "ClassificationNode",
+    "ClassifierExample",
+    "ErrorClassification",
+    "ErrorSeverity",
+    "StateManager",
+    "TaskClassifierGuide",
+    "classification_builder",
+    "get_chat_completion",
+    "get_next_step_capability",
+    "handle_error_routing",
+    "infrastructure_node",
+    "registry",
+    "router_conditional_edge",
+    "select_capabilities",
+    "use",
+]
+
+#: Seconds for one question, and the room for its answer.
+_TIMEOUT: Final = 60.0
+_ANSWER_TOKENS: Final = 1_024
+_SYSTEM: Final = "Do what the message says."  # the source puts its instructions into the message
+
+Parsed_co = TypeVar("Parsed_co", covariant=True)
+Kind = TypeVar("Kind", bound="type[BaseInfrastructureNode]")
+
+registry: Final = CurrentRegistry()
+classification_builder: Final = ClassificationPromptBuilder()
 
 
 class StateManager:
@@ -30,12 +82,128 @@ class StateManager:
     store_context = staticmethod(states.with_result)
 
 
+class BaseInfrastructureNode:
+    """A node as the source writes one: a class that is never instantiated, with a static ``execute``."""
+
+    name: str = ""
+    description: str = ""
+    #: Set by ``infrastructure_node``: ``execute`` for a graph; it never raises.
+    langgraph_node: Callable[[Mapping[str, Any]], Coroutine[Any, Any, dict[str, Any]]]
+
+    @staticmethod
+    async def execute(state: Any, **kwargs: Any) -> dict[str, Any]:
+        """Do the work and return what changes in the state. May raise anything."""
+        raise NotImplementedError
+
+    @staticmethod
+    def classify_error(exc: Exception, context: Any) -> ErrorClassification | None:
+        """What an exception of ``execute`` means for the run; None leaves it to the common classification."""
+        return classify_error(exc, context)
+
+
+def infrastructure_node(kind: Kind) -> Kind:
+    """Decorator: check a node, and add ``langgraph_node``, with which a graph runs it.
+
+    That function takes the state and returns the update of ``execute``. A failure becomes the update that
+    the router reads: ``control_has_error`` with the node's own classification of the exception.
+
+    Raises:
+        ConfigError: the node has no name, or no ``execute`` of its own.
+    """
+    if not kind.name:
+        raise ConfigError(f"the node {kind.__name__} has no name", hint="set `name` in its class")
+    if kind.execute is BaseInfrastructureNode.execute:
+        raise ConfigError(f"the node {kind.__name__} has no static method `execute`")
+
+    async def langgraph_node(state: Mapping[str, Any]) -> dict[str, Any]:
+        began = time.monotonic()
+        try:
+            update = await kind.execute(state)
+        except Exception as error:  # noqa: BLE001 - any failure of a node becomes a move of the router
+            context = {"node": kind.name}
+            told = kind.classify_error(error, context) or classify_error(error, context)
+            return dict(failed(state, kind.name, told, time.monotonic() - began))
+        return succeeded(state, kind.name, update, time.monotonic() - began)
+
+    kind.langgraph_node = staticmethod(langgraph_node)
+    return kind
+
+
+@infrastructure_node
+class ClassificationNode(BaseInfrastructureNode):
+    """Selects capabilities of the application in use for the task of a state."""
+
+    name = "classifier"
+    description = "Task Classification and Capability Selection"
+
+    @staticmethod
+    async def execute(state: Any, **kwargs: Any) -> dict[str, Any]:  # noqa: ARG004 - the source's signature
+        """Return ``planning_active_capabilities``, and clear the plan made for others.
+
+        Raises:
+            ConfigError: no application is in use.
+        """
+        return await _current.classifier().execute(state)
+
+    @staticmethod
+    def classify_error(exc: Exception, context: Any) -> ErrorClassification:
+        """What an exception of ``execute`` means for the run."""
+        return _ClassificationNode.classify_error(exc, context)
+
+
 def router_conditional_edge(state: Mapping[str, Any], limits: Limits = DEFAULT_LIMITS) -> str:
     """The next node alone, for frameworks whose edges only name one.
 
     A framework that discards what an edge writes must take counters from ``decide`` instead.
     """
+    if state.get("control_has_error"):
+        return handle_error_routing(state, limits)
     return decide(state, limits).next
+
+
+def handle_error_routing(state: Mapping[str, Any], limits: Limits = DEFAULT_LIMITS) -> str:
+    """The next node after a failure. A state that can be changed gets the move's counters, as in the source.
+
+    It does not wait before a retry: ``decide`` says how long to.
+    """
+    move = decide(state, limits)
+    if isinstance(state, MutableMapping):
+        state.update(move.update)
+    return move.next
+
+
+def get_next_step_capability(state: Mapping[str, Any]) -> str:
+    """The capability of the plan's next step; "respond" when there is none."""
+    step = states.current_step(state)
+    return str(step["capability"]) if step else "respond"
+
+
+class _OutputModel(Protocol[Parsed_co]):
+    def parse(self, text: str, /) -> Parsed_co:
+        """Read a model's answer."""
+        ...
+
+
+@overload
+async def get_chat_completion(message: str, output_model: None = None) -> str: ...
+@overload
+async def get_chat_completion(message: str, output_model: _OutputModel[Parsed_co]) -> Parsed_co: ...
+async def get_chat_completion(message: str, output_model: _OutputModel[Parsed_co] | None = None) -> object:
+    """Ask the model of the application in use.
+
+    Args:
+        message: instructions and request in one.
+        output_model: reads the answer with ``parse``: ``CapabilityMatch``.
+
+    Raises:
+        UpstreamError: the model did not answer; ``UpstreamUnavailable`` when there is none.
+        ValueError: ``output_model`` cannot read the answer.
+    """
+    model = _current.model()
+    if model is None:
+        raise UpstreamUnavailable("no application with a model is in use")
+    text = await model.complete(Prompt(_SYSTEM, message, _ANSWER_TOKENS), timeout=_TIMEOUT)
+    return text if output_model is None else output_model.parse(text)
 
 
 async def select_capabilities(
@@ -52,19 +220,19 @@ async def select_capabilities(
         task: what is to be done.
         available_capabilities: in registry order.
         state: an ``AgentState``; the reason for a reclassification and bypass are read from it.
-        model: judges what is unsure; without one that is unavailable.
+        model: judges what is unsure; by default that of the application in use, or none.
         policy: how to select.
 
     Raises:
         SelectionUnavailable: the policy says to raise and the model could not be asked.
     """
-    registry = CapabilityRegistry(available_capabilities)
-    selector = Selector(registry, LocalScorer(registry), policy)
+    known = CapabilityRegistry(available_capabilities)
+    selector = Selector(known, LocalScorer(known), policy)
     steps = selector.select(
         task,
         failure=str(state.get("control_reclassification_reason") or ""),
         bypass=bool(state.get("control_capability_bypass")) or None,
     )
-    ask = ask_models({"": model} if model else {})
-    selection = await answer_batches(steps, ask)
+    judge = model or _current.model()
+    selection = await answer_batches(steps, ask_models({selector.policy.model: judge} if judge else {}))
     return list(selection.selected)
