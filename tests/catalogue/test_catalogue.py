@@ -211,6 +211,34 @@ def test_the_shipped_catalogue_is_sound() -> None:
     assert providers >= {"openai", "anthropic", "google", "mistral", "deepseek", "xai"}
 
 
+@pytest.mark.parametrize(
+    ("id_", "window"),
+    [
+        ("qwen3:0.6b", 32_768),
+        ("qwen3:8b-q4_K_M", 32_768),
+        ("Qwen/Qwen3-8B-AWQ", 32_768),
+        ("qwen3-4b-instruct-2507", 262_144),
+        ("Qwen/Qwen3-30B-A3B-Instruct-2507", 262_144),
+        ("qwen/qwen3-235b-a22b-2507", 262_144),
+        ("qwen3-coder:30b", 262_144),
+        ("qwen3:30b", None),  # two generations have this name
+        ("qwen3:30b-a3b", None),
+        ("qwen2.5:3b", 32_768),
+        ("gemma3:1b", 32_768),
+        ("gemma3:12b", 131_072),
+        ("gemma3n:e4b", 32_768),
+        ("google/gemma-3-1b-it", 32_768),
+        ("google/gemma-3-12b-it", 131_072),
+        ("deepseek-r1:1.5b", 131_072),
+        ("deepseek-r1:8b", 131_072),
+        ("kimi-k2-instruct", 131_072),
+        ("kimi-k2-instruct-0905", 262_144),
+    ],
+)
+def test_windows_of_open_models_are_those_of_their_size(id_: str, window: int | None) -> None:
+    assert filled(ModelSpec("m", "up", id_), "", installed()).context_window == window
+
+
 def test_the_users_catalogue_is_read_first_and_a_broken_one_is_named(tmp_path: Path) -> None:
     file = tmp_path / "config" / "pointsman" / "models.json"
     file.parent.mkdir(parents=True)

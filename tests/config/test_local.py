@@ -193,3 +193,52 @@ def test_something_else_at_that_port_is_not_a_model_server(server: Scripted, ans
 def test_a_server_of_embeddings_alone_is_none(server: Scripted) -> None:
     server.says({"/v1/models": listed("bge-m3")})
     assert find_servers([("here", server.server_address[1])]) == []
+
+
+@pytest.mark.parametrize(
+    ("more", "window"),
+    [
+        (
+            {"/api/show": {"model_info": {"general.parameter_count": 8, "qwen3.context_length": 40_960}}},
+            40_960,
+        ),
+        (
+            {
+                "/api/show": {
+                    "parameters": "stop <x>\nnum_ctx                        16384\ntop_k 20",
+                    "model_info": {"qwen3.context_length": 40_960},
+                }
+            },
+            16_384,
+        ),
+        (  # in memory, with the window that OLLAMA_CONTEXT_LENGTH gives
+            {
+                "/api/ps": {"models": [{"name": "other"}, {"name": "qwen3:8b", "context_length": 4096}]},
+                "/api/show": {"model_info": {"qwen3.context_length": 40_960}},
+            },
+            4096,
+        ),
+        ({"/api/show": {"model_info": {"qwen3.context_length": "many"}}}, None),
+        ({"/api/show": 404}, None),
+        ({"/api/ps": {"models": 3}, "/api/show": b"[]"}, None),
+    ],
+)
+def test_ollama_is_asked_for_the_window_of_a_drafted_model(
+    server: Scripted, more: dict[str, Any], window: int | None
+) -> None:
+    server.says({"/v1/models": listed("qwen3:8b"), **more})
+    [local] = find_local([("ollama", server.server_address[1])])
+    assert [(model.id, model.window) for model in local.models] == [("qwen3:8b", window)]
+    assert ("/api/ps", b"") in server.asked
+    [other] = find_local([("vllm", server.server_address[1])])
+    assert other.models[0].window is None
+
+
+@pytest.mark.parametrize(
+    ("meta", "window"), [({"n_ctx": 8192, "n_ctx_train": 40_960}, 8192), ({"n_ctx_train": 40_960}, 40_960)]
+)
+def test_llama_cpp_tells_the_window_it_was_started_with(
+    server: Scripted, meta: dict[str, int], window: int
+) -> None:
+    server.says({"/v1/models": listed("/models/a.gguf", meta=meta)})
+    assert found(server).models == (LocalModel("/models/a.gguf", None, window),)

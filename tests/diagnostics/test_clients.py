@@ -76,6 +76,28 @@ def test_how_it_is_served() -> None:
     assert describe_verdict(translated) == "works: responses, translated for m"
 
 
+@pytest.mark.parametrize(
+    ("base_url", "is_ollama"),
+    [
+        ("http://127.0.0.1:11434/v1", True),
+        ("http://gpu.lan:11434", True),
+        ("http://127.0.0.1:8000/v1", False),
+        ("https://api.example.com/v1", False),
+    ],
+)
+def test_agents_are_warned_of_the_window_of_ollama(base_url: str, *, is_ollama: bool) -> None:
+    given = model()
+    config = Config(
+        upstreams={"up": UpstreamSpec("up", base_url)},
+        models={"m": given},
+        tiers=TiersSpec(simple="m"),
+    )
+    verdicts = {verdict.client.name: verdict for verdict in judge_clients(config)}
+    said = 'needs OLLAMA_CONTEXT_LENGTH of 32,768 or more at "up" (default: 4,096)'
+    assert verdicts["Claude Code"].warning == (said if is_ollama else "")
+    assert verdicts["curl"].warning == ""
+
+
 def test_a_tier_whose_models_cannot_serve_is_a_warning() -> None:
     tiers = {"simple": "small", "reasoning": "large"}
     verdict = judged(model("small"), model("large", formats=CHAT), tiers=tiers)["Claude Code"]

@@ -8,7 +8,7 @@ from math import inf
 from typing import Final, NamedTuple
 
 from pointsman.catalogue import filled, installed, provider_of
-from pointsman.config.local import SERVERS, LocalServer, find_servers
+from pointsman.config.local import SERVERS, LocalModel, LocalServer, find_servers, window_at_ollama
 from pointsman.vocabulary import ModelSpec
 
 __all__ = ["Found", "ModelDraft", "draft", "find_local", "find_providers"]
@@ -163,10 +163,16 @@ def _local_models(server: LocalServer) -> Iterator[ModelDraft]:
     """Name the smallest and the largest of those whose size is known, else the first two."""
     sized = [model for model in server.models if model.size is not None] or server.models[:2]
     if len(sized) == 1:
-        yield ModelDraft(server.name, sized[0].id, _FREE, sized[0].window)
+        yield ModelDraft(server.name, sized[0].id, _FREE, _window(server, sized[0]))
         return
     for model, size in ((sized[0], "small"), (sized[-1], "large")):
-        yield ModelDraft(f"{server.name}-{size}", model.id, _FREE, model.window)
+        yield ModelDraft(f"{server.name}-{size}", model.id, _FREE, _window(server, model))
+
+
+def _window(server: LocalServer, model: LocalModel) -> int | None:
+    if model.window is None and server.name == "ollama":
+        return window_at_ollama(server.base_url, model.id)
+    return model.window
 
 
 def _upstream(upstream: Found) -> str:

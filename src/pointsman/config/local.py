@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from pointsman.vocabulary import WireFormat
 from pointsman.wire import WIRES
 
-__all__ = ["SERVERS", "LocalModel", "LocalServer", "find_servers"]
+__all__ = ["SERVERS", "LocalModel", "LocalServer", "find_servers", "window_at_ollama"]
 
 #: Servers of models, at the ports their documentation names.
 SERVERS: Final = (("ollama", 11434), ("lmstudio", 1234), ("vllm", 8000), ("llamacpp", 8080))
@@ -30,6 +30,8 @@ _NO_CHAT: Final = re.compile(
 _ELSEWHERE: Final = re.compile(r"[-:]cloud$")
 #: Billions of parameters in an id: ``8b``, ``0.6B``, ``8x7b``; not the ``4bit`` of a quantization.
 _SIZE: Final = re.compile(r"(?:(\d+)x)?(\d+(?:\.\d+)?)b(?![a-z0-9])", re.IGNORECASE)
+#: The window that the file of an Ollama model sets.
+_NUM_CTX: Final = re.compile(r"^num_ctx\s+([1-9]\d{0,8})\s*$", re.MULTILINE)
 
 #: What a server says to a path that it does not have.
 _NOT_SPOKEN: Final = frozenset({404, 405, 501})
@@ -85,8 +87,40 @@ def _model(entry: Mapping[str, Any], details: Mapping[str, Mapping[str, Any]]) -
     parameters = meta.get("n_params")
     said = str(of_ollama.get("parameter_size", ""))
     size = parameters / 1e9 if isinstance(parameters, int) else _size(said) or _size(name)
-    window = entry.get("max_model_len") or more.get("loaded_context_length")  # vLLM, LM Studio
-    return LocalModel(name, size, window if isinstance(window, int) and window > 0 else None)
+    said_of_window = (
+        entry.get("max_model_len"),  # vLLM
+        more.get("loaded_context_length"),  # LM Studio
+        meta.get("n_ctx"),  # llama.cpp, as it has been started; older ones tell the model's own limit alone
+        meta.get("n_ctx_train"),
+    )
+    return LocalModel(name, size, _tokens(*said_of_window))
+
+
+def window_at_ollama(base_url: str, model: str) -> int | None:
+    """Return the context window, in tokens, that Ollama tells of a model; None where it tells none.
+
+    That of a model in memory is what Ollama uses. Else it is ``num_ctx`` of the model's file, or the model's
+    own limit, which Ollama may lower (OLLAMA_CONTEXT_LENGTH).
+    """
+    root = base_url.removesuffix("/v1")
+    loaded = _get(f"{root}/api/ps").get("models")
+    for each in loaded if isinstance(loaded, list) else ():
+        if (
+            isinstance(each, dict)
+            and each.get("name") == model
+            and (used := _tokens(each.get("context_length")))
+        ):
+            return used
+    shown = _get(f"{root}/api/show", {"model": model})
+    if set_to := _NUM_CTX.search(str(shown.get("parameters", ""))):
+        return int(set_to[1])
+    known = _object(shown, "model_info")
+    return _tokens(*(value for name, value in known.items() if name.endswith(".context_length")))
+
+
+def _tokens(*said: object) -> int | None:
+    """The first that is a number of tokens."""
+    return next((each for each in said if type(each) is int and each > 0), None)
 
 
 def _object(of: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -134,12 +168,15 @@ def _has(url: str) -> bool:
         return False
 
 
-def _get(url: str) -> dict[str, Any]:
-    """The JSON object at an address; an empty one where there is none."""
+def _get(url: str, body: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """The JSON object at an address; an empty one where there is none. A body is posted."""
+    import urllib.request
     from http.client import HTTPException
 
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, {"content-type": "application/json"})  # noqa: S310 - loopback
     try:
-        with _opener().open(url, timeout=PATIENCE) as answer:
+        with _opener().open(request, timeout=PATIENCE) as answer:
             found = json.loads(answer.read(_MOST))
     except (OSError, ValueError, HTTPException):  # nothing there, or something else
         return {}

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -18,6 +19,10 @@ __all__ = ["CLIENTS", "Client", "Verdict", "describe_verdict", "judge_clients"]
 
 #: Bytes of an agent's usual request: its instructions, and the schemas of its tools.
 _AGENT_BYTES: Final = 35_000
+#: Tokens an agent needs for a few turns: its instructions, and several times as much of files and results.
+_AGENT_WINDOW: Final = 32_768
+#: Ollama's port, as its documentation names it.
+_OLLAMA: Final = re.compile(r"^http://[^/]+:11434(/|$)")
 
 _NO_TIER: Final = "[tiers] names no model"
 _NO_TIER_HINT: Final = 'simple = "NAME" under [tiers]; pointsman config init writes an example'
@@ -92,7 +97,7 @@ def _judge(client: Client, config: Config) -> Verdict:
     refused = _refused(client, config)
     asked = ", ".join(f'"{name}"' for name in refused)
     why = f"[aliases] refuses {asked}, which it asks for by itself" if refused else ""
-    warning = "; ".join(filter(None, (_lower(able), why)))
+    warning = "; ".join(filter(None, (_lower(able), why, _cut_off(client, served, config))))
     return Verdict(client, works=True, detail=_how(client, served), warning=warning, refused=refused)
 
 
@@ -111,6 +116,15 @@ def _how(client: Client, served: Sequence[ModelSpec]) -> str:
 def _refused(client: Client, config: Config) -> tuple[str, ...]:
     names = ModelNames(config.models, (*config.aliases.items(), *CLIENT_ALIASES))
     return tuple(name for name in client.names if not names.serves(name))
+
+
+def _cut_off(client: Client, served: Sequence[ModelSpec], config: Config) -> str:
+    """A server at Ollama's port cuts off what is longer than its own setting, whatever its models can do."""
+    addresses = {model.upstream: config.upstreams[model.upstream].base_url for model in served}
+    names = [f'"{name}"' for name, base_url in addresses.items() if _OLLAMA.search(base_url)]
+    if not client.is_agent or not names:
+        return ""
+    return f"needs OLLAMA_CONTEXT_LENGTH of {_AGENT_WINDOW:,} or more at {', '.join(names)} (default: 4,096)"
 
 
 def _lower(able: Mapping[Tier, Sequence[ModelSpec]]) -> str:
