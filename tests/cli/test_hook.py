@@ -9,8 +9,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from pointsman.cli import app
-from pointsman.guidance import Arm, GuidancePolicy, Guide, Mode
+from pointsman.config.own_classes import load_classes
+from pointsman.guidance import Arm, DecisionPoint, GuidancePolicy, Guide, Mode, ProviderSpec
 from pointsman.integrations.claude_code import HookEvent, HookState, answer_event, read_event, settings
+from support.servers import Asked, ScriptedUpstream, reply
 
 
 def event(name: str, session: str = "s", **fields: Any) -> dict[str, Any]:
@@ -160,3 +162,117 @@ def test_a_text_response_is_read_as_text() -> None:
     sent = read_event(json.dumps(success(1, "line")).encode())
     assert isinstance(sent, HookEvent)
     assert bytes(sent.tool_response) == b'"line"'
+
+
+def provider(point: DecisionPoint, **given: Any) -> GuidancePolicy:
+    spec = ProviderSpec(
+        **{
+            "classifier": {"entry_point": "support.own_guidance:Always"},
+            "text": "Said.",
+            "point": point,
+            **given,
+        }
+    )
+    return GuidancePolicy(mode=Mode.ON, default_providers=False, providers=(spec,))
+
+
+def answered(tmp_path: Path, policy: GuidancePolicy, *events: dict[str, Any]) -> list[Any]:
+    state, guide = HookState(tmp_path / "state.sqlite"), Guide(policy, own=load_classes(policy))
+    return [answer_event(read_event(json.dumps(sent).encode()), state, guide) for sent in events]
+
+
+BEFORE = event("PreToolUse", tool_name="Bash", tool_input={"command": "export API_KEY=1"}, tool_use_id="t")
+STOP = event("Stop", stop_hook_active=False, last_assistant_message="Done.")
+
+
+@pytest.mark.parametrize(
+    ("point", "expected"),
+    [
+        (DecisionPoint.PRE_RENDER, ["UserPromptSubmit"]),
+        (DecisionPoint.PRE_TOOL_EXECUTION, ["PreToolUse"]),
+        (DecisionPoint.POST_TOOL_RESULT, ["PostToolUse", "PostToolUseFailure"]),
+        (DecisionPoint.PRE_TOOL_SELECTION, ["UserPromptSubmit", "PostToolUse", "PostToolUseFailure"]),
+        (DecisionPoint.PRE_RESPONSE, ["Stop"]),
+    ],
+)
+def test_each_decision_point_is_an_event(tmp_path: Path, point: DecisionPoint, expected: list[str]) -> None:
+    events = [PROMPT, BEFORE, success(), failure(), STOP]
+    found = [answer for answer in answered(tmp_path, provider(point), *events) if answer]
+    assert [answer["hookSpecificOutput"]["hookEventName"] for answer in found] == expected
+    assert all("Said." in answer["hookSpecificOutput"]["additionalContext"] for answer in found)
+    installed = settings("x", provider(point))["hooks"]
+    assert isinstance(installed, dict)
+    assert set(expected) <= set(installed)
+
+
+def test_a_stop_that_a_hook_has_answered_already_is_left_alone(tmp_path: Path) -> None:
+    policy = provider(DecisionPoint.PRE_RESPONSE)
+    assert answered(tmp_path, policy, STOP | {"stop_hook_active": True}) == [None]
+
+
+def test_the_call_about_to_run_is_judged_before_it_runs(tmp_path: Path) -> None:
+    policy = provider(DecisionPoint.PRE_TOOL_EXECUTION, classifier="sensitive_content", cooldown_turns=5)
+    plain = BEFORE | {"tool_input": {"command": "ls"}}
+    answers = answered(tmp_path, policy, plain, BEFORE, BEFORE)
+    assert [bool(answer) for answer in answers] == [False, True, True]
+    limited = provider(
+        DecisionPoint.PRE_TOOL_EXECUTION, classifier="sensitive_content", max_fires_per_session=1
+    )
+    assert [bool(each) for each in answered(tmp_path / "b", limited, BEFORE, BEFORE)] == [True, False]
+
+
+def test_without_providers_the_new_events_open_no_file(tmp_path: Path) -> None:
+    policy = GuidancePolicy(mode=Mode.ON)
+    assert answered(tmp_path, policy, BEFORE, STOP) == [None, None]
+    assert not (tmp_path / "state.sqlite").exists()
+
+
+CONFIGURED = """
+[upstreams.a]
+base_url = "http://127.0.0.1:9/v1"
+api_key = "${NOT_SET_ANYWHERE}"
+[guidance]
+mode = "on"
+control = 0
+[[guidance.providers]]
+point = "pre_tool_execution"
+classifier = "sensitive_content"
+text = "Do not print it."
+"""
+
+
+def test_the_guidance_of_a_file_holds(tmp_path: Path) -> None:
+    file = tmp_path / "pointsman.toml"
+    file.write_text(CONFIGURED)
+    result = hook(tmp_path, "--config", str(file), data=BEFORE)
+    assert "Do not print it." in json.loads(result.stdout)["hookSpecificOutput"]["additionalContext"]
+    printed = CliRunner().invoke(app, ["hook", "claude-code", "install", "--config", str(file)])
+    hooks = json.loads(printed.stdout)["hooks"]
+    assert "PreToolUse" in hooks
+    assert str(file) in hooks["PreToolUse"][0]["hooks"][0]["command"]
+
+
+def test_a_wrong_file_costs_the_hint_and_not_the_agent(tmp_path: Path) -> None:
+    file = tmp_path / "pointsman.toml"
+    file.write_text(CONFIGURED.replace("sensitive_content", "sensitive_contents"))
+    result = hook(tmp_path, "--config", str(file), data=BEFORE)
+    assert result.exit_code == 1
+    assert 'did you mean "sensitive_content"?' in result.stderr
+
+
+def test_a_provider_asks_the_model_of_its_file(tmp_path: Path) -> None:
+    async def yes(asked: Asked, send: Any) -> None:
+        assert json.loads(asked.body)["model"] == "small-1"
+        content = {"role": "assistant", "content": "yes"}
+        await reply(send, 200, json.dumps({"choices": [{"message": content}]}).encode())
+
+    upstream, file = ScriptedUpstream(yes), tmp_path / "pointsman.toml"
+    with upstream.running() as url:
+        file.write_text(
+            f'[upstreams.a]\nbase_url = "{url}/v1"\nformats = ["chat"]\n'
+            '[models]\nsmall = { upstream = "a", id = "small-1" }\n'
+            '[guidance]\nmode = "on"\ncontrol = 0\n[[guidance.providers]]\npoint = "post_tool_result"\n'
+            'classifier = { name = "llm", model = "small", timeout_ms = 60_000 }\ntext = "Be brief."\n'
+        )
+        result = hook(tmp_path, "--config", str(file), data=success())
+    assert "Be brief." in json.loads(result.stdout)["hookSpecificOutput"]["additionalContext"]

@@ -15,7 +15,7 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
 from pointsman.errors import MissingExtra
-from pointsman.guidance import GuidancePolicy, Mode
+from pointsman.guidance import DecisionPoint, GuidancePolicy, Mode, ProviderSpec
 from pointsman.integrations.langchain import guidance_middleware
 from pointsman.integrations.langchain.middleware import read_message
 from pointsman.vocabulary import Message, Role, ToolCall, ToolResult
@@ -25,6 +25,7 @@ class Scripted(BaseChatModel):
     """Calls a tool a number of times, then answers. Keeps what it was shown."""
 
     calls: int = 5
+    argument: str = ""
     shown: list[list[BaseMessage]]
 
     @property
@@ -37,13 +38,18 @@ class Scripted(BaseChatModel):
     def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
         self.shown.append(messages)
         number = len(self.shown)
-        call = {"name": "edit", "args": {"n": number}, "id": f"c{number}", "type": "tool_call"}
+        call = {
+            "name": "edit",
+            "args": {"n": number, "note": self.argument},
+            "id": f"c{number}",
+            "type": "tool_call",
+        }
         said = AIMessage("", tool_calls=[call]) if number <= self.calls else AIMessage("done")
         return ChatResult(generations=[ChatGeneration(message=said)])
 
 
 @tool
-def edit(n: int) -> str:
+def edit(n: int, note: str = "") -> str:
     """Edit a file."""
     return "Error: no such file"
 
@@ -61,6 +67,32 @@ def agent(model: Scripted, policy: GuidancePolicy | None = None, **more: Any) ->
 
 def hints(model: Scripted) -> list[bool]:
     return ["pointsman" in str(messages[-1].content) for messages in model.shown]
+
+
+@pytest.mark.parametrize(
+    ("classifier", "point", "expected"),
+    [
+        ("sensitive_content", DecisionPoint.POST_TOOL_RESULT, [False, True, True, False]),
+        (
+            {"name": "high_tool_count", "threshold": 2},
+            DecisionPoint.PRE_TOOL_SELECTION,
+            [False, False, True, False],
+        ),
+        (
+            {"entry_point": "support.own_guidance:Always"},
+            DecisionPoint.PRE_RENDER,
+            [True, False, False, False],
+        ),
+    ],
+)
+def test_providers_of_ones_own_speak_at_their_point(
+    classifier: Any, point: DecisionPoint, expected: list[bool]
+) -> None:
+    spec = ProviderSpec(classifier=classifier, text="Be brief.", point=point, max_fires_per_session=2)
+    policy = GuidancePolicy(mode=Mode.ON, default_providers=False, providers=(spec,))
+    model = Scripted(calls=3, shown=[], argument="password")
+    agent(model, policy).invoke(go())
+    assert hints(model) == expected
 
 
 def test_the_model_sees_the_hint_once_and_the_history_never_has_it() -> None:

@@ -6,17 +6,27 @@ import os
 import shlex
 import shutil
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Final
 
+import msgspec
 import typer
 
 from pointsman.cli.output import FAILED, Group, json_line, print_json, standard_input
+from pointsman.drivers import no_model
 from pointsman.errors import PointsmanError
-from pointsman.guidance import GuidancePolicy, Guide, Mode
+from pointsman.guidance import GuidancePolicy, Guide, Mode, OwnClasses, asks_models
 from pointsman.integrations.claude_code import HookState, answer_event, read_event, settings
+from pointsman.vocabulary import ModelQuery, ModelReply
 
 __all__ = ["default_state", "register"]
+
+_GuidanceOption = Annotated[
+    Path | None,
+    typer.Option("--config", help="File whose [guidance] holds; default: the built-in policy, switched on."),
+]
 
 _hook: Final = typer.Typer(cls=Group, no_args_is_help=True, help="Guidance through the hooks of an agent.")
 _claude_code: Final = typer.Typer(cls=Group, invoke_without_command=True)
@@ -41,12 +51,16 @@ def claude_code(
     *,
     state: Annotated[Path | None, typer.Option(help="File of the stored sessions.")] = None,
     control: Annotated[
-        float,
+        float | None,
         typer.Option(
-            min=0.0, max=1.0, help="Share of sessions in the control group, in which guidance is withheld."
+            min=0.0,
+            max=1.0,
+            help="Share of sessions in the control group, in which guidance is withheld; default: 0, or the "
+            "share in --config.",
         ),
-    ] = 0.0,
-    seed: Annotated[int, typer.Option(help="Random seed of the control group.")] = 0,
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed of the control group.")] = None,
+    config: _GuidanceOption = None,
 ) -> None:
     """Read a Claude Code hook event from standard input and reply in the hook's format.
 
@@ -55,9 +69,12 @@ def claude_code(
     """
     if context.invoked_subcommand is not None:
         return
-    guide = Guide(GuidancePolicy(mode=Mode.ON, control=control, seed=seed))
+    given = {name: value for name, value in (("control", control), ("seed", seed)) if value is not None}
     try:
-        answer = answer_event(read_event(standard_input().read()), HookState(state or default_state()), guide)
+        policy = msgspec.structs.replace(_policy(config), **given)
+        guide, event = Guide(policy, own=_own(policy)), read_event(standard_input().read())
+        with _asking(policy, config) as ask:
+            answer = answer_event(event, HookState(state or default_state()), guide, ask)
     except PointsmanError as error:
         typer.echo(f"pointsman: {error}", err=True)
         raise typer.Exit(FAILED) from None  # not 2, with which a hook blocks the agent
@@ -65,9 +82,51 @@ def claude_code(
         typer.echo(json_line(answer))
 
 
+def _policy(config: Path | None) -> GuidancePolicy:
+    """The policy of a file, else the default one."""
+    if config is None:
+        return GuidancePolicy(mode=Mode.ON)
+    from pointsman.config import AnyKey, load  # the hook runs after every call: most read no file
+
+    return load(config, AnyKey()).guidance
+
+
+def _own(policy: GuidancePolicy) -> OwnClasses:
+    if not policy.providers:
+        return {}
+    from pointsman.config.own_classes import load_classes
+
+    return load_classes(policy)
+
+
+@contextmanager
+def _asking(policy: GuidancePolicy, config: Path | None) -> Iterator[Callable[[ModelQuery], ModelReply]]:
+    """What answers the questions of the policy: the models of its file, where it has any."""
+    if config is None or not asks_models(policy):
+        yield no_model
+        return
+    from pointsman.config import load
+    from pointsman.factory import build_ask
+    from pointsman.model_calls import AskingThread
+    from pointsman.upstreams.connections import Connections
+
+    connections = Connections()
+    thread = AskingThread(build_ask(load(config), connections), connections.close)
+    try:
+        yield thread.ask
+    finally:
+        thread.close()
+
+
 @_claude_code.command()
-def install() -> None:
+def install(*, config: _GuidanceOption = None) -> None:
     """Print the settings to add to ~/.claude/settings.json, or to a project's .claude/settings.json."""
     found = shutil.which("pointsman")
     program = shlex.quote(found) if found else f"{shlex.quote(sys.executable)} -m pointsman"
-    print_json(settings(f"{program} hook claude-code"))
+    try:
+        policy = _policy(config)
+    except PointsmanError as error:
+        typer.echo(f"pointsman: {error}", err=True)
+        raise typer.Exit(FAILED) from None
+    named = f" --config {shlex.quote(str(config.resolve()))}" if config else ""
+    print_json(settings(f"{program} hook claude-code{named}", policy))

@@ -17,13 +17,16 @@ from typing import Final
 import msgspec
 
 from pointsman.decoding import UNREADABLE
+from pointsman.drivers import drive, no_model
 from pointsman.errors import MalformedRequest, StoreUnavailable
 from pointsman.guidance import (
     Arm,
+    DecisionPoint,
     GuidanceDecision,
     GuidanceMemory,
+    GuidancePolicy,
     Guide,
-    without_models,
+    Moment,
 )
 from pointsman.reports.guidance_effect import Followed
 from pointsman.trajectory import (
@@ -33,12 +36,18 @@ from pointsman.trajectory import (
     TrajectoryAnalysis,
     UserSpoke,
 )
+from pointsman.vocabulary import ModelQuery, ModelReply
 from pointsman.wire.insertion import mark
 
 __all__ = ["HookEvent", "HookState", "answer_event", "read_event", "settings"]
 
 #: Events that the hook must be installed for: what tools did, and that a person spoke.
 EVENTS: Final = ("PostToolUse", "PostToolUseFailure", "UserPromptSubmit")
+#: Further events, for providers of these decision points.
+_EVENTS_OF: Final = {
+    DecisionPoint.PRE_TOOL_EXECUTION: ("PreToolUse",),
+    DecisionPoint.PRE_RESPONSE: ("Stop", "SubagentStop"),
+}
 #: Seconds Claude Code waits for the hook. A decision takes well under one, most of it Python's start.
 TIMEOUT: Final = 10
 #: Seconds a session is remembered after its last event. Sessions are resumed for days, seldom for weeks.
@@ -60,6 +69,9 @@ class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
     tool_response: msgspec.Raw = _ABSENT
     error: str = ""
     is_interrupt: bool = False
+    prompt: str = ""  # of UserPromptSubmit
+    last_assistant_message: str = ""  # of Stop
+    stop_hook_active: bool = False  # the agent goes on already because a hook answered its stop
 
     @property
     def run(self) -> str:
@@ -82,15 +94,26 @@ def read_event(data: bytes) -> HookEvent:
         raise MalformedRequest(f"this is not a hook event of Claude Code: {error}") from None
 
 
-def answer_event(event: HookEvent, state: HookState, guide: Guide) -> dict[str, object] | None:
-    """Take an event into its run, and answer it in the hook's format; None when there is nothing to say."""
-    happened = _happened(event)
-    if happened is None:
+def answer_event(
+    event: HookEvent, state: HookState, guide: Guide, ask: Callable[[ModelQuery], ModelReply] = no_model
+) -> dict[str, object] | None:
+    """Take an event into its run, and answer it in the hook's format; None when there is nothing to say.
+
+    Args:
+        event: What Claude Code tells.
+        state: The runs so far.
+        guide: What decides.
+        ask: Answers the questions of model classifiers; by default nobody is asked.
+    """
+    happened, moment = _happened(event), _moment(event)
+    if happened is None and (moment is None or not guide.reads_all):
         return None
     with state.session(event.run) as kept:
-        before = kept.memory.thread().trajectory.state
-        trajectory = TrajectoryAnalysis(before, guide.empty.lens).with_event(happened)
-        decision, kept.memory = without_models(guide.decide(trajectory, kept.memory, session=event.run))
+        trajectory = TrajectoryAnalysis(kept.memory.thread().trajectory.state, guide.empty.lens)
+        if happened is not None:
+            trajectory = trajectory.with_event(happened)
+        steps = guide.decide(trajectory, kept.memory, session=event.run, moment=moment)
+        decision, kept.memory = drive(steps, ask)
         kept.followed = _followed(event.run, decision)
     return _answer(event.hook_event_name, decision)
 
@@ -105,6 +128,24 @@ def _happened(event: HookEvent) -> Event | None:
         case "PostToolUseFailure":
             error = f"interrupted by the user: {event.error}" if event.is_interrupt else event.error
             return ToolInvoked(event.tool_name, arguments, ToolResult.error(error))
+        case _:
+            return None
+
+
+def _moment(event: HookEvent) -> Moment | None:
+    """Which decision points an event is, and what is at hand there."""
+    call = ToolInvoked(event.tool_name, bytes(event.tool_input).decode("utf-8", "replace"))
+    match event.hook_event_name:
+        case "UserPromptSubmit":
+            points = (DecisionPoint.PRE_RENDER, DecisionPoint.PRE_TOOL_SELECTION)
+            return Moment(points, prompt=event.prompt)
+        case "PreToolUse":
+            return Moment((DecisionPoint.PRE_TOOL_EXECUTION,), pending=(call,))
+        case "PostToolUse" | "PostToolUseFailure":
+            points = (DecisionPoint.POST_TOOL_RESULT, DecisionPoint.PRE_TOOL_SELECTION)
+            return Moment(points, pending=(call,))
+        case "Stop" | "SubagentStop" if not event.stop_hook_active:  # else the agent would never stop
+            return Moment((DecisionPoint.PRE_RESPONSE,), last_response=event.last_assistant_message)
         case _:
             return None
 
@@ -128,10 +169,12 @@ def _answer(event_name: str, decision: GuidanceDecision) -> dict[str, object] | 
     return {"hookSpecificOutput": {"hookEventName": event_name, "additionalContext": text}}
 
 
-def settings(command: str) -> dict[str, object]:
-    """What to add to Claude Code's ``settings.json``."""
+def settings(command: str, policy: GuidancePolicy | None = None) -> dict[str, object]:
+    """What to add to Claude Code's ``settings.json``, for a policy's decision points."""
     hook = {"type": "command", "command": command, "timeout": TIMEOUT}
-    return {"hooks": {event: [{"matcher": "*", "hooks": [hook]}] for event in EVENTS}}
+    points = {spec.point for spec in policy.providers} if policy else set()
+    further = (event for point, events in _EVENTS_OF.items() if point in points for event in events)
+    return {"hooks": {event: [{"matcher": "*", "hooks": [hook]}] for event in (*EVENTS, *further)}}
 
 
 class Kept:

@@ -23,6 +23,7 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMes
 from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
+from pointsman.config.own_classes import load_classes
 from pointsman.guidance import GuidanceMemory, GuidancePolicy, Guide, Mode, without_models
 from pointsman.vocabulary import Message, Role, ToolCall, ToolResult
 from pointsman.wire.insertion import mark
@@ -47,7 +48,8 @@ class GuidanceMiddleware(AgentMiddleware[GuidanceState, Any, Any]):
         self, policy: GuidancePolicy | None = None, stronger_model: BaseChatModel | None = None
     ) -> None:
         super().__init__()
-        self._guide: Final = Guide(policy or GuidancePolicy(mode=Mode.ON))
+        policy = policy or GuidancePolicy(mode=Mode.ON)
+        self._guide: Final = Guide(policy, own=load_classes(policy))
         self._stronger_model: Final = stronger_model
 
     @hook_config(can_jump_to=["end"])
