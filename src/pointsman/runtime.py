@@ -310,7 +310,7 @@ class Runtime:
         """Write a decision down, and return it with the time it took."""
         decision = msgspec.structs.replace(decided.decision, elapsed_us=seconds * 1e6)
         guidance = decision.guidance
-        quotes = bool(decision.standing) or (guidance is not None and bool(guidance.firings))
+        quotes = bool(decision.standing) or (guidance is not None and bool(guidance.firing or guidance.hints))
         self.ledger.append(without_content(decision) if quotes else decision)
         if decided.words.text:
             self.ledger.append(PromptText(decision=decision.id, text=decided.words.text))

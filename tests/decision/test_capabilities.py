@@ -380,7 +380,17 @@ def test_another_threshold_is_explained() -> None:
 def test_another_maximum_of_tools_is_explained() -> None:
     line = replayed(an_engine(tools=3), an_engine(tools=1), ASKED)
     assert line.changed == ("capabilities",)
-    assert any(text.startswith("capabilities: passed on then: ") for text in line.why)
+    assert any(text.startswith("capabilities: tools passed on then: ") for text in line.why)
+
+
+def test_whether_all_tools_are_passed_on_is_what_counts() -> None:
+    """Nothing was cut in either: the selection was off, or there was no maximum."""
+    session = Session(an_engine(tools=1))
+    session.decide(ASKED, command="/caps:off")
+    assert Replay(an_engine()).turn(session.records[0]).changed == ()
+    line = replayed(an_engine(tools=1), an_engine(), ASKED)
+    assert line.changed == ("capabilities",)
+    assert "capabilities: all tools are passed on now" in line.why
 
 
 def test_capabilities_that_were_not_there_then_are_judged_by_the_words() -> None:

@@ -50,8 +50,14 @@ def verdict(decision: Decision) -> Verdict:
 def _capabilities(decided: CapabilityDecision | None) -> str | None:
     if decided is None:
         return None
-    selected = " ".join(decided.selected)
-    return f"{selected} | {' '.join(sorted(decided.tools.kept))}" if decided.tools else selected
+    selected, kept = " ".join(decided.selected), _passed_on(decided)
+    return selected if kept is None else f"{selected} | {' '.join(sorted(kept))}"
+
+
+def _passed_on(decided: CapabilityDecision) -> tuple[str, ...] | None:
+    """The tools passed on; None where all are."""
+    tools = decided.tools
+    return None if tools is None or len(tools.kept) >= tools.offered else tools.kept
 
 
 def changed(then: Verdict, now: Verdict) -> tuple[str, ...]:
@@ -87,14 +93,17 @@ def _capability_reasons(then: CapabilityDecision | None, now: CapabilityDecision
     if now is None or then is None:
         yield "capabilities: off now" if now is None else "capabilities: off then"
         return
+    before, after = _passed_on(then), _passed_on(now)
     for text, names, others in (
         ("selected now", now.selected, then.selected),
         ("selected then", then.selected, now.selected),
-        ("passed on now", now.tools.kept if now.tools else (), then.tools.kept if then.tools else ()),
-        ("passed on then", then.tools.kept if then.tools else (), now.tools.kept if now.tools else ()),
+        ("tools passed on now", after or (), before or ()),
+        ("tools passed on then", before or (), after or ()),
     ):
         if only := [name for name in names if name not in others]:
             yield f"capabilities: {text}: {', '.join(_scored(name, now, then) for name in only)}"
+    if (before is None) != (after is None):
+        yield f"capabilities: all tools are passed on {'then' if before is None else 'now'}"
     if now.strategy != then.strategy:
         yield f"capabilities: strategy {now.strategy}, then {then.strategy}"
     said = {(reason.code, reason.detail) for reason in then.reasons}

@@ -99,6 +99,8 @@ class Guide:
         """
         self.policy: Final = policy
         self._hints: Final = Hints(policy, own) if policy.providers else None
+        #: Whether a request without tool calls is to be read too: configured providers may speak there.
+        self.reads_all: Final = self._hints is not None
         self.providers: Final = tuple(default_providers(policy) if providers is None else providers)
         self.empty: Final = TrajectoryBuilder.from_config(policy.trajectory).build()
         self._ladder: Final = Ladder(policy, self.providers)
@@ -116,11 +118,6 @@ class Guide:
         """
         seen = self.read_moment(history, memory, offers_tools=offers_tools)
         return (yield from self.proceed(seen, memory, session=session))
-
-    @property
-    def reads_all(self) -> bool:
-        """Whether a request without tool calls is to be read too: configured providers may speak there."""
-        return self._hints is not None
 
     def read(self, history: Conversation, memory: GuidanceMemory) -> Seen | None:
         """Bring a session's run up to date with a request; None where there is nothing to decide on."""
