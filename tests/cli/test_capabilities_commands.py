@@ -175,6 +175,56 @@ def test_run_asks_before_it_sends() -> None:
     assert json.loads(sent.stdout)["capability_context_data"]["send_mail"]["value"] == "sent"
 
 
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the ledger of a command without a configuration is."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(("task", "said"), [("What is 17 * 23?", "391"), ("What time is it now?", "20")])
+def test_run_has_an_application_of_its_own(state: Path, task: str, said: str) -> None:
+    result = run("run", task, "--session", "ida")
+    assert (result.exit_code, said in result.stdout) == (0, True), result.output
+    assert "no model is configured" in result.stderr
+
+
+def test_a_run_is_listed_and_shown(state: Path) -> None:
+    assert run("run", "What is 17 * 23?", "--session", "ida").exit_code == 0
+    listed = run("decisions", "list", "--session", "ida").stdout
+    assert "run task_extraction > classifier > orchestrator > calculate > respond > __end__" in listed
+    short = json.loads(run("decisions", "list", "--json").stdout)
+    assert (short["session"], short["last"], short["retries"]) == ("ida", "routing.finished", 0)
+    shown = run("decisions", "show", short["run"]).stdout
+    assert "move to classifier: routing.no_selection: no capabilities selected yet" in shown
+    assert "selected calculate (" in shown
+    entries = json.loads(run("decisions", "show", short["run"], "--json").stdout)
+    assert [entry["number"] for entry in entries] == list(range(1, short["entries"] + 1))
+    assert not run("decisions", "list", "--session", "nobody").stdout
+
+
+@pytest.mark.parametrize("store", ["memory", "sqlite"])
+def test_a_run_asks_configured_models_and_is_shown_beside_its_decisions(state: Path, store: str) -> None:
+    (state / "pointsman.toml").write_text(
+        f'[upstreams.demo]\nbase_url = "{DEMO_URL}"\n[models.small]\nupstream = "demo"\nid = "small"\n'
+        f'[tiers]\nsimple = "small"\n[ledger]\npath = "l.sqlite"\n[sessions]\nstore = "{store}"\n'
+        'path = "s.sqlite"\n'
+    )
+    result = run("run", "/chat hello", "--session", "ida")
+    assert result.exit_code == 0, result.output
+    assert "no model was called" in result.stdout
+    kinds = [
+        set(json.loads(line)) >= {"run", "way"}
+        for line in run("decisions", "list", "--json").stdout.splitlines()
+    ]
+    assert sorted(kinds) == [False, True]
+    session = json.loads(run("sessions", "show", "ida").stdout)
+    assert [found["way"] for found in session["runs"]] == [["respond", "__end__"]]
+    assert ("turns" in session) == (store == "sqlite")
+    assert run("sessions", "show", "nobody").exit_code
+
+
 def test_a_configured_model_is_asked(file: str, tmp_path: Path) -> None:
     config = tmp_path / "pointsman.toml"
     config.write_text(

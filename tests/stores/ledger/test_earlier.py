@@ -26,7 +26,7 @@ from pointsman.stores.ledger import ShadowAnswer, ShadowDecision, SqliteLedger
 from pointsman.stores.ledger._earlier import decision_in
 from pointsman.stores.ledger._retention import Retention
 from pointsman.stores.sessions import SqliteSessions
-from pointsman.testing.ledger import a_decision
+from pointsman.testing.ledger import a_decision, a_run_entry
 from pointsman.tiers.learned_router import ScoreSource
 from pointsman.vocabulary import Stage
 
@@ -43,6 +43,15 @@ def file(tmp_path: Path) -> Path:
 def bodies(file: Path) -> list[dict[str, object]]:
     with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as connection:
         return [json.loads(body) for (body,) in connection.execute("SELECT body FROM decisions")]
+
+
+def test_runs_are_added_to_a_ledger_of_an_earlier_version(file: Path) -> None:
+    ledger = SqliteLedger(file, retention=FOREVER)
+    assert list(ledger.runs()) == []
+    ledger.append(a_run_entry("r"))
+    assert ledger.run("r") == (a_run_entry("r"),)
+    assert ledger.count() == 24
+    ledger.close()
 
 
 def test_every_decision_is_read_with_everything_it_held(file: Path) -> None:
