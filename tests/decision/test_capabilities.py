@@ -243,6 +243,19 @@ def test_the_first_question_names_those_that_may_be_asked_beside_it() -> None:
     assert not any(need.beside for need in asked[1:])
 
 
+def test_of_hundreds_of_tools_a_model_is_asked_about_the_fifty_likeliest() -> None:
+    asked: list[str] = []
+
+    def answer(need: ModelQuery) -> ModelReply:
+        asked.append(need.about)
+        return ModelReply("no")
+
+    many = {f"tool_{number}": f"Does thing {number}" for number in range(120)}
+    part = Session(an_engine(strategy=Strategy.LLM), answer).select(ASKED, tools={**many, **TOOLS})
+    assert len(asked) == len(part.asked_model) == 50
+    assert "get_weather" in asked
+
+
 @pytest.mark.parametrize("policy", OnFailure)
 def test_nothing_is_taken_away_where_a_model_is_unavailable_and_a_policy_raises(policy: OnFailure) -> None:
     session = Session(an_engine(strategy=Strategy.LLM, on_failure=policy, tools=3))

@@ -19,7 +19,7 @@ from pointsman.capabilities._select import Scorer, Selector
 from pointsman.vocabulary import Encoder
 from pointsman.wire.tools import offered_tools
 
-__all__ = ["MOST_NAMES", "MOST_TOOLS", "CandidateSets", "Candidates", "shortened"]
+__all__ = ["MOST_ASKED", "MOST_NAMES", "MOST_TOOLS", "CandidateSets", "Candidates", "shortened"]
 
 #: Tools of one request that are judged; with more, or with names beyond so many characters in all, nothing is
 #: judged. An index of 500 takes seconds to build.
@@ -33,6 +33,9 @@ _TASK: Final = 1_000
 #: Indexes kept, one per distinct list of tools; agents rarely change theirs.
 _KEPT: Final = 32
 _DIGITS: Final = 4
+#: Questions to a model per user message, whatever the strategy: a request may offer hundreds of tools, and
+#: waits for the answers.
+MOST_ASKED: Final = 50
 
 
 class Candidates(NamedTuple):
@@ -112,7 +115,7 @@ class CandidateSets:
         registry = self._with([(tool.name, "") for tool in offered])
         names = [each.name for each in registry.get_all_capabilities() if not each.always_active]
         known = [each.name for each in registry.get_all_capabilities()]
-        selector = Selector(registry, _Recorded(scores, known), self._policy)
+        selector = Selector(registry, _Recorded(scores, known), self._policy, most_asked=MOST_ASKED)
         return Candidates(selector, tuple(offered)), [name for name in names if name not in scores]
 
     def _build(self, tools: Sequence[tuple[str, str]]) -> Candidates:
@@ -120,7 +123,8 @@ class CandidateSets:
         scorer = LocalScorer(registry, self._encoder, self._policy.calibration)
         self._index_name = scorer.index.name
         offered = tuple(OfferedTool(name, _digest(_utf8(text))[:8]) for name, text in tools)
-        return Candidates(Selector(registry, _Rounded(scorer), self._policy), offered)
+        selector = Selector(registry, _Rounded(scorer), self._policy, most_asked=MOST_ASKED)
+        return Candidates(selector, offered)
 
     def _with(self, tools: Sequence[tuple[str, str]]) -> CapabilityRegistry:
         """The configured capabilities, then the tools that are none of them."""

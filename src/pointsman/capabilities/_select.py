@@ -87,13 +87,26 @@ class Selector:
         policy: SelectionPolicy | None = None,
         prompts: ClassificationPromptBuilder | None = None,
         cache: LruCache[Selection] | None = None,
+        *,
+        most_asked: int | None = None,
     ) -> None:
-        """Put the parts together; ``scorer`` must have been made from ``registry``."""
+        """Put the parts together.
+
+        Args:
+            registry: what is selected from.
+            scorer: must have been made from ``registry``.
+            policy: how to select.
+            prompts: what a model is asked.
+            cache: keeps selections.
+            most_asked: capabilities that a model is asked about per task at most, the likeliest; the local
+                score decides on the others. None: as many as the policy says.
+        """
         self.registry = registry
         self.scorer = scorer
         self.policy = policy or SelectionPolicy()
         self.prompts = prompts or ClassificationPromptBuilder()
         self._cache = cache
+        self._most_asked = most_asked
 
     def select(
         self, task: str, *, failure: str = "", held: Collection[str] = (), bypass: bool | None = None
@@ -152,11 +165,10 @@ class Selector:
         if self.policy.strategy is Strategy.LOCAL:
             return []
         if self.policy.strategy is Strategy.LLM:
-            return list(rest)
+            return _likeliest(rest, scores, self._most_asked)
         low, high = self.policy.unsure
-        unsure = [each.name for each in rest if low < scores[each.name] < high]
-        likeliest = sorted(unsure, key=lambda name: -scores[name])[: self.policy.max_questions]
-        return [each for each in rest if each.name in likeliest]
+        unsure = [each for each in rest if low < scores[each.name] < high]
+        return _likeliest(unsure, scores, min(self.policy.max_questions, self._most_asked or len(rest)))
 
     def _question(self, capability: Capability, task: str, failure: str) -> ModelQuery:
         guide = capability.guide
@@ -232,6 +244,16 @@ def _read(asked: Sequence[Capability], answers: Answers) -> _Verdicts:
         except ValueError as error:
             failures[each.name] = str(error)
     return _Verdicts(match, failures)
+
+
+def _likeliest(
+    among: Sequence[Capability], scores: Mapping[str, float], most: int | None
+) -> list[Capability]:
+    """As many as may be, the highest scores first, in the order given."""
+    if most is None or len(among) <= most:
+        return list(among)
+    chosen = {each.name for each in sorted(among, key=lambda each: -scores[each.name])[:most]}
+    return [each for each in among if each.name in chosen]
 
 
 def _answer(name: str, verdicts: _Verdicts) -> AskedCapability:
