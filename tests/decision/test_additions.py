@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from pointsman.decision.additions import MOST_CHARACTERS, MOST_PLACES, Additions, remember, standing
 from pointsman.decision.decision import Injection, StandingInjection
-from pointsman.vocabulary import WireFormat
+from pointsman.text.extract import fingerprint
+from pointsman.vocabulary import Message, WireFormat
 from pointsman.wire.history import JsonHistory
 
 HINT, DOMAIN = Injection("guidance", "look at the error"), Injection("domains", "Domain: bugfix")
@@ -77,3 +78,19 @@ def test_memory_is_bounded_and_what_is_dropped_is_counted(added: list[tuple[int,
         )
         [newest] = standing(additions, history(*texts))[-1].added
         assert newest == injection
+
+
+def test_each_message_is_read_once_for_all_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Places whose message has gone are looked for near where it stood: each of them at the same few."""
+    additions = Additions()
+    for number in range(MOST_PLACES):
+        additions, _ = remember(additions, history("a", "b", f"gone {number}"), (HINT,))
+    read: list[int] = []
+
+    def counting(message: Message) -> str:
+        read.append(1)
+        return fingerprint(message)
+
+    monkeypatch.setattr("pointsman.decision.additions.fingerprint", counting)
+    assert standing(additions, history("a", "b", "c", "d", "e", "f", "g")) == ()
+    assert len(read) <= 7

@@ -161,9 +161,12 @@ def test_the_count_of_tokens_and_a_translated_request_carry_it(tmp_path: Path) -
         counted = run.post("/v1/messages/count_tokens?beta=true", asked, **headers)
         assert counted.json() == {"input_tokens": 7}
         assert seen(run.first) == [("authorization", f"Bearer {TOKEN}")]
+    with trial(tmp_path, formats='["responses"]') as run:
         assert run.ask("chat", **headers).status_code == 200
-        assert run.first.asked[-1].path == "/v1/messages"
+        assert run.first.asked[-1].path == "/v1/responses"
         assert seen(run.first) == [("authorization", f"Bearer {TOKEN}")]
+        run.post("/v1/messages/count_tokens", asked, **headers)
+        assert len(run.first.asked) == 1, "the credential is for a provider of Messages"
 
 
 @pytest.mark.parametrize(
@@ -213,6 +216,18 @@ def test_a_fallback_gets_the_key_of_its_own_upstream(tmp_path: Path) -> None:
         assert (got.status_code, got.headers["x-pointsman-model"]) == (200, "theirs")
         assert seen(run.first) == [("authorization", f"Bearer {TOKEN}")]
         assert seen(run.second) == [("x-api-key", OTHER)]
+
+
+@pytest.mark.parametrize(("wire", "arrives"), [("chat", False), ("responses", False), ("messages", True)])
+def test_a_credential_does_not_go_to_another_kind_of_provider(
+    tmp_path: Path, wire: str, arrives: bool
+) -> None:
+    """A caller of OpenAI's formats holds no credential of a provider that speaks Messages alone."""
+    with trial(tmp_path, formats='["messages"]') as run:
+        got = run.ask(wire, authorization=f"Bearer {TOKEN}", x_pointsman_key=OWN)
+        assert got.status_code == 200
+        assert bool(run.first.asked) is arrives
+        assert TOKEN not in "".join(value for asked in run.second.asked for value in asked.headers.values())
 
 
 async def expired(asked: Asked, send: Any) -> None:

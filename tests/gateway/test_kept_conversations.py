@@ -203,3 +203,15 @@ def test_answers_of_a_server_that_numbers_them_are_told_apart() -> None:
             assert asked(running, input=[said("more", "user")], previous_response_id=name).status_code == 200
             sent = json.loads(running.providers[0].server.asked[-1].body)
             assert sent["messages"][0]["content"] == words
+
+
+def test_copies_of_one_conversation_do_not_push_out_another_sessions() -> None:
+    kept = KeptConversations(100_000)
+    asked = body("other")
+    kept.keep(request(asked, session="t"), asked, None, answer("resp_other"))
+    turn(kept, "x" * 15_000, "resp_1")
+    for number in range(2, 12):  # each goes on from the first: a copy
+        turn(kept, "more", f"resp_{number}", "resp_1")
+    assert kept.continued(body("go on", previous_response_id="resp_other"), NOW) is not None
+    assert kept.held <= 100_000 / 4 + 5_000
+    assert whole(kept, "again", "resp_11") is not None

@@ -151,3 +151,12 @@ def test_a_compaction_is_put_back_as_words_even_where_nothing_is_stored() -> Non
     whole = kept.put_back(request(), asked)
     assert json.loads(whole.raw)["input"][0]["content"].endswith("hello")
     assert kept.put_back(request("t"), asked) is asked
+
+
+def test_one_session_keeps_a_quarter_at_most() -> None:
+    kept = KeptItems(40_000)
+    kept.keep(request("other"), body(), answer("msg_other"), translated=True)
+    for number in range(30):
+        kept.keep(request(), body(), answer(f"msg_{number}", 1_000), translated=True)
+    assert knows(kept, "msg_other", session="other")
+    assert kept.held <= 40_000 / 4 + 5_000

@@ -77,6 +77,9 @@ def test_every_reading_of_a_path_stays_below_the_base_url(rest: str) -> None:
         b"/v1/%6dodels",
         b"/v1/Models/x",
         b"/v1/d%65cisions/d-1",
+        b"/v1/v1/chat/completions",
+        b"/v1/engines/x/chat/completions",
+        b"/v1/a/b/Message%73",
     ],
 )
 def test_no_spelling_of_an_own_path_goes_past_the_decision(path: bytes) -> None:

@@ -38,18 +38,33 @@ _PASSED_ON: Final = frozenset({"anthropic", "google", "openai", "xai"})
 #: What providers put behind the id of a model for one version of it.
 _DATED: Final = re.compile(r"[-@](?:\d{4}-\d{2}-\d{2}|20\d{6}|\d{4}|latest)$")
 _WILD: Final = re.compile(r"[*?\[]")
+#: Wildcards of one pattern: the time of a match grows with each of them.
+MOST_WILDCARDS: Final = 8
+#: Per million tokens: a thousand times the dearest model there is.
+HIGHEST_PRICE: Final = 1_000_000
 
 
 class CatalogueEntry(Prices, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """What is known of one model, or of all whose id fits a pattern."""
 
-    id: Annotated[str, Meta(min_length=1)]  # the provider's, lower case; or a shell-style pattern of ids
+    id: Annotated[
+        str, Meta(min_length=1, max_length=256)
+    ]  # the provider's, lower case; or a shell-style pattern of ids
     provider: str = ANY
     context_window: Annotated[int, Meta(ge=1)] | None = None  # tokens, the answer included
     max_output_tokens: Annotated[int, Meta(ge=1)] | None = None
     features: frozenset[Feature] | None = None
     cache_seconds: Annotated[float, Meta(gt=0)] | None = None
     origin: str = ""  # default: that of the catalogue, as for prices_as_of
+
+    def __post_init__(self) -> None:
+        """Refuse what would make every look-up slow, and prices that no sum can hold."""
+        if len(_WILD.findall(self.id)) > MOST_WILDCARDS:
+            raise ValueError(f'"id" has more than {MOST_WILDCARDS} wildcards')
+        for name in Prices.__struct_fields__:
+            price = getattr(self, name)
+            if isinstance(price, float | int) and not price <= HIGHEST_PRICE:
+                raise ValueError(f'"{name}" is above {HIGHEST_PRICE:,}, more than any model costs')
 
 
 class Match(NamedTuple):

@@ -6,13 +6,14 @@ both zero is taken to have none: there they also stand for a subscription, or fo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from datetime import date
 from typing import Any, Final
 
 import msgspec
 
-from pointsman.catalogue._entry import Catalogue, CatalogueEntry
+from pointsman.catalogue._entry import HIGHEST_PRICE, Catalogue, CatalogueEntry
 from pointsman.catalogue._files import ENTRIES
 from pointsman.errors import ConfigError
 
@@ -85,6 +86,11 @@ def _entry(id_: str, info: Any, place: str) -> CatalogueEntry | None:
         raise ConfigError(f'"{id_}": {error}', place=place) from None
 
 
+def _per_million(price: float) -> float:
+    """A price per token as one per million tokens; infinite where no float holds it, which is refused."""
+    return round(float(price) * 1e6, 6) if abs(price) <= HIGHEST_PRICE else math.inf
+
+
 def _scaled(info: Mapping[str, Any]) -> dict[str, Any]:
     """The prices per million tokens. What is no number is left as it is, for the check of types."""
     found: dict[str, Any] = {}
@@ -92,7 +98,7 @@ def _scaled(info: Mapping[str, Any]) -> dict[str, Any]:
         value = info.get(theirs)
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if value is not None:
-            found[ours] = round(value * 1e6, 6) if is_number else value
+            found[ours] = _per_million(value) if is_number else value
     for ours in ("cached_input_per_million", "cache_write_per_million"):
         if found.get(ours) == 0:
             del found[ours]

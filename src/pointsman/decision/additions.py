@@ -47,20 +47,26 @@ def standing(additions: Additions, history: History) -> tuple[StandingInjection,
     """
     moved = 0
     found: list[StandingInjection] = []
+    known: dict[int, str] = {}  # each message is read once, however many places are looked for at it
     for place in additions.places:
-        at = _find(history, place, moved)
+        at = _find(history, place, moved, known)
         if at is not None:
             moved = at - place.index
             found.append(StandingInjection(at, tuple(additions.texts[number] for number in place.texts)))
     return tuple(sorted(found, key=lambda each: each.index))  # stable: what was added first stays first
 
 
-def _find(history: History, place: Place, moved: int) -> int | None:
+def _find(history: History, place: Place, moved: int, known: dict[int, str]) -> int | None:
     """Where a message stands, looked for first where the one before it has moved to."""
     here, count = place.index + moved, len(history)
     for distance in _DISTANCES:
         at = here + distance
-        if 0 <= at < count and fingerprint(history[at]) == place.key:
+        if not 0 <= at < count:
+            continue
+        key = known.get(at)
+        if key is None:
+            key = known[at] = fingerprint(history[at])
+        if key == place.key:
             return at
     return None
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from pointsman.gateway._capability_commands import answer_switch, may_hold_command, take_commands
 from pointsman.gateway._conversations import Continuation, Conversations, with_conversation
@@ -20,7 +21,8 @@ from pointsman.gateway._relay import Headers, Send, relay, response_headers
 from pointsman.gateway._request import DecidedRequest
 from pointsman.gateway.upstream import Target
 from pointsman.model_choice.chains import LOWER_TIER
-from pointsman.vocabulary import AgentRequest
+from pointsman.offload import offload
+from pointsman.vocabulary import LARGE, AgentRequest
 from pointsman.wire import Body
 from pointsman.wire.reasoning_formats import own_reasoning
 
@@ -104,11 +106,16 @@ class AgentEndpoint:
         kept = self._kept.continued(body, time.time())
         session = kept.session if kept else ""
         if kept is not None:
-            body = kept.whole(body)
+            inbound.grow(size := kept.size)
+            body = await _beside_the_loop(size, partial(kept.whole, body))
         turn, continuation = await read_turn(headers, body, self._conversations, session)
-        if (whole := self._items.put_back(turn, body)) is not body:
-            body = whole
-            turn, continuation = await read_turn(headers, body, self._conversations, session)
+        held = self._items.weight(turn.session)
+        if held:
+            whole = await _beside_the_loop(held, partial(self._items.put_back, turn, body))
+            if whole is not body:
+                inbound.grow(max(len(whole.raw) - len(body.raw), 0))
+                body = whole
+                turn, continuation = await read_turn(headers, body, self._conversations, session)
         return inbound._replace(body=body), turn, continuation, kept
 
     def _keep_answer(
@@ -151,3 +158,8 @@ class AgentEndpoint:
         if request.decision.tier is None:
             return targets  # the caller named the model
         return with_conversation(targets, state.targets.get(continuation.model))
+
+
+async def _beside_the_loop(size: int, work: Callable[[], Body]) -> Body:
+    """Put kept bytes into a body; many of them in another thread."""
+    return work() if size <= LARGE else await offload(size, work)

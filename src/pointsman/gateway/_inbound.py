@@ -47,6 +47,23 @@ class InboundRequest(NamedTuple):
     body: Body
     arrived: float  # seconds of ``time.perf_counter``
     keys: Sequence[bytes] = ()  # digests of the gateway's own
+    reservation: BodyReservation | None = None  # counts the body; None: nobody counts
+    limit: int = 0  # bytes of a body; 0: none
+
+    def grow(self, count: int) -> None:
+        """Count bytes that the gateway puts into the request.
+
+        Raises:
+            TooLarge: with them the body is larger than any may be.
+            Overloaded: the bodies of all requests together are too large.
+        """
+        if self.limit and len(self.body.raw) + count > self.limit:
+            raise TooLarge(
+                f"with what it goes on from, the request is larger than {self.limit} bytes",
+                hint="begin a new conversation",
+            )
+        if self.reservation is not None:
+            self.reservation.take(count)
 
 
 def authorise(headers: Mapping[bytes, bytes], digests: Sequence[bytes]) -> None:

@@ -55,6 +55,11 @@ class Kept(NamedTuple):
         """The session it belongs to."""
         return self.conversation.session
 
+    @property
+    def size(self) -> int:
+        """Bytes of what it holds."""
+        return sum(map(len, self.conversation.chunks[: self.turns]))
+
     def whole(self, body: Body) -> Body:
         """Return a request that holds all it goes on from."""
         return Body(body.wire, whole_request(body, self.conversation.chunks[: self.turns]))
@@ -129,8 +134,19 @@ class KeptConversations:
         self._conversations[id(conversation)] = conversation
         self._conversations.move_to_end(id(conversation))
         self._left -= conversation.weight
+        self._limit(conversation.session)
         while self._left < 0:
             self._forget(next(iter(self._conversations.values())))
+
+    def _limit(self, session: str) -> None:
+        """Keep the conversations of one session, which may be copies, to the share of one."""
+        own = [each for each in self._conversations.values() if each.session == session]
+        weight = sum(each.weight for each in own)
+        for each in own[:-1]:  # the one used last stays
+            if weight <= self._size * _OF_ONE:
+                return
+            weight -= each.weight
+            self._forget(each)
 
     def _forget(self, conversation: _Conversation) -> None:
         if self._conversations.pop(id(conversation), None) is not None:

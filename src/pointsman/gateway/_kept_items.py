@@ -18,6 +18,8 @@ __all__ = ["KeptItems"]
 
 #: Bytes kept over all sessions. An answer takes 1 to 10 kB: some thousands fit.
 _SIZE: Final = 16 << 20
+#: Of that, what one session may take.
+_OF_ONE: Final = 1 / 4
 #: Bytes of keeping a session, and an item beside its words.
 _SESSION: Final = 1_000
 _ITEM: Final = 300
@@ -64,6 +66,11 @@ class KeptItems:
             raw = with_summaries(raw)
         return body if raw is body.raw else Body(body.wire, raw)
 
+    def weight(self, session: str) -> int:
+        """Bytes kept of a session, at most."""
+        found = self._sessions.get(session)
+        return found.weight if found else 0
+
     def stored(self, request: AgentRequest) -> Find | None:
         """Return what finds the items that upstreams store in a session: another one has to be sent them."""
         session = self._sessions.get(request.session)
@@ -92,8 +99,8 @@ class KeptItems:
         for name, item in referable(found[1]):
             (session.items if translated else session.stored)[name] = item
             session.weight += len(item) + len(name) + _ITEM
-        if session.weight > self._size:
-            return  # larger than all that may be kept
+        if session.weight > self._size * _OF_ONE:
+            return  # more than one session may take
         self._sessions[request.session] = session
         self._left -= session.weight
         while self._left < 0:

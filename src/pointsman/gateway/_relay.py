@@ -50,6 +50,7 @@ _REQUEST_ID: Final = 128  # characters of a caller's request id that are kept
 #: Not for a caller: framing, which our server does anew, and what would speak for another host.
 _NOT_DOWN: Final = port.HOP_BY_HOP | {
     b"content-length", b"date", b"server", b"set-cookie", b"alt-svc", b"strict-transport-security",
+    b"clear-site-data", b"location", b"refresh", b"x-sendfile", b"x-lighttpd-send-file",
     b"x-should-retry",  # the gateway is who retries
 }  # fmt: skip
 
@@ -257,7 +258,7 @@ def downstream_headers(sent: port.Headers, secrets: Sequence[bytes]) -> Headers:
 @lru_cache(KEPT_NAMES)
 def _name_down(name: bytes) -> bytes:
     """The name under which a header goes to the caller; empty when it does not."""
-    if name in _NOT_DOWN or name.startswith(OWN_PREFIX):
+    if name in _NOT_DOWN or name.startswith((OWN_PREFIX, b"x-accel-")):  # nginx obeys the second
         return b""
     return _RENAMED.get(name, name)
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
+from secrets import token_hex
 from typing import Final, NamedTuple
 
 import msgspec
 
 from pointsman.decision.decision import Decision
 from pointsman.decoding import UNREADABLE
-from pointsman.errors import PreviousResponseNotFound
+from pointsman.errors import PreviousResponseNotFound, Unauthorized
 from pointsman.gateway._inbound import InboundRequest, caller_credentials
 from pointsman.gateway._injections import injections, kept_tools
 from pointsman.gateway._kept_reasoning import KeptReasoning, Watch
@@ -48,6 +49,8 @@ _NOT_UP: Final = HOP_BY_HOP | {
     b"host", b"content-length", b"content-type", b"expect", b"accept-encoding",
     b"authorization", b"x-api-key", b"api-key", b"x-goog-api-key", b"cookie",
     b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip",
+    b"true-client-ip", b"x-client-ip", b"x-cluster-client-ip", b"cf-connecting-ip", b"fastly-client-ip",
+    b"x-original-url", b"x-rewrite-url", b"x-http-method", b"x-http-method-override", b"x-method-override",
 }  # fmt: skip
 
 #: What the longest answer is called in each format.
@@ -66,7 +69,10 @@ KEPT_NAMES: Final = 512
 
 def upstream_headers(sent: Headers) -> list[tuple[bytes, bytes]]:
     """Return what of a caller's headers goes to the upstream."""
-    return [pair for pair in sent if _goes_up(pair[0])]
+    named = [value for name, value in sent if name == b"connection"]
+    # Most say keep-alive, and are not looked at further. Others name headers of this connection alone.
+    hops = {each.strip().lower() for value in named if value != b"keep-alive" for each in value.split(b",")}
+    return [pair for pair in sent if _goes_up(pair[0]) and pair[0] not in hops]
 
 
 def without_providers(sent: Headers) -> list[tuple[bytes, bytes]]:
@@ -122,8 +128,8 @@ class DecidedRequest:
     model's upstream speaks another format.
     """
 
-    __slots__ = ("_edits", "_headers", "_inbound", "_ledger", "_model", "_own", "_path", "_reasoning",
-                 "_translated", "_turn", "attempts", "body", "client_is_retrying", "decision",
+    __slots__ = ("_edits", "_given_to", "_headers", "_inbound", "_ledger", "_model", "_own", "_path",
+                 "_reasoning", "_translated", "_turn", "attempts", "body", "client_is_retrying", "decision",
                  "find_item", "metrics", "on_complete", "on_translated", "wire")  # fmt: skip
 
     #: Called when all has been sent: with who answered, and the whole body or the last events of a stream.
@@ -156,6 +162,7 @@ class DecidedRequest:
         # The SDKs count their own retries here. One owner of retries: if the client is at it, we are not.
         self.client_is_retrying = inbound.headers.get(b"x-stainless-retry-count", b"0") != b"0"
         self._inbound = inbound
+        self._given_to: str | None = None  # name of the upstream that is sent the caller's own credential
         self._ledger = ledger
         self._turn = turn
         self._reasoning = reasoning
@@ -194,7 +201,7 @@ class DecidedRequest:
             return await self._translate(target, body, given, changed)
         sent = self._headers + target.upstream.headers[self.wire.format]
         if target.upstream.forwards_auth:
-            sent += caller_credentials(self._inbound.all_headers, self._inbound.keys)
+            sent += self._credentials(target)
         changes = f"{self.wire.format}->{self.wire.format}; changed={','.join(changed)}" if changed else ""
         return Prepared(Call(self._path, sent, body), self.wire, None, changes)
 
@@ -232,6 +239,22 @@ class DecidedRequest:
             return None  # it was not to think
         return self._reasoning.watch(own, turn.session, target.upstream.spec.name, turn.arrived_at)
 
+    def _credentials(self, target: Target) -> Headers:
+        """The caller's own credential, for one upstream that speaks a format of the same provider's.
+
+        Raises:
+            Unauthorized: there is none, it is another provider's, or another upstream was given it.
+        """
+        name = target.upstream.spec.name
+        is_kin = self.wire.auth in {WIRES[wire].auth for wire in target.model.formats}
+        if self._given_to not in {None, name} or not is_kin:
+            raise Unauthorized(
+                f'upstream "{name}" is not sent this caller\'s credential: it is for another provider',
+                hint="it goes to one upstream, which takes the key in the way of the caller's format",
+            )
+        self._given_to = name
+        return caller_credentials(self._inbound.all_headers, self._inbound.keys)
+
     async def _with_parameters(self, body: bytes, given: Parameters, *, translated: bool) -> bytes:
         from pointsman.wire.parameters import with_parameters
 
@@ -257,7 +280,8 @@ class DecidedRequest:
         work = partial(translate_request, self.wire.format, wire.format, body, recall, now, budget)
         translated = work() if len(body) <= LARGE else await offload(len(body), work)
         if self.wire.is_stateful:
-            translated = translated._replace(unique=self.decision.id)
+            # Who knows the id of an answer can go on from it: nobody may guess one.
+            translated = translated._replace(unique=token_hex(16))
         if changed:
             translated = translated._replace(changed=translated.changed + changed)
         sent = without_providers(self._headers)
@@ -265,7 +289,7 @@ class DecidedRequest:
             sent += wire.model_call.headers
         sent += target.upstream.headers[wire.format]
         if target.upstream.forwards_auth:
-            sent += caller_credentials(self._inbound.all_headers, self._inbound.keys)
+            sent += self._credentials(target)
         prepared = Prepared(Call(wire.path, sent, translated.body), wire, translated, str(translated))
         self._translated = target, prepared
         return prepared

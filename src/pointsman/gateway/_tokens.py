@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterable
 from functools import partial
 from typing import Final
@@ -19,6 +20,7 @@ from pointsman.gateway.upstream import Target
 from pointsman.offload import offload
 from pointsman.upstreams.port import Call
 from pointsman.vocabulary import LARGE, WireFormat
+from pointsman.wire import WIRES
 from pointsman.wire.translate import translate_request
 
 __all__ = ["count_tokens"]
@@ -34,6 +36,8 @@ _COUNTED: Final = frozenset({
 })  # fmt: skip
 #: Statuses of an upstream that has no such path.
 _ABSENT: Final = frozenset({404, 405, 501})
+#: Seconds after which it is asked again.
+_ASKED_AGAIN: Final = 600.0
 
 
 class _Counted(msgspec.Struct, gc=False):
@@ -68,7 +72,8 @@ async def count_tokens(state: LiveState, inbound: InboundRequest, send: Send) ->
 async def _count(targets: Iterable[Target], inbound: InboundRequest) -> bytes:
     """Return the count of the first of these models whose upstream counts; empty where none does."""
     wire = inbound.wire.format
-    counting = [target for target in targets if target.id not in target.upstream.uncounted]
+    now = time.monotonic()
+    counting = [target for target in targets if now >= target.upstream.uncounted.get(target.id, now)]
     for target in counting:
         if wire in target.model.formats:
             return await _ask(target, inbound)
@@ -113,6 +118,8 @@ async def _send(target: Target, inbound: InboundRequest, wire: WireFormat, call:
     sent = [*call.headers, *upstream.headers[wire]]
     try:
         if upstream.forwards_auth:
+            if WIRES[wire].auth != inbound.wire.auth:
+                raise Unauthorized("the caller's credential is for another provider")
             sent += caller_credentials(inbound.all_headers, inbound.keys)
         exchange = await upstream.client.send(call._replace(headers=sent))
         try:
@@ -122,6 +129,7 @@ async def _send(target: Target, inbound: InboundRequest, wire: WireFormat, call:
     except (Unauthorized, UpstreamError) as error:
         log.info("tokens are estimated: %s", error.message)
         return b""
-    if exchange.status in _ABSENT:
-        upstream.uncounted.add(target.id)
+    # With the caller's own credential the status may be about the caller's account.
+    if exchange.status in _ABSENT and not upstream.forwards_auth:
+        upstream.uncounted[target.id] = time.monotonic() + _ASKED_AGAIN
     return counted if exchange.status == 200 else b""

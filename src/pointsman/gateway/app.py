@@ -134,7 +134,15 @@ class Gateway:
             watch = DisconnectWatch(receive)
             self._watches.begin(watch)
             request = InboundRequest(
-                wire, headers, scope["headers"], scope["query_string"], body, arrived, state.server.keys
+                wire,
+                headers,
+                scope["headers"],
+                scope["query_string"],
+                body,
+                arrived,
+                state.server.keys,
+                reservation,
+                state.server.limits.body_bytes,
             )
             self._count(wire, await handler(state, request, send))
         except (CallerError, Overloaded) as error:

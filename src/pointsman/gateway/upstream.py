@@ -23,7 +23,8 @@ class Upstream:
         self.breaker = CircuitBreaker()
         self.secrets = spec.secrets
         self.forwards_auth = spec.forward_auth
-        self.uncounted: set[bytes] = set()  # ids of models whose tokens it does not count
+        #: Models whose tokens it does not count, by id, and until when: seconds of ``time.monotonic``.
+        self.uncounted: dict[bytes, float] = {}
         #: The headers that every request of a format carries.
         self.headers = {
             wire: [(b"content-type", b"application/json"), *credentials(spec, wire)] for wire in WireFormat

@@ -57,3 +57,8 @@ def test_any_other_body_is_the_same_bytes(body: bytes) -> None:
 
 def test_an_item_without_an_id_cannot_be_referred_to() -> None:
     assert not list(referable([b'{"type":"message"}', b"7", b'{"id":""}']))
+
+
+def test_an_item_is_put_in_once_however_often_it_is_named() -> None:
+    found = items(*[reference("msg_1")] * 500)
+    assert found == [SAID, *[reference("msg_1")] * 499]

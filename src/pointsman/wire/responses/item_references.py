@@ -45,13 +45,17 @@ def referable(items: list[bytes]) -> Iterator[tuple[str, bytes]]:
 
 
 def with_items(body: bytes, find: Find) -> bytes:
-    """Return a body with the items in place of references to them; the body itself where none is known."""
+    """Return a body with the items in place of references to them; the body itself where none is known.
+
+    Each item is put in once: a conversation holds it once, and a small body must not become a large one.
+    """
     if _REFERENCE not in body:
         return body
+    named: set[str] = set()
     try:
         members = _decode_members(body)
         given = _decode_items(members["input"])
-        found = [(raw, _found(raw, find)) for raw in given]
+        found = [(raw, _found(raw, find, named)) for raw in given]
     except (KeyError, *UNREADABLE):
         return body
     if all(item is None for _, item in found):
@@ -79,8 +83,12 @@ def _summary(raw: msgspec.Raw) -> bytes | None:
     return said(_decode_item(raw).encrypted_content or "") if b'"compaction"' in bytes(raw) else None
 
 
-def _found(raw: msgspec.Raw, find: Find) -> bytes | None:
+def _found(raw: msgspec.Raw, find: Find, named: set[str]) -> bytes | None:
+    """What a reference stands for; None where an item is none, is unknown, or is named again."""
     if _REFERENCE not in bytes(raw):
         return None
     item = _decode_item(raw)
-    return find(item.id) if item.type == "item_reference" and item.id else None
+    if item.type != "item_reference" or not item.id or item.id in named:
+        return None
+    named.add(item.id)
+    return find(item.id)
