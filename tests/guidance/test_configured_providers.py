@@ -345,3 +345,47 @@ def test_memory_holds_the_configured_providers_only() -> None:
         memory = drive((first if number < 4 else second).decide(read, memory, "d"), nobody).memory
     (thread,) = memory.guidance.threads.values()
     assert len(thread.hints) == 1
+
+
+def test_a_class_without_a_lasting_name_or_result_abstains_alone() -> None:
+    engine = engine_of(
+        spec({"entry_point": f"{OWN}:Renaming"}), spec({"name": "error_streak", "threshold": 1})
+    )
+    found = decisions(engine, growing(FAILING[:1]))
+    assert spoke(found) == [1]
+    for decision in found:
+        assert [reason.code for reason in decision.abstained] == ["guidance.abstained.renaming"]
+        assert "TypeError" in decision.abstained[0].detail
+
+
+@pytest.mark.parametrize("settings", [{"control": 1.0}, {"mode": Mode.OBSERVE}])
+def test_what_is_withheld_is_decided_alike(settings: dict[str, Any]) -> None:
+    provider = spec({"name": "error_streak", "threshold": 2}, cooldown_turns=1)
+    given = {"mode": Mode.ON, **settings}
+    withheld = Policy(
+        profile=builtin_profile("default"),
+        guidance=GuidancePolicy(default_providers=False, providers=(provider,), **given),
+    )
+    requests = growing(FAILING)
+    quiet, loud = decisions(build_engine(withheld), requests), decisions(engine_of(provider), requests)
+    assert [_said(each) for each in quiet] == [_said(each) for each in loud]
+    assert spoke(quiet)
+    assert not any(each.injections for each in quiet)
+
+
+def test_a_moment_decodes_the_latest_turn_only() -> None:
+    class Watched:
+        def __init__(self, history: Any) -> None:
+            self.history, self.read = history, set[int]()
+
+        def __len__(self) -> int:
+            return len(self.history)
+
+        def __getitem__(self, index: int) -> Any:
+            self.read.add(index)
+            return self.history[index]
+
+    turns: list[Turn] = ["do it", *[turn("a", {"n": n}) for n in range(50)]]
+    history = Watched(read_request(WireFormat.CHAT, body("chat", turns), session="s", arrived_at=0.0).history)
+    moment_of(history, with_answer=False)
+    assert min(history.read) >= len(history) - 3

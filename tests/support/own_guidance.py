@@ -54,3 +54,21 @@ class Adviser(Always):
 
     def provide(self, context: GuidanceContext) -> GuidanceInjection:
         return GuidanceInjection("adviser", f"After {context.tool_call_count} calls.", priority=7)
+
+
+class Renaming(Always):
+    """Has another name each time, and answers with no result."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._asked = 0
+
+    @property
+    def name(self) -> str:
+        self._asked += 1
+        if self._asked > 2:
+            raise RuntimeError("no name any more")
+        return "renaming"
+
+    def classify(self, context: GuidanceContext) -> ClassificationResult:
+        return None  # type: ignore[return-value]

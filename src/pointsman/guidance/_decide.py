@@ -144,7 +144,10 @@ class Guide:
         seen = self.read(history, memory)
         if seen is None or self._hints is None:
             return seen
-        return seen._replace(moment=moment_of(history, offers_tools=offers_tools, prompt=prompt))
+        moment = moment_of(
+            history, offers_tools=offers_tools, prompt=prompt, with_answer=self._hints.reads_answers
+        )
+        return seen._replace(moment=moment)
 
     def recall(
         self,

@@ -15,7 +15,7 @@ from pointsman.guidance._context import GuidanceContext
 from pointsman.guidance._ladder import Firing
 from pointsman.guidance._moments import Moment
 from pointsman.guidance._policy import GuidancePolicy, Rung
-from pointsman.guidance._provider_spec import Hint, build_hint
+from pointsman.guidance._provider_spec import Hint, build_hint, classes_of
 from pointsman.guidance._results import ClassificationResult
 from pointsman.guidance.classifiers._tables import OwnClasses
 from pointsman.guidance.classifiers.composite import judge
@@ -69,6 +69,8 @@ class Hints:
             )
             for spec in policy.providers
         )
+        #: Whether a class that is not ours may read the latest words of the model.
+        self.reads_answers: Final = any(map(classes_of, policy.providers))
 
     def at(
         self, moment: Moment, trajectory: TrajectoryAnalysis, thread: Thread, *, delivered: bool
@@ -138,8 +140,7 @@ def _ready(
     ready, abstained = [], []
     for hint, result in zip(due, results, strict=True):
         if result.abstained:
-            detail = result.reason or hint.config.judge.name
-            abstained.append(Reason(f"guidance.abstained.{hint.config.judge.name}"[:MAX_CODE], detail))
+            abstained.append(Reason(f"guidance.abstained.{hint.name}"[:MAX_CODE], result.reason or hint.name))
         if not result.relevant or result.confidence < hint.config.min_confidence:
             continue
         said = worded(hint.config.provider, context)
@@ -158,7 +159,7 @@ def _firing(one: _Ready, number: int, trajectory: TrajectoryAnalysis, *, deliver
         step=trajectory.tool_call_count - 1,
         rung=Rung.HINT,
         provider=config.provider.name,
-        classifier=config.judge.name,
+        classifier=one.hint.name,
         confidence=one.result.confidence,
         reason=one.result.reason or "",
         delivered=delivered,

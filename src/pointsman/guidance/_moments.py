@@ -8,11 +8,11 @@ from typing import Final, NamedTuple
 from pointsman.guidance._context import DecisionPoint
 from pointsman.guidance._ladder import Firing
 from pointsman.trajectory import Conversation, ToolInvoked
-from pointsman.vocabulary import Message, Role, ToolCall
+from pointsman.vocabulary import Role, ToolCall
 
 __all__ = ["Moment", "moment_of"]
 
-#: Messages looked at from the end of a history, for the latest calls and the latest answer.
+#: Messages looked at from the end of a history for the latest words of the model.
 _RECENT: Final = 64
 
 
@@ -35,38 +35,49 @@ class Moment(NamedTuple):
 _BESIDE: Final = frozenset({DecisionPoint.PRE_TOOL_EXECUTION, DecisionPoint.PRE_RESPONSE})
 
 
-def moment_of(history: Conversation, *, offers_tools: bool = True, prompt: str = "") -> Moment:
-    """Return the moment at which a request stands.
+def moment_of(
+    history: Conversation, *, offers_tools: bool = True, prompt: str = "", with_answer: bool = True
+) -> Moment:
+    """Return the moment at which a request stands, decoding no more than the latest turn of its history.
 
     Args:
         history: Of the request.
         offers_tools: Whether the model may call tools; otherwise it is about to give its final answer.
         prompt: The user's words.
+        with_answer: Whether to look for the latest words of the model, which may stand further back.
     """
-    count = len(history)
-    tail = [history[index] for index in range(count - 1, max(-1, count - 1 - _RECENT), -1)]
-    calls, answered = _latest_calls(tail)
+    last = len(history) - 1
+    calls, answered = _latest_calls(history)
     open_calls = tuple(call for call in calls if call.id not in answered)
     points = []
     if answered:
         points.append(DecisionPoint.POST_TOOL_RESULT)
     if open_calls:
         points.append(DecisionPoint.PRE_TOOL_EXECUTION)
-    if tail and tail[0].role is Role.USER and not tail[0].results:
+    if last >= 0 and history[last].role is Role.USER and not history[last].results:
         points.append(DecisionPoint.PRE_RENDER)
     points.append(DecisionPoint.PRE_TOOL_SELECTION if offers_tools else DecisionPoint.PRE_RESPONSE)
-    answers = (message.texts for message in tail if message.role is Role.ASSISTANT and message.texts)
-    return Moment(tuple(points), count, open_calls or calls, prompt, "\n".join(next(answers, ())))
+    answer = _latest_answer(history) if with_answer else ""
+    return Moment(tuple(points), last + 1, open_calls or calls, prompt, answer)
 
 
-def _latest_calls(tail: list[Message]) -> tuple[tuple[ToolCall, ...], frozenset[str]]:
-    """The calls at the end of a history, given from its end, and the ids of those that have a result."""
-    place, answered = 0, set()
-    while place < len(tail) and tail[place].results and not tail[place].calls:
-        answered |= {result.call_id for result in tail[place].results}
-        place += 1
+def _latest_calls(history: Conversation) -> tuple[tuple[ToolCall, ...], frozenset[str]]:
+    """The calls at the end of a history, and the ids of those that have a result."""
+    at, answered = len(history) - 1, set()
+    while at >= 0 and history[at].results and not history[at].calls:
+        answered |= {result.call_id for result in history[at].results}
+        at -= 1
     calls: list[ToolCall] = []
-    while place < len(tail) and tail[place].calls and not tail[place].results:
-        calls[:0] = tail[place].calls
-        place += 1
+    while at >= 0 and history[at].calls and not history[at].results:
+        calls[:0] = history[at].calls
+        at -= 1
     return tuple(calls), frozenset(answered)
+
+
+def _latest_answer(history: Conversation) -> str:
+    """The latest words of the model."""
+    for at in range(len(history) - 1, max(-1, len(history) - 1 - _RECENT), -1):
+        message = history[at]
+        if message.role is Role.ASSISTANT and message.texts:
+            return "\n".join(message.texts)
+    return ""

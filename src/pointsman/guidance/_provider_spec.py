@@ -6,7 +6,7 @@ Plain values: they are the tables ``[[guidance.providers]]`` of a file, and part
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -21,6 +21,7 @@ from pointsman.guidance.classifiers._tables import (
     OwnClasses,
     OwnClassifier,
     build_classifier,
+    checked,
     described,
     members,
     own_object,
@@ -115,6 +116,7 @@ class Hint(NamedTuple):
     """A provider made ready."""
 
     version: str
+    name: str  # of its classifier
     point: DecisionPoint
     config: GuidanceProviderConfig
     reads_content: bool  # it judges what no record of a decision holds
@@ -148,9 +150,25 @@ class OwnText:
 
 
 @dataclass(frozen=True, slots=True)
-class _Identity:
+class _OwnProvider:
+    """A provider of a class that is not ours: its names do not change, and what it gives is checked."""
+
     entry_point: str
     version: str
+    name: str
+    category: str
+    wrapped: GuidanceProvider = field(compare=False)
+
+    def classify(self, context: GuidanceContext, /) -> ClassificationResult:
+        """Judge one moment."""
+        return checked(self.wrapped.classify(context), self.entry_point)
+
+    def provide(self, context: GuidanceContext, /) -> GuidanceInjection:
+        """Let it put its guidance into words."""
+        injection = self.wrapped.provide(context)
+        if not isinstance(injection, GuidanceInjection):
+            raise TypeError(f"{self.entry_point} gave a {type(injection).__name__}")
+        return injection
 
 
 def classes_of(spec: ProviderSpec) -> list[tuple[tuple[str | int, ...], str]]:
@@ -182,12 +200,13 @@ def build_hint(
     Raises:
         ClassifierError: The classifier's table is wrong; its path begins with ``classifier``.
     """
-    identity: object
+    provider: GuidanceProvider
     if spec.entry_point is not None:
-        provider, stated = own_object(spec.entry_point, {}, own, (), needs=("name", "classify", "provide"))
-        identity = _Identity(spec.entry_point, stated)
+        needs = ("name", "category", "classify", "provide")
+        made, stated = own_object(spec.entry_point, {}, own, (), needs=needs)
+        provider = _OwnProvider(spec.entry_point, stated, str(made.name), str(made.category), made)
     else:
-        provider = identity = _provider(spec, log_tool, planning_tool, consultation_tool)
+        provider = _provider(spec, log_tool, planning_tool, consultation_tool)
     classifier = None
     if spec.classifier is not None:
         classifier = build_classifier(spec.classifier, own, ("classifier",))
@@ -199,7 +218,7 @@ def build_hint(
         max_fires_per_session=spec.max_fires_per_session,
     )
     limits = (spec.point, spec.priority, spec.min_confidence, spec.cooldown_turns, spec.max_fires_per_session)
-    content = [described(identity), described(classifier), limits]
+    content = [described(provider), described(classifier), limits]
     version = hashlib.sha256(msgspec.json.encode(content, order="deterministic")).hexdigest()[:12]
     reads = spec.entry_point is not None or (
         classifier is not None
@@ -208,7 +227,7 @@ def build_hint(
             for each in members(classifier)
         )
     )
-    return Hint(version, spec.point, config, reads, spec.priority)
+    return Hint(version, config.judge.name, spec.point, config, reads, spec.priority)
 
 
 def _provider(

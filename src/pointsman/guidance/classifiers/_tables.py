@@ -43,6 +43,7 @@ __all__ = [
     "OwnClasses",
     "OwnClassifier",
     "build_classifier",
+    "checked",
     "described",
     "members",
     "near",
@@ -98,19 +99,23 @@ class OwnClassifier:
     entry_point: str
     version: str
     parameters: Mapping[str, Any]
+    name: str  # as it was when it was built: counters are named by it
     wrapped: GuidanceClassifier = field(compare=False)
-
-    @property
-    def name(self) -> str:
-        """Name shown in reasons."""
-        return self.wrapped.name
 
     def classify(self, context: GuidanceContext, /) -> ClassificationResult:
         """Judge one moment."""
-        result = self.wrapped.classify(context)
-        if not isinstance(result, ClassificationResult):
-            raise TypeError(f"{self.entry_point} returned a {type(result).__name__}")
-        return result
+        return checked(self.wrapped.classify(context), self.entry_point)
+
+
+def checked(result: object, entry_point: str) -> ClassificationResult:
+    """Return what an own class answered.
+
+    Raises:
+        TypeError: It is no result.
+    """
+    if not isinstance(result, ClassificationResult):
+        raise TypeError(f"{entry_point} returned a {type(result).__name__}")
+    return result
 
 
 def build_classifier(value: object, own: OwnClasses, path: Path = ()) -> GuidanceClassifier:
@@ -215,7 +220,7 @@ def _named(name: object, given: Mapping[str, Any], path: Path) -> GuidanceClassi
 
 def _own(entry_point: object, given: Mapping[str, Any], own: OwnClasses, path: Path) -> GuidanceClassifier:
     wrapped, version = own_object(entry_point, given, own, path, needs=("name", "classify"))
-    return OwnClassifier(str(entry_point), version, dict(given), wrapped)
+    return OwnClassifier(str(entry_point), version, dict(given), str(wrapped.name), wrapped)
 
 
 def own_object(
