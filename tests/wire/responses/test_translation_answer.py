@@ -10,7 +10,7 @@ from openai.types.responses import Response
 from pydantic import TypeAdapter
 
 from pointsman.vocabulary import WireFormat
-from pointsman.wire._custom_input import unwrapped
+from pointsman.wire._custom_input import CustomInput, unwrapped
 from pointsman.wire._restored import offered_tools, restored
 from pointsman.wire.conversation import (
     Call,
@@ -288,3 +288,24 @@ def test_what_is_written_reads_as_it_was(
     written = CODEC.write_answer(answer)
     assert CODEC.read_answer(written) == answer
     RESPONSE.validate_json(written)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ('{"input":"a\nb\tc"}', "a\nb\tc"),  # weak models write line breaks as they are
+        ('{\n "input": "a\n\\"b\\"\\\\"\n}', 'a\n"b"\\'),
+        ('{"patch":"a\nb"}', "a\nb"),
+        ('{"input":"a\\\n"}', '{"input":"a\\\n"}'),  # an escape that is none: as it is
+    ],
+)
+def test_control_characters_in_the_input_of_a_custom_tool(arguments: str, text: str) -> None:
+    assert unwrapped(arguments) == text
+    for size in range(1, 6):
+        custom = CustomInput()
+        pieces = [custom.feed(arguments[at : at + size]) for at in range(0, len(arguments), size)]
+        whole, rest = custom.end(arguments)
+        if whole == text:
+            assert "".join(pieces) + rest == text
+        else:  # malformed behind what was passed on
+            assert whole == "a"

@@ -23,6 +23,7 @@ from pointsman.wire.messages._translation_blocks import Written, call_block
 from pointsman.wire.messages._translation_parts import (
     STOP_REASONS,
     Content,
+    DecodedOnce,
     ReportedUsage,
     decoded,
     read_parts,
@@ -74,7 +75,7 @@ def read_answer(answer: bytes) -> Completion:
 
 def _read(answer: bytes) -> Completion:
     read = _decode(answer)
-    parts = read_parts(read.content, lambda: _decode_raw(answer).content, {})
+    parts = read_parts(read.content, DecodedOnce(lambda: _decode_raw(answer).content), {})
     stop = STOP_REASONS.get(read.stop_reason or "", StopReason.END)
     return Completion(
         id=read.id,

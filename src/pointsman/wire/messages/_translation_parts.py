@@ -17,6 +17,7 @@ __all__ = [
     "STOP_REASONS",
     "Block",
     "Content",
+    "DecodedOnce",
     "Hints",
     "Raws",
     "ReportedUsage",
@@ -35,6 +36,9 @@ Hints: TypeAlias = dict[str, msgspec.Raw]
 
 #: A block as JSON.
 Lazy: TypeAlias = Callable[[], msgspec.Raw]
+
+#: Reads a block: the block, its JSON, and the hints that it may add to.
+Reader: TypeAlias = "Callable[[Block, Lazy, Hints], Sequence[Part]]"
 
 #: Why an answer ended. One of another name ended by itself.
 STOP_REASONS: Final[Mapping[str, StopReason]] = {
@@ -136,8 +140,37 @@ def usage_of(reported: ReportedUsage | None, earlier: Usage | None = None) -> Us
     )
 
 
-def read_parts(content: Content, raws: Raws, hints: Hints) -> tuple[Part, ...]:
-    """Read the content of a message; ``hints`` is added to. Raises ``UNREADABLE``."""
+class DecodedOnce:
+    """Blocks as JSON, decoded when the first is asked for, and then kept: there may be thousands."""
+
+    __slots__ = ("_decode", "_decoded")
+
+    def __init__(self, decode: Raws) -> None:
+        self._decode = decode
+        self._decoded: list[msgspec.Raw] | None = None
+
+    def __call__(self) -> list[msgspec.Raw]:
+        """Return the blocks. Raises ``UNREADABLE``."""
+        if self._decoded is None:
+            self._decoded = self._decode()
+        return self._decoded
+
+
+def read_parts(
+    content: Content, raws: Raws, hints: Hints, readers: Mapping[str, Reader] | None = None
+) -> tuple[Part, ...]:
+    """Read the content of a message.
+
+    Args:
+        content: The blocks, or a text.
+        raws: Gives the blocks as JSON; asked once for each block of an unknown type.
+        hints: Added to.
+        readers: By type of block; those of a message where None. What has none is opaque.
+
+    Raises:
+        msgspec.MsgspecError, UnicodeError, RecursionError: a block cannot be read.
+    """
+    read = _READERS if readers is None else readers
     if not content:
         return ()
     if isinstance(content, str):
@@ -151,9 +184,9 @@ def read_parts(content: Content, raws: Raws, hints: Hints) -> tuple[Part, ...]:
             continue
         if given(block.cache_control):
             hints["cache_control"] = block.cache_control
-        if kind == "tool_use":  # most of what an agent sends: without the detour
+        if kind == "tool_use" and readers is None:  # most of what an agent sends: without the detour
             parts.append(Call(block.id or "", block.name or "", arguments_of(block.input)))
-        elif reader := _READERS.get(kind):
+        elif reader := read.get(kind):
             parts += reader(block, partial(_at, raws, at), hints)
         else:
             parts.append(Opaque(WireFormat.MESSAGES, kind, raws()[at]))
@@ -193,7 +226,8 @@ def _result(block: Block, raw: Lazy, hints: Hints) -> Sequence[Part]:
     if isinstance(content, str):
         parts: tuple[Text | Media, ...] = (Text(content),) if content else ()
     else:
-        inside = read_parts(content, lambda: _decode_children(raw()).content, hints)
+        raws = DecodedOnce(lambda: _decode_children(raw()).content)
+        inside = read_parts(content, raws, hints, _IN_RESULT)
         parts = tuple(_in_result(part) for part in inside)
     return (Result(block.tool_use_id or "", parts, is_error=block.is_error is True),)
 
@@ -202,7 +236,7 @@ def _in_result(part: Part) -> Text | Media:
     """A part as a result may hold it: of one that only Messages has, the JSON."""
     if isinstance(part, Text | Media):
         return part
-    return Text(bytes(part.raw).decode() if isinstance(part, Opaque) else msgspec.json.encode(part).decode())
+    return Text(bytes(part.raw if isinstance(part, Opaque) else msgspec.json.encode(part)).decode())
 
 
 def _image(block: Block, raw: Lazy, hints: Hints) -> Sequence[Part]:  # noqa: ARG001
@@ -218,8 +252,9 @@ def _document(block: Block, raw: Lazy, hints: Hints) -> Sequence[Part]:
         head = "\n".join(part for part in (block.title, block.context) if part)
         inside = read_parts(
             source.data if source.type == "text" else source.content,
-            lambda: _decode_nested(raw()).source.content,
+            DecodedOnce(lambda: _decode_nested(raw()).source.content),
             hints,
+            _IN_DOCUMENT,
         )
         return ((Text(head),) if head else ()) + inside
     media = _media("document", block)
@@ -231,7 +266,8 @@ def _found(block: Block, raw: Lazy, hints: Hints) -> Sequence[Part]:
     source = block.source if isinstance(block.source, str) else ""
     head = "\n".join(part for part in (block.title, source) if part)
     content = block.content if isinstance(block.content, list) else None
-    inside = read_parts(content, lambda: _decode_children(raw()).content, hints)
+    raws = DecodedOnce(lambda: _decode_children(raw()).content)
+    inside = read_parts(content, raws, hints, _IN_DOCUMENT)
     return ((Text(head),) if head else ()) + inside
 
 
@@ -247,11 +283,17 @@ def _media(kind: Literal["image", "document"], block: Block) -> Media:
     )
 
 
-_READERS: Final[Mapping[str, Callable[[Block, Lazy, Hints], Sequence[Part]]]] = {
+#: What a document or a search result may hold beside texts.
+_IN_DOCUMENT: Final[Mapping[str, Reader]] = {"image": _image}
+#: What a result may hold. No results: each level of them would escape the JSON of the next once more.
+_IN_RESULT: Final[Mapping[str, Reader]] = {
+    **_IN_DOCUMENT,
+    "document": _document,
+    "search_result": _found,
+}
+_READERS: Final[Mapping[str, Reader]] = {
+    **_IN_RESULT,
     "thinking": _thinking,
     "redacted_thinking": _redacted,
     "tool_result": _result,
-    "image": _image,
-    "document": _document,
-    "search_result": _found,
 }

@@ -1,0 +1,138 @@
+"""The cost of a translation grows with the size of what is translated, not with its square."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import msgspec
+import pytest
+
+from pointsman.vocabulary import Role, WireFormat
+from pointsman.wire import _custom_input
+from pointsman.wire._custom_input import CustomInput
+from pointsman.wire.conversation import Opaque, Result
+from pointsman.wire.messages import _translation_answer, _translation_parts
+from pointsman.wire.messages.translation import CODEC as MESSAGES
+
+#: Lines for four times as much, over the lines for once as much: 4 when linear, 16 when quadratic.
+MOST = 6
+
+
+def lines(work: Callable[[], object]) -> int:
+    """Return how many lines of Python some work executes: the same on every machine."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, argument: object) -> Any:
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+class Counted:
+    """A function, and how often it was called."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function, self.calls = function, 0
+
+    def __call__(self, *arguments: Any) -> Any:
+        self.calls += 1
+        return self.function(*arguments)
+
+
+def request(*blocks: dict[str, Any]) -> bytes:
+    return json.dumps({"model": "m", "messages": [{"role": "user", "content": list(blocks)}]}).encode()
+
+
+def result(content: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"type": "tool_result", "tool_use_id": "t", "content": content}
+
+
+ODD = [{"type": "odd"}] * 50
+
+
+@pytest.mark.parametrize(
+    ("block", "decoder"),
+    [
+        (result(ODD), "_decode_children"),
+        ({"type": "search_result", "source": "s", "content": ODD}, "_decode_children"),
+        ({"type": "document", "source": {"type": "content", "content": ODD}}, "_decode_nested"),
+    ],
+)
+def test_blocks_of_unknown_types_inside_a_block_are_decoded_once(
+    block: dict[str, Any], decoder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted = Counted(getattr(_translation_parts, decoder))
+    monkeypatch.setattr(_translation_parts, decoder, counted)
+    parts = MESSAGES.read_request(request(block)).messages[0].parts
+    assert len(parts[0].parts if isinstance(parts[0], Result) else parts[-50:]) == 50
+    assert counted.calls == 1
+
+
+def test_blocks_of_unknown_types_in_an_answer_are_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = Counted(_translation_answer._decode_raw)
+    monkeypatch.setattr(_translation_answer, "_decode_raw", counted)
+    parts = MESSAGES.read_answer(json.dumps({"content": ODD}).encode()).parts
+    assert parts == (Opaque(WireFormat.MESSAGES, "odd", msgspec.Raw(b'{"type": "odd"}')),) * 50
+    assert counted.calls == 1
+
+
+def test_results_inside_results_do_not_grow_with_their_depth() -> None:
+    nested = [{"type": "text", "text": '"'}]
+    for _ in range(20):
+        nested = [result(nested)]
+    body = request(*nested)
+    (message,) = MESSAGES.read_request(body).messages
+    assert message.role is Role.TOOL
+    assert len(msgspec.json.encode(message.parts)) < 2 * len(body)
+
+
+class Matches:
+    """A pattern, and how many characters it was given."""
+
+    def __init__(self, pattern: re.Pattern[str]) -> None:
+        self.pattern, self.characters = pattern, 0
+
+    def match(self, text: str) -> re.Match[str] | None:
+        self.characters += len(text)
+        return self.pattern.match(text)
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        '{"input":"a\n',  # a line break as weak models write it
+        '{"input":"a\\q',  # no escape
+        '{"input":"a\\ud83d\\ud83d',  # half a pair
+        '{"input":"a"}',
+        '{"patch":"',
+        " " * 100,
+        '{"input"',
+    ],
+)
+def test_fragments_of_a_custom_input_are_read_once(first: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def characters(fragments: int) -> int:
+        patterns = Matches(HEAD), Matches(WHOLE)
+        monkeypatch.setattr(_custom_input, "_HEAD", patterns[0])
+        monkeypatch.setattr(_custom_input, "_WHOLE", patterns[1])
+        custom = CustomInput()
+        for fragment in [first, *["abcd"] * fragments]:
+            custom.feed(fragment)
+        return sum(pattern.characters for pattern in patterns)
+
+    assert characters(4_000) <= MOST * max(characters(1_000), 200)
+
+
+HEAD, WHOLE = _custom_input._HEAD, _custom_input._WHOLE
