@@ -15,9 +15,11 @@ import pytest
 from pointsman.vocabulary import Role, WireFormat
 from pointsman.wire import _custom_input
 from pointsman.wire._custom_input import CustomInput
-from pointsman.wire.conversation import Opaque, Result
+from pointsman.wire.conversation import Call, Message, Opaque, Part, Result, Text
 from pointsman.wire.messages import _translation_answer, _translation_parts
+from pointsman.wire.messages._unique_ids import with_unique_ids
 from pointsman.wire.messages.translation import CODEC as MESSAGES
+from pointsman.wire.responses._translation_items import merged
 
 #: Lines for four times as much, over the lines for once as much: 4 when linear, 16 when quadratic.
 MOST = 6
@@ -136,3 +138,24 @@ def test_fragments_of_a_custom_input_are_read_once(first: str, monkeypatch: pyte
 
 
 HEAD, WHOLE = _custom_input._HEAD, _custom_input._WHOLE
+
+
+def said(role: Role, *parts: Part) -> Message:
+    return Message(role, parts)
+
+
+def test_many_calls_with_one_id() -> None:
+    def work(calls: int) -> int:
+        messages = (said(Role.ASSISTANT, *[Call("c", "f", "{}")] * calls, Call("c_7", "f", "{}")),)
+        return lines(lambda: with_unique_ids(messages))
+
+    assert work(800) <= MOST * work(200)
+
+
+def test_many_results_behind_many_notes() -> None:
+    def work(results: int) -> int:
+        note, result = said(Role.USER, Text("n")), said(Role.TOOL, Result("c"))
+        items = [said(Role.ASSISTANT, Call("c", "f", "{}")), *[note] * results, *[result] * results]
+        return lines(lambda: merged(iter(items)))
+
+    assert work(800) <= MOST * work(200)

@@ -31,6 +31,7 @@ class _Renaming:
     def __init__(self, taken: set[str]) -> None:
         self._taken = taken
         self._seen: set[str] = set()
+        self._last: dict[str, int] = {}  # number given last, by the id that it was added to
         self._awaited: dict[str, deque[str]] = defaultdict(deque)  # new ids of calls without a result
 
     def message(self, message: Message) -> Message:
@@ -48,9 +49,10 @@ class _Renaming:
         return part
 
     def _new(self, identifier: str) -> str:
-        new, number = identifier, 1
+        new, number = identifier, self._last.get(identifier, 1)
         while new in self._seen or (number > 1 and new in self._taken):
             number += 1
             new = f"{identifier}_{number}"
+        self._last[identifier] = number
         self._seen.add(new)
         return new

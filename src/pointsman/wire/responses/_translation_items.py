@@ -99,27 +99,20 @@ _decode_content: Final = msgspec.json.Decoder(_Content).decode
 def merged(items: Iterator[Message]) -> tuple[Message, ...]:
     """Return messages in which what one turn of the assistant wrote is one, and so are results in a row."""
     found: list[tuple[Role, list[Part]]] = []
+    last = -1  # position of the last that is no note
     for item in items:
-        if item.role is Role.TOOL and found and found[-1][0] in _NOTES:
-            _move_up(item, found)
+        role = item.role
+        if role in _NOTES:
+            found.append((role, list(item.parts)))
             continue
-        joins = item.role in {Role.ASSISTANT, Role.TOOL}
-        if joins and found and found[-1][0] is item.role:
-            found[-1][1].extend(item.parts)
-        else:
-            found.append((item.role, list(item.parts)))
+        # A result goes before the notes that stand between it and its call: only here they may stand there.
+        joins = last >= 0 and found[last][0] is role and (role is Role.TOOL or last == len(found) - 1)
+        if joins:
+            found[last][1].extend(item.parts)
+            continue
+        last = last + 1 if role is Role.TOOL and last >= 0 else len(found)
+        found.insert(last, (role, list(item.parts)))
     return tuple(Message(role, tuple(parts)) for role, parts in found)
-
-
-def _move_up(result: Message, found: list[tuple[Role, list[Part]]]) -> None:
-    """Put a result before the notes that stand between it and its call: only here they may stand there."""
-    at = next((at for at in reversed(range(len(found))) if found[at][0] not in _NOTES), -1)
-    if at < 0:
-        found.append((result.role, list(result.parts)))
-    elif found[at][0] is Role.TOOL:
-        found[at][1].extend(result.parts)
-    else:
-        found.insert(at + 1, (result.role, list(result.parts)))
 
 
 def read_items(raw: msgspec.Raw) -> tuple[Message, ...] | None:
