@@ -177,3 +177,29 @@ def test_on_recorded_runs_it_is_rarely_wrong_and_finds_more_than_the_baselines()
     assert fired[True, "policy"] / runs <= 0.025
     baselines = [count for (success, rule), count in fired.items() if not success and rule != "policy"]
     assert fired[False, "policy"] > max(baselines)
+
+
+def test_the_guidance_of_a_configuration_is_tried(tmp_path: Path) -> None:
+    file = tmp_path / "pointsman.toml"
+    file.write_text(
+        '[guidance]\nmode = "off"\ndefault_providers = false\n[[guidance.providers]]\ntext = "Stop."\n'
+        'point = "post_tool_result"\nclassifier = "sensitive_content"\n[[guidance.providers]]\n'
+        'text = "Go on."\npoint = "pre_render"\nclassifier = { not = "error_streak" }\n'
+    )
+    call = {"id": "c1", "type": "function", "function": {"name": "bash", "arguments": '{"c": "cat secret"}'}}
+    messages = [
+        {"role": "user", "content": "do it"},
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "done"},
+        {"role": "user", "content": "thanks"},
+    ]
+    result = watch("--config", str(file), lines=[{"id": 1, "messages": messages, "success": True}])
+    found = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [(line["step"], line["classifier"]) for line in found] == [
+        (-1, "not(error_streak)"),
+        (0, "sensitive_content"),
+        (0, "not(error_streak)"),
+    ]
+    summary = watch("--config", str(file), "--summary", "--json", lines=[{"id": 1, "messages": messages}])
+    [row] = [row for row in json.loads(summary.stdout) if row["rule"] == "policy"]
+    assert (row["runs"], row["fired"]) == (1, 1)

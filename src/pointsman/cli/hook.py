@@ -14,19 +14,15 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
+from pointsman.cli.guidance_policy import GuidanceOption, own_classes, policy_of
 from pointsman.cli.output import FAILED, Group, json_line, print_json, standard_input
 from pointsman.drivers import no_model
 from pointsman.errors import PointsmanError
-from pointsman.guidance import GuidancePolicy, Guide, Mode, OwnClasses, asks_models
+from pointsman.guidance import GuidancePolicy, Guide, asks_models
 from pointsman.integrations.claude_code import HookState, answer_event, read_event, settings
 from pointsman.vocabulary import ModelQuery, ModelReply
 
 __all__ = ["default_state", "register"]
-
-_GuidanceOption = Annotated[
-    Path | None,
-    typer.Option("--config", help="File whose [guidance] holds; default: the built-in policy, switched on."),
-]
 
 _hook: Final = typer.Typer(cls=Group, no_args_is_help=True, help="Guidance through the hooks of an agent.")
 _claude_code: Final = typer.Typer(cls=Group, invoke_without_command=True)
@@ -60,7 +56,7 @@ def claude_code(
         ),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Random seed of the control group.")] = None,
-    config: _GuidanceOption = None,
+    config: GuidanceOption = None,
 ) -> None:
     """Read a Claude Code hook event from standard input and reply in the hook's format.
 
@@ -71,8 +67,8 @@ def claude_code(
         return
     given = {name: value for name, value in (("control", control), ("seed", seed)) if value is not None}
     try:
-        policy = msgspec.structs.replace(_policy(config), **given)
-        guide, event = Guide(policy, own=_own(policy)), read_event(standard_input().read())
+        policy = msgspec.structs.replace(policy_of(config), **given)
+        guide, event = Guide(policy, own=own_classes(policy)), read_event(standard_input().read())
         with _asking(policy, config) as ask:
             answer = answer_event(event, HookState(state or default_state()), guide, ask)
     except PointsmanError as error:
@@ -80,23 +76,6 @@ def claude_code(
         raise typer.Exit(FAILED) from None  # not 2, with which a hook blocks the agent
     if answer is not None:
         typer.echo(json_line(answer))
-
-
-def _policy(config: Path | None) -> GuidancePolicy:
-    """The policy of a file, else the default one."""
-    if config is None:
-        return GuidancePolicy(mode=Mode.ON)
-    from pointsman.config import AnyKey, load  # the hook runs after every call: most read no file
-
-    return load(config, AnyKey()).guidance
-
-
-def _own(policy: GuidancePolicy) -> OwnClasses:
-    if not policy.providers:
-        return {}
-    from pointsman.config.own_classes import load_classes
-
-    return load_classes(policy)
 
 
 @contextmanager
@@ -119,12 +98,12 @@ def _asking(policy: GuidancePolicy, config: Path | None) -> Iterator[Callable[[M
 
 
 @_claude_code.command()
-def install(*, config: _GuidanceOption = None) -> None:
+def install(*, config: GuidanceOption = None) -> None:
     """Print the settings to add to ~/.claude/settings.json, or to a project's .claude/settings.json."""
     found = shutil.which("pointsman")
     program = shlex.quote(found) if found else f"{shlex.quote(sys.executable)} -m pointsman"
     try:
-        policy = _policy(config)
+        policy = policy_of(config)
     except PointsmanError as error:
         typer.echo(f"pointsman: {error}", err=True)
         raise typer.Exit(FAILED) from None

@@ -9,10 +9,11 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
+from pointsman.cli.guidance_policy import GuidanceOption, own_classes, policy_of
 from pointsman.cli.output import FAILED, json_line, print_json, read_lines
 from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.errors import CallerError, MalformedRequest
-from pointsman.guidance import GuidancePolicy, Guide, Mode
+from pointsman.guidance import Guide, Mode
 from pointsman.learning.guidance import GuidanceRow, Replayed, Run, Summary, replay
 
 __all__ = ["read_run", "register", "table_lines"]
@@ -41,13 +42,15 @@ def watch(
         ),
     ] = 0.0,
     seed: Annotated[int, typer.Option(help="Random seed of the control group.")] = 0,
+    config: GuidanceOption = None,
 ) -> None:
     """Show where guidance would fire in recorded runs: one JSON line per firing.
 
     A line has "id" and either "messages" and "format" (chat, responses, messages) or "steps"; for the
     summary also "source" and "success". A malformed line gives an error object, and the exit code is then 1.
     """
-    guide = Guide(GuidancePolicy(mode=Mode.ON, control=control, seed=seed))
+    policy = msgspec.structs.replace(policy_of(config), mode=Mode.ON, control=control, seed=seed)
+    guide = Guide(policy, own=own_classes(policy))
     counts = Summary()
     failed = False
     for number, raw in read_lines(file):

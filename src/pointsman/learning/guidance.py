@@ -14,7 +14,15 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from pointsman.errors import MalformedRequest
-from pointsman.guidance import Firing, GuidanceMemory, Guide, streak_continues, without_models
+from pointsman.guidance import (
+    DecisionPoint,
+    Firing,
+    GuidanceMemory,
+    Guide,
+    Moment,
+    streak_continues,
+    without_models,
+)
 from pointsman.learning.intervals import wilson
 from pointsman.trajectory import (
     Event,
@@ -71,16 +79,28 @@ def replay(run: Run, guide: Guide) -> Replayed:
     trajectory, memory = guide.empty, GuidanceMemory()
     steps: list[Step] = []
     firings: list[Firing] = []
+    calls: list[ToolInvoked] = []
     for event, following in zip_longest(events, events[1:]):
         trajectory = trajectory.with_event(event)
-        if isinstance(event, UserSpoke):
+        if not isinstance(event, UserSpoke):
+            steps += trajectory.recent_tool_calls(1)
+            calls += [event] if isinstance(event, ToolInvoked) else []
+        elif not guide.reads_all:
             continue
-        steps += trajectory.recent_tool_calls(1)
         if not _same_turn(event, following):
-            decision, memory = without_models(guide.decide(trajectory, memory, session=str(run.id)))
-            if decision.firing:
-                firings.append(decision.firing)
+            moment = _moment(event, tuple(calls))
+            turn = guide.decide(trajectory, memory, session=str(run.id), moment=moment)
+            decision, memory = without_models(turn)
+            firings += decision.firings
+            calls.clear()
     return Replayed(tuple(steps), tuple(firings))
+
+
+def _moment(event: Event, calls: tuple[ToolInvoked, ...]) -> Moment:
+    """What the gateway would see next: the words of a person, or the results of a turn."""
+    spoke = isinstance(event, UserSpoke)
+    came = DecisionPoint.PRE_RENDER if spoke else DecisionPoint.POST_TOOL_RESULT
+    return Moment((came, DecisionPoint.PRE_TOOL_SELECTION), pending=calls)
 
 
 def _same_turn(event: Event, following: Event | None) -> bool:
