@@ -50,7 +50,7 @@ from pointsman.tiers import (
     load_profile,
 )
 from pointsman.upstreams.port import UpstreamClient, UpstreamSpec
-from pointsman.vocabulary import Mode, ModelSpec
+from pointsman.vocabulary import Mode, ModelSpec, Tier
 
 __all__ = [
     "build_ask",
@@ -276,7 +276,9 @@ def build_runtime(config: Config) -> Runtime:
 
 
 def build_ask(config: Config, connect: Callable[[UpstreamSpec], UpstreamClient]) -> Ask:
-    """Return what answers the model queries of decisions: the model named for verification, or nobody.
+    """Return what answers the model queries of decisions: the models they name, or nobody.
+
+    A query that names none is answered by the model that verifies tiers, or else by tier SIMPLE's.
 
     Args:
         config: Names the models and their upstreams.
@@ -288,9 +290,8 @@ def build_ask(config: Config, connect: Callable[[UpstreamSpec], UpstreamClient])
         return ask_nobody
     from pointsman.upstreams.chat_model import chat_models  # brings asyncio, which most commands do without
 
-    return ask_models(
-        chat_models(config.models, config.upstreams, connect), default=verify.model if verify else ""
-    )
+    default = verify.model if verify else config.tiers.models.get(Tier.SIMPLE, "")
+    return ask_models(chat_models(config.models, config.upstreams, connect), default=default)
 
 
 def open_sessions(spec: SessionsSpec) -> SessionStore:

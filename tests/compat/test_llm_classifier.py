@@ -2,12 +2,15 @@
 
 import asyncio
 import logging
+from pathlib import Path
 from threading import Event
 
 import pytest
 
 from pointsman.compat import _llm_classifier
 from pointsman.compat.guidance import LLMClassifier
+from pointsman.config import load
+from pointsman.factory import build_ask
 from pointsman.guidance import (
     DiagnosticSignalProvider,
     GuidanceContext,
@@ -19,9 +22,29 @@ from pointsman.guidance import (
 from pointsman.guidance import LLMClassifier as AskingNobody
 from pointsman.model_calls import ask_models
 from pointsman.testing import ScriptedModel, build_context_with_errors, build_trajectory
+from pointsman.upstreams.connections import Connections
 from pointsman.vocabulary import Mode, ModelQuery, ModelReply
 
 CONTEXT = build_context_with_errors(2)
+CONFIGURATION = """
+[upstreams.demo]
+base_url = "demo:"
+[models.small]
+id = "small"
+upstream = "demo"
+[models.judge]
+id = "judge"
+upstream = "demo"
+[tiers]
+simple = "small"
+medium = "small"
+complex = "small"
+reasoning = "small"
+{tiers}
+[[guidance.providers]]
+provider = "diagnostic_signal"
+classifier = {{ name = "llm", model = "judge" }}
+"""
 
 
 def test_a_subclass_asks_in_its_own_way() -> None:
@@ -132,3 +155,29 @@ def test_a_guide_takes_one_that_asks_by_itself() -> None:
         next(steps)
     assert ended.value.value[0].injection
     assert not build_trajectory().tool_call_count
+
+
+@pytest.mark.parametrize(
+    ("tiers", "asked"),
+    [
+        ("", "small"),  # tier SIMPLE's model
+        ('verify = { model = "judge" }', "judge"),
+    ],
+)
+def test_the_drivers_default_is_the_model_that_verifies_or_tier_simples(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, tiers: str, asked: str
+) -> None:
+    file = tmp_path / "pointsman.toml"
+    file.write_text(CONFIGURATION.format(tiers=tiers))
+    query = AskingNobody().classify(CONTEXT).query
+    assert query is not None
+    connections = Connections()
+
+    async def answered() -> ModelReply:
+        try:
+            return await build_ask(load(file), connections)(query)
+        finally:
+            connections.close()
+
+    assert asyncio.run(answered()).ok
+    assert f'"{asked}" is asked' in caplog.text

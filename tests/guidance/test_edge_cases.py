@@ -209,3 +209,47 @@ def test_the_summary_for_a_model_names_calls_errors_and_the_turn() -> None:
     query = LLMClassifier().classify(at("read(1)x work(2)!broken")).query
     assert query is not None
     assert query.text == "Turn: 2\nErrors in a row: 1\nRecent calls:\nread: ok\nwork: broken"
+
+
+class Nameless:
+    """Fails whatever it is asked, its name included."""
+
+    @property
+    def name(self) -> str:
+        raise RuntimeError
+
+    def classify(self, context: GuidanceContext) -> ClassificationResult:
+        raise RuntimeError
+
+
+class Answerless:
+    name = "answerless"
+
+    def classify(self, context: GuidanceContext) -> Any:
+        return None
+
+
+@pytest.mark.parametrize(
+    ("broken", "reason"),
+    [(Nameless(), "Nameless failed: RuntimeError"), (Answerless(), "answerless failed: TypeError")],
+)
+def test_a_classifier_that_keeps_no_promise_is_passed_over(
+    broken: GuidanceClassifier, reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    abstained: list[Reason] = []
+    found = run_classifiers((broken, Fixed(YES)), at(""), abstained=abstained)
+    assert found is not None
+    assert [each.detail for each in abstained] == [reason]
+    assert "was passed over" in caplog.text
+
+
+def test_a_member_of_a_composite_without_a_name_abstains() -> None:
+    assert AnyOfClassifier((Nameless(),)).classify(at("")).reason == "Nameless failed: RuntimeError"
+
+
+def test_a_text_full_of_amounts_is_not_searched_to_its_end() -> None:
+    """The bound on the work of one pattern: 200 places."""
+    for amounts, fires in ((199, True), (200, False)):
+        call = ToolCall("1", "write", "max_tokens " * amounts + "token")
+        context = GuidanceContext(None, run(""), pending_tool_calls=(call,))
+        assert SensitiveContentClassifier().classify(context).relevant is fires

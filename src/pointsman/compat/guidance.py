@@ -39,6 +39,7 @@ from pointsman.guidance import (
     SingleToolRepeatedClassifier,
     ThresholdClassifier,
 )
+from pointsman.guidance.classifiers.composite import name_of
 from pointsman.guidance.collect import Fired, judge_all, worded
 from pointsman.guidance.cooldown import check_limits, may_fire
 from pointsman.trajectory import Session, ToolInvoked, ToolResult, TrajectoryBuilder
@@ -160,7 +161,7 @@ def run_classifiers(
             continue
         result = _judged(classifier, context)
         if result.abstained and abstained is not None:
-            abstained.append(Reason("guidance.abstained", result.reason or classifier.name))
+            abstained.append(Reason("guidance.abstained", result.reason or name_of(classifier)))
         if result.relevant and result.confidence >= limits.min_confidence:
             if tracker:
                 tracker.record_fire(classifier, context.turn_count)
@@ -170,10 +171,13 @@ def run_classifiers(
 
 def _judged(classifier: GuidanceClassifier, context: GuidanceContext) -> ClassificationResult:
     try:
-        return classifier.classify(context)
+        result: object = classifier.classify(context)
+        if isinstance(result, ClassificationResult):
+            return result
+        raise TypeError(f"the answer is no ClassificationResult: {type(result).__name__}")  # noqa: TRY301
     except Exception as error:  # noqa: BLE001 - fail open: anyone's classifier; logged, and told to the caller
-        _log.warning("the classifier %s failed and was passed over", classifier.name, exc_info=True)
-        return ClassificationResult.abstain(f"{classifier.name} failed: {type(error).__name__}")
+        _log.warning("the classifier %s failed and was passed over", name_of(classifier), exc_info=True)
+        return ClassificationResult.abstain(f"{name_of(classifier)} failed: {type(error).__name__}")
 
 
 @dataclass(frozen=True, slots=True)

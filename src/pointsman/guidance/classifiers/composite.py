@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 from pointsman.guidance._context import GuidanceClassifier, GuidanceContext
 from pointsman.guidance._results import ClassificationResult
 
-__all__ = ["AllOfClassifier", "AnyOfClassifier", "NotClassifier", "ThresholdClassifier", "judge"]
+__all__ = ["AllOfClassifier", "AnyOfClassifier", "NotClassifier", "ThresholdClassifier", "judge", "name_of"]
 
 
 @runtime_checkable
@@ -22,12 +22,20 @@ class _Stateful(Protocol):
     def holds(self, context: GuidanceContext, /) -> ClassificationResult: ...
 
 
+def name_of(classifier: GuidanceClassifier) -> str:
+    """The name of a classifier that has failed: it may not even have one."""
+    try:
+        return str(classifier.name)
+    except Exception:  # noqa: BLE001 - fail open: the failure that is told of is another one
+        return type(classifier).__name__
+
+
 def judge(classifier: GuidanceClassifier, context: GuidanceContext) -> ClassificationResult:
     """Ask a classifier; one that raises abstains."""
     try:
         return classifier.classify(context)
     except Exception as error:  # noqa: BLE001 - fail open: anyone's classifier, never the request's problem
-        return ClassificationResult.abstain(f"{classifier.name} failed: {type(error).__name__}")
+        return ClassificationResult.abstain(f"{name_of(classifier)} failed: {type(error).__name__}")
 
 
 def _holds(classifier: GuidanceClassifier, context: GuidanceContext) -> ClassificationResult:
@@ -37,7 +45,7 @@ def _holds(classifier: GuidanceClassifier, context: GuidanceContext) -> Classifi
     try:
         return classifier.holds(context)
     except Exception as error:  # noqa: BLE001 - fail open, as above
-        return ClassificationResult.abstain(f"{classifier.name} failed: {type(error).__name__}")
+        return ClassificationResult.abstain(f"{name_of(classifier)} failed: {type(error).__name__}")
 
 
 def _first_abstention(results: Iterable[ClassificationResult]) -> ClassificationResult | None:
