@@ -202,6 +202,48 @@ def test_a_graph_without_new_turn_has_a_run_too() -> None:
     assert run[-1].code == "routing.finished"
 
 
+def test_a_step_that_is_done_again_after_a_crash_is_recorded_once() -> None:
+    """The process dies in a step: the checkpoint is the one before it, and the run goes on from there."""
+    ledger, left = MemoryLedger(), [True]
+
+    class Killed(BaseException):
+        """What ``except Exception`` does not catch."""
+
+    async def dies_once(step: Any, results: Any) -> str:
+        if left:
+            left.pop()
+            raise Killed
+        return "done"
+
+    app = scripted()
+    dying = capability("act", "Activate for every action")(dies_once)
+    app = Application(CapabilityRegistry([dying]), app.model, policy=app.policy)
+    graph = build_graph(with_ledger(app, ledger), checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "s"}}
+
+    async def follow() -> dict[str, Any]:
+        with pytest.raises(Killed):
+            await graph.ainvoke(new_turn("act"), config)
+        state: dict[str, Any] = await graph.ainvoke(None, config)
+        return state
+
+    assert asyncio.run(follow())["control_outcome"] == "respond"
+    plain = MemoryLedger()
+    driven(app, "act", plain)
+    assert comparable(the_run(ledger)) == comparable(the_run(plain))
+
+
+def test_every_entry_is_a_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "pointsman.runs")
+    ledger = MemoryLedger()
+    driven(scripted(RETRIABLE), "act", ledger)
+    run = the_run(ledger)
+    assert [record.message.split()[:3] for record in caplog.records] == [
+        [entry.run, f"{entry.number}:", entry.kind] for entry in run
+    ]
+    assert "secret" not in caplog.text
+
+
 def test_without_a_runtime_nothing_is_recorded_and_the_run_is_the_same() -> None:
     ledger = MemoryLedger()
     recorded = driven(scripted(RETRIABLE), "act", ledger)[-1].state

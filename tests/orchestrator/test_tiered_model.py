@@ -31,11 +31,13 @@ class Provider:
     def __init__(self, *down: str) -> None:
         self.down = set(down)
         self.asked: list[tuple[str, str]] = []  # model, the question's first words
+        self.texts: list[str] = []
 
     async def __call__(self, asked: Asked, send: Any) -> None:
         body = json.loads(asked.body)
         system = next(each["content"] for each in body["messages"] if each["role"] == "system")
         self.asked.append((body["model"], system.split()[0]))
+        self.texts += [each["content"] for each in body["messages"] if each["role"] == "user"]
         if body["model"] in self.down:
             await reply(send, 503, b"{}")
             return
@@ -118,6 +120,15 @@ def test_each_question_is_a_decision_and_its_model_that_of_its_tier(start: Start
         [attempt] = pointsman.runtime.ledger.attempts(decision.id)
         assert (attempt.model + "-1", attempt.status, attempt.upstream) == (model, 200, "main")
     assert Tier.REASONING in {decision.tier.tier for decision in found if decision.tier}
+
+
+def test_an_answer_gets_the_text_of_its_domains_as_the_gateway_would_add_it(start: Start) -> None:
+    pointsman, provider = start(more='[domains]\nmode = "on"\n')
+    task = "now fix this bug in the login function of the API"
+    asyncio.run(Agent(pointsman.application(application())).run(f"/chat {task}", session="s"))
+    [decision] = decisions(pointsman)
+    [injection] = decision.injections
+    assert provider.texts == [f"user: {task}\n\n{injection.text}"]
 
 
 def test_a_simple_task_asks_the_small_model_alone(start: Start) -> None:

@@ -16,6 +16,8 @@ from pointsman.stores.ledger.port import Ledger, RunEntry
 __all__ = ["Recorder", "new_run"]
 
 log = logging.getLogger(__name__)
+#: One line for each entry at INFO.
+runs_log = logging.getLogger("pointsman.runs")
 
 
 def new_run() -> str:
@@ -65,4 +67,9 @@ class Recorder:
                 if not self.failures:
                     log.warning("steps of runs are not recorded; not logged again", exc_info=True)
                 self.failures += 1
+        if runs_log.isEnabledFor(logging.INFO):
+            what = ", ".join(entry.selected) if entry.kind == "selection" else entry.detail
+            runs_log.info(
+                "%s %d: %s %s: %s: %s", entry.run, entry.number, entry.kind, entry.node, entry.code, what
+            )
         return {"control_entries_count": entry.number}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pointsman.stores.ledger import MemoryLedger
 from pointsman.testing.decider import ScriptedDecider
-from pointsman.testing.ledger import a_decision, an_attempt, ledger_checks
+from pointsman.testing.ledger import a_decision, a_run_entry, an_attempt, ledger_checks
 from pointsman.testing.models import HANG, REPLY, Scene, ScriptedModel, chat_model_checks
 from pointsman.testing.sessions import session_store_checks
 from pointsman.testing.trajectories import build_context, build_context_with_errors, build_trajectory
@@ -17,6 +17,7 @@ __all__ = [
     "ScriptedDecider",
     "ScriptedModel",
     "a_decision",
+    "a_run_entry",
     "an_attempt",
     "build_context",
     "build_context_with_errors",

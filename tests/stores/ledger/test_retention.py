@@ -9,7 +9,7 @@ import pytest
 
 from pointsman.stores.ledger import Outcome, PassedRequest, PromptText, Retention, SqliteLedger
 from pointsman.stores.ledger import _schema as schema
-from pointsman.testing import a_decision, an_attempt
+from pointsman.testing import a_decision, a_run_entry, an_attempt
 from support.waiting import until
 
 MIB = 1024 * 1024
@@ -108,6 +108,30 @@ def test_requests_that_were_passed_on_are_within_the_bound_of_size(path: Path, d
     assert newest.id == "p14999"
     assert size(path) < 2.6 * MIB
     assert rows(path, "passed") > 1_000
+
+
+def test_runs_of_agents_go_by_age(path: Path) -> None:
+    ledger = SqliteLedger(path, retention=FOREVER)
+    for number in range(3_000):
+        ledger.append(a_run_entry(f"r{number}", at=float(number)))
+    ledger.close()
+    late = SqliteLedger(path, retention=Retention(keep_days=1, max_mb=None), clock=lambda: 86_400 + 2_499.0)
+    late.append(a_run_entry("new", at=3_000.0))
+    until(lambda: rows(path, "runs") == 501)  # it goes on in the pauses of writing
+    late.close()
+
+
+def test_runs_of_agents_are_within_the_bound_of_size(path: Path) -> None:
+    ledger = SqliteLedger(path, retention=Retention(keep_days=None, max_mb=2), clock=lambda: 1e6)
+    for number in range(10_000):
+        ledger.append(a_run_entry(f"r{number}", at=1e5 + number, session="s" * 200))
+        if number % 500 == 499:
+            ledger.flush()
+    [newest] = next(ledger.runs())
+    ledger.close()
+    assert newest.run == "r9999"
+    assert size(path) < 2.6 * MIB
+    assert rows(path, "runs") > 1_000
 
 
 def test_outcomes_push_no_decision_out(path: Path) -> None:
