@@ -79,27 +79,79 @@ def test_cached_input_has_its_own_price() -> None:
 def test_a_switch_costs_the_cache_that_the_baseline_would_have_had() -> None:
     found = total(turns([a_try("large", (M, 0, 0))], [a_try("small", (2 * M, 0, 0))]))
     assert found.switches == 1
-    assert found.rebuilds == pytest.approx(9.0)
+    assert found.baseline_cache == pytest.approx(9.0)
     assert found.net == pytest.approx(30.0 - 9.0 - 12.0)
 
 
 @pytest.mark.parametrize(
-    ("first", "second"),
+    ("first", "second", "saved"),
     [
-        (a_try("small", (M, 0, 0)), a_try("small", (2 * M, 0, 0))),  # no change of model
-        (a_try("large", (M, None, 0)), a_try("small", (2 * M, None, 0))),  # an upstream without a cache
+        (a_try("small", (M, 0, 0)), a_try("small", (2 * M, 0, 0)), 9.0),  # its own cache expired sooner
+        (a_try("small", (M, None, 0)), a_try("small", (2 * M, None, 0)), 9.0),  # or nothing is said of one
+        (a_try("small", (M, 0, 0)), a_try("small", (2 * M, M, 0)), 0.0),  # it read as much
+        (a_try("small", (2 * M, 0, 0)), a_try("small", (M, 0, 0)), 9.0),  # no more than is sent
+        (a_try("large", (M, None, 0)), a_try("small", (2 * M, None, 0)), 9.0),
+        (a_try("large", (M, None, 0)), a_try("large", (2 * M, None, 0)), 0.0),  # the baseline itself: known
+        (a_try("small", None), a_try("small", (2 * M, 0, 0)), 18.0),  # anything may have been sent before
+        (a_try("small", None, status=500), a_try("large", (2 * M, 0, 0)), 18.0),
     ],
 )
-def test_no_rebuild(first: dict[str, Any], second: dict[str, Any]) -> None:
-    assert total(turns([first], [second])).rebuilds == 0.0
+def test_the_baseline_is_given_the_most_that_its_cache_could_hold(
+    first: dict[str, Any], second: dict[str, Any], saved: float
+) -> None:
+    found = total(turns([first], [second]))
+    assert found.baseline_cache == pytest.approx(saved)
+    assert found.assumed == (saved > 0)
+    assert ("assumed: in 1 turns" in "\n".join(found.lines())) == (saved > 0)
 
 
-@pytest.mark.parametrize(("kept", "rebuilds"), [(None, 9.0), (1.0, 9.0), (0.5, 0.0)])
-def test_a_cache_that_has_expired_anyway_is_not_lost_to_a_switch(kept: float | None, rebuilds: float) -> None:
+def test_a_session_on_an_upstream_without_a_cache_does_not_save_what_the_baseline_would_have_cached() -> None:
+    """Twenty turns that send their history again: the baseline pays for it once."""
+    history = [10_000 + 2_000 * n for n in range(20)]
+    found = total(turns(*([a_try("small", (size, None, 0))] for size in history)))
+    fresh = history[0] + 2_000 * 19
+    baseline = (fresh * 10.0 + (sum(history) - fresh) * 1.0) / M
+    assert found.at_baseline - found.baseline_cache == pytest.approx(baseline)
+    assert found.net == pytest.approx(baseline - sum(history) / M)
+
+
+@pytest.mark.parametrize(("kept", "saved"), [(None, 9.0), (1.0, 9.0), (0.5, 0.0)])
+def test_a_cache_that_has_expired_anyway_is_not_lost_to_a_switch(kept: float | None, saved: float) -> None:
     """The two turns are a second apart."""
     models = {**MODELS, "large": msgspec.structs.replace(MODELS["large"], cache_seconds=kept)}
     found = savings(turns([a_try("large", (M, 0, 0))], [a_try("small", (2 * M, 0, 0))]), models, "large")
-    assert found.rebuilds == pytest.approx(rebuilds)
+    assert found.baseline_cache == pytest.approx(saved)
+
+
+@pytest.mark.parametrize("middle", [[], [a_try("small", None)], [a_try("large", (M, M, 0), status=500)]])
+def test_a_turn_without_usage_keeps_the_cache_of_the_baseline_alive(middle: list[dict[str, Any]]) -> None:
+    """Its lifetime is counted from the last request, not from the last one with usage: here 2 seconds."""
+    models = {**MODELS, "large": msgspec.structs.replace(MODELS["large"], cache_seconds=1.0)}
+    records = turns([a_try("large", (M, 0, 0))], middle, [a_try("small", (M, 0, 0))])
+    assert savings(records, models, "large").baseline_cache == pytest.approx(9.0)
+
+
+def test_a_baseline_without_a_price_of_cached_input_is_named() -> None:
+    found = savings(turns([a_try("small", (M, 0, 0))]), MODELS, "free")
+    assert found.to_json()["baseline_caches"] is False
+    assert 'unknown: "free" has no cached_input_per_million' in "\n".join(found.lines())
+    assert "unknown" not in "\n".join(total([]).lines())
+
+
+def test_writing_to_a_cache_is_a_bound_beside_the_net() -> None:
+    """No record has the tokens written: at most all that were not read."""
+    models = {
+        **MODELS,
+        "small": msgspec.structs.replace(MODELS["small"], cache_write_per_million=1.25),
+        "large": msgspec.structs.replace(MODELS["large"], cache_write_per_million=12.5),
+    }
+    tried = [a_try("small", (M, 0, 0), status=500), a_try("small", (2 * M, M, 0))]
+    found = savings(turns(tried), models, "large")
+    assert found.writes == pytest.approx(0.5)
+    assert found.to_json()["net_after_writes"] == pytest.approx(found.net - 0.5)
+    assert "writing to prompt caches, at most 0.5000 more" in "\n".join(found.lines())
+    own = savings(turns([a_try("large", (M, 0, 0))]), models, "large")
+    assert own.writes == 0.0  # the baseline would have written the same
 
 
 def test_attempts_that_did_not_answer_are_paid_for() -> None:
@@ -161,10 +213,10 @@ def test_a_turn_is_left_out_whole_where_any_part_has_no_price() -> None:
 
 
 def test_a_cache_is_lost_to_a_model_without_a_price_too() -> None:
-    """The baseline would have read the second turn, and with it what the third has of it, from its cache."""
+    """The baseline would have read what the second turn has of the first from its cache."""
     found = total(turns([a_try("local", (M, 0, 0))], [a_try("small", (2 * M, 0, 0))]))
     assert (found.counted, found.switches) == (1, 1)
-    assert found.rebuilds == pytest.approx(9.0)
+    assert found.baseline_cache == pytest.approx(9.0)
 
 
 def test_the_baseline_must_have_a_price() -> None:

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from pointsman.decision.decision import Decision
 from pointsman.errors import PointsmanError
-from pointsman.reports.usage import PRICED, Usage, answered, cost, usage
+from pointsman.reports.usage import PRICED, Usage, answered, cost, usage, writing
 from pointsman.stores.ledger import Attempt, Record, Shadow, ShadowAnswer
 from pointsman.vocabulary import ModelSpec, Stage
 
@@ -20,16 +20,17 @@ _ASKED_IN_VAIN: Final = frozenset({"tiers.abstained.llm-failed", "tiers.abstaine
 
 #: What is added up turn by turn.
 _ADDED: Final = (
-    *("counted", "no_answer", "no_usage", "at_baseline", "answers", "rebuilds", "switches", "retries"),
-    *("questions", "verification", "trials", "shadow"),
+    *("counted", "no_answer", "no_usage", "at_baseline", "answers", "baseline_cache", "assumed", "switches"),
+    *("retries", "questions", "verification", "trials", "shadow", "writes"),
 )
 
 
 @dataclass(slots=True)
 class Savings:
-    """Amounts in the currency of the prices. ``net`` is what is left of the difference."""
+    """Amounts in the currency of the prices. ``net`` is the least that is left, but for ``writes``."""
 
     baseline: str
+    baseline_caches: bool = True  # it has a price of cached input
     turns: int = 0
     counted: int = 0  # turns with an answer, its usage and a price
     no_answer: int = 0
@@ -38,25 +39,26 @@ class Savings:
     unpriced: Counter[str] = field(default_factory=Counter)  # of these, by that model
     at_baseline: float = 0.0  # the same tokens at the baseline's prices
     answers: float = 0.0  # what the answers cost
-    rebuilds: float = 0.0  # what the baseline would have read from its cache after a change of model
+    baseline_cache: float = 0.0  # the most that its own cache would have saved of that
+    assumed: int = 0  # turns in which nothing says how much that is
     switches: int = 0
     retries: float = 0.0  # attempts that did not answer, where usage is known
     questions: int = 0
     verification: float = 0.0  # an estimate: the most a question costs, times the questions
     trials: int = 0
     shadow: float = 0.0  # answers of a shadow model, where usage is known
+    writes: float = 0.0  # the most that prompt caches charged for writing, over the price of input
 
     @property
     def net(self) -> float:
-        """What was saved, after everything."""
-        return (
-            self.at_baseline - self.rebuilds - self.answers - self.retries - self.verification - self.shadow
-        )
+        """What was saved, after everything but ``writes``."""
+        spent = self.answers + self.retries + self.verification + self.shadow
+        return self.at_baseline - self.baseline_cache - spent
 
     @property
     def share(self) -> float:
         """Net saving as a share of what the baseline would have cost."""
-        would = self.at_baseline - self.rebuilds
+        would = self.at_baseline - self.baseline_cache
         return self.net / would if would else 0.0
 
     def known(self, amount: float | None, model: str) -> float:
@@ -78,7 +80,7 @@ class Savings:
 
     def to_json(self) -> dict[str, object]:
         """Plain values, in a fixed order."""
-        amounts = ("at_baseline", "rebuilds", "answers", "retries", "verification", "shadow", "net")
+        amounts = ("at_baseline", "baseline_cache", "answers", "retries", "verification", "shadow", "net")
         return {
             "baseline": self.baseline,
             "turns": self.turns,
@@ -90,11 +92,15 @@ class Savings:
                 "models": dict(sorted(self.unpriced.items())),
                 "share": round(1 - self.counted / self.turns, PRICED) if self.turns else 0.0,
             },
+            "baseline_caches": self.baseline_caches,
+            "assumed": self.assumed,
             "switches": self.switches,
             "questions": self.questions,
             "trials": self.trials,
             **{name: round(getattr(self, name), PRICED) for name in amounts},
             "net_share": round(self.share, PRICED),
+            "writes_at_most": round(self.writes, PRICED),
+            "net_after_writes": round(self.net - self.writes, PRICED),
         }
 
     def lines(self) -> Iterator[str]:
@@ -103,12 +109,13 @@ class Savings:
         share = f"{lacking / self.turns:.1%}" if self.turns else "-"
         yield f'saved against always "{self.baseline}", over {self.counted:,} of {self.turns:,} turns'
         yield f"  the same tokens at its prices    {self.at_baseline:>12.4f}"
-        yield f"  its cache would not be rebuilt   {-self.rebuilds:>12.4f}  {self.switches:,} switches"
-        yield f"  answers                          {-self.answers:>12.4f}"
+        yield f"  of that from its cache, at most  {-self.baseline_cache:>12.4f}"
+        yield f"  answers                          {-self.answers:>12.4f}  {self.switches:,} changes of model"
         yield f"  attempts that did not answer     {-self.retries:>12.4f}"
         yield f"  verification, at most            {-self.verification:>12.4f}  {self.questions:,} questions"
         yield f"  answers of a shadow model        {-self.shadow:>12.4f}  {self.trials:,} answers"
-        yield f"  net                              {self.net:>12.4f}  {self.share:+.1%}"
+        yield f"  net, at least                    {self.net:>12.4f}  {self.share:+.1%}"
+        yield from self._unknown()
         yield (
             f"left out: {lacking:,} turns ({share}): {self.no_answer:,} without an answer, "
             f"{self.no_usage:,} without usage, {self.no_price:,} by a model without a price"
@@ -117,14 +124,25 @@ class Savings:
             named = ", ".join(f'"{name}" {count:,}' for name, count in sorted(self.unpriced.items()))
             yield f"without a price: {named}; set input_per_million and output_per_million of each"
 
+    def _unknown(self) -> Iterator[str]:
+        """What no record says, and which way it changes the net."""
+        if not self.baseline_caches:
+            yield f'unknown: "{self.baseline}" has no cached_input_per_million, so no cache of it counts'
+        if self.assumed:
+            yield f"assumed: in {self.assumed:,} turns it reads all that the turn before sent from its cache"
+        if self.writes:
+            left = self.net - self.writes
+            most = f"{self.writes:.4f} more; net then {left:.4f}"
+            yield f"not counted: writing to prompt caches, at most {most}"
+
 
 class _Before(NamedTuple):
     """The turn before, of the same session."""
 
-    model: str
-    used: Usage
+    model: str  # that answered last; empty where none did yet
+    input: int | None  # tokens of the turn; None where no answer says
     at: float  # seconds since the epoch
-    caches: bool  # the upstream says what it read from its cache
+    alone: bool  # no model but the baseline was tried
 
 
 def savings(
@@ -137,10 +155,10 @@ def savings(
 ) -> Savings:
     """Add up what was saved.
 
-    After a change of model the baseline is taken to have read all of the turn before from its cache, where
-    the upstream reports a cache at all and the baseline's has not expired since: the most it could have, so
-    that the saving is not overstated. A turn
-    of which anything was served by a model without a price is left out as a whole.
+    The baseline is taken to have read all of the turn before from its cache, unless that has expired, or the
+    baseline itself answered both: the most it could have, so that the saving is not overstated, whatever the
+    upstream that answered reports of its own cache. A turn of which anything was served by a model without a
+    price is left out as a whole.
 
     Args:
         records: Oldest first.
@@ -153,7 +171,8 @@ def savings(
         PointsmanError: the baseline is none of the models, or has no price.
     """
     _check_baseline(models, baseline)
-    found = Savings(baseline)
+    caches = models[baseline].cached_input_per_million is not None
+    found = Savings(baseline, caches)
     before: dict[str, _Before] = {}
     asked: dict[str, int] = {}
     for record in records:
@@ -164,11 +183,8 @@ def savings(
             turn.verification = turn.known(question, verifier)
         _add_retries(turn, record.attempts, models)
         _add_shadows(turn, record.shadows, models)
-        at, last = record.decision.input.arrived_at, before.get(session)
-        if last and (kept := models[baseline].cache_seconds) is not None and at - last.at > kept:
-            last = last._replace(caches=False)  # the baseline's would have been gone too
-        now = _add_answer(turn, record.attempts, models, last, at)
-        if now and session:
+        now = _add_answer(turn, record, models, before.get(session))
+        if session:
             before[session] = now
         found.add(turn)
     return found
@@ -205,6 +221,7 @@ def _add_retries(turn: Savings, attempts: Iterable[Attempt], models: Mapping[str
         spent = usage(attempt)
         if attempt is not answer and spent:
             turn.retries += turn.known(cost(models.get(attempt.model), spent), attempt.model)
+            turn.writes += writing(models.get(attempt.model), spent)
 
 
 def _add_shadows(turn: Savings, shadows: Iterable[Shadow], models: Mapping[str, ModelSpec]) -> None:
@@ -213,31 +230,47 @@ def _add_shadows(turn: Savings, shadows: Iterable[Shadow], models: Mapping[str, 
             turn.trials += 1
             if spent := usage(shadow):
                 turn.shadow += turn.known(cost(models.get(shadow.model), spent), shadow.model)
+                turn.writes += writing(models.get(shadow.model), spent)
 
 
 def _add_answer(
-    turn: Savings,
-    attempts: Iterable[Attempt],
-    models: Mapping[str, ModelSpec],
-    before: _Before | None,
-    at: float,
-) -> _Before | None:
-    answer = answered(attempts)
+    turn: Savings, record: Record, models: Mapping[str, ModelSpec], before: _Before | None
+) -> _Before:
+    """Add what the answer cost and would have cost; return what the next turn of the session has to know.
+
+    Every turn counts for the next, one without usage too: the baseline would have read its input.
+    """
+    answer, used = answered(record.attempts), usage(answered(record.attempts))
+    now = _Before(
+        answer.model if answer else before.model if before else "",
+        used.input if used else None,
+        record.decision.input.arrived_at,
+        all(attempt.model == turn.baseline for attempt in record.attempts),
+    )
     if answer is None:
         turn.no_answer = 1
-        return None
-    used = usage(answer)
-    if used is None:
+    elif used is None:
         turn.no_usage = 1
-        return None
-    turn.counted = 1
+    else:
+        turn.counted = 1
+        turn.answers = turn.known(cost(models.get(answer.model), used), answer.model)
+        turn.switches = int(bool(before and before.model not in {"", answer.model}))
+        _add_baseline(turn, models, used, before, now)
+    return now
+
+
+def _add_baseline(
+    turn: Savings, models: Mapping[str, ModelSpec], used: Usage, before: _Before | None, now: _Before
+) -> None:
     baseline = models[turn.baseline]
-    as_it_was = cost(baseline, used) or 0.0
-    turn.at_baseline = as_it_was
-    turn.answers = turn.known(cost(models.get(answer.model), used), answer.model)
-    if before and before.model != answer.model:
-        turn.switches = 1
-        if before.caches:
-            cached = max(used.cached, min(before.used.input, used.input))
-            turn.rebuilds = as_it_was - (cost(baseline, used._replace(cached=cached)) or 0.0)
-    return _Before(answer.model, used, at, answer.cached_tokens is not None)
+    turn.at_baseline = cost(baseline, used) or 0.0
+    if now.alone and (before is None or before.alone):
+        return  # the baseline itself: what it reports is what it would have had
+    turn.writes += writing(models.get(now.model), used)
+    kept = baseline.cache_seconds
+    if before is None or (kept is not None and now.at - before.at > kept):
+        return
+    sent = used.input if before.input is None else min(before.input, used.input)
+    cached = max(used.cached, sent)
+    turn.baseline_cache = turn.at_baseline - (cost(baseline, used._replace(cached=cached)) or 0.0)
+    turn.assumed = int(cached > used.cached)

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from pointsman.stores.ledger import Attempt, ShadowAnswer
 from pointsman.vocabulary import ModelSpec
 
-__all__ = ["HASHED", "PRICED", "Usage", "answered", "cost", "usage"]
+__all__ = ["HASHED", "PRICED", "Usage", "answered", "cost", "usage", "writing"]
 
 #: Decimal places an amount is printed with: a ten-thousandth of a cent.
 PRICED: Final = 6
@@ -42,3 +42,8 @@ def usage(attempt: Attempt | ShadowAnswer | None) -> Usage | None:
 def cost(model: ModelSpec | None, used: Usage) -> float | None:
     """What the tokens cost at a model's prices, in their currency; None where a price is unknown."""
     return model.cost(used.input, used.cached, used.output) if model else None
+
+
+def writing(model: ModelSpec | None, used: Usage) -> float:
+    """What writing to the prompt cache adds at most: as if all was written that was not read from it."""
+    return model.writing(used.input - used.cached) if model else 0.0
