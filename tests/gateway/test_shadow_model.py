@@ -16,13 +16,14 @@ from pointsman.decision.decision import Decision, Injection
 from pointsman.decision.input import RequestInput
 from pointsman.gateway import _shadow_model as shadow_model
 from pointsman.gateway._live_state import build_live_state
+from pointsman.gateway._shadow_model import _ShadowAttempt, _spent
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder
 from pointsman.gateway.serve import Server
 from pointsman.stores.ledger import MemoryLedger, ShadowAnswer, ShadowDecision, SqliteLedger
 from pointsman.testing import ScriptedDecider
-from pointsman.vocabulary import WireFormat
-from pointsman.wire import WIRES, Reply
+from pointsman.vocabulary import ModelSpec, WireFormat
+from pointsman.wire import WIRES, Reply, Usage
 from pointsman.wire.completion import CompletionSummary
 from support.requests_by_format import PATHS, answer, events, format_of, request
 from support.servers import Answering, Asked, Running, ScriptedUpstream, reply, state_for
@@ -245,6 +246,31 @@ def test_the_money_is_bounded(start: Start) -> None:
         if number < 3:
             trial.shadow(f"d-{number}")
     assert trial.counts() == {"ok": 2, "skipped: money": 1}
+
+
+PRICED = ModelSpec("m", "up", "m", input_per_million=1.0, output_per_million=10.0)
+WINDOW = msgspec.structs.replace(PRICED, context_window=100_000)
+
+
+@pytest.mark.parametrize(
+    ("model", "status", "error", "usage", "spent"),
+    [
+        (WINDOW, 200, "", Usage(1_000, None, 100), 0.002),
+        (WINDOW, 200, "", Usage(), 1.1),  # a full window in and out
+        (WINDOW, 200, "cut", Usage(1_000, None, None), 1.1),
+        (WINDOW, 0, "timeout", Usage(), 1.1),
+        (WINDOW, 0, "connect", Usage(), 0.0),
+        (WINDOW, 429, "status", Usage(), 0.0),
+        (msgspec.structs.replace(WINDOW, max_output_tokens=1_000), 200, "", Usage(), 0.11),
+        (PRICED, 200, "", Usage(), float("inf")),
+        (ModelSpec("m", "up", "m", input_per_million=0.0, output_per_million=0.0), 200, "", Usage(), 0.0),
+    ],
+)
+def test_an_answer_without_usage_counts_at_the_most_that_it_can_have_cost(
+    model: ModelSpec, status: int, error: str, usage: Usage, spent: float
+) -> None:
+    attempt = _ShadowAttempt(0.0, status=status, error=error, usage=usage)
+    assert _spent(model, attempt) == pytest.approx(spent)
 
 
 def test_what_failed_for_the_caller_is_not_tried(start: Start) -> None:

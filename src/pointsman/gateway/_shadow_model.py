@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
 from hashlib import blake2b
+from math import inf
 from typing import Any, Final
 
 import msgspec
@@ -29,6 +30,7 @@ from pointsman.model_choice.fitness import BYTES_PER_TOKEN, Requirements, lacks
 from pointsman.stores.ledger.port import ShadowAnswer
 from pointsman.stores.ledger.redact import kept_text
 from pointsman.upstreams.port import Call, read_at_most
+from pointsman.vocabulary import ModelSpec
 from pointsman.wire import Body, Ending, Usage, Wire
 from pointsman.wire.completion import CompletionSummary
 
@@ -204,7 +206,7 @@ class ShadowModel:
     def _record(self, attempt: _ShadowAttempt, request: DecidedRequest, at: float) -> None:
         model, used = self._target.model, attempt.usage
         total = time.monotonic() - attempt.began if attempt.total is None else attempt.total
-        self.usage.spent += model.cost(used.input or 0, used.cached or 0, used.output or 0) or 0.0
+        self.usage.spent += _spent(model, attempt)
         self._count(request, attempt.error or "ok")
         request.record_shadow(
             ShadowAnswer(
@@ -309,3 +311,17 @@ def _compare(attempt: _ShadowAttempt, sample: _CapturedResponse, text: TextMode)
     if body is not None:
         attempt.beside, words = sample.request.wire.completion(body)
         attempt.beside_text = kept_text(words, text)
+
+
+def _spent(model: ModelSpec, attempt: _ShadowAttempt) -> float:
+    """What an attempt counts against the budget: where usage is unknown, the most that it can have cost.
+
+    Infinite where that is unknown too, without a context window: nothing more is spent that day.
+    """
+    used, window = attempt.usage, model.context_window
+    is_asked = attempt.status // 100 == 2 or attempt.error == "timeout"
+    is_free = not model.cost(1, 0, 1)
+    if is_asked and not is_free and (used.input is None or used.output is None):
+        longest = model.max_output_tokens or window
+        return inf if window is None or longest is None else model.cost(window, 0, longest) or 0.0
+    return model.cost(used.input or 0, used.cached or 0, used.output or 0) or 0.0
