@@ -36,7 +36,8 @@ def test_costs_are_added_up_and_unknown_ones_counted() -> None:
     for each in (
         attempt("large", 1_000_000, 400_000, 100_000),
         attempt("large", 100_000, None, 0),
-        attempt("large", None, None, None),  # usage unknown: neither
+        attempt("large", None, None, None),  # usage unknown
+        attempt("local", 5, None, None),
         attempt("free", 1_000_000, None, 5),
         attempt("local", 1_000_000, None, 5),
         attempt("gone", 1, None, 1),
@@ -44,6 +45,25 @@ def test_costs_are_added_up_and_unknown_ones_counted() -> None:
         metrics.seen(each)
     assert shown(metrics, "pointsman_cost_total") == {"large": pytest.approx(9.4), "free": 0.0}
     assert shown(metrics, "pointsman_unpriced_total") == {"local": 1.0, "gone": 1.0}
+    assert shown(metrics, "pointsman_unmetered_total") == {"large": 1.0, "local": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "counts"),
+    [
+        (200, "", True),
+        (200, "cut", True),
+        (0, "timeout", True),
+        (0, "connect", False),
+        (429, "status", False),
+    ],
+)
+def test_an_attempt_that_may_have_been_paid_for_is_counted(status: int, error: str, counts: bool) -> None:
+    metrics = Metrics()
+    metrics.price(MODELS)
+    tried = attempt("large", None, None, None)
+    metrics.seen(msgspec.structs.replace(tried, status=status, error=error))
+    assert shown(metrics, "pointsman_unmetered_total") == ({"large": 1.0} if counts else {})
 
 
 def test_new_prices_hold_for_what_comes_after_them() -> None:

@@ -41,8 +41,9 @@ _COUNTERS: Final = {
     "abstained": _Counter("Parts of decisions that failed open.", ("reason",)),
     "attempts": _Counter("Tries of an upstream.", ("upstream", "model", "result")),
     "tokens": _Counter("Tokens as upstreams reported them.", ("model", "kind")),
-    "cost": _Counter("Cost of attempts at the configured prices, in their currency.", ("model",)),
+    "cost": _Counter("Cost of attempts with usage, at the configured prices; no cache writes.", ("model",)),
     "unpriced": _Counter("Attempts of unknown cost: their model has no price.", ("model",)),
+    "unmetered": _Counter("Answers of unknown cost: the upstream reported no usage.", ("model",)),
     "continued": _Counter("Requests that go on from a response the upstream keeps.", ("before",)),
     "passed": _Counter("Requests passed on to an upstream as they came.", ("upstream", "method", "result")),
     "shadow_answers": _Counter("Requests sampled for the shadow model.", ("model", "result")),
@@ -56,6 +57,8 @@ _OVERHEAD: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.01, 0.05, 0.25, 1.
 #: Seconds. From a cached short prompt to a model that thinks for minutes.
 _FIRST_BYTE: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 
+#: Failures of an attempt after which its tokens may have been used.
+_MAYBE_PAID: Final = frozenset({"timeout", "cut", "malformed", "disconnect"})
 
 #: Decisions and attempts counted at once: many in a row cost a quarter of each in its turn.
 _BATCH: Final = 256
@@ -164,6 +167,8 @@ class Metrics(Collector):
             self.count("tokens", model, "output", by=attempt.output_tokens)
         if attempt.input_tokens is not None and attempt.output_tokens is not None:
             self._cost(attempt, attempt.input_tokens, attempt.output_tokens)
+        elif attempt.status // 100 == 2 or attempt.error in _MAYBE_PAID:
+            self.count("unmetered", model)
 
     def _cost(self, attempt: Attempt, tokens_in: int, tokens_out: int) -> None:
         model = self._models.get(attempt.model)
