@@ -173,11 +173,15 @@ def test_the_persons_message_counts_once_in_the_memory_of_the_session(start: Sta
 
 
 def test_limits_and_selection_come_from_the_file_where_the_application_has_the_defaults(start: Start) -> None:
-    pointsman, _ = start(more='[run]\nmax_steps = 2\n[capabilities]\nthreshold = 0.7\nmodel = "large"\n')
+    pointsman, _ = start(
+        more='[run]\nmax_steps = 2\n[capabilities]\nthreshold = 0.7\nmodel = "large"\n'
+        'always_active = ["act", "elsewhere"]\n'
+    )
     plain = pointsman.application(Application(application().registry))
     assert plain.limits == Limits(max_steps=2)
     assert (plain.policy.threshold, plain.policy.model) == (0.7, "large")
     assert plain.judge_model is not None
+    assert plain.registry.get_always_active_capability_names() == ["act"]
     own = pointsman.application(application(limits=Limits(max_steps=7)))
     assert own.limits.max_steps == 7
     assert own.policy.threshold == SelectionPolicy().threshold

@@ -20,6 +20,7 @@ from pointsman.capabilities import (
     Switches,
 )
 from pointsman.config import CapabilitiesSpec, Config
+from pointsman.encoders import load_encoder
 from pointsman.errors import ConfigError
 from pointsman.orchestrator._nodes import (
     CapabilityNode,
@@ -82,16 +83,28 @@ class Application:
             runtime: decides which model is asked; its ledger records the runs.
             models: by configured name.
             config: its ``[run]`` and ``[capabilities]`` hold where the application has the defaults.
+
+        Raises:
+            MissingExtra: the configured encoder is not installed.
         """
         model = self.model or (TieredModel(runtime, models) if models else None)
-        limits, policy, judge = self.limits, self.policy, self.judge_model
-        if config is not None and limits == Limits():
-            limits = Limits(**asdict(config.run))
-        if config is not None and policy == SelectionPolicy() and config.capabilities != CapabilitiesSpec():
-            table = config.capabilities
-            policy = SelectionPolicy(**{name: getattr(table, name) for name in _SELECTION})
-            judge = judge or models.get(table.model)
-        return replace(self, runtime=runtime, model=model, judge_model=judge, limits=limits, policy=policy)
+        found = replace(self, runtime=runtime, model=model)
+        if config is None:
+            return found
+        if self.limits == Limits():
+            found = replace(found, limits=Limits(**asdict(config.run)))
+        if self.policy == SelectionPolicy() and config.capabilities != CapabilitiesSpec():
+            found = found._selecting(config.capabilities, models)
+        return found
+
+    def _selecting(self, table: CapabilitiesSpec, models: Mapping[str, ChatModel]) -> Application:
+        return replace(
+            self,
+            registry=self.registry.activated(table.always_active),
+            policy=SelectionPolicy(**{name: getattr(table, name) for name in _SELECTION}),
+            judge_model=self.judge_model or models.get(table.model),
+            encoder=self.encoder or load_encoder(table.encoder),
+        )
 
     @property
     def ledger(self) -> Ledger | None:
