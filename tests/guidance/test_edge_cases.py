@@ -14,6 +14,7 @@ from pointsman.guidance import (
     AllOfClassifier,
     AnyOfClassifier,
     ClassificationResult,
+    DoomLoopClassifier,
     GuidanceClassifier,
     GuidanceContext,
     LargeOutputClassifier,
@@ -80,6 +81,32 @@ def test_progress_stall_reads_what_a_users_own_detector_found(calls: int, fires:
     result = ProgressStallClassifier().classify(context)
     assert result.relevant is fires
     assert result.reason == (f"No progress in {calls} actions" if fires else None)
+
+
+@dataclass(frozen=True)
+class OwnLoop:
+    """A loop as a user's own detector describes it."""
+
+    repetitions: int
+    cycle_actions: tuple[str, ...] = ("plan", "undo")
+    pattern_type: str = "doom_loop"
+
+
+@dataclass(frozen=True)
+class OwnLoopDetector:
+    repetitions: int
+    name: str = "own_loop"
+
+    def detect(self, trajectory: TrajectoryAnalysis, /) -> TrajectoryPattern | None:
+        return OwnLoop(self.repetitions)
+
+
+@pytest.mark.parametrize(("repetitions", "fires"), [(2, False), (3, True)])
+def test_doom_loop_reads_what_a_users_own_detector_found(repetitions: int, fires: bool) -> None:
+    config = TrajectoryAnalysisConfig(detectors=(OwnLoopDetector(repetitions),))
+    result = DoomLoopClassifier().classify(GuidanceContext(None, run(". ", config)))
+    assert result.relevant is fires
+    assert result.reason == ("Cycle ('plan', 'undo') repeated 3x" if fires else None)
 
 
 def test_progress_stall_believes_a_detector_that_replaces_the_built_in_one() -> None:

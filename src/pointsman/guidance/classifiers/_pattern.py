@@ -59,11 +59,19 @@ class DoomLoopClassifier:
 
     def _loop(self, context: GuidanceContext) -> DoomLoop | None:
         known = context.trajectory.patterns().get("doom_loop")
-        if self.by == "result" and isinstance(known, DoomLoop) and self._accepts(known):
-            return known
+        if isinstance(known, DoomLoop):
+            if self.by == "result" and self._accepts(known):
+                return known
+        elif known is not None:  # a user's own detector is believed
+            return self._own(known)
         # Other thresholds than the trajectory's own detector has, or cycles of names.
         detector = DoomLoopDetector(self.min_repetitions, self.min_cycle_length, by=self.by)
         return detector.detect(context.trajectory)
+
+    def _own(self, found: object) -> DoomLoop | None:
+        actions = tuple(getattr(found, "cycle_actions", ()))
+        repetitions = int(getattr(found, "repetitions", 0))
+        return DoomLoop(len(actions), repetitions, actions) if repetitions >= self.min_repetitions else None
 
     def _accepts(self, loop: DoomLoop) -> bool:
         long_enough = loop.cycle_length == 1 or loop.cycle_length >= self.min_cycle_length
