@@ -211,10 +211,13 @@ blind = { upstream = "up0", id = "l", features = ["tools"] }
             got = found.post(wire, f"s{number}", messages=[{"role": "user", "content": content}])
             assert got.headers["x-pointsman-model"] == "seeing"
             assert "routing.lower-tier" in got.headers["x-pointsman-reasons"]
-        assert found.metrics("lower_tier") == ['pointsman_lower_tier_total{tier="REASONING"} 3.0']
+        assert found.metrics("lower_tier") == [
+            'pointsman_lower_tier_total{served="SIMPLE",tier="REASONING"} 3.0'
+        ]
     [line] = [record.getMessage() for record in caplog.records if "tier" in record.getMessage()]
-    assert line == (
-        "a request of format chat with vision: tier REASONING cannot serve this request: SIMPLE serves"
+    assert line.startswith(
+        'a request of tier REASONING in format chat with vision was answered by "seeing" of tier SIMPLE: '
+        "tier REASONING cannot serve this request: SIMPLE comes next (decision "
     )
 
 

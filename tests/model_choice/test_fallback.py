@@ -66,7 +66,7 @@ def test_nothing_dearer_than_the_chain_is_tried_while_anything_else_can() -> Non
     chain = model_chain(Tier.SIMPLE, LADDER, MODELS, needed)
     assert chain.models == ("deep",)
     assert chain.skipped[-1] == Reason(
-        "routing.only-dearer", "the tiers up to COMPLEX cannot serve this request: REASONING serves"
+        "routing.only-dearer", "the tiers up to COMPLEX cannot serve this request: REASONING comes next"
     )
     assert model_chain(Tier.COMPLEX, LADDER, MODELS, needed).models == ("deep",)
 
@@ -94,7 +94,7 @@ def test_a_cheaper_model_that_can_is_better_than_one_that_cannot() -> None:
     assert [reason.detail for reason in chain.skipped] == [
         '"deep" has no tools',
         '"mini" has no tools',
-        "tier REASONING cannot serve this request: COMPLEX serves",
+        "tier REASONING cannot serve this request: COMPLEX comes next",
     ]
     assert chain.skipped[-1].code == LOWER_TIER
 

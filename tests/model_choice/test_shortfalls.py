@@ -31,7 +31,7 @@ ALL = dict.fromkeys(Tier, "any")
             [
                 (
                     'a request of tier MEDIUM with vision falls to a lower tier: "blind" has no vision; '
-                    "the tiers MEDIUM to COMPLEX cannot serve this request: SIMPLE serves"
+                    "the tiers MEDIUM to COMPLEX cannot serve this request: SIMPLE comes next"
                 )
             ],
         ),
@@ -40,7 +40,7 @@ ALL = dict.fromkeys(Tier, "any")
             [
                 (
                     'a request of tier REASONING with vision falls to a lower tier: "blind" has no vision; '
-                    "tier REASONING cannot serve this request: COMPLEX serves"
+                    "tier REASONING cannot serve this request: COMPLEX comes next"
                 )
             ],
         ),
@@ -50,12 +50,12 @@ ALL = dict.fromkeys(Tier, "any")
                 (
                     "a request of tier REASONING in format responses falls to a lower tier: "
                     '"chatty" does not speak responses; '
-                    "tier REASONING cannot serve this request: COMPLEX serves"
+                    "tier REASONING cannot serve this request: COMPLEX comes next"
                 ),
                 (
                     "a request of tier REASONING in format messages falls to a lower tier: "
                     '"chatty" does not speak messages; '
-                    "tier REASONING cannot serve this request: COMPLEX serves"
+                    "tier REASONING cannot serve this request: COMPLEX comes next"
                 ),
             ],
         ),

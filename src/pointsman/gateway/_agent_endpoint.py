@@ -38,7 +38,7 @@ class AgentEndpoint:
         self._reasoning = KeptReasoning()
         self._kept = KeptConversations()
         self._items = KeptItems()
-        self._lower_tiers = LowerTiers()
+        self._lower_tiers = LowerTiers(metrics)
 
     async def answer(self, state: LiveState, inbound: InboundRequest, send: Send) -> int:
         """Answer one request, and return the status sent."""
@@ -54,15 +54,16 @@ class AgentEndpoint:
         self._metrics.seen(decision)
         if decision.refused:
             raise refusal(decision)
-        for reason in decision.reasons:
-            if reason.code == LOWER_TIER:
-                self._lower_tiers.note(decision, reason)
         targets = state.candidates(decision.chain)
         ledger = state.runtime.ledger
         own = own_reasoning(wire.format) if state.has_several_upstreams else None
         request = DecidedRequest(
             inbound, agent_request, decision, ledger, self._metrics, self._reasoning, own
         )
+        request.on_answer = partial(self._lower_tiers.note, state.pools, decision)
+        for reason in decision.reasons:
+            if reason.code == LOWER_TIER:
+                request.is_lowered = True
         if wire.is_stateful:
             self._keep_answer(request, agent_request, sent, kept, several=state.has_several_upstreams)
             targets = self._continue(state, request, continuation, targets)
@@ -71,7 +72,8 @@ class AgentEndpoint:
         debug = agent_request if headers.get(b"x-pointsman-debug") == b"1" else None
 
         def build_headers(target: Target | None) -> Headers:
-            return response_headers(decision, target, request.attempts, overhead, headers, debug)
+            left_out = request.left_out
+            return response_headers(decision, target, request.attempts, overhead, headers, debug, left_out)
 
         guidance = decision.guidance
         if guidance is not None and guidance.stop and (text := stop_message(guidance)):

@@ -19,7 +19,7 @@ class CircuitBreaker:
 
     def __init__(self) -> None:
         self.failures = 0  # in a row
-        self._pause = _PAUSE
+        self.pause = _PAUSE  # seconds before the next probe, once open
         self._next_probe = 0.0  # once open
 
     @property
@@ -36,20 +36,20 @@ class CircuitBreaker:
             return 0.0
         left = self._next_probe - now
         if left <= 0:
-            self._next_probe = now + self._pause
+            self._next_probe = now + self.pause
             return 0.0
         return left
 
     def record_success(self) -> None:
         """The upstream answered."""
         self.failures = 0
-        self._pause = _PAUSE
+        self.pause = _PAUSE
 
     def record_failure(self, now: float) -> None:
         """The upstream did not answer, or with an error of its own."""
         self.failures += 1
         if self.failures == _THRESHOLD:
-            self._next_probe = now + self._pause
+            self._next_probe = now + self.pause
         elif self.failures > _THRESHOLD:
-            self._pause = min(self._pause * 2, _LONGEST)
-            self._next_probe = now + self._pause
+            self.pause = min(self.pause * 2, _LONGEST)
+            self._next_probe = now + self.pause

@@ -17,7 +17,6 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from pointsman.decision.decision import Decision
-from pointsman.model_choice.chains import LOWER_TIER
 from pointsman.stores.ledger.port import Attempt
 from pointsman.vocabulary import ModelSpec
 
@@ -33,13 +32,15 @@ _COUNTERS: Final = {
     "requests": _Counter("Requests answered.", ("format", "status")),
     "decisions": _Counter("Decisions.", ("tier", "stage")),
     "refused": _Counter("Requests that no model can serve.", ("tier",)),
-    "lower_tier": _Counter("Requests of a tier without an able model, served by a lower one.", ("tier",)),
+    "lower_tier": _Counter("Requests answered by a model of a lower tier.", ("tier", "served")),
     "domains": _Counter("Decisions by the primary domain of the conversation.", ("domain",)),
     "guidance": _Counter("Hints, given or withheld.", ("classifier", "rung", "result")),
     "capabilities": _Counter("Selections of capabilities.", ("strategy", "result")),
     "tools": _Counter("Tools offered by requests from which some are cut.", ("result",)),
     "abstained": _Counter("Parts of decisions that failed open.", ("reason",)),
-    "attempts": _Counter("Tries of an upstream.", ("upstream", "model", "result")),
+    "attempts": _Counter(
+        "Tries of an upstream, and models that were not asked.", ("upstream", "model", "result")
+    ),
     "tokens": _Counter("Tokens as upstreams reported them.", ("model", "kind")),
     "cost": _Counter("Cost of attempts with usage, at the configured prices; no cache writes.", ("model",)),
     "unpriced": _Counter("Attempts of unknown cost: their model has no price.", ("model",)),
@@ -147,9 +148,6 @@ class Metrics(Collector):
             self.count("abstained", reason.code)
         if decision.refused:
             self.count("refused", tier.tier if tier else "none")
-        for reason in decision.reasons:
-            if reason.code == LOWER_TIER:
-                self.count("lower_tier", tier.tier if tier else "none")
 
     def _attempt(self, attempt: Attempt) -> None:
         model = attempt.model

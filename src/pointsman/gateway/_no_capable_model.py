@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from pointsman.decision.decision import Decision
 from pointsman.errors import NoCapableModel
-from pointsman.vocabulary import Reason, Stage
+from pointsman.gateway._failures import Failure
+from pointsman.gateway._metrics import Metrics
+from pointsman.gateway.upstream import Target
+from pointsman.model_choice.chains import LOWER_TIER
+from pointsman.model_choice.pools import Pool
+from pointsman.vocabulary import Stage, Tier
 
 __all__ = ["LowerTiers", "refusal"]
 
@@ -15,6 +22,9 @@ log = logging.getLogger(__name__)
 
 _ANY: Final = 'the model "auto" lets the gateway choose among all tiers'
 _CONFIGURED: Final = "what a model can do is configured: context_window and features of [models]"
+
+#: Seconds until a kind of request that a lower tier answers is told again.
+_AGAIN: Final = 600.0
 
 
 def refusal(decision: Decision) -> NoCapableModel:
@@ -27,17 +37,66 @@ def refusal(decision: Decision) -> NoCapableModel:
 
 
 class LowerTiers:
-    """Logs that a lower tier serves, once for each kind of request: tier, format, and features."""
+    """Counts the requests that a model of a lower tier answered, and logs each kind of them once in a while.
 
-    def __init__(self) -> None:
-        self._known: set[tuple[object, ...]] = set()
+    A kind is a tier, a format, features, the model that answered, and why others did not.
+    """
 
-    def note(self, decision: Decision, reason: Reason) -> None:
-        """Note a decision with such a reason."""
-        asked, tier = decision.input, decision.tier
-        kind = (tier.tier if tier else None, asked.format, *sorted(asked.features))
-        if kind in self._known:
+    def __init__(self, metrics: Metrics, clock: Callable[[], float] = time.monotonic) -> None:
+        self._metrics = metrics
+        self._clock = clock
+        self._next: dict[tuple[object, ...], float] = {}
+
+    def note(
+        self,
+        pools: Mapping[Tier, Pool],
+        decision: Decision,
+        target: Target,
+        left_out: Sequence[tuple[Target, Failure]],
+    ) -> None:
+        """Note who answered a request.
+
+        Args:
+            pools: The models of each tier.
+            decision: What was decided.
+            target: The model that answered.
+            left_out: The models that were to be asked before, and why they did not answer.
+        """
+        planned = next((reason for reason in decision.reasons if reason.code == LOWER_TIER), None)
+        if decision.tier is None or (planned is None and not left_out):
             return
-        self._known.add(kind)
+        tier, served = decision.tier.tier, _highest(pools, target.model.name)
+        if served is None or served.rank >= tier.rank:
+            return
+        self._metrics.count("lower_tier", tier, served)
+        asked = decision.input
+        kinds = ((other.model.name, failure.kind) for other, failure in left_out)
+        kind = (tier, asked.format, target.model.name, *sorted(asked.features), *kinds)
+        now = self._clock()
+        if now < self._next.get(kind, now):
+            return
+        self._next[kind] = now + _AGAIN
+        why = [planned.detail] if planned else []
+        why += [
+            f'"{other.model.name}" did not answer: {failure.fault.message}' for other, failure in left_out
+        ]
         needs = f" with {', '.join(asked.features)}" if asked.features else ""
-        log.warning("a request of format %s%s: %s", asked.format, needs, reason.detail)
+        log.warning(
+            'a request of tier %s in format %s%s was answered by "%s" of tier %s: %s (decision %s)',
+            tier,
+            asked.format,
+            needs,
+            target.model.name,
+            served,
+            "; ".join(why),
+            decision.id,
+        )
+
+
+def _highest(pools: Mapping[Tier, Pool], model: str) -> Tier | None:
+    """The highest tier that has a model."""
+    return max(
+        (tier for tier, pool in pools.items() if any(entry.model == model for entry in pool)),
+        key=lambda tier: tier.rank,
+        default=None,
+    )

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from pointsman.errors import CallerError, MethodNotAllowed, NotFound, Overloaded, UpstreamError
-from pointsman.gateway._attempts import failure_kind
+from pointsman.gateway._failures import failure_kind, refuses_our_key
 from pointsman.gateway._inbound import (
     BodyReservation,
     CallerLeft,
@@ -30,7 +30,7 @@ from pointsman.gateway._metrics import Metrics
 from pointsman.gateway._passing import PassedBody, passed_path, with_model_id
 from pointsman.gateway._relay import Send, downstream_headers, request_id, send_pieces
 from pointsman.gateway._request import upstream_headers
-from pointsman.gateway._retry import backoff, is_credentials_error, is_retryable, retry_after
+from pointsman.gateway._retry import backoff, is_retryable, retry_after
 from pointsman.gateway.upstream import Upstream, printable
 from pointsman.offload import offload
 from pointsman.stores.ledger.port import PassedRequest
@@ -225,14 +225,11 @@ async def _first_answer(upstream: Upstream, call: Call, tries: int) -> Exchange:
         except UpstreamError as error:
             kind = failure_kind(error)
             if kind != "busy":
-                breaker.record_failure(time.monotonic())
+                upstream.failed(error.message)
             if number == tries or kind in {"busy", "timeout"}:
                 raise
         else:
-            if exchange.status >= 500:
-                breaker.record_failure(time.monotonic())
-            elif breaker.failures:
-                breaker.record_success()
+            _note(upstream, exchange.status)
             asked = retry_after(exchange.headers)
             pause = pause if asked is None else asked
             if number == tries or not is_retryable(exchange.status) or pause > _LONGEST_PAUSE:
@@ -240,6 +237,20 @@ async def _first_answer(upstream: Upstream, call: Call, tries: int) -> Exchange:
             exchange.close()
         await asyncio.sleep(pause)
     raise AssertionError("the last try returns or raises")
+
+
+def _note(upstream: Upstream, status: int) -> None:
+    """Tell the circuit breaker and the log how an upstream answered."""
+    said = f"answered with status {status}"
+    if status >= 500:
+        upstream.failed(said)
+    elif status < 400:
+        if upstream.breaker.failures or upstream.trouble.is_told:
+            upstream.worked()
+    else:
+        upstream.breaker.record_success()  # it works; it did not like this request
+        if is_retryable(status) or refuses_our_key(upstream, status):
+            upstream.trouble.failed(said, time.monotonic())
 
 
 class _CircuitOpen(UpstreamError):
@@ -254,7 +265,7 @@ class _CircuitOpen(UpstreamError):
 def _misconfigured(upstream: Upstream, exchange: Exchange) -> Fault | None:
     """Return what is said instead of an answer that only the operator can do something about."""
     name, status = upstream.spec.name, exchange.status
-    if is_credentials_error(status) and not upstream.forwards_auth:
+    if refuses_our_key(upstream, status):
         return Fault(502, f'upstream "{name}" refuses the key it is configured with', "upstream_refused_key")
     if 300 <= status < 400 and status not in _NO_BODY:
         return Fault(502, f'upstream "{name}" redirects; name its final address', "upstream_redirect")
@@ -308,7 +319,7 @@ async def _relay_body(
     except (UpstreamError, CallerError, Overloaded) as error:
         exchanged.error = failure_kind(error) if isinstance(error, UpstreamError) else "refused"
         if isinstance(error, UpstreamError):
-            upstream.breaker.record_failure(time.monotonic())
+            upstream.failed(error.message)
         log.warning('an answer of upstream "%s" was cut off: %s', upstream.spec.name, error.message)
         return exchange.status
     await send({"type": "http.response.body", "body": b""})

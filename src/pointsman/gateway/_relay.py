@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from functools import lru_cache, partial
@@ -12,7 +11,8 @@ from typing import Any, Final, TypeAlias
 
 from pointsman.decision.decision import Decision
 from pointsman.errors import UpstreamError, UpstreamTimeout
-from pointsman.gateway._attempts import Failure, RunningAttempt, UpstreamResponse, first_answer
+from pointsman.gateway._attempts import RunningAttempt, UpstreamResponse, first_answer
+from pointsman.gateway._failures import Failure
 from pointsman.gateway._request import KEPT_NAMES, OWN_PREFIX, DecidedRequest
 from pointsman.gateway._translating import KEPT, Translating, translating
 from pointsman.gateway.upstream import Target, printable
@@ -72,6 +72,8 @@ async def relay(
     if isinstance(result, Failure):
         return await _fail(request, result, build_headers(None), send)
     attempt = result.attempt
+    if (request.left_out or request.is_lowered) and request.on_answer is not None:
+        request.on_answer(attempt.target, request.left_out)
     sent = downstream_headers(result.exchange.headers, attempt.target.upstream.secrets)
     sent += build_headers(attempt.target)
     if attempt.changes:
@@ -188,8 +190,8 @@ def _broken_off(attempt: RunningAttempt, status: int, error: UpstreamError | Non
     """Write down that a stream broke off, and return what the caller is told."""
     kind = "timeout" if isinstance(error, UpstreamTimeout) else "cut"
     attempt.finish(status, kind, usage)
-    attempt.target.upstream.breaker.record_failure(time.monotonic())
     message = error.message if error else "the upstream ended the stream before the answer was whole"
+    attempt.target.upstream.failed(message)
     return Fault(502, message, f"upstream_{kind}")
 
 
@@ -233,7 +235,13 @@ async def _fail(request: DecidedRequest, failure: Failure, sent: Headers, send: 
     if failure.kind != "status" or status >= 500:
         sent.append((b"x-should-retry", b"false"))  # the gateway has tried; a client that does too multiplies
     await send_body(send, status, sent, body or request.wire.error(fault))
-    log.warning("%s: %s after %d attempts", request.decision.id, fault.message, request.attempts)
+    log.warning(
+        "%s answered with status %d after %d attempts: %s",
+        request.decision.id,
+        status,
+        request.attempts,
+        failure.why or fault.message,
+    )
     return status
 
 
@@ -270,6 +278,7 @@ def response_headers(
     overhead: float,
     headers: Mapping[bytes, bytes],
     debug: AgentRequest | None,
+    left_out: Sequence[tuple[Target, Failure]] = (),
 ) -> Headers:
     """Build the ``x-pointsman-*`` response headers, and ``x-request-id``.
 
@@ -280,6 +289,7 @@ def response_headers(
         overhead: Seconds from the request's arrival to the first try.
         headers: The caller's headers, by name.
         debug: The request, when the caller asked for more with ``x-pointsman-debug: 1``.
+        left_out: The models that did not answer, and why.
     """
     tier = decision.tier
     own: Headers = [
@@ -292,7 +302,7 @@ def response_headers(
         own.append((b"x-pointsman-model", target.shown))
     own.append((b"x-request-id", request_id(headers) or decision.id.encode()))
     if debug is not None:
-        own += _debug_headers(decision, debug)
+        own += _debug_headers(decision, debug, left_out)
     return own
 
 
@@ -320,10 +330,13 @@ def _capabilities(decision: Decision) -> str:
     return f"bypass; {shown}" if selected.bypass else shown
 
 
-def _debug_headers(decision: Decision, request: AgentRequest) -> Headers:
+def _debug_headers(
+    decision: Decision, request: AgentRequest, left_out: Sequence[tuple[Target, Failure]]
+) -> Headers:
     tier = decision.tier
     shown = {
         "session": request.session,
+        "left-out": "; ".join(f"{target.model.name}: {failure.kind}" for target, failure in left_out),
         "policy": decision.policy,
         "chain": " ".join(decision.chain),
         "parameters": "; ".join(f"{model}: {given}" for model, given in decision.parameters.items()),

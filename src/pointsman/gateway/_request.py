@@ -13,6 +13,7 @@ import msgspec
 from pointsman.decision.decision import Decision
 from pointsman.decoding import UNREADABLE
 from pointsman.errors import PreviousResponseNotFound, Unauthorized
+from pointsman.gateway._failures import Failure
 from pointsman.gateway._inbound import InboundRequest, caller_credentials
 from pointsman.gateway._injections import injections, kept_tools
 from pointsman.gateway._kept_reasoning import KeptReasoning, Watch
@@ -130,8 +131,11 @@ class DecidedRequest:
 
     __slots__ = ("_edits", "_given_to", "_headers", "_inbound", "_ledger", "_model", "_own", "_path",
                  "_reasoning", "_translated", "_turn", "attempts", "body", "client_is_retrying", "decision",
-                 "find_item", "metrics", "on_complete", "on_translated", "wire")  # fmt: skip
+                 "find_item", "is_lowered", "left_out", "metrics", "on_answer", "on_complete",
+                 "on_translated", "rows", "wire")  # fmt: skip
 
+    #: Called once it is known who answers, where models were left out or a lower tier was to serve.
+    on_answer: Callable[[Target, Sequence[tuple[Target, Failure]]], None] | None
     #: Called when all has been sent: with who answered, and the whole body or the last events of a stream.
     on_complete: Callable[[Target, Sequence[bytes]], None] | None
     #: The same of a translated answer, as it went to the caller.
@@ -155,7 +159,11 @@ class DecidedRequest:
         self.body = body
         self.decision = decision
         self.metrics = metrics
-        self.attempts = 0
+        self.attempts = 0  # tries of an upstream
+        self.rows = 0  # the same, and the models that were not asked
+        self.left_out: tuple[tuple[Target, Failure], ...] = ()  # in the order of asking
+        self.is_lowered = False  # no model of its tier or above can serve it
+        self.on_answer = None
         self.on_complete = None
         self.on_translated = None
         self.find_item = None

@@ -22,7 +22,8 @@ from pointsman.config import ShadowSpec
 from pointsman.decision.decision import Decision, TextMode
 from pointsman.decoding import UNREADABLE
 from pointsman.errors import CallerError, UpstreamError
-from pointsman.gateway._attempts import failure_kind, is_stream
+from pointsman.gateway._attempts import is_stream
+from pointsman.gateway._failures import failure_kind
 from pointsman.gateway._relay import Send
 from pointsman.gateway._request import DecidedRequest
 from pointsman.gateway.upstream import Target

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import msgspec
 
 from pointsman.gateway._circuit_breaker import CircuitBreaker
+from pointsman.gateway._trouble import Trouble
 from pointsman.upstreams.port import UpstreamClient, UpstreamSpec, credentials
 from pointsman.vocabulary import ModelSpec, WireFormat
 
@@ -21,6 +23,7 @@ class Upstream:
         self.spec = spec
         self.client = client
         self.breaker = CircuitBreaker()
+        self.trouble = Trouble(spec.name)
         self.secrets = spec.secrets
         self.forwards_auth = spec.forward_auth
         #: Models whose tokens it does not count, by id, and until when: seconds of ``time.monotonic``.
@@ -29,6 +32,20 @@ class Upstream:
         self.headers = {
             wire: [(b"content-type", b"application/json"), *credentials(spec, wire)] for wire in WireFormat
         }
+
+    def failed(self, why: str) -> None:
+        """It did not answer, or with an error of its own; ``why`` is told in the log, once."""
+        now = time.monotonic()
+        self.breaker.record_failure(now)
+        self.trouble.failed(why, now)
+        if self.breaker.is_open:
+            self.trouble.opened(why, self.breaker.failures, self.breaker.pause)
+
+    def worked(self) -> None:
+        """It answered."""
+        self.breaker.record_success()
+        if self.trouble.is_told:
+            self.trouble.worked()
 
 
 class Target(NamedTuple):

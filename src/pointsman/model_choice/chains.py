@@ -133,7 +133,7 @@ def _why(code: str, tier: Tier, found: Tier, of: Mapping[Tier, Pool]) -> Reason 
     else:
         them, has = f"the tiers {tier} to {chain[-1]}", "have"
     cannot = "cannot serve this request" if any(step in of for step in chain) else f"{has} no model"
-    return Reason(code, f"{them} {cannot}: {found} serves")
+    return Reason(code, f"{them} {cannot}: {found} comes next")
 
 
 def _chain(groups: Mapping[Tier, Pool], skipped: tuple[Reason, ...], *, doubtful: bool = False) -> Chain:

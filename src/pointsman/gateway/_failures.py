@@ -1,0 +1,199 @@
+"""Failed tries: what each means for the caller, the next try and the next model; several as one error."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from pointsman.decoding import UNREADABLE
+from pointsman.errors import (
+    CallerError,
+    PreviousResponseNotFound,
+    Unauthorized,
+    UpstreamBusy,
+    UpstreamError,
+    UpstreamTimeout,
+    UpstreamUnavailable,
+)
+from pointsman.gateway._retry import is_credentials_error, is_retryable, retry_after
+from pointsman.gateway.upstream import Target, Upstream
+from pointsman.upstreams.port import Exchange, Headers
+from pointsman.wire import Fault, Wire
+
+if TYPE_CHECKING:
+    from pointsman.gateway._attempts import RunningAttempt
+
+__all__ = [
+    "NOT_ASKED",
+    "Failure",
+    "circuit_open",
+    "connection_failure",
+    "failure_kind",
+    "refuses_our_key",
+    "status_failure",
+    "together",
+    "unreadable_answer",
+    "untranslatable",
+    "without_credential",
+]
+
+#: Failures before an upstream was asked.
+NOT_ASKED: Final = frozenset({"breaker", "credential", "translation"})
+_REFUSED_KEY: Final = "upstream_refused_key"
+_REDIRECT: Final = "upstream_redirect"
+#: What the operator alone can mend; it is told before everything else.
+_OPERATORS: Final = frozenset({_REFUSED_KEY, _REDIRECT})
+#: Characters of an upstream's own words that are repeated beside those of others.
+_WORDS: Final = 200
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """One try failed, or could not be made."""
+
+    fault: Fault
+    kind: str  # as the ledger's ``Attempt.error``
+    upstream: Upstream | None = None
+    status: int = 0  # as the upstream answered; 0 when it did not
+    headers: Headers = ()
+    body: bytes = b""
+    wire: Wire | None = None  # of the body
+    retry: bool = True  # the same request may succeed later
+    fall_back: bool = True  # another model may serve it
+    wait: float | None = None  # seconds the upstream asked for
+    why: str = ""  # of several failures, for the log: without the upstreams' own words
+
+    @property
+    def is_operators(self) -> bool:
+        """Whether only the operator can do something about it."""
+        return self.fault.code in _OPERATORS
+
+
+def together(failures: Sequence[Failure]) -> Failure:
+    """Return one failure for those of all models, in the order of asking: it names what each upstream said.
+
+    What an upstream said of the request itself stays its own answer. Otherwise the last upstream that was
+    asked decides the status, unless that is no better than what the operator has to mend, which comes first.
+    """
+    asked = [failure for failure in failures if failure.kind not in NOT_ASKED]
+    # What an upstream said explains more than that the next one was not asked.
+    chosen = asked[-1] if asked else failures[0]
+    ordered = sorted(failures, key=lambda failure: not failure.is_operators)
+    why = "; ".join(dict.fromkeys(failure.fault.message for failure in ordered))
+    if not chosen.fall_back or len({failure.fault.message for failure in failures}) == 1:
+        return msgspec.structs.replace(chosen, why=why)
+    lead = ordered[0] if ordered[0].is_operators and chosen.fault.status >= 500 else chosen
+    message = "; ".join(dict.fromkeys(map(_in_full, ordered)))
+    fault = Fault(lead.fault.status, message, lead.fault.code, lead.fault.param)
+    return msgspec.structs.replace(chosen, fault=fault, status=0, body=b"", why=why)
+
+
+class _Error(msgspec.Struct):
+    message: str = ""
+
+
+class _Body(msgspec.Struct):
+    error: _Error
+
+
+def _in_full(failure: Failure) -> str:
+    """A failure with the upstream's own words, without a secret that it repeats."""
+    body, said = failure.body, failure.fault.message
+    if failure.is_operators or not body or failure.upstream is None:
+        return said
+    for secret in failure.upstream.secrets:
+        body = body.replace(secret, b"***")
+    try:
+        words = msgspec.json.decode(body, type=_Body).error.message
+    except UNREADABLE:
+        return said
+    return f"{said}: {words[:_WORDS]}" if words else said
+
+
+def failure_kind(error: UpstreamError) -> str:
+    """Return the class of a failure, as the ledger names it."""
+    if isinstance(error, UpstreamTimeout):
+        return "timeout"
+    if isinstance(error, UpstreamBusy):
+        return "busy"
+    return "connect" if isinstance(error, UpstreamUnavailable) else "cut"
+
+
+def connection_failure(attempt: RunningAttempt, error: UpstreamError, status: int = 0) -> Failure:
+    """The upstream was not reached, or did not answer to the end."""
+    kind = failure_kind(error)
+    attempt.finish(status, kind)
+    upstream = attempt.target.upstream
+    fault = Fault(error.status, f'{error.message} (upstream "{upstream.spec.name}")', f"upstream_{kind}")
+    # A request that timed out may have cost its whole answer already, and one that found all connections in
+    # use has waited for one: another model, not the same again.
+    return Failure(fault, kind, upstream, retry=kind not in {"timeout", "busy"})
+
+
+def unreadable_answer(attempt: RunningAttempt, status: int) -> Failure:
+    """The upstream answered with something else than its format."""
+    attempt.finish(status, "malformed")
+    upstream = attempt.target.upstream
+    what = f"an answer of the format {attempt.wire.format}" if attempt.translated else "JSON"
+    message = f'the upstream\'s answer is not {what} (upstream "{upstream.spec.name}")'
+    return Failure(Fault(502, message, "upstream_malformed"), "malformed", upstream)
+
+
+def status_failure(
+    attempt: RunningAttempt, exchange: Exchange, body: bytes, status: int | None = None
+) -> Failure:
+    """The upstream answered with an error."""
+    upstream, status = attempt.target.upstream, status or exchange.status
+    attempt.finish(exchange.status, "status")
+    name = upstream.spec.name
+    credentials = refuses_our_key(upstream, status)
+    retryable = is_retryable(status)
+    if credentials:
+        message = f'upstream "{name}" refuses the key it is configured with (status {status})'
+        fault = Fault(502, message, _REFUSED_KEY)
+    elif 300 <= status < 400:
+        fault = Fault(502, f'upstream "{name}" redirects; name its final address', _REDIRECT)
+    else:
+        fault = Fault(status, f'upstream "{name}" answered with status {status}', "upstream_error")
+    return Failure(
+        fault,
+        "status",
+        upstream,
+        status,
+        exchange.headers,
+        body,
+        attempt.wire,
+        retry=retryable and dict(exchange.headers).get(b"x-should-retry") != b"false",
+        fall_back=retryable or credentials or status < 400,
+        wait=retry_after(exchange.headers),
+    )
+
+
+def refuses_our_key(upstream: Upstream, status: int) -> bool:
+    """Whether the operator's key was refused: a credential of the caller's own is the caller's business."""
+    return is_credentials_error(status) and not upstream.forwards_auth
+
+
+def without_credential(target: Target, error: Unauthorized) -> Failure:
+    """The upstream takes the caller's own credential, and there is none."""
+    message = f'{error.message} (upstream "{target.upstream.spec.name}"); {error.hint}'
+    return Failure(
+        Fault(error.status, message, "invalid_api_key"), "credential", target.upstream, retry=False
+    )
+
+
+def untranslatable(target: Target, error: CallerError) -> Failure:
+    """The request cannot be said in the upstream's format."""
+    hint = f"; {error.hint}" if error.hint else ""
+    unknown = isinstance(error, PreviousResponseNotFound)
+    code = "previous_response_not_found" if unknown else "untranslatable"
+    fault = Fault(error.status, f"{error.message}{hint}", code, error.param)
+    return Failure(fault, "translation", target.upstream, retry=False)
+
+
+def circuit_open(upstream: Upstream, wait: float) -> Failure:
+    """The upstream has failed too often to be asked now."""
+    name = upstream.spec.name
+    fault = Fault(503, f'the circuit breaker of upstream "{name}" is open', "upstream_unavailable")
+    return Failure(fault, "breaker", upstream, wait=wait)
