@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -21,13 +21,12 @@ from pointsman.gateway._retry import is_credentials_error, is_retryable, retry_a
 from pointsman.gateway.upstream import Target, Upstream
 from pointsman.upstreams.port import Exchange, Headers
 from pointsman.wire import Fault, Wire
-
-if TYPE_CHECKING:
-    from pointsman.gateway._attempts import RunningAttempt
+from pointsman.wire.translate import Translated
 
 __all__ = [
     "NOT_ASKED",
     "Failure",
+    "Tried",
     "circuit_open",
     "connection_failure",
     "failure_kind",
@@ -47,6 +46,29 @@ _REDIRECT: Final = "upstream_redirect"
 _OPERATORS: Final = frozenset({_REFUSED_KEY, _REDIRECT})
 #: Characters of an upstream's own words that are repeated beside those of others.
 _WORDS: Final = 200
+
+
+class Tried(Protocol):
+    """An attempt that has failed."""
+
+    @property
+    def target(self) -> Target:
+        """The model that was asked."""
+        ...
+
+    @property
+    def wire(self) -> Wire:
+        """The format in which it was asked."""
+        ...
+
+    @property
+    def translated(self) -> Translated | None:
+        """What was translated; None for the caller's own format."""
+        ...
+
+    def finish(self, status: int, error: str = "") -> None:
+        """Write it down."""
+        ...
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -120,7 +142,7 @@ def failure_kind(error: UpstreamError) -> str:
     return "connect" if isinstance(error, UpstreamUnavailable) else "cut"
 
 
-def connection_failure(attempt: RunningAttempt, error: UpstreamError, status: int = 0) -> Failure:
+def connection_failure(attempt: Tried, error: UpstreamError, status: int = 0) -> Failure:
     """The upstream was not reached, or did not answer to the end."""
     kind = failure_kind(error)
     attempt.finish(status, kind)
@@ -131,7 +153,7 @@ def connection_failure(attempt: RunningAttempt, error: UpstreamError, status: in
     return Failure(fault, kind, upstream, retry=kind not in {"timeout", "busy"})
 
 
-def unreadable_answer(attempt: RunningAttempt, status: int) -> Failure:
+def unreadable_answer(attempt: Tried, status: int) -> Failure:
     """The upstream answered with something else than its format."""
     attempt.finish(status, "malformed")
     upstream = attempt.target.upstream
@@ -140,9 +162,7 @@ def unreadable_answer(attempt: RunningAttempt, status: int) -> Failure:
     return Failure(Fault(502, message, "upstream_malformed"), "malformed", upstream)
 
 
-def status_failure(
-    attempt: RunningAttempt, exchange: Exchange, body: bytes, status: int | None = None
-) -> Failure:
+def status_failure(attempt: Tried, exchange: Exchange, body: bytes, status: int | None = None) -> Failure:
     """The upstream answered with an error."""
     upstream, status = attempt.target.upstream, status or exchange.status
     attempt.finish(exchange.status, "status")
