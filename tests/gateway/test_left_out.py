@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -80,7 +81,10 @@ class Found:
         """Model, status and error of each row of the latest decision."""
         ledger = self._gateway.state.runtime.ledger
         assert isinstance(ledger, SqliteLedger)
-        rows: tuple[Attempt, ...] = ledger.attempts(next(iter(ledger.decisions(limit=1))).id)
+        rows: tuple[Attempt, ...] = ()
+        while not any(row.status == 200 for row in rows):  # written once the answer has been sent
+            time.sleep(0.01)
+            rows = ledger.attempts(next(iter(ledger.decisions(limit=1))).id)
         assert [row.number for row in rows] == list(range(1, len(rows) + 1))
         return [(row.model, row.status, row.error) for row in rows]
 

@@ -234,7 +234,6 @@ async def _fail(request: DecidedRequest, failure: Failure, sent: Headers, send: 
         sent.append((b"retry-after", b"%d" % max(round(failure.wait), 1)))
     if failure.kind != "status" or status >= 500:
         sent.append((b"x-should-retry", b"false"))  # the gateway has tried; a client that does too multiplies
-    await send_body(send, status, sent, body or request.wire.error(fault))
     log.warning(
         "%s answered with status %d after %d attempts: %s",
         request.decision.id,
@@ -242,6 +241,7 @@ async def _fail(request: DecidedRequest, failure: Failure, sent: Headers, send: 
         request.attempts,
         failure.why or fault.message,
     )
+    await send_body(send, status, sent, body or request.wire.error(fault))
     return status
 
 

@@ -1,4 +1,4 @@
-"""What the log says of an upstream: that it began to fail, that its circuit breaker opened, that it works again."""
+"""The log of an upstream: that it began to fail, that its circuit breaker opened, that it works again."""
 
 from __future__ import annotations
 
