@@ -68,7 +68,32 @@ def test_a_session_draws_the_same_every_time(session: str, weights: list[float])
 
 def test_a_draw_is_the_same_in_every_process() -> None:
     firsts = [drawn([shares(weighted(1.0, 1.0, 1.0))], session)[0] for session in SESSIONS[:8]]
-    assert firsts == ["m0", "m2", "m1", "m0", "m1", "m1", "m0", "m2"]
+    assert firsts == ["m0", "m0", "m2", "m0", "m2", "m1", "m2", "m2"]
+
+
+@pytest.mark.parametrize("gone", [0, 1, 2])
+def test_a_model_that_cannot_serve_moves_its_own_sessions_alone(gone: int) -> None:
+    pool = weighted(1.0, 1.0, 2.0)
+    others = shares((*pool[:gone], *pool[gone + 1 :]))
+    for session in SESSIONS[:2_000]:
+        first = drawn([shares(pool)], session)[0]
+        if first != pool[gone].model:
+            assert drawn([others], session)[0] == first
+
+
+def test_pools_of_other_models_draw_apart() -> None:
+    """Else a comparison of two deployments of one tier is one of two deployments of the other."""
+    one = shares((TierModel(model="a", weight=1.0), TierModel(model="b", weight=1.0)))
+    other = shares((TierModel(model="c", weight=1.0), TierModel(model="d", weight=1.0)))
+    pairs = Counter((drawn([one], each)[0], drawn([other], each)[0]) for each in SESSIONS)
+    assert {round(count / len(SESSIONS), 1) for count in pairs.values()} <= {0.2, 0.3}
+    assert len(pairs) == 4
+
+
+def test_a_model_that_is_named_twice_has_the_sum_of_its_weights() -> None:
+    pool = (TierModel(model="a", weight=1.0), TierModel(model="b", weight=2.0), TierModel(model="a"))
+    first = Counter(drawn([shares(pool)], session)[0] for session in SESSIONS)
+    assert first["a"] / len(SESSIONS) == pytest.approx(0.5, abs=0.025)
 
 
 def test_a_share_is_drawn_among_those_that_can() -> None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
-from itertools import accumulate, chain
+from itertools import chain
 from typing import Annotated, Final, TypeAlias
 
 import msgspec
@@ -70,29 +69,46 @@ def is_weighted(pool: Iterable[TierModel]) -> bool:
 
 
 class Shares(msgspec.Struct, frozen=True):
-    """The models of a pool in each order that a session may draw."""
+    """The models of a pool, and what each draws with where the first is drawn."""
 
-    orders: tuple[tuple[str, ...], ...]  # one for each model that may be first, the others in order behind it
-    ends: tuple[float, ...] = ()  # where the share of each order but the last ends, from 0 to 1
+    models: tuple[str, ...]  # in order of preference
+    draws: tuple[
+        tuple[bytes, float], ...
+    ] = ()  # of each model: its salt, its weight; empty: the first is first
 
 
 def shares(pool: Pool) -> Shares:
-    """Return the orders of a pool: one where nothing is drawn."""
-    names = tuple(entry.model for entry in pool)
-    if not is_weighted(pool):
-        return Shares((names,))
-    weights = [1.0 if entry.weight is None else entry.weight for entry in pool]
-    total = math.fsum(weights)
-    orders = tuple((name, *(other for other in names if other != name)) for name in names)
-    return Shares(orders, tuple(end / total for end in accumulate(weights[:-1])))
+    """Return the models of a pool, each once, with their weights if it has any."""
+    weights: dict[str, float] = {}
+    for entry in pool:
+        weights[entry.model] = weights.get(entry.model, 0.0) + (1.0 if entry.weight is None else entry.weight)
+    if len(weights) < 2 or not is_weighted(pool):
+        return Shares(tuple(weights))
+    return Shares(tuple(weights), tuple((_salt(model), weight) for model, weight in weights.items()))
+
+
+def _salt(model: str) -> bytes:
+    return blake2b(model.encode("utf-8", "surrogatepass"), digest_size=blake2b.SALT_SIZE).digest()
 
 
 def drawn(pools: Iterable[Shares], session: str) -> tuple[str, ...]:
     """Return the models of several pools in the order that a session draws, each once.
 
-    A session draws the same in every process and at any time, for the same pools.
+    A session draws the same in every process and at any time. Each model draws a number of its own, and the
+    smallest is first (weighted rendezvous hashing): a model that is missing moves its own sessions alone.
     """
-    digest = blake2b(session.encode("utf-8", "surrogatepass"), digest_size=8, person=b"weights").digest()
-    point = int.from_bytes(digest) / _SCALE
-    orders = (pool.orders[bisect_right(pool.ends, point)] for pool in pools)
-    return tuple(dict.fromkeys(chain.from_iterable(orders)))
+    word = session.encode("utf-8", "surrogatepass")
+    return tuple(dict.fromkeys(chain.from_iterable(_order(pool, word) for pool in pools)))
+
+
+def _order(pool: Shares, session: bytes) -> tuple[str, ...]:
+    if not pool.draws:
+        return pool.models
+    waits = [_wait(session, salt) / weight for salt, weight in pool.draws]
+    return pool.models[waits.index(min(waits))], *pool.models
+
+
+def _wait(session: bytes, salt: bytes) -> float:
+    """Draw a time until the first event, at one event per unit: of several, each is first by its rate."""
+    digest = blake2b(session, digest_size=8, salt=salt, person=b"weights").digest()
+    return -math.log((int.from_bytes(digest) + 0.5) / _SCALE)
