@@ -187,7 +187,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_run_has_an_application_of_its_own(state: Path, task: str, said: str) -> None:
     result = run("run", task, "--session", "ida")
     assert (result.exit_code, said in result.stdout) == (0, True), result.output
-    assert "no model is configured" in result.stderr
+    assert "no model can be asked" in result.stderr
 
 
 def test_a_run_is_listed_and_shown(state: Path) -> None:

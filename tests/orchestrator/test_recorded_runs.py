@@ -9,7 +9,7 @@ from typing import Any
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
@@ -303,6 +303,21 @@ def test_every_move_of_a_random_run_is_recorded_once_and_in_order(
     kept = [comparable(found) for found in ledger.runs()]
     assert kept == ([expected] if expected else [])
     assert broken.recorder.failures == len(lost)
+
+
+@settings(max_examples=30)
+@given(
+    severities=st.lists(SEVERITIES, max_size=8),
+    plan=st.sampled_from(["act", "hollow", "unknown", "respond"]),
+    limits=LIMITS,
+)
+def test_a_random_run_leaves_the_same_entries_under_langgraph(
+    severities: list[ErrorSeverity | None], plan: str, limits: Limits
+) -> None:
+    plain, graph = MemoryLedger(), MemoryLedger()
+    driven(scripted(*severities, plan=plan, limits=limits), "act", plain)
+    graphed(scripted(*severities, plan=plan, limits=limits), "act", graph)
+    assert comparable(the_run(plain)) == comparable(the_run(graph))
 
 
 def _stream(agent: Agent) -> list[Progress]:

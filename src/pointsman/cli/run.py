@@ -72,7 +72,7 @@ def _application(file: Path | None, config: Path | None) -> Iterator[Application
         application = pointsman.application(chosen)
         if application.model is None:
             typer.echo(
-                "no model is configured: results are repeated as they are; pointsman config init", err=True
+                "no model can be asked: results are repeated as they are; pointsman config init", err=True
             )
             application = replace(application, model=OfflineModel())
         yield application
