@@ -164,6 +164,50 @@ def test_an_id_of_a_provider_has_a_reason() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("of_tiers", "own", "target", "pattern"),
+    [
+        ((), (), "opus", ""),  # nothing but a name leads to it
+        (("opus",), (), "auto", "*claude-*"),  # Claude Code's default name is routed
+        ((), (("*claude*", "simple"),), "simple", "*claude*"),  # an operator's alias takes any id
+        ((), (("*claude-*", "auto"),), "auto", "*claude-*"),  # also one like a shipped one
+        (("opus",), (("claude-opus-4-8", "opus"),), "opus", "claude-opus-4-8"),
+    ],
+)
+def test_the_id_of_a_model_that_no_tier_names_goes_before_shipped_aliases(
+    of_tiers: tuple[str, ...], own: Aliases, target: str, pattern: str
+) -> None:
+    models = {"opus": ModelSpec("opus", "main", "claude-opus-4-8"), "small": ModelSpec("small", "main", "s")}
+    by = ModelNames(models, (*own, *CLIENT_ALIASES), of_tiers=of_tiers)
+    found, dated = by.resolve("claude-opus-4-8"), by.resolve("claude-opus-4-8-20260101")
+    assert found is not None
+    assert dated is not None
+    assert (str(found.target), found.pattern) == (target, pattern)
+    assert dated.pattern in {"*claude-*", "*claude*"}  # another name than the id
+    taken = [(id_, model, str(named.target)) for id_, model, named in by.taken_ids()]
+    assert taken == ([("claude-opus-4-8", "opus", target)] if target != "opus" else [])
+
+
+def test_the_engine_knows_which_models_the_tiers_name() -> None:
+    models = {**MODELS, "opus": ModelSpec("opus", "main", "claude-opus-4-8")}
+    chains = []
+    for tiers in (TIERS, TIERS | {Tier.REASONING: ["large", "opus"]}):
+        policy = Policy(
+            profile=builtin_profile("default"), models=models, tier_models=tiers, aliases=CLIENT_ALIASES
+        )
+        chains.append(decide(build_engine(policy), asking("claude-opus-4-8")).decision.chain[0])
+    assert chains == ["opus", "small"]
+
+
+def test_an_unknown_name_is_told_the_way_out() -> None:
+    with pytest.raises(UnknownModel) as error:
+        decide(engine(*OWN), asking("qwen3:8b"))
+    assert error.value.hint.endswith('; "*" = "auto" under [aliases] serves every other name')
+    with pytest.raises(UnknownModel) as error:
+        decide(engine(*OWN), asking("secret-plan"))
+    assert "every other name" not in error.value.hint
+
+
 def test_a_tier_by_alias_is_no_forced_tier() -> None:
     decision = decide(engine(), asking("claude-haiku-4-5-20251001", PROOF)).decision
     assert decision.tier is not None
@@ -197,7 +241,8 @@ def test_an_unknown_name_lists_exact_aliases_and_is_cut() -> None:
     with pytest.raises(UnknownModel) as error:
         decide(engine(*OWN), asking("x" * 10_000))
     assert len(error.value.message) < 200
-    assert error.value.hint.endswith("twin-b, fast, best, also-best, let-us-choose")
+    assert error.value.hint.startswith("known: auto, ")
+    assert "twin-b, fast, best, also-best, let-us-choose; " in error.value.hint
 
 
 def test_a_call_by_alias_leaves_the_model_of_its_session() -> None:

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from pointsman.cli import app
 from pointsman.config import load
 from pointsman.decision.client_aliases import CLIENT_ALIASES
-from pointsman.diagnostics import describe_aliases, list_aliases
+from pointsman.diagnostics import describe_aliases, describe_taken_ids, list_aliases, taken_ids
 
 FILE = """\
 [upstreams.main]
@@ -75,3 +75,35 @@ def test_the_commands_print_them(file: Path, command: tuple[str, str]) -> None:
         "hidden_by": "",
         "way": ["team-*", "best"],
     }
+
+
+IDS = """\
+[upstreams.main]
+base_url = "demo:"
+[models]
+luna = { upstream = "main", id = "gpt-6-luna" }
+sol = { upstream = "main", id = "gpt-6.1-sol" }
+opus = { upstream = "main", id = "claude-opus-5" }
+own = { upstream = "main", id = "qwen3:8b" }
+[tiers]
+simple = ["luna", "own"]
+complex = "sol"
+"""
+
+
+def test_ids_that_aliases_take_are_told_with_the_way_to_the_model(file: Path) -> None:
+    """That of opus is not among them: no tier names it, so that its id asks for it."""
+    file.write_text(IDS, encoding="utf-8")
+    assert list(describe_taken_ids(taken_ids(load(file)))) == [
+        'ids that aliases take: "gpt-6-luna" means simple, "gpt-6.1-sol" means auto',
+        '  for the model itself, its name ("luna"), or under [aliases] "gpt-6-luna" = "luna"',
+    ]
+    for command in (("config", "check"), ("router", "show")):
+        printed = CliRunner().invoke(app, [*command, "--config", str(file)]).stdout
+        assert '"gpt-6.1-sol" means auto' in printed
+        listed = json.loads(CliRunner().invoke(app, [*command, "--config", str(file), "--json"]).stdout)
+        assert [each["model"] for each in listed["taken_ids"]] == ["luna", "sol"]
+    file.write_text(IDS + '[aliases]\n"gpt-6*" = "refuse"\n"gpt-6-luna" = "luna"\n', encoding="utf-8")
+    assert [each.means for each in taken_ids(load(file))] == ["refuse", "refuse"]
+    file.write_text(IDS + '[aliases]\n"gpt-6-luna" = "luna"\n"gpt-6.1-sol" = "sol"\n', encoding="utf-8")
+    assert list(describe_taken_ids(taken_ids(load(file)))) == []

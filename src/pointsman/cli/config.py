@@ -36,19 +36,30 @@ def register(app: typer.Typer) -> None:
 
 def check(*, config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Report every error in the configuration, by line, which clients will work, and what aliases mean."""
-    from pointsman.diagnostics import describe_aliases, judge_clients, list_aliases
+    from pointsman.diagnostics import (
+        describe_aliases,
+        describe_taken_ids,
+        judge_clients,
+        list_aliases,
+        taken_ids,
+    )
 
     file = config_file(config)
     loaded = examine(file)
     errors = loaded.errors
     verdicts = judge_clients(loaded.config) if loaded.config else []
     aliases = list_aliases(loaded.config) if loaded.config else []
+    taken = taken_ids(loaded.config) if loaded.config else []
     warnings = _warnings(loaded.config) if loaded.config else []
     if as_json:
         found = [{"place": error.place, "message": error.message, "hint": error.hint} for error in errors]
         clients = [_plain(verdict) for verdict in verdicts]
         checked = {"file": str(file), "ok": not errors, "errors": found, "warnings": warnings}
-        print_json(checked | {"clients": clients, "aliases": [row._asdict() for row in aliases]})
+        named = {
+            "aliases": [row._asdict() for row in aliases],
+            "taken_ids": [each._asdict() for each in taken],
+        }
+        print_json(checked | {"clients": clients, **named})
     for error in errors if not as_json else ():
         typer.echo(str(error), err=True)
         if error.hint:
@@ -62,7 +73,7 @@ def check(*, config: ConfigOption = None, as_json: JsonOption = False) -> None:
         for verdict in verdicts:
             _show(verdict)
         typer.echo("")
-        for line in describe_aliases(aliases):
+        for line in [*describe_aliases(aliases), *describe_taken_ids(taken)]:
             typer.echo(line)
 
 

@@ -17,6 +17,7 @@ from pointsman.diagnostics import (
     describe_routing,
     diagnose,
     list_aliases,
+    taken_ids,
 )
 from pointsman.errors import ConfigError
 from pointsman.vocabulary import Tier
@@ -55,6 +56,7 @@ def show(*, config: ConfigOption = None, as_json: JsonOption = False) -> None:
             "domains": loaded.domains.mode,
             "capabilities": loaded.capabilities.effective_mode,
             "aliases": [row._asdict() for row in list_aliases(loaded)],
+            "taken_ids": [each._asdict() for each in taken_ids(loaded)],
         }
     )
 

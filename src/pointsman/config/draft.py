@@ -231,7 +231,7 @@ reasoning = {large}
 # pointsman router show. Yours go first; "refuse" answers 404.
 [aliases]
 # "my-helper-*" = "simple"
-# "*"           = "auto"
+# "*"           = "auto"      # every other name, instead of 404 "unknown model"
 
 # Add one hint to the prompt of an agent that is stuck.
 [guidance]

@@ -2,19 +2,20 @@
 
 An alias is a pattern and a target. In a pattern ``*`` stands for any characters, also none; every other
 character stands for itself (Claude Code's ``[1m]`` is no character class). A target is ``auto``, a tier, a
-configured model, the exact pattern of another alias, or ``refuse``. The first pattern that matches counts
-(docs/decisions/0122).
+configured model, the exact pattern of another alias, or ``refuse``. The first pattern that matches counts.
+The id of a model that no tier names goes before the aliases that are shipped (docs/decisions/0122).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Final, TypeAlias
 
 import msgspec
 
+from pointsman.decision.client_aliases import CLIENT_ALIASES
 from pointsman.errors import ConfigError
 from pointsman.tiers import asks_to_decide, forced_tier
 from pointsman.vocabulary import ModelSpec, Reason, Tier
@@ -85,8 +86,15 @@ class _Alias(msgspec.Struct, frozen=True, gc=False):
 class ModelNames:
     """Resolves names other than ``auto`` and the tiers, which mean the same under every policy."""
 
-    def __init__(self, models: Mapping[str, ModelSpec], aliases: Aliases = ()) -> None:
+    def __init__(
+        self, models: Mapping[str, ModelSpec], aliases: Aliases = (), *, of_tiers: Collection[str] = ()
+    ) -> None:
         """Compile the aliases.
+
+        Args:
+            models: By configured name.
+            aliases: The operator's, then those shipped.
+            of_tiers: Configured names of the models that a tier names.
 
         Raises:
             ConfigError: an alias points nowhere or in a circle.
@@ -96,9 +104,14 @@ class ModelNames:
             _Alias(pattern, tuple(pattern.split(_ANY)), _target(pattern, aliases, models))
             for pattern, _ in aliases
         )
+        shipped = len(CLIENT_ALIASES) if aliases[-len(CLIENT_ALIASES) :] == CLIENT_ALIASES else 0
+        #: How many of the aliases are the operator's.
+        self._own = len(aliases) - shipped
         known = Counter(model.id for model in models.values())
         #: Configured names by the provider's id, where exactly one model has it.
         self._ids = {model.id: name for name, model in models.items() if known[model.id] == 1}
+        #: Those that no shipped alias takes: nothing but a name leads to these models.
+        self._ids_first = {id_: name for id_, name in self._ids.items() if name not in of_tiers}
         self._resolve_kept = lru_cache(_KEPT)(self._resolve)
 
     @property
@@ -133,7 +146,9 @@ class ModelNames:
             return Named(Target(model=configured))
         shown = name[:LONGEST_SHOWN]
         if len(name) <= LONGEST_NAME:
-            for alias in self._aliases:
+            for number, alias in enumerate(self._aliases):
+                if number == self._own and name in self._ids_first:
+                    break
                 if alias.matches(name):
                     why = f'"{shown}" matches the alias "{alias.pattern}" of {alias.target}'
                     return Named(alias.target, alias.pattern, Reason("routing.alias", why))
@@ -141,6 +156,12 @@ class ModelNames:
         if model is None:
             return None
         return Named(Target(model=model), reason=Reason("routing.id", f'"{shown}" is the id of "{model}"'))
+
+    def taken_ids(self) -> Iterator[tuple[str, str, Named]]:
+        """Yield each id that means something else than its model: the id, the model, and what it means."""
+        for id_, model in self._ids.items():
+            if (found := self.resolve(id_)) and found.pattern and found.target.model != model:
+                yield id_, model, found
 
 
 def follow(

@@ -9,9 +9,10 @@ suffixes (``-20251001``, ``-latest``, ``[1m]``, ``:free``).
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from pointsman.decision.aliases import Aliases
+if TYPE_CHECKING:
+    from pointsman.decision.aliases import Aliases
 
 __all__ = ["CLIENT_ALIASES"]
 

@@ -46,6 +46,7 @@ from pointsman.model_choice.fitness import (
     lacks,
     tokens_with_images,
 )
+from pointsman.model_choice.pools import pools
 from pointsman.text.extract import Extracted, Searched, extract, searched
 from pointsman.tiers import LearnedStage, TierDecision, TierScorer, asks_to_decide, forced_tier
 from pointsman.trajectory.state import TrajectoryState
@@ -85,6 +86,7 @@ _MAIN: Final = AgentRole.MAIN
 _OFF: Final = Mode.OFF
 _ALIAS: Final = Stage.ALIAS
 
+_ANY_NAME: Final = '"*" = "auto" under [aliases] serves every other name'
 _BY_NAME: Final = "an alias of a small model, and no tools"
 _NO_WORDS: Final = Extracted("", -1, ())
 _NEVER: Final = Searched()
@@ -166,7 +168,8 @@ class Engine:
         router = policy.learned_router
         self._reads_domain = bool(policy.profile.domain_scores or (router and router.learned_router.offsets))
         self._guide = Guide(policy.guidance, own=guidance_classes) if policy.guidance else None
-        self.names = ModelNames(policy.models, policy.aliases)
+        of_tiers = {entry.model for pool in pools(policy.tier_models).values() for entry in pool}
+        self.names = ModelNames(policy.models, policy.aliases, of_tiers=of_tiers)
         self._models = ModelChooser(policy.tier_models, policy.models)
         self._capabilities = _capability_stage(policy, capability_encoder)
 
@@ -650,4 +653,5 @@ def _is_by_alias(tier: TierDecision | None) -> bool:
 def _unknown_model(model: str, names: ModelNames, policy: Policy, refused: Named | None) -> UnknownModel:
     by = f'; the alias "{refused.pattern}" refuses it' if refused else ""
     known = ", ".join(("auto", *(tier.lower() for tier in Tier), *policy.models, *names.exact))
-    return UnknownModel(f'unknown model "{model[:LONGEST_SHOWN]}"{by}', hint=f"known: {known}", param="model")
+    hint = f"known: {known}" if refused else f"known: {known}; {_ANY_NAME}"
+    return UnknownModel(f'unknown model "{model[:LONGEST_SHOWN]}"{by}', hint=hint, param="model")

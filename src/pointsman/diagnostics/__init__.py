@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from pointsman.diagnostics._doctor import Check, diagnose
-from pointsman.diagnostics.aliases import AliasRow, describe_aliases, list_aliases
+from pointsman.diagnostics.aliases import (
+    AliasRow,
+    TakenId,
+    describe_aliases,
+    describe_taken_ids,
+    list_aliases,
+    taken_ids,
+)
 from pointsman.diagnostics.clients import Client, Verdict, describe_verdict, judge_clients
 from pointsman.diagnostics.router import answer_in_band, choose_classifier, describe_check, describe_routing
 
@@ -11,14 +18,17 @@ __all__ = [
     "AliasRow",
     "Check",
     "Client",
+    "TakenId",
     "Verdict",
     "answer_in_band",
     "choose_classifier",
     "describe_aliases",
     "describe_check",
     "describe_routing",
+    "describe_taken_ids",
     "describe_verdict",
     "diagnose",
     "judge_clients",
     "list_aliases",
+    "taken_ids",
 ]

@@ -9,7 +9,15 @@ from pointsman.config import Config
 from pointsman.decision.aliases import Aliases, ModelNames, first_of_each, follow
 from pointsman.decision.client_aliases import CLIENT_ALIASES
 
-__all__ = ["AliasRow", "describe_aliases", "list_aliases"]
+__all__ = [
+    "AliasRow",
+    "TakenId",
+    "describe_aliases",
+    "describe_taken_ids",
+    "list_aliases",
+    "model_names",
+    "taken_ids",
+]
 
 
 class AliasRow(NamedTuple):
@@ -23,11 +31,43 @@ class AliasRow(NamedTuple):
     way: tuple[str, ...]  # the patterns that were followed, its own first
 
 
+class TakenId(NamedTuple):
+    """The id of a configured model that an alias takes: asked for by it, another model may answer."""
+
+    id: str
+    model: str  # configured name
+    means: str  # "auto", a tier, another model, or "refuse"
+    pattern: str  # of the alias
+
+
+def model_names(config: Config) -> ModelNames:
+    """Return what resolves the names of requests, as the gateway does."""
+    aliases: Aliases = (*config.aliases.items(), *CLIENT_ALIASES)
+    of_tiers = {entry.model for pool in config.tiers.pools.values() for entry in pool}
+    return ModelNames(config.models, aliases, of_tiers=of_tiers)
+
+
+def taken_ids(config: Config) -> list[TakenId]:
+    """Return the ids of configured models that mean something else when a request names them."""
+    found = model_names(config).taken_ids()
+    return [TakenId(id_, model, str(named.target), named.pattern) for id_, model, named in found]
+
+
+def describe_taken_ids(taken: Sequence[TakenId]) -> Iterator[str]:
+    """Return a line that says what the ids mean, and the way to the models themselves."""
+    if not taken:
+        return
+    means = ", ".join(f"{_quoted(each.id)} means {each.means}" for each in taken)
+    name, id_ = _quoted(taken[0].model), _quoted(taken[0].id)
+    yield f"ids that aliases take: {means}"
+    yield f"  for the model itself, its name ({name}), or under [aliases] {id_} = {name}"
+
+
 def list_aliases(config: Config) -> list[AliasRow]:
     """Return the operator's aliases, then those shipped."""
     own = tuple(config.aliases.items())
     aliases: Aliases = (*own, *CLIENT_ALIASES)
-    names, targets = ModelNames(config.models, aliases), first_of_each(aliases)
+    names, targets = model_names(config), first_of_each(aliases)
     rows = []
     for number, (pattern, target) in enumerate(aliases):
         way, found = follow(pattern, targets, config.models)

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from pointsman.config import Config, is_loopback
-from pointsman.decision.aliases import ModelNames
-from pointsman.decision.client_aliases import CLIENT_ALIASES
+from pointsman.diagnostics.aliases import model_names
 from pointsman.model_choice.choice import Requirements, lacks
 from pointsman.vocabulary import ModelSpec, Reason, Tier, WireFormat
 
@@ -114,7 +113,7 @@ def _how(client: Client, served: Sequence[ModelSpec]) -> str:
 
 
 def _refused(client: Client, config: Config) -> tuple[str, ...]:
-    names = ModelNames(config.models, (*config.aliases.items(), *CLIENT_ALIASES))
+    names = model_names(config)
     return tuple(name for name in client.names if not names.serves(name))
 
 

@@ -17,7 +17,7 @@ from pointsman.config.edit import set_value, write_file
 from pointsman.config.files import read
 from pointsman.decoding import syntax_error
 from pointsman.diagnostics._doctor import Check, diagnose
-from pointsman.diagnostics.aliases import describe_aliases, list_aliases
+from pointsman.diagnostics.aliases import describe_aliases, describe_taken_ids, list_aliases, taken_ids
 from pointsman.errors import ConfigError
 from pointsman.vocabulary import ModelSpec, Tier
 
@@ -45,6 +45,7 @@ def describe_routing(config: Config) -> str:
     selecting = config.capabilities.effective_mode
     lines.append(f"guidance {config.guidance.mode}, domains {config.domains.mode}, capabilities {selecting}")
     lines.extend(describe_aliases(list_aliases(config)))
+    lines.extend(describe_taken_ids(taken_ids(config)))
     return "\n".join(lines)
 
 
