@@ -107,9 +107,8 @@ def test_a_valkey_that_is_not_there(file: Path) -> None:
 @pytest.mark.parametrize(
     ("status", "ok", "detail"),
     [
-        (200, True, "answers (status 200)"),
-        (404, True, "answers (status 404)"),
-        (302, True, "answers (status 302)"),
+        (404, True, "answers (status 404); the key is not tested"),
+        (302, True, "answers (status 302); the key is not tested"),
         (401, False, "refuses the key (status 401)"),
         (403, False, "refuses the key (status 403)"),
         (503, False, "answers (status 503)"),
@@ -122,9 +121,31 @@ def test_upstreams_are_asked_once_with_their_key(file: Path, status: int, ok: bo
     with upstream.running() as url:
         text = f"[upstreams.up]\nbase_url = '{url}/v1/'\napi_key = '${{MAIN_API_KEY}}'\n"
         check = looked_at(file, text)["upstream up"]
-    assert (check.ok, check.detail) == (ok, detail)
+    assert (check.ok or check.is_advice, check.detail) == (ok, detail)
     [asked] = upstream.asked
     assert (asked.path, asked.headers["authorization"]) == ("/v1/models", f"Bearer {KEY}")
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+def test_a_list_of_models_that_is_open_to_all_tests_no_key(file: Path, *, is_open: bool) -> None:
+    """A wrong key passed the doctor where the list asks for none, as OpenRouter's does."""
+    upstream = ScriptedUpstream(
+        lambda asked, send: reply(
+            send, 200 if is_open or KEY in asked.headers.get("authorization", "") else 401, b"{}"
+        )
+    )
+    with upstream.running() as url:
+        text = f"[upstreams.up]\nbase_url = '{url}/v1'\napi_key = '${{MAIN_API_KEY}}'\n"
+        check = looked_at(file, text)["upstream up"]
+        keyless = looked_at(file, f"[upstreams.up]\nbase_url = '{url}/v1'\n")["upstream up"]
+    if is_open:
+        assert (check.ok, check.is_advice) == (False, True)
+        assert check.detail == "answers (status 200); the key is not tested"
+        assert "--live" in check.hint
+    else:
+        assert (check.ok, check.detail) == (True, "answers (status 200), accepts the key")
+    assert keyless.detail == ("answers (status 200)" if is_open else "refuses the key (status 401)")
+    assert [KEY in asked.headers.get("authorization", "") for asked in upstream.asked] == [True, False, False]
 
 
 def test_an_upstream_that_is_not_there_or_speaks_something_else(file: Path) -> None:

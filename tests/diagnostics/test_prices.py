@@ -60,6 +60,30 @@ def test_the_doctor_names_what_has_no_price(tmp_path: Path, models: str, line: s
     assert checks["prices"].splitlines()[0] == line
 
 
+@pytest.mark.parametrize(
+    ("upstream", "id_", "hint"),
+    [
+        (
+            "",
+            "gpt-5-mini",
+            'provider = "openai" under [upstreams.up]: prices and windows then come from the catalogue',
+        ),
+        ("", "claude-sonnet-4-5-20250929", 'provider = "anthropic" under [upstreams.up]: prices'),
+        ("", "qwen3:8b", "set input_per_million and output_per_million"),  # a price of nobody's
+        ('provider = ""', "gpt-5-mini", "set input_per_million"),  # said: nobody of the catalogue
+        ('provider = "anthropic"', "gpt-5-mini", "set input_per_million"),
+    ],
+)
+def test_behind_an_address_of_ones_own_the_hint_names_the_provider(
+    tmp_path: Path, upstream: str, id_: str, hint: str
+) -> None:
+    file = tmp_path / "pointsman.toml"
+    text = CONFIG.replace("[models]", f"{upstream}\n[models]") + f"m = {{ upstream = 'up', id = '{id_}' }}"
+    file.write_text(text, encoding="utf-8")
+    [check] = [check for check in diagnose(file, ask_upstreams=False) if check.name == "prices"]
+    assert check.hint.startswith(hint)
+
+
 def test_a_new_catalogue_is_noticed_as_a_new_configuration_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

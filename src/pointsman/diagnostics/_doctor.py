@@ -10,16 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
+import msgspec
+
 from pointsman.config import Config, examine, find
 from pointsman.diagnostics.clients import Verdict, describe_verdict, judge_clients
 from pointsman.diagnostics.installation import install_command
-from pointsman.diagnostics.prices import unpriced
+from pointsman.diagnostics.prices import price_hint, unpriced
 from pointsman.errors import ConfigError, PointsmanError
 from pointsman.evidence import engine_names
 from pointsman.factory import build_engine, build_policy, open_sessions
 from pointsman.model_choice.shortfalls import shortfalls
 from pointsman.stores.ledger import SqliteLedger
-from pointsman.upstreams.port import DEMO_URL, UpstreamSpec, credentials
+from pointsman.upstreams.port import DEMO_URL, Secret, UpstreamSpec, credentials
 from pointsman.upstreams.proxies import Proxy, proxy_of
 from pointsman.upstreams.trust import trust
 from pointsman.wire import WIRES
@@ -33,6 +35,8 @@ __all__ = ["Check", "diagnose"]
 PATIENCE: Final = 5.0
 
 _REFUSED: Final = frozenset({401, 403})
+#: Is sent to see whether an upstream looks at keys.
+_WRONG_KEY: Final = "pointsman-doctor-is-not-a-key"
 
 
 class Check(NamedTuple):
@@ -50,7 +54,8 @@ def diagnose(file: Path | None, *, ask_upstreams: bool = True) -> Iterator[Check
 
     Args:
         file: the configuration; None looks for it where ``serve`` does.
-        ask_upstreams: whether to send each upstream one request for its list of models.
+        ask_upstreams: whether to ask each upstream for its list of models: with its key, and where that
+            is not refused once with a wrong one, to see whether the upstream looks at keys at all.
     """
     file = file or find()
     if file is None:
@@ -94,7 +99,7 @@ def _prices(config: Config) -> Check:
         "prices",
         ok=False,
         detail=f"unknown: {', '.join(unknown)}; reports leave their requests out",
-        hint="set input_per_million and output_per_million; 0 for a model that is free",
+        hint=price_hint(config),
         is_advice=True,
     )
 
@@ -173,7 +178,23 @@ def _upstream(spec: UpstreamSpec) -> Check:
     if status in _REFUSED and not spec.forward_auth:
         return Check(name, ok=False, detail=f"refuses the key (status {status})")
     # Not every provider lists its models: any other answer shows that it is there.
-    return Check(name, ok=status < 500, detail=f"answers (status {status})")
+    detail = f"answers (status {status})"
+    if spec.api_key is None or status >= 500:
+        return Check(name, ok=status < 500, detail=detail)
+    if status < 300 and _asks_for_key(spec):
+        return Check(name, ok=True, detail=f"{detail}, accepts the key")
+    hint = "pointsman router doctor --live sends requests with it"
+    return Check(name, ok=False, detail=f"{detail}; the key is not tested", hint=hint, is_advice=True)
+
+
+def _asks_for_key(spec: UpstreamSpec) -> bool:
+    """Whether the list of models is refused to a wrong key. Some providers give it to everybody."""
+    from http.client import HTTPException
+
+    try:
+        return _status(msgspec.structs.replace(spec, api_key=Secret(_WRONG_KEY))) in _REFUSED
+    except (OSError, HTTPException, ConfigError):
+        return False
 
 
 def _status(spec: UpstreamSpec) -> int:

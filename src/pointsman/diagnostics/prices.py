@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Final
 
+from pointsman.catalogue import ANY, installed
+from pointsman.config import Config
+from pointsman.config.load import provider
+from pointsman.upstreams.port import UpstreamSpec
 from pointsman.vocabulary import ModelSpec
 
-__all__ = ["half_priced", "unpriced"]
+__all__ = ["half_priced", "price_hint", "provider_hint", "unpriced"]
+
+_SET: Final = "set input_per_million and output_per_million; 0 for a model that is free"
 
 
 def unpriced(models: Iterable[ModelSpec]) -> list[str]:
@@ -36,3 +43,37 @@ def _prices(model: ModelSpec) -> tuple[float | None, ...]:
 def _missing(model: ModelSpec) -> str:
     needed = ("input_per_million", "output_per_million")
     return " and ".join(name for name in needed if getattr(model, name) is None)
+
+
+def price_hint(config: Config) -> str:
+    """Return the way out for models without a price."""
+    missing = [model for model in config.models.values() if not model.is_priced]
+    return provider_hint(missing, config.upstreams) or _SET
+
+
+def provider_hint(models: Iterable[ModelSpec], upstreams: Mapping[str, UpstreamSpec]) -> str:
+    """Return the line that gives models the catalogue's values at an address of one's own.
+
+    Empty where the catalogue knows none of the models, or the configuration says who serves them.
+    """
+    found = {}
+    for model in models:
+        upstream = upstreams.get(model.upstream)
+        if upstream and upstream.provider is None and not provider(upstream):
+            found[model.upstream] = found.get(model.upstream) or _maker(model.id)
+    lines = [f'provider = "{maker}" under [upstreams.{name}]' for name, maker in found.items() if maker]
+    return f"{', '.join(lines)}: prices and windows then come from the catalogue" if lines else ""
+
+
+def _maker(id_: str) -> str:
+    """The provider that has a model of this id and asks a price for it; empty for none."""
+    catalogues = installed()
+    makers = dict.fromkeys(entry.provider for each in catalogues for entry in each.entries)
+    for maker in makers:
+        matches = [each.find(maker, id_) for each in catalogues] if maker != ANY else ()
+        if any(
+            match and match.has_its_prices and match.entry.provider == maker and match.entry.is_priced
+            for match in matches
+        ):
+            return maker
+    return ""
