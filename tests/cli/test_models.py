@@ -91,7 +91,7 @@ def test_each_value_says_where_it_comes_from(config: Path) -> None:
     lines = run("show", "own", "--config", config).stdout
     assert "cached_input_per_million that of input" in lines
     assert "1 per million tokens" in lines
-    assert "(configuration)" in lines
+    assert ") configuration" in lines
 
 
 def test_a_proxy_may_name_its_provider_and_a_local_server_has_no_price(config: Path) -> None:
@@ -102,7 +102,48 @@ def test_a_proxy_may_name_its_provider_and_a_local_server_has_no_price(config: P
 def test_an_unknown_model_is_named(config: Path) -> None:
     error = run("show", "none", "--config", config).exception
     assert isinstance(error, PointsmanError)
-    assert (str(error), error.hint) == ('no model "none"', "models here: mini, own, proxied, local, dated")
+    assert str(error) == 'no model "none"'
+    assert error.hint.startswith("models here: mini, own, proxied, local, dated; pointsman models list --all")
+
+
+def test_the_catalogue_is_shown_without_a_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One wants it before the models are chosen."""
+    monkeypatch.chdir(tmp_path)
+    everything = run("list", "--all")
+    assert (everything.exit_code, everything.stdout.split()[:2]) == (0, ["provider", "id"])
+    assert any(
+        line.split()[:3] == ["openai", "gpt-5-mini", "400,000"] for line in everything.stdout.splitlines()
+    )
+    listed = json.loads(run("list", "--all", "--json").stdout)["models"]
+    assert {"anthropic", "openai", ""} <= {each["provider"] for each in listed}
+    lines = run("show", "claude-sonnet-4-5").stdout.splitlines()
+    assert lines[0] == "claude-sonnet-4-5: of the catalogue; provider: anthropic"
+    assert "200,000 tokens" in lines[1]
+    [known] = json.loads(run("show", "qwen3:8b", "--json").stdout)["models"]
+    assert (known["provider"], known["context_window"]["value"]) == ("", 32_768)
+    for error in (run("list").exception, run().exception, run("show", "no-such").exception):
+        assert isinstance(error, PointsmanError)
+        assert "pointsman models list --all" in error.hint
+
+
+def test_an_id_is_shown_beside_a_configuration_and_models_alone_lists(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run("show", "claude-sonnet-4-5", "--config", config).stdout.startswith("claude-sonnet-4-5: of the")
+    monkeypatch.chdir(config.parent)
+    alone = run()
+    assert (alone.exit_code, alone.stdout) == (0, run("list").stdout)
+
+
+def test_an_origin_is_named_once_and_a_provider_that_is_missing_is_hinted_at(config: Path) -> None:
+    lines = run("show", "local", "--config", config).stdout.splitlines()
+    assert lines[-1].startswith('hint: provider = "openai" under [upstreams.box]')
+    own = run("show", "own", "--config", config).stdout
+    assert (own.count("LiteLLM"), own.count("(configuration)")) == (1, 0)
+    assert "  (a) " in own
+    assert "hint" not in own
 
 
 def test_the_price_map_of_litellm_goes_before_what_is_shipped(config: Path, home: Path) -> None:

@@ -1,7 +1,8 @@
-"""``pointsman models``: what is known of the configured models, and the catalogue that it comes from."""
+"""``pointsman models``: what is known of models, configured or not, and the catalogue that it comes from."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -10,8 +11,9 @@ import typer
 
 from pointsman.cli.options import ConfigOption, JsonOption
 from pointsman.cli.output import Group, config_file, print_json
-from pointsman.config import examine
-from pointsman.errors import PointsmanError
+from pointsman.config import examine, find
+from pointsman.diagnostics.prices import provider_hint
+from pointsman.errors import ConfigError, PointsmanError
 
 if TYPE_CHECKING:
     from pointsman.catalogue import Fact
@@ -33,6 +35,9 @@ _FIELDS: Final = {
     "prices_as_of": "",
     "cache_seconds": "seconds",
 }
+_COLUMNS: Final = ("window", "output", "price in", "out", "cached", "as of")
+_NO_FILE: Final = "there is no pointsman.toml"
+_INIT: Final = "pointsman config init writes a configuration"
 #: Prices that are that of input where they are not known.
 _DEFAULT_TO_INPUT: Final = frozenset({"cached_input_per_million", "cache_write_per_million"})
 
@@ -40,7 +45,10 @@ _DEFAULT_TO_INPUT: Final = frozenset({"cached_input_per_million", "cache_write_p
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     models = typer.Typer(
-        cls=Group, no_args_is_help=True, help="Models: list and show what is known, update the catalogue."
+        cls=Group,
+        invoke_without_command=True,
+        callback=_list_by_default,
+        help="Models: list and show what is known, update the catalogue.",
     )
     models.command("list")(listed)
     models.command()(show)
@@ -48,14 +56,46 @@ def register(app: typer.Typer) -> None:
     app.add_typer(models, name="models")
 
 
-def listed(*, config: ConfigOption = None, as_json: JsonOption = False) -> None:
+def _list_by_default(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        listed()
+
+
+def listed(
+    *,
+    everything: Annotated[
+        bool, typer.Option("--all", help="List the catalogue; no configuration is then read.")
+    ] = False,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """List the configured models: context window, output limit, prices per million tokens."""
+    if everything:
+        _list_catalogue(as_json=as_json)
+        return
+    if config is None and find() is None:
+        raise ConfigError(_NO_FILE, hint=f"pointsman models list --all; {_INIT}")
     models, _ = _configured(config)
     if as_json:
         print_json({"models": [_plain(model) for model in models.models.values()]})
         return
-    head = ("name", "id", "upstream", "window", "output", "price in", "out", "cached", "as of")
-    rows = [head, *map(_row, models.models.values())]
+    _print_rows([("name", "id", "upstream", *_COLUMNS), *map(_row, models.models.values())])
+
+
+def _list_catalogue(*, as_json: bool) -> None:
+    from pointsman.cli.catalogue_models import catalogue_models
+
+    models = catalogue_models()
+    if as_json:
+        print_json(
+            {"models": [{"provider": model.upstream, "id": model.id, **_values(model)} for model in models]}
+        )
+        return
+    rows = [(model.upstream or "any", model.id, "", *_row(model)[3:]) for model in models]
+    _print_rows([("provider", "id", "", *_COLUMNS), *rows])
+
+
+def _print_rows(rows: Sequence[Sequence[str]]) -> None:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = [
@@ -66,7 +106,9 @@ def listed(*, config: ConfigOption = None, as_json: JsonOption = False) -> None:
 
 
 def show(
-    name: Annotated[str, typer.Argument(help="Configured name of the model.")],
+    name: Annotated[
+        str, typer.Argument(help="Configured name of a model, or an id, which is looked up in the catalogue.")
+    ],
     *,
     config: ConfigOption = None,
     as_json: JsonOption = False,
@@ -75,11 +117,11 @@ def show(
     from pointsman.catalogue import facts, installed
     from pointsman.config.load import provider
 
-    _, written = _configured(config)
-    model = written.models.get(name)
-    if model is None:
-        known = ", ".join(written.models) or "none"
-        raise PointsmanError(f'no model "{name}"', hint=f"models here: {known}")
+    written = _configured(config)[1] if config or find() else None
+    model = written.models.get(name) if written else None
+    if written is None or model is None:
+        _show_of_catalogue(name, written, as_json=as_json)
+        return
     served_by = provider(written.upstreams.get(model.upstream))
     found = facts(model, served_by, installed())
     if as_json:
@@ -88,12 +130,52 @@ def show(
         return
     provider_ = served_by or "not one of the catalogue's"
     typer.echo(f"{name}: {model.id} at upstream {model.upstream}; provider: {provider_}")
+    _print_facts(found)
+    if hint := provider_hint([model] if "input_per_million" not in found else [], written.upstreams):
+        typer.echo(f"hint: {hint}")
+
+
+def _show_of_catalogue(id_: str, written: File | None, *, as_json: bool) -> None:
+    """Show each entry of the catalogue that describes an id."""
+    from pointsman.catalogue import facts, installed
+    from pointsman.cli.catalogue_models import makers
+    from pointsman.vocabulary import ModelSpec
+
+    catalogues = installed()
+    found = {maker: facts(ModelSpec(id_, maker, id_), maker, catalogues) for maker in makers(id_)}
+    if not found:
+        here = f"models here: {', '.join(written.models) or 'none'}" if written else _NO_FILE
+        raise PointsmanError(
+            f'no model "{id_}"', hint=f"{here}; pointsman models list --all lists the catalogue"
+        )
+    if as_json:
+        known = [
+            {"id": id_, "provider": maker, **{field: _fact(each.get(field)) for field in _FIELDS}}
+            for maker, each in found.items()
+        ]
+        print_json({"models": known})
+        return
+    for maker, each in found.items():
+        typer.echo(f"{id_}: of the catalogue; provider: {maker or 'any'}")
+        _print_facts(each)
+
+
+def _print_facts(found: Mapping[str, Fact]) -> None:
+    """Print the values; the origins once, under them, by letter."""
+    letters = {
+        origin: chr(ord("a") + place)
+        for place, origin in enumerate(
+            dict.fromkeys(each.origin for name, each in found.items() if name in _FIELDS)
+        )
+    }
     for field, unit in _FIELDS.items():
         fact = found.get(field)
         if fact is None and field in _DEFAULT_TO_INPUT and "input_per_million" in found:
             typer.echo(f"  {field:<25}that of input")
         else:
-            typer.echo(f"  {field:<25}{_shown(fact, unit)}")
+            typer.echo(f"  {field:<25}{_shown(fact, unit, letters)}")
+    for origin, letter in letters.items():
+        typer.echo(f"  ({letter}) {origin}")
 
 
 def update(
@@ -136,8 +218,11 @@ def _configured(config: Path | None) -> tuple[File, File]:
 
 
 def _plain(model: ModelSpec) -> dict[str, object]:
-    values = {field: getattr(model, field) for field in _FIELDS}
-    return {"name": model.name, "id": model.id, "upstream": model.upstream} | _sorted(values)
+    return {"name": model.name, "id": model.id, "upstream": model.upstream} | _values(model)
+
+
+def _values(model: ModelSpec) -> dict[str, object]:
+    return _sorted({field: getattr(model, field) for field in _FIELDS})
 
 
 def _sorted(values: dict[str, object]) -> dict[str, object]:
@@ -165,7 +250,7 @@ def _fact(fact: Fact | None) -> dict[str, object] | None:
     return None if fact is None else _sorted({"value": fact.value, "origin": fact.origin})
 
 
-def _shown(fact: Fact | None, unit: str) -> str:
+def _shown(fact: Fact | None, unit: str, letters: Mapping[str, str]) -> str:
     if fact is None:
         return _UNKNOWN
     value = fact.value
@@ -179,4 +264,4 @@ def _shown(fact: Fact | None, unit: str) -> str:
             if isinstance(value, float)
             else str(value)
         )
-    return f"{text} {unit}".strip().ljust(36) + f"({fact.origin})"
+    return f"{text} {unit}".strip().ljust(36) + f"({letters[fact.origin]})"

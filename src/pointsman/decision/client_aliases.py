@@ -9,14 +9,11 @@ suffixes (``-20251001``, ``-latest``, ``[1m]``, ``:free``).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from pointsman.decision.aliases import Aliases
+from typing import Final
 
 __all__ = ["CLIENT_ALIASES"]
 
-CLIENT_ALIASES: Final[Aliases] = (
+CLIENT_ALIASES: Final[tuple[tuple[str, str], ...]] = (
     # Claude Code 2.1: sub-agent "Explore" and small calls: claude-haiku-4-5-20251001; Anthropic SDK
     ("*claude*haiku*", "simple"),
     ("claude-instant*", "simple"),

@@ -56,7 +56,7 @@ def provider_hint(models: Iterable[ModelSpec], upstreams: Mapping[str, UpstreamS
 
     Empty where the catalogue knows none of the models, or the configuration says who serves them.
     """
-    found = {}
+    found: dict[str, str] = {}
     for model in models:
         upstream = upstreams.get(model.upstream)
         if upstream and upstream.provider is None and not provider(upstream):
