@@ -182,3 +182,24 @@ def test_what_spoke_is_recorded_without_its_text() -> None:
     )
     assert b"Stop retrying" in upstream.asked[0].body
     assert json.loads(upstream.asked[0].body)["model"]
+
+
+def test_a_class_that_raises_is_counted_each_time_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    provider = ProviderSpec(classifier={"entry_point": "support.own_guidance:Broken"}, text=SAID)
+    upstream = ScriptedUpstream(answer)
+    with (
+        upstream.running() as url,
+        gateway(state_of(url, provider)) as served,
+        httpx.Client() as client,
+    ):
+        for count in range(3):
+            sent = body("messages", ["do it", *working(count)])
+            answered = client.post(served.url + "/v1/messages", json=sent, headers={"x-session-id": "one"})
+            assert answered.status_code == 200
+        metrics = client.get(served.url + "/metrics").text
+    assert 'pointsman_abstained_total{reason="guidance.abstained.broken"} 3' in metrics
+    told = [
+        record.getMessage() for record in caplog.records if "guidance.abstained.broken" in record.getMessage()
+    ]
+    assert len(told) == 1
+    assert "KeyError" in told[0]

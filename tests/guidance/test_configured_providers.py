@@ -1,10 +1,13 @@
 """Providers as plain values: what is refused, what their version covers, what they are asked and when."""
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pointsman.config.own_classes import load_classes, with_versions
 from pointsman.decision.decision import Decision, without_content
@@ -32,8 +35,13 @@ def policy_of(*providers: ProviderSpec, **settings: Any) -> Policy:
     return Policy(profile=builtin_profile("default"), guidance=guidance)
 
 
+#: Compiled once: all engines here find the same signals.
+SCANNER = build_engine(policy_of()).scanner
+
+
 def engine_of(*providers: ProviderSpec, **settings: Any) -> Engine:
-    return build_engine(policy_of(*providers, **settings))
+    policy = policy_of(*providers, **settings)
+    return Engine(policy, SCANNER, guidance_classes=load_classes(policy.guidance))
 
 
 def nobody(query: ModelQuery) -> ModelReply:
@@ -389,3 +397,50 @@ def test_a_moment_decodes_the_latest_turn_only() -> None:
     history = Watched(read_request(WireFormat.CHAT, body("chat", turns), session="s", arrived_at=0.0).history)
     moment_of(history, with_answer=False)
     assert min(history.read) >= len(history) - 3
+
+
+TURNS = st.lists(
+    st.sampled_from(
+        [
+            turn("bash", {"n": 1}, "no such file", failed=True),
+            turn("bash", {"c": "cat secret"}),
+            [Call("read", {"n": 1}), Call("read", {"n": 2}, "no such file", failed=True)],
+            turn("read", {"n": 3}, "x" * 200),
+            "go on",
+        ]
+    ),
+    max_size=8,
+)
+CLASSIFIERS = st.sampled_from(
+    [
+        {"name": "error_streak", "threshold": 1},
+        {"name": "large_output", "size_threshold": 100},
+        "sensitive_content",
+        {"not": "sensitive_content"},
+        {"any": [{"name": "doom_loop", "min_repetitions": 2}, {"name": "llm", "model": "small"}]},
+        {"entry_point": f"{OWN}:Always"},
+    ]
+)
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    turns=TURNS,
+    classifiers=st.lists(CLASSIFIERS, min_size=1, max_size=3, unique_by=repr),
+    point=st.sampled_from([DecisionPoint.PRE_TOOL_SELECTION, DecisionPoint.POST_TOOL_RESULT]),
+    cooldown=st.integers(0, 4),
+    most=st.integers(1, 4),
+)
+def test_limits_hold_and_a_replay_is_equal_whatever_happens(
+    turns: list[Turn], classifiers: list[Any], point: DecisionPoint, cooldown: int, most: int
+) -> None:
+    limits: dict[str, Any] = {"point": point, "cooldown_turns": cooldown, "max_fires_per_session": most}
+    engine = engine_of(*(spec(each, **limits) for each in classifiers))
+    # A conversation is named by what a person says before its first answer, so there is one.
+    found = decisions(engine, growing([turn("plan"), *turns]), lambda _: ModelReply("yes"))
+    said = [_said(each) for each in found]
+    for version in {one[0] for each in said for one in each}:
+        at = [number for number, each in enumerate(said) if version in {one[0] for one in each}]
+        assert len(at) <= most
+        assert all(later - before > cooldown for before, later in itertools.pairwise(at))
+    assert [_said(each) for each in replayed(engine, found)] == said
