@@ -41,6 +41,13 @@ LEFT_OUT = re.compile(
     r"|cyber|rosalind|beta|experimental|gv2|container|vibe|code-fim|zai|glm|gemma|customtools|image|astra-law"
     r"|^deepseek-(v4-1|v3|r1|coder)|deep-"
 )
+#: Each price, and a use of tokens that costs it alone.
+PRICES = {
+    "input_per_million": {"input_tokens": 1000},
+    "output_per_million": {"output_tokens": 1000},
+    "cached_input_per_million": {"input_tokens": 1000, "cache_read_tokens": 1000},
+    "cache_write_per_million": {"input_tokens": 1000, "cache_write_tokens": 1000},
+}
 #: A version behind an id, which the catalogue finds by the id alone.
 DATED = re.compile(r"-(\d{4}-\d{2}-\d{2}|20\d{6}|\d{4}|latest)$")
 
@@ -199,20 +206,16 @@ def completed(entry: CatalogueEntry) -> CatalogueEntry:
     }
     if entry.provider == "openai" and entry.context_window in WITH_ANSWER:
         values["context_window"] = WITH_ANSWER[entry.context_window]
-    if not is_confirmed(entry):
-        values |= dict.fromkeys(
-            (
-                "input_per_million",
-                "output_per_million",
-                "cached_input_per_million",
-                "cache_write_per_million",
-            )
-        )
+    confirmed = confirmed_prices(entry)
+    is_priced = {"input_per_million", "output_per_million"} <= confirmed
+    for name in PRICES:
+        if not is_priced or name not in confirmed:
+            values[name] = None
     return msgspec.structs.replace(entry, **values)
 
 
-def is_confirmed(entry: CatalogueEntry) -> bool:
-    """Whether the second source has the same prices for a short request, at an hour without a discount."""
+def confirmed_prices(entry: CatalogueEntry) -> set[str]:
+    """Which prices the second source has the same, for a short request, at an hour without a discount."""
     second: Any = importlib.import_module("genai_prices")
 
     def price(**used: int) -> float:
@@ -223,13 +226,11 @@ def is_confirmed(entry: CatalogueEntry) -> bool:
         return float(found.total_price) * 1000
 
     try:
-        prices = price(input_tokens=1000), price(output_tokens=1000)
+        theirs = {name: price(**used) for name, used in PRICES.items()}
     except LookupError:
-        return False
-    return all(
-        ours is not None and abs(ours - theirs) < 1e-6
-        for ours, theirs in zip((entry.input_per_million, entry.output_per_million), prices, strict=True)
-    )
+        return set()
+    ours = {name: getattr(entry, name) for name in PRICES}
+    return {name for name, value in ours.items() if value is not None and abs(value - theirs[name]) < 1e-6}
 
 
 def open_models() -> Iterator[CatalogueEntry]:

@@ -236,10 +236,28 @@ def test_the_shipped_catalogue_is_sound() -> None:
         ("deepseek-r1:8b", 131_072),
         ("kimi-k2-instruct", 131_072),
         ("kimi-k2-instruct-0905", 262_144),
+        ("Qwen/Qwen2.5-7B-Instruct-1M", 1_010_000),
+        ("gradientai/Llama-3-8B-Instruct-Gradient-1048k", None),  # a model of its own: unknown
+        ("togethercomputer/Llama-2-7B-32K-Instruct", None),
+        ("NousResearch/Yarn-Mistral-7b-128k", None),
+        ("mistral-7b-instruct-128k", None),
+        ("meta-llama-3.1-8b-instruct-128k", 131_072),
+        ("meta-llama-3-8b-instruct-8k", 8_192),
+        ("gemma-3-270m-it", 32_768),  # parameters
     ],
 )
 def test_windows_of_open_models_are_those_of_their_size(id_: str, window: int | None) -> None:
     assert filled(ModelSpec("m", "up", id_), "", installed()).context_window == window
+
+
+@pytest.mark.parametrize(
+    "id_", ["codestral-latest", "devstral-small-latest", "mistral-tiny", "pixtral-large-latest"]
+)
+def test_a_price_of_cached_input_that_one_source_alone_has_is_not_shipped(id_: str) -> None:
+    match = installed()[-1].find("mistral", id_)
+    assert match
+    assert match.entry.is_priced
+    assert match.entry.cached_input_per_million is None
 
 
 def test_the_users_catalogue_is_read_first_and_a_broken_one_is_named(tmp_path: Path) -> None:

@@ -37,6 +37,8 @@ _PASSED_ON: Final = frozenset({"anthropic", "google", "openai", "xai"})
 
 #: What providers put behind the id of a model for one version of it.
 _DATED: Final = re.compile(r"[-@](?:\d{4}-\d{2}-\d{2}|20\d{6}|\d{4}|latest)$")
+#: A context window in the id of a fine-tuned model, as in "llama-3-8b-instruct-gradient-1048k".
+_LENGTH: Final = re.compile(r"(?<![a-z0-9.])(?:(\d{1,4})k|(\d{1,2})m)(?![a-z0-9])")
 _WILD: Final = re.compile(r"[*?\[]")
 #: Wildcards of one pattern: the time of a match grows with each of them.
 MOST_WILDCARDS: Final = 8
@@ -93,7 +95,7 @@ class Catalogue:
             if entry := self._exact.get((at, name)) or self._exact.get((at, _undated(name))):
                 return Match(entry, priced)
             for pattern in self._patterns.get(at, ()):
-                if fnmatchcase(name, pattern.id):
+                if fnmatchcase(name, pattern.id) and not _says_more(name, pattern):
                     return Match(pattern, priced)
         return None
 
@@ -124,6 +126,14 @@ def _readings(provider: str, id_: str) -> Iterator[tuple[str, str, bool]]:
         yield maker, name, priced
         yield maker, name.replace(".", "-"), priced  # Anthropic's ids have no dots, those of others have
     yield ANY, last, False
+
+
+def _says_more(id_: str, pattern: CatalogueEntry) -> bool:
+    """Whether an id names a larger window than the entry of its family: it is then a model of its own."""
+    window, said = pattern.context_window, _LENGTH.search(id_)
+    if said is None or window is None or said[0] in pattern.id:
+        return False
+    return (int(said[1]) * 1_000 if said[1] else int(said[2]) * 1_000_000) > window
 
 
 def _undated(id_: str) -> str:
