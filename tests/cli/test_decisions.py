@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from pointsman.cli import app
 from pointsman.decision.diff import Verdict
-from pointsman.errors import PointsmanError, StoreUnavailable
+from pointsman.errors import ConfigError, PointsmanError, StoreUnavailable
 from pointsman.stores.ledger import Outcome, PromptText, Retention, ShadowAnswer, ShadowDecision, SqliteLedger
 from pointsman.testing import a_decision, an_attempt
 from pointsman.vocabulary import AgentRole, Tier
@@ -189,6 +189,10 @@ def test_a_demo_that_ran_since_is_named(path: Path, tmp_path: Path, monkeypatch:
         ("", ", cost unknown: no price"),
         ("input_per_million = 0\noutput_per_million = 0\n", ", cost 0.000000"),
         ("input_per_million = 1\noutput_per_million = 5\n", ", cost 0.000600"),
+        (
+            "input_per_million = 1\noutput_per_million = 5\ncache_write_per_million = 1.25\n",
+            ", cost 0.000600, 0.000625 if all was written to the cache",
+        ),
     ],
 )
 def test_show_tells_what_an_attempt_costs_or_that_it_is_unknown(
@@ -203,8 +207,33 @@ def test_show_tells_what_an_attempt_costs_or_that_it_is_unknown(
     config.write_text(f'{upstream}[models.large]\nupstream = "main"\nid = "x"\n{prices}')
     shown = run(tmp_path / "l.sqlite", "show", "d1", "--config", str(config)).output
     assert f"100 tokens in and 100 out{cost}\n" in shown
-    config.write_text("broken =")
+
+
+def test_a_wrong_file_is_an_error_where_it_is_named_and_said_where_it_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = SqliteLedger(tmp_path / "l.sqlite", retention=Retention(None, None))
+    ledger.append(a_decision("d1", at=1.0))
+    ledger.append(an_attempt("d1"))
+    ledger.close()
+    (tmp_path / "pointsman.toml").write_text("broken =")
+    named = run(tmp_path / "l.sqlite", "show", "d1", "--config", str(tmp_path / "pointsman.toml"))
+    assert isinstance(named.exception, ConfigError)
+    monkeypatch.chdir(tmp_path)
+    found = run(tmp_path / "l.sqlite", "show", "d1")
+    assert found.exit_code == 0
+    assert "costs are unknown: " in found.stderr
+
+
+def test_an_answer_without_usage_costs_something_unknown(tmp_path: Path) -> None:
+    ledger = SqliteLedger(tmp_path / "l.sqlite", retention=Retention(None, None))
+    ledger.append(a_decision("d1", at=1.0))
+    ledger.append(msgspec.structs.replace(an_attempt("d1"), input_tokens=None, output_tokens=None))
+    ledger.close()
+    config = tmp_path / "pointsman.toml"
+    upstream = '[upstreams.main]\nbase_url = "http://127.0.0.1:9/v1"\n'
+    config.write_text(f'{upstream}[models.large]\nupstream = "main"\nid = "x"\n')
     assert (
-        "100 tokens in and 100 out\n"
+        ", cost unknown: no usage\n"
         in run(tmp_path / "l.sqlite", "show", "d1", "--config", str(config)).output
     )

@@ -23,7 +23,7 @@ from pointsman.decision.diff import verdict
 from pointsman.diagnostics.selection import describe_selection
 from pointsman.errors import ConfigError, PointsmanError, StoreUnavailable
 from pointsman.guidance import Arm, Firing
-from pointsman.reports.usage import cost, usage
+from pointsman.reports.usage import cost, usage, writing
 from pointsman.stores.ledger import (
     Attempt,
     Outcome,
@@ -184,11 +184,18 @@ def _line(decision: Decision) -> str:
 
 
 def _models(config: Path | None) -> Mapping[str, ModelSpec]:
-    """The configured models, for their prices; none without a configuration, or with a wrong one."""
+    """The configured models, for their prices; none without a configuration, or with a wrong one of no name.
+
+    Raises:
+        ConfigError: the file that is named is wrong.
+    """
     file = config or find()
     try:
         return load(file, AnyKey()).models if file else {}
-    except ConfigError:
+    except ConfigError as error:
+        if config:
+            raise
+        typer.echo(f"costs are unknown: {error}", err=True)
         return {}
 
 
@@ -242,12 +249,19 @@ def _attempt(attempt: Attempt) -> str:
 
 
 def _cost(attempt: Attempt, models: Mapping[str, ModelSpec]) -> str:
-    """What an attempt costs at the prices of today; "unknown" without a price."""
-    used = usage(attempt)
-    if used is None or not models:
+    """What an attempt costs at the prices of today; "unknown" without a price or, of an answer, without usage."""
+    if not models:
         return ""
-    paid = cost(models.get(attempt.model), used)
-    return ", cost unknown: no price" if paid is None else f", cost {paid:.6f}"
+    model, used = models.get(attempt.model), usage(attempt)
+    if used is None:
+        return ", cost unknown: no usage" if attempt.status // 100 == 2 else ""
+    paid = cost(model, used)
+    if paid is None:
+        return ", cost unknown: no price"
+    written = writing(model, used)
+    return f", cost {paid:.6f}" + (
+        f", {paid + written:.6f} if all was written to the cache" if written else ""
+    )
 
 
 def _shadow(shadow: Shadow, found: Record) -> Iterator[str]:
