@@ -76,7 +76,7 @@ def test_show_tells_all_there_is(path: Path) -> None:
     assert result.exit_code == 0
     for part in (
         "d2  1970-01-01 00:00:02 UTC  session s2",
-        "tier COMPLEX, decided by learned",
+        "tier COMPLEX, decided by the learned router",
         "  code (déjà)",
         "fallback chain: large, largest",
         "added by guidance: Try another tool.",

@@ -80,7 +80,7 @@ def test_json_has_every_dimension_and_they_sum_to_the_score() -> None:
     assert len(shown["contributions"]) == 15
     total = sum(part["contribution"] for part in shown["contributions"])
     assert abs(total - shown["decision"]["score"]) < 1e-9
-    assert shown["changes"][0] == {"tier": "MEDIUM", "without": ["prove"], "tokens": 0}
+    assert shown["changes"][0] == {"tier": "MEDIUM", "without": ["prove"], "tokens": 0, "why": ""}
 
 
 def test_the_prompt_may_come_from_standard_input() -> None:
@@ -117,10 +117,27 @@ def test_it_ends_with_tier_model_upstream_and_price(file: Path) -> None:
     ending = explain("Hello!", "--config", str(file)).splitlines()[-4:]
     assert ending == [
         f"With {file}, for model auto:",
-        "  tier      SIMPLE, decided by rules",
+        "  tier      SIMPLE, decided by the weighted score",
         "  model     small: small-1 at upstream main",
         "  price     about 0.001012, for 12 tokens in and 500 out",
     ]
+
+
+def test_what_serves_comes_first_and_the_rules_are_named_as_such(file: Path) -> None:
+    lines = explain("Hello", "--config", str(file), "--model", "complex").splitlines()
+    assert lines[0].endswith(" at upstream main; tier COMPLEX, asked for by name")
+    assert lines[2].startswith("by the rules: SIMPLE  score ")
+    assert explain("Hello").startswith("SIMPLE  score ")  # nothing else is known without a configuration
+
+
+def test_a_change_names_the_rule_that_gives_the_tier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the greeting the score is still below the boundary: the score alone would say SIMPLE."""
+    monkeypatch.chdir(tmp_path)
+    shown = explain("Hello")
+    rule = "no keyword was found, so it is not taken to be simple"
+    assert f"  without the pattern of simple: MEDIUM ({rule})\n" in shown
+    [line] = [line for line in shown.splitlines() if line.startswith("simple ")]
+    assert "(pattern)" in line
 
 
 def test_the_parameters_of_the_tier_are_shown(file: Path) -> None:

@@ -64,7 +64,7 @@ def test_lengths() -> None:
 
 def test_question_marks_and_patterns_can_go_too() -> None:
     stepped = changes_of("seed", "theorem 1. " + "w" * 200)
-    assert stepped["without"].without == ("multiStepPatterns",)
+    assert stepped["without"].without == ("the pattern of multiStepPatterns",)
     asked = changes_of("seed", "theorem within ? ? ? ? " + "w" * 200)
     assert asked["without"].without == ("question marks",)
 

@@ -21,6 +21,7 @@ from pointsman.config.shapes import demo_ledger, state_file
 from pointsman.decision.decision import Decision
 from pointsman.decision.diff import verdict
 from pointsman.diagnostics.selection import describe_selection
+from pointsman.diagnostics.served import STAGES
 from pointsman.errors import ConfigError, PointsmanError, StoreUnavailable
 from pointsman.guidance import Arm, Firing
 from pointsman.reports.usage import cost, usage, writing
@@ -206,7 +207,7 @@ def _explained(found: Record, models: Mapping[str, ModelSpec]) -> Iterator[str]:
     asked = f"requested {decision.input.model_asked}, format {decision.input.format}{role}"
     yield f"{asked}; policy {decision.policy}"
     if tier := decision.tier:
-        yield f"tier {tier.tier}, decided by {tier.stage}"
+        yield f"tier {tier.tier}, {STAGES[tier.stage]}"
         yield f"  score {tier.score:.3f}, confidence {tier.confidence:.2f}"
         yield from (f"  {signal}" for signal in tier.signals)
         yield from (f"  {reason.code}: {reason.detail}" for reason in tier.reasons)

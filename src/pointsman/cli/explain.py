@@ -16,7 +16,7 @@ from pointsman.decision.memory import Memory
 from pointsman.decision.policy import DomainPolicy, Policy
 from pointsman.diagnostics.explained import Explained, explain_request
 from pointsman.diagnostics.selection import describe_selection
-from pointsman.diagnostics.served import describe_served
+from pointsman.diagnostics.served import describe_served, headline
 from pointsman.domains import default_domains
 from pointsman.errors import PointsmanError
 from pointsman.factory import build_engine, build_policy, open_sessions, read_profile
@@ -81,6 +81,8 @@ def explain_text(
     if as_json:
         print_json(explained.to_json())
         return
+    if explained.served:
+        typer.echo(printable(headline(explained.served)) + "\n")
     _show(explained)
     if explained.served:
         typer.echo(printable("\n" + "\n".join(describe_served(explained.served))))
@@ -126,7 +128,8 @@ def _show(explained: Explained) -> None:
     decision = explanation.decision
     console = Console(highlight=False)
     sure = f"score {decision.score:.3f}, confidence {decision.confidence:.2f}"
-    console.print(f"[bold]{decision.tier}[/]  {sure}")
+    by_rules = "" if explained.served is None else "by the rules: "
+    console.print(f"{by_rules}[bold]{decision.tier}[/]  {sure}")
     unsure = "; confidence is low" if decision.needs_verification else ""
     stage = _STAGES.get(decision.stage, decision.stage)
     console.print(f"decided by {stage}, profile {explanation.profile}{unsure}", markup=False)
@@ -167,7 +170,7 @@ def _table(explanation: Explanation) -> Table:
         table.add_row(
             part.dimension,
             str(part.measure),
-            ", ".join(part.keywords),
+            ", ".join([*part.keywords, *["(pattern)"] * part.has_pattern]),
             f"{part.score:.3f}",
             f"{part.weight:.2f}",
             f"{part.contribution:+.3f}",

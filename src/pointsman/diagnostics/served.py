@@ -13,9 +13,19 @@ from pointsman.decision.engine import ANSWER
 from pointsman.model_choice.choice import BYTES_PER_TOKEN
 from pointsman.vocabulary import ModelSpec, Parameters, Reason, Stage, Tier
 
-__all__ = ["Served", "describe_served", "served_by"]
+__all__ = ["STAGES", "Served", "describe_served", "headline", "served_by"]
 
 _BY_NAME: Final = "the model asked for by name"
+#: What follows a tier, by the stage that decided it.
+STAGES: Final = {
+    Stage.FORCED: "asked for by name",
+    Stage.ALIAS: "by an alias of the name asked for",
+    Stage.OVERRIDE: "decided by an override",
+    Stage.RULES: "decided by the weighted score",
+    Stage.LEARNED: "decided by the learned router",
+    Stage.VERIFIED: "decided by the model that verifies",
+    Stage.FALLBACK: "the fallback, because deciding or verifying failed",
+}
 
 
 class Served(msgspec.Struct, frozen=True):
@@ -72,10 +82,22 @@ def _price(model: ModelSpec | None, tokens: int) -> float | None:
     return model.cost(tokens, 0, ANSWER) if model else None
 
 
+def headline(served: Served) -> str:
+    """Return what serves, as one line."""
+    model = f"{served.model}: {served.id} at upstream {served.upstream}" if served.model else "no model"
+    return f"{model}; {f'tier {_tier(served)}' if served.tier else _BY_NAME}"
+
+
+def _tier(served: Served) -> str:
+    if served.tier is None or served.stage is None:
+        return _BY_NAME
+    return f"{served.tier}, {STAGES[served.stage]}"
+
+
 def describe_served(served: Served) -> Iterator[str]:
     """Yield the lines for a person."""
     yield f"With {served.configuration}, for model {served.requested}:"
-    yield f"  tier      {f'{served.tier}, decided by {served.stage}' if served.tier else _BY_NAME}"
+    yield f"  tier      {_tier(served)}"
     if served.verified_by:
         yield f"            the gateway would ask {served.verified_by} first, because the rules are unsure"
     if served.refused:

@@ -14,7 +14,8 @@ from typing import Final
 import msgspec
 
 from pointsman.tiers._scorer import TierScorer
-from pointsman.vocabulary import Evidence, Tier
+from pointsman.tiers.decision import TierDecision
+from pointsman.vocabulary import Evidence, Stage, Tier
 
 __all__ = ["Change", "changes"]
 
@@ -27,6 +28,9 @@ _REACH: Final = 2_000
 #: The name under which all question marks are taken out together.
 _QUESTIONS: Final = "question marks"
 
+#: Stands before the dimension of patterns, whose match is no keyword.
+_PATTERN: Final = "the pattern of "
+
 #: Largest set of keywords a person would take for an explanation.
 _WORDS: Final = 4
 
@@ -37,13 +41,18 @@ class Change(msgspec.Struct, frozen=True):
     tier: Tier
     without: tuple[str, ...] = ()  # keywords that are gone, in alphabetical order
     tokens: int = 0  # tokens more (above 0) or fewer (below 0)
+    why: str = ""  # where not the score gives the tier, the rule that does
 
     def __str__(self) -> str:
+        return f"{self._what}: {self.tier}" + (f" ({self.why})" if self.why else "")
+
+    @property
+    def _what(self) -> str:
         if self.without:
-            return f"without {', '.join(f'“{word}”' for word in self.without)}: {self.tier}"
+            return f"without {', '.join(map(_quoted, self.without))}"
         count = abs(self.tokens)
         unit, way = "token" if count == 1 else "tokens", "longer" if self.tokens > 0 else "shorter"
-        return f"{count} {unit} {way}: {self.tier}"
+        return f"{count} {unit} {way}"
 
 
 def changes(scorer: TierScorer, evidence: Evidence, domain: str = "") -> tuple[Change, ...]:
@@ -71,14 +80,17 @@ def _without_keywords(scorer: TierScorer, evidence: Evidence, domain: str) -> It
             hits &= ~masks[name]
         asked = 0 if _QUESTIONS in chosen else evidence.questions
         changed = msgspec.structs.replace(evidence, hits=hits, questions=asked)
-        yield Change(scorer.by_rules(changed, domain).tier, without=chosen)
+        yield _change(scorer.by_rules(changed, domain), without=chosen)
 
 
 def _named_hits(scorer: TierScorer, evidence: Evidence) -> dict[str, int]:
     """What can be taken out of the text. A keyword of two dimensions is one word, and goes from both."""
     masks: dict[str, int] = {}
     for gauge in scorer.gauges:
-        for name, bits in gauge.bits(evidence.hits & gauge.mask).items():
+        hits = evidence.hits & gauge.mask
+        words = gauge.keywords(hits)
+        for found, bits in gauge.bits(hits).items():
+            name = found if found in words else f"{_PATTERN}{found}"
             masks[name] = masks.get(name, 0) | bits
     if evidence.questions:
         masks[_QUESTIONS] = 0
@@ -90,7 +102,18 @@ def _other_lengths(scorer: TierScorer, evidence: Evidence, sign: int, domain: st
     now = scorer.tokens(evidence)
     for distance in range(1, min(_REACH, now if sign < 0 else _REACH) + 1):
         changed = _at_length(scorer, evidence, now + sign * distance)
-        yield Change(scorer.by_rules(changed, domain).tier, tokens=sign * distance)
+        yield _change(scorer.by_rules(changed, domain), tokens=sign * distance)
+
+
+def _change(decided: TierDecision, *, without: tuple[str, ...] = (), tokens: int = 0) -> Change:
+    """The change that gives a decision; its first reason is the score, or an override."""
+    score, *others = decided.reasons
+    rules = others if decided.stage is Stage.RULES else [score]
+    return Change(decided.tier, without, tokens, "; ".join(reason.detail for reason in rules))
+
+
+def _quoted(name: str) -> str:
+    return name if name == _QUESTIONS or name.startswith(_PATTERN) else f"“{name}”"
 
 
 def _at_length(scorer: TierScorer, evidence: Evidence, tokens: int) -> Evidence:

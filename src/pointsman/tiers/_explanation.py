@@ -22,6 +22,7 @@ class Contribution(msgspec.Struct, frozen=True):
     score: float
     weight: float
     contribution: float  # weight * score
+    has_pattern: bool = False  # whether a pattern matched, which is no keyword
 
 
 class Explanation(msgspec.Struct, frozen=True):
@@ -60,11 +61,14 @@ def explain(scorer: TierScorer, evidence: Evidence, domain: str = "") -> Explana
 def _contribution(gauge: CompiledDimension, evidence: Evidence, tokens: int) -> Contribution:
     measure = gauge.measure(evidence, tokens)
     level = gauge.at(measure)
+    hits = evidence.hits & gauge.mask
+    keywords = tuple(gauge.keywords(hits))
     return Contribution(
         dimension=gauge.dimension.name,
         measure=measure,
-        keywords=tuple(gauge.keywords(evidence.hits & gauge.mask)),
+        keywords=keywords,
         score=level.score,
         weight=gauge.dimension.weight,
         contribution=level.contribution,
+        has_pattern=not gauge.bits(hits).keys() <= set(keywords),
     )
