@@ -250,7 +250,7 @@ def _attempt(attempt: Attempt) -> str:
 
 
 def _cost(attempt: Attempt, models: Mapping[str, ModelSpec]) -> str:
-    """What an attempt costs at the prices of today; "unknown" without a price or, of an answer, without usage."""
+    """What an attempt costs at the prices of today; "unknown" without a price, or without usage of an answer."""
     if not models:
         return ""
     model, used = models.get(attempt.model), usage(attempt)
