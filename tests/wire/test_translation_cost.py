@@ -11,10 +11,16 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from pointsman.vocabulary import Role, WireFormat
 from pointsman.wire import _custom_input
 from pointsman.wire._custom_input import CustomInput
+from pointsman.wire.chat import _open_call
+from pointsman.wire.chat._open_call import OpenCall
+from pointsman.wire.chat._translation_answer import is_whole
+from pointsman.wire.chat.translation import CODEC as CHAT
 from pointsman.wire.conversation import Call, Message, Opaque, Part, Result, Text
 from pointsman.wire.messages import _translation_answer, _translation_parts
 from pointsman.wire.messages._unique_ids import with_unique_ids
@@ -159,3 +165,47 @@ def test_many_results_behind_many_notes() -> None:
         return lines(lambda: merged(iter(items)))
 
     assert work(800) <= MOST * work(200)
+
+
+def called(**members: Any) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": "f", "arguments": members.pop("said", "{}")}, **members}
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda at: called(index=at, id=f"c{at}"),
+        lambda at: called(index=at, id=f"c{at}", said='{"a'),
+        lambda at: called(id=f"c{at}"),
+        lambda at: called(index=0),
+        lambda at: called(index=0, said="{"),
+        lambda at: called(index=0, said="{}" if at else '{"a":'),
+    ],
+)
+def test_many_calls_in_one_event(call: Callable[[int], dict[str, Any]]) -> None:
+    def work(calls: int) -> int:
+        delta = {"tool_calls": [call(at) for at in range(calls)]}
+        event = b"data: %b\n\n" % json.dumps({"choices": [{"index": 0, "delta": delta}]}).encode()
+        return lines(lambda: CHAT.stream_reader().feed(event))
+
+    assert work(800) <= MOST * work(200)
+
+
+def test_fragments_of_arguments_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = Counted(is_whole)
+    monkeypatch.setattr(_open_call, "is_whole", counted)
+    call = OpenCall(0, "c")
+    for piece in ['{"a":"', *["}{"] * 1_000, '"', "}", *[" "] * 1_000]:
+        call.pieces.append(piece)
+        assert call.is_whole is (piece in {"}", " "})
+    assert counted.calls == 1
+
+
+@example(['{"a', "\\", '"}', '":1', "}", " "])
+@example([" ", "{", "}", "}"])
+@given(st.lists(st.text(alphabet='{}"\\a :1 \n', max_size=4), max_size=12))
+def test_whole_arguments_are_found_fragment_by_fragment(pieces: list[str]) -> None:
+    call = OpenCall(0, "c")
+    for piece in filter(None, pieces):
+        call.pieces.append(piece)
+        assert call.is_whole is is_whole("".join(call.pieces))

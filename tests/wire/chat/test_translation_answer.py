@@ -79,6 +79,8 @@ def test_parts_of_an_answer(message: dict[str, Any], parts: tuple[Part, ...]) ->
         ("stop", {"tool_calls": [call()]}, StopReason.TOOLS),
         ("length", {"tool_calls": [call()]}, StopReason.TOOLS),
         ("length", {"tool_calls": [call('{"a":')]}, StopReason.LENGTH),  # cut off: none to run
+        ("length", {"tool_calls": [call("")]}, StopReason.LENGTH),  # perhaps before its arguments
+        ("content_filter", {"tool_calls": [call(), call('{"a":')]}, StopReason.REFUSAL),
         ("stop", {"tool_calls": [call('{"a":')]}, StopReason.TOOLS),
         ("tool_calls", {"content": "a"}, StopReason.END),  # nothing to run: a caller would wait
     ],

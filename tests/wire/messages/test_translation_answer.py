@@ -94,7 +94,24 @@ def test_stop_reason_is_read(reason: str | None, stop: StopReason) -> None:
 )
 def test_stop_reason_is_written(stop: StopReason, reason: str) -> None:
     assert written(Text("a"), stop=stop)["stop_reason"] == reason
-    assert written(Call("c", "f", ""), stop=stop)["stop_reason"] == "tool_use"
+    cut = stop in {StopReason.LENGTH, StopReason.REFUSAL}  # the call may be a part of one: none to run
+    assert written(Call("c", "f", ""), stop=stop)["stop_reason"] == (reason if cut else "tool_use")
+
+
+@pytest.mark.parametrize(
+    ("reason", "stop"),
+    [
+        ("max_tokens", StopReason.LENGTH),
+        ("model_context_window_exceeded", StopReason.LENGTH),
+        ("refusal", StopReason.REFUSAL),
+        ("end_turn", StopReason.TOOLS),
+        ("tool_use", StopReason.TOOLS),
+        ("stop_sequence", StopReason.TOOLS),
+        (None, StopReason.TOOLS),
+    ],
+)
+def test_why_an_answer_with_a_call_ended(reason: str | None, stop: StopReason) -> None:
+    assert read({"type": "tool_use", "id": "c", "name": "f", "input": {}}, stop_reason=reason).stop is stop
 
 
 def test_stop_sequence_both_ways() -> None:

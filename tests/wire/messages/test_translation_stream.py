@@ -1,5 +1,6 @@
 """Streams of the Messages format, read into events and written from them."""
 
+import contextlib
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pointsman.decoding import UNREADABLE
 from pointsman.wire import sse
 from pointsman.wire.conversation import (
     ArgumentsDelta,
@@ -468,7 +470,61 @@ KINDS = st.sampled_from(
 def test_any_bytes_are_survived(blocks: list[bytes]) -> None:
     reader = CODEC.stream_reader()
     for block in blocks:
-        assert all(isinstance(event, Event) for event in reader.feed(sse.event(block)))
+        with contextlib.suppress(*UNREADABLE):
+            assert all(isinstance(event, Event) for event in reader.feed(sse.event(block)))
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        b'{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"a/',
+        b'{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":1}}',
+        b'{"type":"content_block_delta","delta":{"type":1}}',
+        b'{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":1}}',
+        b'{"type":"message_delta","delta":{"stop_reason":1}}',
+        b'{"type":"message_stop","index":"0"}',
+        b'{"error":{"message":1}}',
+        b'{"index":"0"}',
+        b"[]",
+        b"\0",
+        b"a",
+    ],
+)
+def test_an_event_that_cannot_be_read_is_no_event_less(event: bytes) -> None:
+    reader = CODEC.stream_reader()
+    reader.feed(sse.event(msgspec.json.encode(START)))
+    with pytest.raises(UNREADABLE):
+        reader.feed(sse.event(event))
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        b'{"type":"ping","index":"0"}',
+        b'{"type":"of_tomorrow","delta":1,"message":1}',
+        b'{"type":"content_block_start","index":0,"content_block":{"type":"of_tomorrow","text":1}}',
+        b'{"type":"content_block_delta","index":0,"delta":{"type":"of_tomorrow","text":1}}',
+        b"[DONE]",
+        b"",
+    ],
+)
+def test_an_event_that_is_of_no_known_kind_says_nothing(event: bytes) -> None:
+    reader = CODEC.stream_reader()
+    reader.feed(sse.event(msgspec.json.encode(START)))
+    assert reader.feed(sse.event(event)) == []
+
+
+@pytest.mark.parametrize(
+    ("reason", "stop"),
+    [("max_tokens", StopReason.LENGTH), ("refusal", StopReason.REFUSAL), ("end_turn", StopReason.TOOLS)],
+)
+def test_why_a_stream_with_a_call_ended(reason: str, stop: StopReason) -> None:
+    block = begin(0, type="tool_use", id="t", name="f", input={})
+    cut = delta(0, "input_json_delta", partial_json='{"path":"/a')
+    assert read(START, block, cut, end(0), ending(reason), STOP)[-1] == Stop(stop)
+    written = write(STARTED, CallStart(0, "t", "f"), ArgumentsDelta(0, "{"), CallEnd(0), Stop(stop))
+    told = "tool_use" if stop is StopReason.TOOLS else reason
+    assert written[-2]["delta"]["stop_reason"] == told
 
 
 def test_the_official_sdk_reads_it() -> None:

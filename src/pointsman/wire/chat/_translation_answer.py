@@ -15,6 +15,7 @@ from pointsman.wire.tool_names import joined_name
 __all__ = [
     "Said",
     "finish_reason",
+    "is_certain",
     "is_whole",
     "made_id",
     "old_call",
@@ -92,7 +93,7 @@ def read_answer(answer: bytes) -> Completion:
         parts=parts,
         stop=stop_reason(
             choice.finish_reason,
-            [part.custom or is_whole(part.arguments) for part in parts if isinstance(part, Call)],
+            [is_certain(part) for part in parts if isinstance(part, Call)],
             refused=any(isinstance(part, Refusal) for part in parts),
         ),
         usage=read_usage(found.usage),
@@ -162,11 +163,16 @@ def is_whole(arguments: str) -> bool:
     return True
 
 
+def is_certain(call: Call) -> bool:
+    """Whether a call is whole beyond doubt: free text, and no arguments at all, may have been cut off."""
+    return not call.custom and bool(call.arguments) and is_whole(call.arguments)
+
+
 def stop_reason(finish: str | None, whole: list[bool], *, refused: bool = False) -> StopReason:
     """Why an answer ended.
 
     Calls mean TOOLS whatever the finish says: servers report "stop" beside calls. A call that the limit or a
-    filter cut off is none to run, so those two then stand.
+    filter cut off is none to run, so those two stand unless all calls are whole, as ``whole`` says of each.
     """
     stop = _STOPS.get(finish or "", StopReason.END)
     if whole:

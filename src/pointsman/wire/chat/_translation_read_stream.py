@@ -10,7 +10,14 @@ import msgspec
 from pointsman.decoding import UNREADABLE, without_halves
 from pointsman.wire import _openai_errors as openai_errors
 from pointsman.wire import sse
-from pointsman.wire.chat._translation_answer import Said, is_whole, made_id, old_call, stop_reason, words
+from pointsman.wire.chat._open_call import OpenCall
+from pointsman.wire.chat._translation_answer import (
+    Said,
+    made_id,
+    old_call,
+    stop_reason,
+    words,
+)
 from pointsman.wire.chat._translation_messages import WireCall
 from pointsman.wire.chat._translation_usage import read_usage
 from pointsman.wire.conversation import (
@@ -69,24 +76,6 @@ _decode_later: Final = msgspec.json.Decoder(_Later).decode
 _decode_error: Final = msgspec.json.Decoder(_Error | str).decode
 
 
-class _OpenCall:
-    """A call whose fragments are coming in."""
-
-    __slots__ = ("custom", "ended", "id", "index", "name", "pieces", "started")
-
-    def __init__(self, index: int, id_: str) -> None:
-        self.index = index  # ours: never used again
-        self.id = id_
-        self.name = ""
-        self.custom = False
-        self.pieces: list[str] = []
-        self.started = self.ended = False
-
-    @property
-    def is_whole(self) -> bool:
-        return is_whole("".join(self.pieces))
-
-
 class ChatStreamReader:
     """Reads one stream.
 
@@ -98,8 +87,10 @@ class ChatStreamReader:
         self._id = ""
         self._is_started = self._is_over = self._is_refused = False
         self._finish: str | None = None
-        self._calls: list[_OpenCall] = []
-        self._by_index: dict[int, _OpenCall] = {}
+        self._calls: list[OpenCall] = []
+        self._by_index: dict[int, OpenCall] = {}
+        self._by_id: dict[str, OpenCall] = {}  # the first of each id
+        self._grown: dict[int, OpenCall] = {}  # by our index: got arguments since another began
 
     def feed(self, block: bytes) -> list[Event]:
         """Return what a block of whole events says; an empty block: the connection ended well.
@@ -179,22 +170,21 @@ class ChatStreamReader:
     def _fragment(self, fragment: WireCall, index: int | None) -> Iterator[Event]:
         call = self._call(fragment, index)
         if call is None:
-            for other in self._calls:  # nothing can follow a whole object
-                if other.pieces and other.is_whole:
-                    yield from self._end_call(other)
+            yield from self._end_whole()
             at = len(self._calls)
-            call = _OpenCall(at, fragment.id or made_id(self._id, at))
+            call = OpenCall(at, fragment.id or made_id(self._id, at))
             self._calls.append(call)
             self._by_index[at if index is None else index] = call
+            self._by_id.setdefault(call.id, call)
         call.custom = call.custom or (fragment.function is None and fragment.custom is not None)
         yield from self._grow(call, fragment.name, fragment.arguments)
 
-    def _call(self, fragment: WireCall, index: int | None) -> _OpenCall | None:
+    def _call(self, fragment: WireCall, index: int | None) -> OpenCall | None:
         """The open call that a fragment goes on with; None: it begins another one."""
         if index is None:  # some servers do not number calls: only an id or a name begins one
-            same = [call for call in self._calls if fragment.id and call.id == fragment.id]
+            same = self._by_id.get(fragment.id) if fragment.id else None
             begins = bool(fragment.id or fragment.name)
-            return same[0] if same else None if begins or not self._calls else self._calls[-1]
+            return same or (None if begins or not self._calls else self._calls[-1])
         call = self._by_index.get(index)
         if call is None or (fragment.id and fragment.id != call.id):
             return None
@@ -202,25 +192,33 @@ class ChatStreamReader:
             return None if call.pieces else call  # a server that numbers every call 0 and gives no ids
         return call
 
-    def _grow(self, call: _OpenCall, name: str, arguments: str) -> Iterator[Event]:
+    def _grow(self, call: OpenCall, name: str, arguments: str) -> Iterator[Event]:
         if call.ended:
             return  # white space behind a whole object
         call.name = call.name or name
         if arguments:
             call.pieces.append(arguments)
+            self._grown[call.index] = call
         if call.started:
             if arguments:
                 yield ArgumentsDelta(call.index, arguments)
         elif call.name:
             yield from self._start_call(call)
 
-    def _start_call(self, call: _OpenCall) -> Iterator[Event]:
+    def _end_whole(self) -> Iterator[Event]:
+        """End the calls that have become whole since another began: nothing can follow a whole object."""
+        for call in self._grown.values():
+            if call.is_whole:
+                yield from self._end_call(call)
+        self._grown.clear()
+
+    def _start_call(self, call: OpenCall) -> Iterator[Event]:
         call.started = True
         yield CallStart(call.index, call.id, call.name, custom=call.custom)
         if call.pieces:
             yield ArgumentsDelta(call.index, "".join(call.pieces))
 
-    def _end_call(self, call: _OpenCall) -> Iterator[Event]:
+    def _end_call(self, call: OpenCall) -> Iterator[Event]:
         if call.ended:
             return
         if not call.started:  # it never got a name
@@ -237,7 +235,8 @@ class ChatStreamReader:
     def _stop(self) -> Iterator[Event]:
         """The stop, where the answer had a finish; without one it was cut off."""
         if not self._is_over and self._finish is not None:
-            yield Stop(stop_reason(self._finish, self._whole(), refused=self._is_refused))
+            certain = [call.is_certain for call in self._calls]
+            yield Stop(stop_reason(self._finish, certain, refused=self._is_refused))
         self._is_over = True
 
     def _whole(self) -> list[bool]:

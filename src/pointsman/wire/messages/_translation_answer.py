@@ -30,7 +30,7 @@ from pointsman.wire.messages._translation_parts import (
     usage_of,
 )
 
-__all__ = ["read_answer", "stop_reason", "write_answer", "write_message", "write_usage"]
+__all__ = ["read_answer", "stop_beside", "stop_reason", "write_answer", "write_message", "write_usage"]
 
 _encode: Final = msgspec.json.encode
 _REASONS: Final = {
@@ -41,6 +41,8 @@ _REASONS: Final = {
     StopReason.REFUSAL: "refusal",
     StopReason.PAUSE: "pause_turn",
 }
+#: Reasons that stand beside calls: the last one may have been cut off, and is then none to run.
+_CUT: Final = frozenset({StopReason.LENGTH, StopReason.REFUSAL})
 #: What the API reports beside, and its schema requires: nothing is known of it.
 _UNKNOWN_USAGE: Final[dict[str, Any]] = {
     "cache_creation": None,
@@ -81,7 +83,7 @@ def _read(answer: bytes) -> Completion:
         id=read.id,
         model=read.model,
         parts=parts,
-        stop=StopReason.TOOLS if any(isinstance(part, Call) for part in parts) else stop,
+        stop=stop_beside(stop, calls=any(isinstance(part, Call) for part in parts)),
         sequence=read.stop_sequence or "",
         usage=usage_of(read.usage),
     )
@@ -119,9 +121,16 @@ def _block(part: Part) -> Written | None:
     return part.raw if isinstance(part, Opaque) and part.format is WireFormat.MESSAGES else None
 
 
+def stop_beside(reason: StopReason, *, calls: bool) -> StopReason:
+    """Why an answer ended that may hold calls: they want results, unless it was cut off."""
+    return StopReason.TOOLS if calls and reason not in _CUT else reason
+
+
 def stop_reason(reason: StopReason, *, calls: bool) -> str:
-    """The format's word for why an answer ended; a call that is there wants a result, whatever was said."""
-    return "tool_use" if calls else _REASONS[reason]
+    """The format's word for why an answer ended; a call wants a result unless the answer was cut off."""
+    if calls and stop_beside(reason, calls=True) is StopReason.TOOLS:
+        return "tool_use"
+    return _REASONS[reason]
 
 
 def write_message(identifier: str, model: str, content: list[Written], usage: Usage | None) -> dict[str, Any]:

@@ -51,7 +51,6 @@ STOP_REASONS: Final[Mapping[str, StopReason]] = {
     "pause_turn": StopReason.PAUSE,
 }
 
-
 #: Content block by block as JSON, decoded only when a block of an unknown type asks for its own.
 Raws: TypeAlias = Callable[[], "list[msgspec.Raw]"]
 

@@ -25,6 +25,7 @@ from pointsman.wire.conversation import (
     UsageReport,
 )
 from pointsman.wire.messages._errors import STATUS
+from pointsman.wire.messages._translation_answer import stop_beside
 from pointsman.wire.messages._translation_parts import (
     STOP_REASONS,
     Block,
@@ -68,13 +69,55 @@ class _Event(msgspec.Struct, gc=False):
     error: _Error | str | None = None
 
 
+class _Typed(msgspec.Struct, gc=False):
+    type: str = ""
+
+
+class _Head(msgspec.Struct, gc=False):
+    """What kind of event it is, where the rest of it is of no shape that is known."""
+
+    type: str = ""
+    content_block: msgspec.Raw = msgspec.Raw()
+    delta: msgspec.Raw = msgspec.Raw()
+    error: msgspec.Raw = msgspec.Raw()
+
+
 class _OpenCall(msgspec.Struct, gc=False):
     index: int  # of the form
     arguments: str  # whole, as the block began with them; empty once fragments arrive
 
 
 _decode: Final = msgspec.json.Decoder(_Event).decode
+_decode_head: Final = msgspec.json.Decoder(_Head).decode
+_decode_typed: Final = msgspec.json.Decoder(_Typed).decode
 _UNKNOWN: Final = _Event()
+#: Data that says nothing: of a comment, and the end of a stream of chat, which proxies write into any.
+_NO_EVENT: Final = (b"", b"[DONE]")
+_KINDS: Final = frozenset(
+    {
+        "message_start",
+        "content_block_start",
+        "content_block_delta",
+        "content_block_stop",
+        "message_delta",
+        "message_stop",
+        "error",
+    }
+)
+#: Types of blocks and of deltas; the delta of a ``message_delta`` has none.
+_READ: Final = frozenset(
+    {
+        "",
+        "text",
+        "thinking",
+        "redacted_thinking",
+        "tool_use",
+        "text_delta",
+        "thinking_delta",
+        "signature_delta",
+        "input_json_delta",
+    }
+)
 #: A block of one event with one line of data.
 _ONE: Final = re.compile(rb"(?:event: ?[^\r\n]*+\n)?+data: ?([^\r\n]*+)\n\n")
 
@@ -96,7 +139,8 @@ class MessagesReader:
     def feed(self, block: bytes) -> list[Event]:
         """Return what a block of events says; half an event is kept until the rest arrives.
 
-        An empty block reports that the connection ended well: the last event may lack its blank line.
+        An empty block reports that the connection ended well: the last event may lack its blank line. Raises
+        ``UNREADABLE`` for an event that cannot be read: what it said is lost.
         """
         block = block or b"\n\n"
         found = None if self._pending or self._over else _ONE.fullmatch(block)
@@ -186,15 +230,25 @@ class MessagesReader:
     def _stop(self) -> list[Event]:
         self._over = True
         closed = [event for index in list(self._calls) for event in self._close(index)]
-        return [*closed, Stop(StopReason.TOOLS if self._count else self._reason, self._sequence)]
+        return [*closed, Stop(stop_beside(self._reason, calls=self._count > 0), self._sequence)]
 
 
 def _event(data: bytes) -> _Event:
-    """Decode one event; one that nobody can read says nothing."""
+    """Decode one event. Raises ``UNREADABLE`` for one that is of a known kind, or of nobody knows which."""
     try:
         return decoded(_decode, data)
     except UNREADABLE:
-        return _UNKNOWN
+        if data.strip() in _NO_EVENT or _is_of_another_kind(_decode_head(data)):
+            return _UNKNOWN
+        raise
+
+
+def _is_of_another_kind(head: _Head) -> bool:
+    """Whether an event, its block or its delta is of a kind that is not read, whatever it holds."""
+    if head.type not in _KINDS:
+        return bool(head.type) and not bytes(head.error)
+    part = bytes(head.content_block) or bytes(head.delta)
+    return bool(part) and _decode_typed(part).type not in _READ
 
 
 def _is_empty(raw: msgspec.Raw) -> bool:
