@@ -92,9 +92,14 @@ TOOLS = Stop(StopReason.TOOLS)
         ),
         pytest.param([chunk({"content": "a"}), b""], [START, TextDelta("a")], id="cut"),
         pytest.param(
-            [chunk({"content": "a"}), DONE], [START, TextDelta("a"), Stop(StopReason.END)], id="no finish"
+            [chunk({"content": "half a sen"}), DONE], [START, TextDelta("half a sen")], id="no finish"
         ),
         pytest.param([DONE], [], id="nothing"),
+        pytest.param(
+            [calls(fragment(0, "{}", "f", "x")), DONE],
+            [START, CallStart(0, "x", "f"), ArgumentsDelta(0, "{}"), CallEnd(0), TOOLS],
+            id="no finish behind a whole call",
+        ),
         pytest.param(
             [calls(fragment(0, '{"a":', "f", "x")), DONE],
             [START, CallStart(0, "x", "f"), ArgumentsDelta(0, '{"a":')],

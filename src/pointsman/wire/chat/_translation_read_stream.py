@@ -80,7 +80,8 @@ class ChatStreamReader:
     """Reads one stream.
 
     The usage comes after the finish, so the ``Stop`` waits for it, for ``[DONE]``, or for the end of the
-    connection, which an empty block reports: some servers send neither.
+    connection, which an empty block reports: some servers send neither. Without a finish there is no
+    ``Stop``, unless ``[DONE]`` comes behind calls that are all whole.
     """
 
     def __init__(self) -> None:
@@ -227,8 +228,11 @@ class ChatStreamReader:
         yield CallEnd(call.index)
 
     def _done(self) -> Iterator[Event]:
-        """The end by ``[DONE]``, which stands for a finish where none came and nothing is missing."""
-        if self._finish is None and self._is_started and all(self._whole()):
+        """The end by ``[DONE]``, which stands for a finish only where whole calls show that none is missing.
+
+        Proxies write it behind streams that were cut off, so a text without a finish may be half of one.
+        """
+        if self._finish is None and self._calls and all(call.is_certain for call in self._calls):
             yield from self._finished("stop")
         yield from self._stop()
 
@@ -238,9 +242,6 @@ class ChatStreamReader:
             certain = [call.is_certain for call in self._calls]
             yield Stop(stop_reason(self._finish, certain, refused=self._is_refused))
         self._is_over = True
-
-    def _whole(self) -> list[bool]:
-        return [call.custom or call.is_whole for call in self._calls]
 
 
 def _plain_text(chunk: _Later) -> str:
