@@ -26,6 +26,10 @@ PointsmanError
 
 from __future__ import annotations
 
+from typing import Final
+
+from pointsman.decoding import shown
+
 __all__ = [
     "CallerError",
     "ConfigError",
@@ -50,6 +54,9 @@ __all__ = [
     "WrongContentType",
 ]
 
+#: Characters of a whole message to a caller.
+_LONGEST_MESSAGE: Final = 4_000
+
 
 class PointsmanError(Exception):
     """Base of every deliberate error."""
@@ -68,8 +75,9 @@ class CallerError(PointsmanError):
     status = 400
 
     def __init__(self, message: str, *, hint: str = "", param: str | None = None) -> None:
-        super().__init__(message, hint=hint)
-        self.param = param  # the field at fault, when one is
+        # A message quotes the request, which may hold names of megabytes and forge lines of the log.
+        super().__init__(shown(message, _LONGEST_MESSAGE), hint=hint)
+        self.param = param if param is None else shown(param)  # the field at fault, when one is
 
 
 class MalformedRequest(CallerError):

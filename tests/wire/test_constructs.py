@@ -369,3 +369,16 @@ def test_every_construct_has_a_sample_in_every_format_that_has_it() -> None:
     wanted = {(name, caller) for name, found in CONSTRUCTS.items() for caller in found.fields}
     assert {pair for pair in wanted if pair[0] not in ELSEWHERE} - sampled == set()
     assert sampled - wanted == set()
+
+
+def test_a_refusal_repeats_no_more_of_a_name_than_can_be_read() -> None:
+    name = "\x1b]0;pwn\a\nERROR a line of its own " + "Z" * 1_000
+    body = {"model": "m", "messages": [{"role": "user", "content": "a"}], "max_tokens": 9, name: 1}
+    with pytest.raises(Untranslatable) as refused:
+        translate_request(WireFormat.MESSAGES, WireFormat.CHAT, json.dumps(body).encode())
+    message, param = refused.value.message, refused.value.param
+    assert param is not None
+    assert (message.isprintable(), param.isprintable()) == (True, True)
+    assert "?]0;pwn??ERROR a line" in message
+    assert len(param) == 128
+    assert len(message) < 400

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from pointsman.decoding import shown
 from pointsman.errors import CallerError
 from pointsman.vocabulary import WireFormat
 
@@ -91,7 +92,7 @@ class Report:
         fate = found.fates.get(self.target)
         if fate is None or fate.kind is Kind.EXACT:
             return True
-        where = field or found.fields.get(self.source, construct)
+        where = shown(field or found.fields.get(self.source, construct))
         if fate.kind is Kind.REFUSED:
             raise Untranslatable(
                 f'"{where}" cannot be sent to a model that speaks {self.target}: {fate.how}', param=where
