@@ -59,11 +59,40 @@ def run(path: Path, *args: str) -> Result:
 
 
 def test_list_is_newest_first(path: Path) -> None:
-    lines = run(path, "list").output.splitlines()
+    heading, *lines = run(path, "list").output.splitlines()
+    assert heading.split("  ")[0] == "time (UTC)"
     assert [line.split()[2] for line in lines] == ["d2", "d1"]
-    assert "COMPLEX   0.90 learned ! large > largest +guidance" in lines[0]
-    assert [line.split()[2] for line in run(path, "list", "-n", "1").output.splitlines()] == ["d2"]
-    assert [line.split()[2] for line in run(path, "list", "--session", "s1").output.splitlines()] == ["d1"]
+    assert "COMPLEX   0.90 learned ! large          200      +guidance" in lines[0]
+    assert heading.index("answered by") == lines[0].index("large")
+    assert heading.index("status") == lines[0].index("200  ")
+    assert [line.split()[2] for line in run(path, "list", "-n", "1").output.splitlines()[1:]] == ["d2"]
+    assert [line.split()[2] for line in run(path, "list", "--session", "s1").output.splitlines()[1:]] == [
+        "d1"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("attempts", "shown"),
+    [
+        ([("large", 503, "status"), ("largest", 200, "")], "largest        200"),
+        ([("large", 503, "status"), ("largest", 0, "connect")], "none           connect"),
+        ([("large", 0, "translation")], "none           translation"),
+        ([("large", 0, "credential"), ("largest", 401, "status")], "none           401"),
+        ([], "large          -"),
+    ],
+)
+def test_list_tells_what_happened(tmp_path: Path, attempts: list[tuple[str, int, str]], shown: str) -> None:
+    ledger = SqliteLedger(tmp_path / "l.sqlite", retention=Retention(None, None))
+    ledger.append(a_decision("d1", at=1.0, session="s1"))
+    for number, (model, status, error) in enumerate(attempts, 1):
+        tried = an_attempt("d1")
+        ledger.append(msgspec.structs.replace(tried, number=number, model=model, status=status, error=error))
+    ledger.close()
+    assert f"! {shown}" in run(tmp_path / "l.sqlite", "list").output.splitlines()[1]
+    told = "left out: large at main: not asked: its upstream takes the caller's own credential"
+    assert (told in run(tmp_path / "l.sqlite", "show", "d1").output) == (
+        ("large", 0, "credential") in attempts
+    )
 
 
 def test_list_as_json_lines(path: Path) -> None:
@@ -132,10 +161,10 @@ def test_the_ledger_of_the_configuration(path: Path, monkeypatch: pytest.MonkeyP
     config = path.with_name("pointsman.toml")
     config.write_text(f"[ledger]\npath = '{path.name}'\n")
     result = CliRunner().invoke(app, ["decisions", "list", "--config", str(config)])
-    assert len(result.output.splitlines()) == 2
+    assert len(result.output.splitlines()) == 3
     monkeypatch.chdir(path.parent)
     monkeypatch.delenv("POINTSMAN_CONFIG", raising=False)
-    assert len(CliRunner().invoke(app, ["decisions", "list"]).output.splitlines()) == 2
+    assert len(CliRunner().invoke(app, ["decisions", "list"]).output.splitlines()) == 3
 
 
 def test_without_any_configuration_the_default_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,7 +208,7 @@ def test_a_demo_that_ran_since_is_named(path: Path, tmp_path: Path, monkeypatch:
     demo.touch()
     os.utime(demo, (2e9, 2e9))
     said = CliRunner().invoke(app, ["decisions", "list", "--config", str(file)])
-    assert said.stdout.startswith("1970-01-01")
+    assert said.stdout.splitlines()[1].startswith("1970-01-01")
     assert "that of pointsman serve --demo is newer: --demo lists it" in said.stderr
 
 

@@ -91,3 +91,15 @@ def test_a_file_of_sessions_that_cannot_be_read(file: Path) -> None:
     file.write_text(TEXT + "[sessions]\nstore = 'sqlite'\npath = 's'\n")
     file.with_name("s").write_bytes(b"not a database, " * 100)
     assert isinstance(run("sessions", "list").exception, StoreUnavailable)
+
+
+def test_live_says_which_models_only_a_caller_can_ask(tmp_path: Path) -> None:
+    file = tmp_path / "pointsman.toml"
+    file.write_text(
+        '[upstreams.own]\nbase_url = "http://127.0.0.1:1/v1"\nforward_auth = true\n'
+        '[models]\nmine = { upstream = "own", id = "m" }\n[tiers]\nsimple = "mine"\n'
+    )
+    result = CliRunner().invoke(app, ["router", "doctor", "--live", "--config", str(file)])
+    assert "Not asked: mine: the upstream takes the caller's own credential." in result.output
+    assert isinstance(result.exception, ConfigError)
+    assert str(result.exception) == "there is no model to ask"

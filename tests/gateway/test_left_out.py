@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -66,8 +66,10 @@ class Found:
         self._gateway = gateway
         self._caplog = caplog
 
-    def post(self, wire: WireFormat = WireFormat.CHAT, **body: Any) -> httpx.Response:
-        headers = {"x-pointsman-debug": "1"}
+    def post(
+        self, wire: WireFormat = WireFormat.CHAT, own: Mapping[str, str] | None = None, **body: Any
+    ) -> httpx.Response:
+        headers = {"x-pointsman-debug": "1", **(own or {})}
         return httpx.post(
             self._url + PATHS[wire], json=request(wire, **body), headers=headers, trust_env=False
         )
@@ -256,3 +258,30 @@ def test_a_refused_key_is_told_at_once_and_that_it_works_again(
             'upstream "up0" began to fail: refuses the key it is configured with (status 401)'
         ]
         assert found.told("again") == ['upstream "up0" works again']
+
+
+@pytest.mark.parametrize(
+    ("own", "arrives"), [({}, "2023-06-01"), ({"anthropic-version": "2024-01-01"}, "2024-01-01")]
+)
+def test_a_native_request_has_a_version(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, own: dict[str, str], arrives: str
+) -> None:
+    asked: list[Asked] = []
+
+    async def noting(one: Asked, send: Any) -> None:
+        asked.append(one)
+        await answering(one, send)
+
+    with serving(tmp_path, caplog, (noting, ""), (answering, "")) as found:
+        assert found.post(WireFormat.MESSAGES, own, model="simple").status_code == 200
+        assert found.post(WireFormat.CHAT, model="simple").status_code == 200
+    assert [one.headers.get("anthropic-version") for one in asked] == [arrives, None]
+
+
+def test_the_hint_names_the_setting_that_left_a_model_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    chatty = 'formats = ["chat"]\ntranslate = false'
+    with serving(tmp_path, caplog, (answering, chatty), (answering, chatty)) as found:
+        message = found.post(WireFormat.MESSAGES).json()["error"]["message"]
+    assert message.endswith("what a model can serve is configured: formats and translate of [upstreams]")

@@ -509,8 +509,10 @@ def test_a_client_is_told_not_to_repeat_what_cannot_help(
     client: httpx.Client, caplog: pytest.LogCaptureFixture, wire: WireFormat
 ) -> None:
     with caplog.at_level("INFO", "pointsman.gateway"):
-        refused = client.post(PATHS[wire], content=body(wire, model="nobody-configured-it"), headers=OPEN)
+        headers = {**OPEN, "x-request-id": "mine-1"}
+        refused = client.post(PATHS[wire], content=body(wire, model="nobody-configured-it"), headers=headers)
     assert (refused.status_code, refused.headers["x-should-retry"]) == (404, "false")
-    assert "refused with status 404: unknown model" in caplog.text
+    said = "of 127.0.0.1 (x-request-id mine-1) refused with status 404: unknown model"
+    assert f"POST {PATHS[wire]} {said}" in caplog.text
     answered = client.post(PATHS[wire], content=body(wire), headers=OPEN)
     assert (answered.status_code, "x-should-retry" in answered.headers) == (200, False)

@@ -13,6 +13,7 @@ import typer
 
 from pointsman.cli.output import needs_extra, printable
 from pointsman.config import Config
+from pointsman.errors import ConfigError
 
 with needs_extra("gateway", "pointsman router doctor --live"):
     from pointsman.gateway.live import (
@@ -34,9 +35,19 @@ def live_results(config: Config, model: str) -> list[LiveResult]:
     """Say on standard error how many requests are sent, and send them.
 
     Raises:
-        ConfigError: ``model`` is not configured.
+        ConfigError: ``model`` is not configured, or none can be asked.
     """
     requests = plan(config, model)
+    left_out = [
+        name
+        for name, each in config.models.items()
+        if model in {"", name} and config.upstreams[each.upstream].forward_auth
+    ]
+    if left_out:
+        names = ", ".join(left_out)
+        typer.echo(f"Not asked: {names}: the upstream takes the caller's own credential.", err=True)
+    if not requests:
+        raise ConfigError("there is no model to ask", hint="ask through an agent that is logged in")
     upstreams = ", ".join(dict.fromkeys(each.upstream for each in requests))
     bounds = f"at most {OUTPUT_TOKENS} output tokens each, and {TOTAL_SECONDS / 60:g} minutes together"
     typer.echo(f"Sending {len(requests)} requests to {upstreams or 'nobody'}: {bounds}.", err=True)

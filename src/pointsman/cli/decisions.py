@@ -9,7 +9,7 @@ from heapq import merge
 from itertools import islice
 from operator import itemgetter
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -24,7 +24,7 @@ from pointsman.diagnostics.selection import describe_selection
 from pointsman.diagnostics.served import STAGES
 from pointsman.errors import ConfigError, PointsmanError, StoreUnavailable
 from pointsman.guidance import Arm, Firing
-from pointsman.reports.usage import cost, usage, writing
+from pointsman.reports.usage import answered, cost, usage, writing
 from pointsman.stores.ledger import (
     Attempt,
     Outcome,
@@ -39,6 +39,17 @@ from pointsman.stores.ledger.export import Format, export, record
 from pointsman.vocabulary import ModelSpec
 
 __all__ = ["opened", "register"]
+
+_HEADING: Final = (
+    f"{'time (UTC)':<19} {'decision':<22} {'asked for':<12} {'tier':<9} {'conf':<4} {'by':<8}  "
+    f"{'answered by':<14} {'status':<8} translated +added"
+)
+#: Why a model was not asked (``Attempt.error``).
+_NOT_ASKED: Final = {
+    "breaker": "not asked: its circuit breaker is open",
+    "credential": "not asked: its upstream takes the caller's own credential, and there was none",
+    "translation": "not asked: the request cannot be translated for it",
+}
 
 
 def register(app: typer.Typer) -> None:
@@ -61,9 +72,12 @@ def list_decisions(
 ) -> None:
     """List decisions and runs of agents, one per line, newest first."""
     with opened(ledger, config, demo=demo) as store:
-        for found in _newest(store, session, limit):
+        for number, found in enumerate(_newest(store, session, limit)):
+            if not number and not as_json:
+                typer.echo(_HEADING)
             if isinstance(found, Decision):
-                typer.echo(json_line(found) if as_json else printable(_line(found)))
+                line = json_line(found) if as_json else printable(_line(found, store.attempts(found.id)))
+                typer.echo(line)
             else:
                 typer.echo(json_line(_runs.as_json(found)) if as_json else printable(_runs.line(found)))
     if ledger is None and not demo and _written(demo_ledger()) > _written(_configured(config)):
@@ -171,17 +185,31 @@ def _when(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def _line(decision: Decision) -> str:
+def _line(decision: Decision, attempts: Sequence[Attempt]) -> str:
     tier = decision.tier
     judged = (
         f"{tier.tier:<9} {tier.confidence:.2f} {tier.stage:<8}" if tier else f"{'-':<9} {'-':<4} {'-':<8}"
     )
-    said = (
-        "+" + ",".join(injection.source for injection in decision.injections) if decision.injections else ""
-    )
     mark = "!" if decision.abstained else " "
-    chain = " > ".join(decision.chain) or ("refused" if decision.refused else "")
-    return f"{_when(decision.input.arrived_at)} {decision.id:<22} {judged}{mark} {chain} {said}".rstrip()
+    asked = decision.input.model_asked or "-"
+    said = [f"+{','.join(each.source for each in decision.injections)}"] if decision.injections else []
+    last = answered(attempts) or (attempts[-1] if attempts else None)
+    if last is not None and last.translated:
+        said.insert(0, last.translated.partition(";")[0])
+    when = _when(decision.input.arrived_at)
+    who = _answered_by(decision, last)
+    return f"{when} {decision.id:<22} {asked:<12} {judged}{mark} {who} {' '.join(said)}".rstrip()
+
+
+def _answered_by(decision: Decision, last: Attempt | None) -> str:
+    """The model that answered and its status, or why none did; the first choice where nothing is recorded."""
+    if last is None:
+        model, status = ("none", "refused") if decision.refused else ("".join(decision.chain[:1]) or "-", "-")
+    elif last.error in _NOT_ASKED:
+        model, status = "none", last.error
+    else:
+        model, status = last.model if not last.error else "none", str(last.status or last.error)
+    return f"{model:<14} {status:<8}"
 
 
 def _models(config: Path | None) -> Mapping[str, ModelSpec]:
@@ -242,6 +270,9 @@ def _hint(firing: Firing, arm: Arm) -> str:
 
 def _attempt(attempt: Attempt) -> str:
     how = f"status {attempt.status}" if attempt.status else "no response"
+    if attempt.error in _NOT_ASKED:
+        where = f"{attempt.model} at {attempt.upstream}"
+        return f"left out: {where}: {_NOT_ASKED[attempt.error]}"
     cause = f" ({attempt.error})" if attempt.error else ""
     used = _used(attempt.input_tokens, attempt.output_tokens)
     where = f"{attempt.model} at {attempt.upstream}"

@@ -7,7 +7,7 @@ import re
 import socket
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 import typer
@@ -25,6 +25,9 @@ __all__ = ["register"]
 
 #: An address of TEST-NET-1 (RFC 5737): the route to it tells which address this machine has in its network.
 _SOME_NETWORK = ("192.0.2.1", 9)
+
+#: The time of a line in the log, with its distance from UTC.
+_TIME: Final = "%Y-%m-%dT%H:%M:%S%z"
 
 
 def register(app: typer.Typer) -> None:
@@ -72,11 +75,19 @@ def serve(
             server.run(sockets=[listening])
 
 
+def _with_public_name(record: logging.LogRecord) -> bool:
+    """Name the package that logs: which of its modules does is no concern of an operator."""
+    record.name = record.name.partition("._")[0]
+    return True
+
+
 def _log_to_stderr(level: str) -> None:
     known = logging.getLevelNamesMapping()
     if level.upper() not in known:
         raise ConfigError(f'unknown log level "{level}"', hint="debug, info, warning, error")
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", datefmt=_TIME)
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(_with_public_name)
     logging.getLogger("pointsman").setLevel(known[level.upper()])
     logging.getLogger("pointsman.gateway").setLevel(logging.INFO)
 

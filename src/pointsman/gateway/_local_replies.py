@@ -10,7 +10,9 @@ from contextlib import suppress
 from typing import Final
 
 from pointsman.errors import CallerError, MethodNotAllowed, NoCapableModel, Overloaded, TooLarge, Unauthorized
+from pointsman.gateway._inbound import Scope
 from pointsman.gateway._relay import Headers, Send, request_id, send_body
+from pointsman.gateway.upstream import printable
 from pointsman.guidance import GuidanceDecision
 from pointsman.text.extract import persons_words
 from pointsman.vocabulary import AgentRequest
@@ -41,7 +43,11 @@ _OPENAI_CODES: Final = {"UnknownModel": "model_not_found", "Unauthorized": "inva
 
 
 async def send_refusal(
-    wire: Wire, error: CallerError | Overloaded, headers: Mapping[bytes, bytes], send: Send
+    wire: Wire,
+    error: CallerError | Overloaded,
+    headers: Mapping[bytes, bytes],
+    send: Send,
+    scope: Scope | None = None,
 ) -> int:
     """Answer a request that cannot be served. Returns the status sent.
 
@@ -50,11 +56,13 @@ async def send_refusal(
         error: Why.
         headers: The caller's, by name.
         send: Sends to the caller (ASGI).
+        scope: Of the request (ASGI), for the log.
     """
     message = f"{error.message}; {error.hint}" if error.hint else error.message
     param = error.param if isinstance(error, CallerError) else None
     sent: Headers = []
-    log.info("refused with status %d: %s", error.status, error.message)
+    who = _shown(scope, headers) if scope else "a request"
+    log.info("%s refused with status %d: %s", who, error.status, error.message)
     if isinstance(error, CallerError):  # without it Claude Code tries a wrong key again for a minute
         sent.append((b"x-should-retry", b"false"))
     if asked := request_id(headers):
@@ -70,6 +78,14 @@ async def send_refusal(
     if isinstance(error, TooLarge | Overloaded) or b"expect" in headers:
         sent.append((b"connection", b"close"))  # the rest of the body is not read
     return await send_fault(wire, Fault(error.status, message, error_code(error), param), sent, send)
+
+
+def _shown(scope: Scope, headers: Mapping[bytes, bytes]) -> str:
+    """A request as the log names it: method, path, client, and the id that the caller gave it."""
+    path = printable(scope["raw_path"].decode("latin-1")).decode()
+    client = f" of {scope['client'][0]}" if scope.get("client") else ""
+    asked = printable(request_id(headers).decode()).decode()
+    return f"{scope['method']} {path}{client}{f' (x-request-id {asked})' if asked else ''}"
 
 
 async def send_fault(wire: Wire, fault: Fault, headers: Headers, send: Send) -> int:

@@ -21,7 +21,13 @@ __all__ = ["LowerTiers", "refusal"]
 log = logging.getLogger(__name__)
 
 _ANY: Final = 'the model "auto" lets the gateway choose among all tiers'
-_CONFIGURED: Final = "what a model can do is configured: context_window and features of [models]"
+#: Where it is configured what the reasons against a model say, by the end of their codes.
+_CONFIGURED: Final = {
+    "context_window": "context_window of [models]",
+    "feature": "features of [models]",
+    "format": "formats and translate of [upstreams]",
+    "no-model": "the models of [tiers]",
+}
 
 #: Seconds until a kind of request that a lower tier answers is told again.
 _AGAIN: Final = 600.0
@@ -31,9 +37,15 @@ def refusal(decision: Decision) -> NoCapableModel:
     """Return the error for a request that was refused."""
     why = "; ".join(reason.detail for reason in decision.refused)
     by_caller = decision.tier is None or decision.tier.stage is Stage.FORCED
-    hint = _ANY if by_caller else _CONFIGURED
+    hint = _ANY if by_caller else _configured(decision)
     message = f"no model can serve this request: {why}"
     return NoCapableModel(message, hint=hint, param="model", decision=decision.id)
+
+
+def _configured(decision: Decision) -> str:
+    codes = dict.fromkeys(reason.code.rpartition(".")[2] for reason in decision.refused)
+    settings = " and ".join(_CONFIGURED[code] for code in codes if code in _CONFIGURED)
+    return f"what a model can serve is configured: {settings or 'see [models] and [upstreams]'}"
 
 
 class LowerTiers:

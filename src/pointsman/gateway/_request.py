@@ -208,6 +208,8 @@ class DecidedRequest:
         if not is_native:
             return await self._translate(target, body, given, changed)
         sent = self._headers + target.upstream.headers[self.wire.format]
+        if self.wire.model_call and (required := self.wire.model_call.headers):
+            sent += [pair for pair in required if pair[0] not in self._inbound.headers]
         if target.upstream.forwards_auth:
             sent += self._credentials(target)
         changes = f"{self.wire.format}->{self.wire.format}; changed={','.join(changed)}" if changed else ""

@@ -97,7 +97,7 @@ class Gateway:
                 raise MethodNotAllowed(scope["method"], allowed="POST")
         except CallerError as error:
             wire = wire or guess_wire(headers)
-            self._count(wire, await send_refusal(wire, error, headers, send))
+            self._count(wire, await send_refusal(wire, error, headers, send, scope))
             return
         if is_passed(path):
             await self._serve(None, guess_wire(headers, path.decode("ascii")), state, scope, receive, send)
@@ -146,7 +146,7 @@ class Gateway:
             )
             self._count(wire, await handler(state, request, send))
         except (CallerError, Overloaded) as error:
-            self._count(wire, await send_refusal(wire, error, headers, send))
+            self._count(wire, await send_refusal(wire, error, headers, send, scope))
         except CallerLeft:
             self.metrics.count("disconnects")
         except asyncio.CancelledError:
