@@ -78,7 +78,7 @@ def test_list_is_newest_first(path: Path) -> None:
         ([("large", 503, "status"), ("largest", 0, "connect")], "none           connect"),
         ([("large", 0, "translation")], "none           translation"),
         ([("large", 0, "credential"), ("largest", 401, "status")], "none           401"),
-        ([], "large          -"),
+        ([], "none           refused"),
     ],
 )
 def test_list_tells_what_happened(tmp_path: Path, attempts: list[tuple[str, int, str]], shown: str) -> None:

@@ -2,6 +2,7 @@
 
 import ipaddress
 import json
+import logging
 import shutil
 import socket
 import subprocess
@@ -17,7 +18,7 @@ from typer.testing import CliRunner
 
 from pointsman.cli import app, serve
 from pointsman.cli._banner import CallerKey, banner
-from pointsman.cli.serve import _bound, _caller_key, _introduce, _listening_on
+from pointsman.cli.serve import _bound, _caller_key, _introduce, _listening_on, _with_public_name
 from pointsman.config import Config, TiersSpec
 from pointsman.config.shapes import demo_ledger
 from pointsman.errors import ConfigError
@@ -183,3 +184,9 @@ def test_agents_keep_their_own_credential_where_the_upstream_takes_it(is_asked: 
     assert ('env_http_headers={"x-pointsman-key"="POINTSMAN_KEY"}' in lines["Codex"]) == is_asked
     assert 'Upstream "sub" takes the caller\'s own credential (forward_auth)' in said
     assert ("in the header x-pointsman-key" in said) == is_asked
+
+
+def test_the_log_names_packages_and_not_their_private_modules() -> None:
+    record = logging.LogRecord("pointsman.gateway._local_replies", logging.INFO, "", 1, "x", None, None)
+    assert _with_public_name(record)
+    assert record.name == "pointsman.gateway"
