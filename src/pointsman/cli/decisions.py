@@ -281,7 +281,7 @@ def _attempt(attempt: Attempt) -> str:
 
 
 def _cost(attempt: Attempt, models: Mapping[str, ModelSpec]) -> str:
-    """What an attempt costs at the prices of today; "unknown" without a price, or without usage of an answer."""
+    """What an attempt costs at today's prices; "unknown" without a price, or without usage of an answer."""
     if not models:
         return ""
     model, used = models.get(attempt.model), usage(attempt)
