@@ -24,10 +24,16 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True):
     """Prices per million tokens, in a currency of your choice; None where a price is unknown."""
 
     input_per_million: Annotated[
-        Price | None, Meta(description="Price of input; 0 for a model that is free. If not given: unknown.")
+        Price | None,
+        Meta(
+            description="Price of input; 0 for a model that is free. If no price is given: the catalogue's."
+        ),
     ] = None
     output_per_million: Annotated[
-        Price | None, Meta(description="Price of output; 0 for a model that is free. If not given: unknown.")
+        Price | None,
+        Meta(
+            description="Price of output; 0 for a model that is free. If no price is given: the catalogue's."
+        ),
     ] = None
     cached_input_per_million: Annotated[
         Price | None,

@@ -334,7 +334,10 @@ class ModelSpec(Prices, frozen=True):
     id: Annotated[str, Meta(description="The model id sent to that upstream.")]
     context_window: Annotated[
         Annotated[int, Meta(ge=1)] | None,
-        Meta(description="Context window in tokens. If not given, requests are not filtered by it."),
+        Meta(
+            description="Context window in tokens. If not given: the catalogue's. "
+            "While unknown, requests are not filtered by it."
+        ),
     ] = None
     max_output_tokens: Annotated[
         Annotated[int, Meta(ge=1)] | None,
@@ -344,12 +347,15 @@ class ModelSpec(Prices, frozen=True):
         Annotated[float, Meta(gt=0)] | None,
         Meta(
             description="Seconds after its last use that the provider's prompt cache is gone. "
-            "If not given, it is taken to last."
+            "If not given: the catalogue's. While unknown, it is taken to last."
         ),
     ] = None
     features: Annotated[
         frozenset[Feature] | None,
-        Meta(description="Features that it supports. If not given, requests are not filtered by them."),
+        Meta(
+            description="Features that it supports. If not given: the catalogue's. "
+            "While unknown, requests are not filtered by them."
+        ),
     ] = None
     #: What its upstream speaks natively: no key of the configuration, which takes it from the upstream.
     formats: Annotated[frozenset[WireFormat], Meta(extra={"derived": True})] = frozenset(WireFormat)

@@ -147,11 +147,14 @@ def test_the_first_catalogue_goes_before_the_second() -> None:
     [
         (
             {"id": "x", "input_per_million": -1},
-            r'models\[0\] "x": Expected `float` >= 0.0.*input_per_million',
+            r'models\[0\] "x": `input_per_million`: expected a number of at least 0',
         ),
         ({"id": "x", "cache_write_per_million": -0.1}, r'models\[0\] "x": .*cache_write_per_million'),
         ({"id": "x", "context_window": 0}, r'models\[0\] "x": .*context_window'),
-        ({"id": "x", "context_window": "8k"}, r'models\[0\] "x": Expected `int \| null`, got `str`'),
+        (
+            {"id": "x", "context_window": "8k"},
+            r'models\[0\] "x": `context_window`: expected a whole number, got a text',
+        ),
         ({"id": "x", "features": ["sight"]}, r'models\[0\] "x": Invalid enum value .*sight'),
         ({"id": "x", "cache_seconds": 0}, r'models\[0\] "x": .*cache_seconds'),
         ({"id": "x", "prise": 1}, r'models\[0\] "x": .*prise'),

@@ -303,6 +303,23 @@ def test_savings_are_reported_with_the_date_of_the_prices(ledger: Path, tmp_path
     assert "prices as of: small unknown, large unknown" in CliRunner().invoke(app, asked).stdout
 
 
+@pytest.mark.parametrize("named", ["claude-sonnet-5-5", "team-best", "large"])
+def test_the_baseline_may_be_named_by_id_or_alias(ledger: Path, tmp_path: Path, named: str) -> None:
+    """As requests may name it, except that an id means its model whatever shipped alias it matches."""
+    config = tmp_path / "pointsman.toml"
+    with_id = CONFIG.replace('id = "large"', 'id = "claude-sonnet-5-5"')
+    config.write_text(
+        with_id + '[tiers]\ncomplex = "large"\n[aliases]\n"team-*" = "large"\n', encoding="utf-8"
+    )
+    asked = ["report", "savings", "--baseline", named, "--ledger", str(ledger), "--config", str(config)]
+    result = CliRunner().invoke(app, [*asked, "--json"])
+    assert result.exit_code == 0, result.exception
+    assert json.loads(result.stdout)["baseline"] == "large"
+    asked[3] = "gpt-9"
+    unknown = CliRunner().invoke(app, asked)
+    assert 'no model "gpt-9"' in str(unknown.exception)
+
+
 def test_each_model_may_say_of_when_its_prices_are(ledger: Path, tmp_path: Path) -> None:
     config = tmp_path / "pointsman.toml"
     dated = CONFIG.replace("output_per_million = 2.0", "output_per_million = 2.0\nprices_as_of = 2026-01-31")

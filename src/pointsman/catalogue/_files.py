@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from datetime import date
 from pathlib import Path
 from typing import Any, Final
@@ -112,6 +113,17 @@ def _ordered(entry: CatalogueEntry) -> dict[str, Any]:
     return first | values
 
 
+#: How msgspec names the key of a wrong value, a bound, and types.
+_AT_KEY: Final = re.compile(r"(?P<what>.+) - at `\$\.(?P<key>\w+)(\[\.\.\.\])?`")
+_BOUND: Final = re.compile(r"(`\w+(?: \| null)?`) >= (\d+)(?:\.0)?")
+_TYPES: Final = {
+    "float": "a number",
+    "int": "a whole number",
+    "str": "a text",
+    "array": "a list",
+    "object": "an object",
+    "bool": "true or false",
+}
 _SHAPE: Final = '{"as_of": "2026-11-22", "origin": "…", "models": [{"provider": "openai", "id": "…", …}]}'
 
 
@@ -119,9 +131,20 @@ def _decoded(raw: msgspec.Raw, number: int, place: str) -> CatalogueEntry:
     try:
         entry = _entry.decode(raw)
     except UNREADABLE as error:
-        raise ConfigError(f"models[{number}]{_named(raw)}: {why_unreadable(error)}", place=place) from None
+        raise ConfigError(f"models[{number}]{_named(raw)}: {_in_words(error)}", place=place) from None
     lower = entry.id.lower()
     return entry if lower == entry.id else msgspec.structs.replace(entry, id=lower)
+
+
+def _in_words(error: Exception) -> str:
+    """What is wrong with an entry: its key first, and JSON's names of types."""
+    found = _AT_KEY.fullmatch(why_unreadable(error))
+    if found is None:
+        return why_unreadable(error)
+    expected = _BOUND.sub(r"\1 of at least \2", found["what"])
+    for name, word in _TYPES.items():
+        expected = expected.replace(f"`{name}`", word).replace(f"`{name} | null`", word)
+    return f"`{found['key']}`: {expected[0].lower()}{expected[1:]}"
 
 
 def _named(raw: msgspec.Raw) -> str:

@@ -32,7 +32,8 @@ def read_source(file: Path, as_of: date) -> Catalogue:
     except UNREADABLE as error:
         raise ConfigError(f"not JSON: {why_unreadable(error)}", place=str(file)) from None
     if not isinstance(found, dict):
-        raise ConfigError("neither a catalogue nor a price map: not an object", place=str(file))
+        hint = 'an object with "as_of" and "models", where "models" is the list of entries'
+        raise ConfigError("neither a catalogue nor a price map: not an object", place=str(file), hint=hint)
     if isinstance(found.get("models"), list):
         return decode(data, str(file))
     if not any(isinstance(info, dict) and "litellm_provider" in info for info in found.values()):

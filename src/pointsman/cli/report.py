@@ -14,7 +14,7 @@ from pointsman.cli.options import ConfigOption, JsonOption, LedgerOption
 from pointsman.cli.output import Group, config_file, print_json
 from pointsman.cli.report_drift import report_drift
 from pointsman.cli.report_shadow import shadow
-from pointsman.config import AnyKey, load
+from pointsman.config import AnyKey, Config, load
 from pointsman.decision.decision import Decision
 from pointsman.errors import PointsmanError, StoreUnavailable
 from pointsman.factory import build_policy, question_price
@@ -68,7 +68,8 @@ def guidance(
 def saved(
     *,
     baseline: Annotated[
-        str, typer.Option(help="Baseline: name of the model that would have served every request.")
+        str,
+        typer.Option(help="Baseline: name or id of the model that would have served every request."),
     ],
     ledger: LedgerOption = None,
     config: ConfigOption = None,
@@ -80,7 +81,8 @@ def saved(
 ) -> None:
     """Report net savings against a baseline model, after verification, retries and lost prompt caches."""
     file = config_file(config)
-    policy = build_policy(load(file, AnyKey()))
+    loaded = load(file, AnyKey())
+    policy = build_policy(loaded)
     dates = {
         name: prices_as_of.date() if prices_as_of else model.prices_as_of
         for name, model in policy.models.items()
@@ -90,7 +92,7 @@ def saved(
         found = savings(
             store.records(),
             policy.models,
-            baseline,
+            _configured_name(baseline, loaded),
             question=question_price(policy),
             verifier=policy.verify.model if policy.verify else "",
         )
@@ -99,6 +101,19 @@ def saved(
         return
     typer.echo("\n".join(found.lines()))
     typer.echo(_dated(dates, file))
+
+
+def _configured_name(asked: str, config: Config) -> str:
+    """The configured name of a model that is named by it, by its id or by an alias; else what was said."""
+    from pointsman.diagnostics.aliases import model_names
+
+    if asked in config.models:
+        return asked
+    by_id = [name for name, model in config.models.items() if model.id == asked]
+    if len(by_id) == 1:
+        return by_id[0]
+    named = model_names(config).resolve(asked)
+    return (named.target.model if named else "") or asked
 
 
 def _oldest(dates: Mapping[str, date | None]) -> date | None:
