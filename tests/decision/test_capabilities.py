@@ -22,9 +22,11 @@ from pointsman.decision.decision import Decision
 from pointsman.decision.diff import reasons, verdict
 from pointsman.decision.engine import Engine
 from pointsman.decision.memory import Memory
-from pointsman.decision.policy import Policy
+from pointsman.decision.policy import DomainPolicy, Policy
+from pointsman.domains import default_domains
 from pointsman.drivers import drive, no_model
 from pointsman.factory import build_engine
+from pointsman.guidance import GuidancePolicy
 from pointsman.reports.replay import Replay, Replayed
 from pointsman.stores.ledger import Record
 from pointsman.stores.ledger._earlier import decision_in
@@ -361,6 +363,25 @@ def test_a_thousand_turns_replayed_under_the_same_policy_do_not_change(
     assert len(lines) == 1_000
     assert [line.changed for line in lines] == [()] * 1_000
     assert sum(line.then.capabilities is not None for line in lines) == 1_000
+
+
+@pytest.mark.slow
+def test_a_thousand_turns_with_every_part_replayed_under_the_same_policy_do_not_change() -> None:
+    policy = Policy(
+        profile=builtin_profile("default"),
+        models={"small": ModelSpec("small", "up", "small"), "large": ModelSpec("large", "up", "large")},
+        tier_models=dict.fromkeys(Tier, "small") | {Tier.COMPLEX: "large", Tier.REASONING: "large"},
+        domains=DomainPolicy(domains=default_domains(), mode=Mode.ON),
+        guidance=GuidancePolicy(mode=Mode.ON),
+        capabilities=CapabilityPolicy(strategy=Strategy.HYBRID, registry=REGISTRY),
+        tools=2,
+    )
+    engine = build_engine(policy)
+    records = a_thousand_turns(engine, judges).records
+    lines = list(Replay(engine).turns(records))
+    assert [line.changed for line in lines] == [()] * 1_000
+    for part in ("tier", "domains", "guidance", "capabilities"):
+        assert sum(getattr(record.decision, part) is not None for record in records) > 500, part
 
 
 @pytest.mark.slow
