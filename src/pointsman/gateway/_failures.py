@@ -21,6 +21,7 @@ from pointsman.gateway._retry import is_credentials_error, is_retryable, retry_a
 from pointsman.gateway.upstream import Target, Upstream
 from pointsman.upstreams.port import Exchange, Headers
 from pointsman.wire import Fault, Wire
+from pointsman.wire.masking import masked
 from pointsman.wire.translate import Translated
 
 __all__ = [
@@ -124,10 +125,8 @@ def _in_full(failure: Failure) -> str:
     body, said = failure.body, failure.fault.message
     if failure.is_operators or not body or failure.upstream is None:
         return said
-    for secret in failure.upstream.secrets:
-        body = body.replace(secret, b"***")
     try:
-        words = msgspec.json.decode(body, type=_Body).error.message
+        words = msgspec.json.decode(masked(body, failure.upstream.secrets), type=_Body).error.message
     except UNREADABLE:
         return said
     return f"{said}: {words[:_WORDS]}" if words else said

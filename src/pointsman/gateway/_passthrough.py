@@ -37,6 +37,7 @@ from pointsman.stores.ledger.port import PassedRequest
 from pointsman.upstreams.port import Call, Exchange, Headers, read_at_most
 from pointsman.vocabulary import LARGE
 from pointsman.wire import Fault, Wire
+from pointsman.wire.masking import masked
 
 __all__ = ["Inbound", "Passthrough"]
 
@@ -294,9 +295,9 @@ async def _relay_error(
 ) -> int:
     """Send an error of the upstream on, without a secret that it repeats."""
     exchanged.error = "status"
-    body = await read_at_most(exchange, _ERROR_BYTES, "the upstream's error is too long")
-    for secret in upstream.secrets:
-        body = body.replace(secret, b"***")
+    body = masked(
+        await read_at_most(exchange, _ERROR_BYTES, "the upstream's error is too long"), upstream.secrets
+    )
     exchanged.bytes_out = len(body)
     sent.append((b"content-length", b"%d" % len(body)))
     await send({"type": "http.response.start", "status": exchange.status, "headers": sent})

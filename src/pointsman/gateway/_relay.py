@@ -20,6 +20,7 @@ from pointsman.upstreams import port
 from pointsman.vocabulary import AgentRequest
 from pointsman.wire import Ending, Fault, Usage, sse
 from pointsman.wire.base import Wire
+from pointsman.wire.masking import masked, masked_events
 from pointsman.wire.translate import translate_error
 
 __all__ = [
@@ -131,8 +132,9 @@ async def _stream(request: DecidedRequest, answer: UpstreamResponse, send: Send)
     block, pending = answer.first, answer.pending
     error: UpstreamError | None = None
     keep, receive, split = last.append, exchange.next, sse.whole
-    translation = translating(attempt.translated, partial(request.keep_translated, attempt.target))
-    read = translation.feed if translation is not None else request.watch(attempt.target)
+    secrets = attempt.target.upstream.secrets
+    translation = translating(attempt.translated, partial(request.keep_translated, attempt.target), secrets)
+    read = translation.feed if translation else _without_secrets(request.watch(attempt.target), secrets)
     try:
         while True:
             if block:
@@ -158,6 +160,20 @@ async def _stream(request: DecidedRequest, answer: UpstreamResponse, send: Send)
     finally:
         exchange.close()
     await _end(request, answer, translation, [answer.first, *last], pending, error, send)
+
+
+def _without_secrets(
+    watch: Callable[[bytes], bytes] | None, secrets: Sequence[bytes]
+) -> Callable[[bytes], bytes] | None:
+    """Return what a block that is not translated goes through: its watch, and no secret in an error."""
+    if not secrets:
+        return watch
+
+    def read(block: bytes) -> bytes:
+        told = watch(block) if watch is not None else block
+        return masked_events(told, secrets) if b"error" in told else told
+
+    return read
 
 
 async def _end_translated(
@@ -213,7 +229,8 @@ async def _end(
     whole = end.ending is Ending.COMPLETE or (end.ending is Ending.SAID and error is None)
     if whole or end.ending is Ending.REFUSED:
         attempt.finish(answer.exchange.status, "" if whole else "status", end.usage)
-        closing = pending  # a last event without the blank line after it
+        # A last event without the blank line after it.
+        closing = masked_events(pending, attempt.target.upstream.secrets)
     else:
         fault = _broken_off(attempt, answer.exchange.status, error, end.usage)
         closing = wire.error_event(fault, blocks)
@@ -247,9 +264,7 @@ async def _fail(request: DecidedRequest, failure: Failure, sent: Headers, send: 
 
 def _upstream_error(wire: Wire, failure: Failure, secrets: Sequence[bytes]) -> bytes:
     """Return the upstream's own error when it has the format's shape; it explains more than the gateway's."""
-    body = failure.body
-    for secret in secrets:
-        body = body.replace(secret, b"***")
+    body = masked(failure.body, secrets)
     if failure.wire is not None and failure.wire is not wire:
         return translate_error(wire.format, failure.status, body)
     return body if wire.is_error(body) else b""

@@ -24,9 +24,9 @@ OnWhole = Callable[[SignedTurn, Sequence[bytes]], None]
 class Translating:
     """Translates the blocks of one stream."""
 
-    def __init__(self, request: Translated, on_whole: OnWhole) -> None:
+    def __init__(self, request: Translated, on_whole: OnWhole, secrets: Sequence[bytes] = ()) -> None:
         """``on_whole`` is called before the closing marks go out: the caller may go on at once then."""
-        self._stream = StreamTranslation(request)
+        self._stream = StreamTranslation(request, secrets)
         self._on_whole: OnWhole | None = on_whole
         self._first = b""
         self._last: deque[bytes] = deque(maxlen=KEPT)
@@ -79,6 +79,8 @@ class Translating:
         return block
 
 
-def translating(request: Translated | None, on_whole: OnWhole) -> Translating | None:
-    """Return what translates a stream; None for one that is relayed as it is."""
-    return None if request is None else Translating(request, on_whole)
+def translating(
+    request: Translated | None, on_whole: OnWhole, secrets: Sequence[bytes] = ()
+) -> Translating | None:
+    """Return what translates a stream, errors without ``secrets``; None for one that is relayed as it is."""
+    return None if request is None else Translating(request, on_whole, secrets)

@@ -5,7 +5,7 @@ Equal formats never come here: their bytes go on as they are. Source: docs/decis
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Final, NamedTuple
 
@@ -25,6 +25,7 @@ from pointsman.wire.conversation import (
     Start,
     Stop,
 )
+from pointsman.wire.masking import masked_text
 from pointsman.wire.signed_turns import (
     Recall,
     SignedTurn,
@@ -232,13 +233,16 @@ class StreamTranslation:
         "_reader",
         "_request",
         "_restoring",
+        "_secrets",
         "_started",
         "_writer",
         "has_failed",
         "is_whole",
     )
 
-    def __init__(self, request: Translated) -> None:
+    def __init__(self, request: Translated, secrets: Sequence[bytes] = ()) -> None:
+        """``secrets`` are taken out of an error's words."""
+        self._secrets = secrets
         self._reader: StreamReader = codec(request.upstream).stream_reader()
         self._writer: StreamWriter = request.writing.stream_writer(request.model)
         self._collector = TurnCollector(request.upstream, request.said)
@@ -274,11 +278,12 @@ class StreamTranslation:
         if self._restoring:
             events = self._restoring.events(events)
         collect = self._collector.add
-        for event in events:
+        for at, event in enumerate(events):
             collect(event)
             kind = type(event)
             if kind is Stop:
                 self.is_whole = True
-            elif kind is Failed:
+            elif type(event) is Failed:
                 self.has_failed = True
+                events[at] = replace(event, message=masked_text(event.message, self._secrets))
         return self._writer.write(events)
