@@ -11,7 +11,9 @@ from pointsman.diagnostics import (
     choose_classifier,
     describe_aliases,
     describe_routing,
+    describe_taken_ids,
     list_aliases,
+    taken_ids,
 )
 from pointsman.diagnostics import _doctor as doctor
 from pointsman.errors import ConfigError
@@ -56,6 +58,7 @@ def test_show(file: Path) -> None:
         "classifier none: the rules decide alone",
         "guidance observe, domains observe, capabilities off",
         *describe_aliases(list_aliases(load(file))),
+        *describe_taken_ids(taken_ids(load(file))),
     ]
 
 
