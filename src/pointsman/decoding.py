@@ -9,13 +9,11 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["UNREADABLE", "shown", "syntax_error", "why_unreadable", "without_halves"]
+__all__ = ["UNREADABLE", "syntax_error", "why_unreadable", "without_halves"]
 
 #: What decoding bytes that nobody has vetted can raise: no JSON or another shape, no UTF-8, too deep.
 UNREADABLE: Final = (msgspec.MsgspecError, UnicodeError, RecursionError)
 
-#: Characters of a name that a message repeats.
-_LONGEST_NAME: Final = 128
 
 #: How the standard library ends its messages.
 _SYNTAX_PLACE: Final = re.compile(r" \((?:at line (\d+), column \d+|at end of document)\)$")
@@ -45,12 +43,6 @@ def why_unreadable(error: Exception) -> str:
     if isinstance(error, RecursionError):
         return "nested too deep"
     return "not UTF-8" if isinstance(error, UnicodeError) else str(error)
-
-
-def shown(text: str, longest: int = _LONGEST_NAME) -> str:
-    """Return what a message or a log line may repeat of a request: cut, and no character that acts."""
-    text = text[:longest]
-    return text if text.isprintable() else "".join(char if char.isprintable() else "?" for char in text)
 
 
 def syntax_error(error: tomllib.TOMLDecodeError, text: str) -> tuple[str, int]:

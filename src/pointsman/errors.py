@@ -28,8 +28,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from pointsman.decoding import shown
-
 __all__ = [
     "CallerError",
     "ConfigError",
@@ -56,6 +54,16 @@ __all__ = [
 
 #: Characters of a whole message to a caller.
 _LONGEST_MESSAGE: Final = 4_000
+
+
+#: Characters of a name that a message repeats.
+_LONGEST_NAME: Final = 128
+
+
+def shown(text: str, longest: int = _LONGEST_NAME) -> str:
+    """Return what a message or a log line may repeat of a request: cut, and no character that acts."""
+    text = text[:longest]
+    return text if text.isprintable() else "".join(char if char.isprintable() else "?" for char in text)
 
 
 class PointsmanError(Exception):

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from pointsman.decoding import shown
-from pointsman.errors import CallerError
+from pointsman.errors import CallerError, shown
 from pointsman.vocabulary import WireFormat
 
 __all__ = ["CONSTRUCTS", "Construct", "Fate", "Kind", "Report", "Untranslatable"]
