@@ -25,7 +25,9 @@ from pointsman.wire.conversation import Call, Message, Opaque, Part, Result, Tex
 from pointsman.wire.messages import _translation_answer, _translation_parts
 from pointsman.wire.messages._unique_ids import with_unique_ids
 from pointsman.wire.messages.translation import CODEC as MESSAGES
+from pointsman.wire.responses import _translation_stream
 from pointsman.wire.responses._translation_items import merged
+from pointsman.wire.responses.translation import CODEC as RESPONSES
 
 #: Lines for four times as much, over the lines for once as much: 4 when linear, 16 when quadratic.
 MOST = 6
@@ -209,3 +211,44 @@ def test_whole_arguments_are_found_fragment_by_fragment(pieces: list[str]) -> No
     for piece in filter(None, pieces):
         call.pieces.append(piece)
         assert call.is_whole is is_whole("".join(call.pieces))
+
+
+def stream(*events: dict[str, Any]) -> bytes:
+    created = {"type": "response.created", "response": {"id": "r", "model": "m"}}
+    return b"".join(b"data: %b\n\n" % json.dumps(event).encode() for event in (created, *events))
+
+
+class Id(str):
+    """An id of a call, and how often any was compared with another."""
+
+    compared = 0
+    __slots__ = ()
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        Id.compared += 1
+        return str.__eq__(self, other)
+
+
+def test_many_calls_in_a_final_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+    def parts_of(raw: msgspec.Raw) -> tuple[Part, ...]:
+        return (Call(Id(json.loads(bytes(raw))["call_id"]), "f", "{}"),)
+
+    def work(calls: int) -> int:
+        items = [{"type": "function_call", "call_id": f"c{at}", "name": "f"} for at in range(calls)]
+        response = {"id": "r", "model": "m", "status": "completed", "output": items}
+        Id.compared = 0
+        RESPONSES.stream_reader().feed(stream({"type": "response.completed", "response": response}))
+        return Id.compared
+
+    monkeypatch.setattr(_translation_stream, "parts_of", parts_of)
+    assert work(800) <= MOST * max(work(200), 200)
+
+
+def test_many_parts_of_reasoning() -> None:
+    def work(parts: int) -> int:
+        kind = "response.reasoning_text.delta"
+        deltas = [{"type": kind, "output_index": 0, "content_index": at, "delta": "a"} for at in range(parts)]
+        return lines(lambda: RESPONSES.stream_reader().feed(stream(*deltas)))
+
+    assert work(800) <= MOST * work(200)

@@ -96,13 +96,13 @@ _Key = int | str
 class _Item:
     """What has been said of one item so far."""
 
-    __slots__ = ("call", "ended", "said", "seen")
+    __slots__ = ("call", "ended", "has_summary", "said", "seen")
 
     def __init__(self) -> None:
         self.call: int | None = None  # index of the call
         self.seen: dict[tuple[str, int], int] = {}  # characters of each part that were passed on
-        self.said = ""  # arguments passed on
-        self.ended = False
+        self.said: list[str] = []  # arguments passed on
+        self.ended = self.has_summary = False
 
 
 class StreamReader:
@@ -111,7 +111,8 @@ class StreamReader:
     def __init__(self) -> None:
         self._started = False
         self._over = False
-        self._calls: list[str] = []  # ids, by index
+        self._calls: set[str] = set()  # ids
+        self._count = 0  # of calls
         self._has_said = False  # some text, or a refusal
         self._items: dict[_Key, _Item] = {}
 
@@ -161,7 +162,8 @@ class StreamReader:
             whole = event.text or event.refusal or ""
             new = whole[item.seen.get(at, 0) :]
             item.seen[at] = max(len(whole), item.seen.get(at, 0))
-        if part == "reasoning" and any(kind == "summary" for kind, _ in item.seen):
+        item.has_summary = item.has_summary or part == "summary"
+        if part == "reasoning" and item.has_summary:
             return  # its summary has been passed on
         if new:
             self._has_said = self._has_said or part in {"text", "refusal"}
@@ -173,8 +175,8 @@ class StreamReader:
         if item.call is None:  # its item was never announced
             return
         if event.delta is not None:
-            item.said += event.delta
             if event.delta:
+                item.said.append(event.delta)
                 yield ArgumentsDelta(item.call, event.delta)
         else:
             yield from _rest(item, event.arguments or event.input or "")
@@ -183,8 +185,9 @@ class StreamReader:
         for part in parts_of(raw) if not item.ended else ():
             if isinstance(part, Call):
                 if item.call is None:
-                    item.call = len(self._calls)
-                    self._calls.append(part.id)
+                    item.call = self._count
+                    self._count += 1
+                    self._calls.add(part.id)
                     yield CallStart(
                         item.call, part.id, part.name, custom=part.custom, namespace=part.namespace
                     )
@@ -256,9 +259,10 @@ def _said(part: str, text: str) -> Event:
 
 def _rest(item: _Item, whole: str) -> Iterator[Event]:
     """The arguments that came in no fragment."""
-    if item.call is not None and len(whole) > len(item.said) and whole.startswith(item.said):
-        yield ArgumentsDelta(item.call, whole[len(item.said) :])
-        item.said = whole
+    said = "".join(item.said)
+    if item.call is not None and len(whole) > len(said) and whole.startswith(said):
+        yield ArgumentsDelta(item.call, whole[len(said) :])
+        item.said = [whole]
 
 
 def _unsaid(item: _Item, part: object) -> Iterator[Event]:
