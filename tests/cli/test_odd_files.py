@@ -40,7 +40,7 @@ def odd(tmp_path: Path) -> Path:
         "eval tiers --data FILE",
         "fit tiers --data FILE --weak a --strong b --out x.json",
         "capabilities check FILE",
-        "select --calibration FILE hello",
+        "select --capabilities FILE hello",
         "replay FILE --policy FILE",
         "outcomes import FILE --ledger FILE",
         "router classifier x --config FILE",
