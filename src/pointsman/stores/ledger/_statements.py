@@ -55,8 +55,8 @@ PASSED_PAGE: Final = "SELECT rowid, body FROM passed WHERE rowid < ? ORDER BY ro
 
 #: Ids of runs by their first entry that is left, the newest first; of one session or of all ('').
 RUN_PAGE: Final = (
-    "SELECT run, min(rowid) AS began FROM runs WHERE session = ?1 OR ?1 = '' GROUP BY run "
-    "HAVING began < ?2 ORDER BY began DESC LIMIT ?3"
+    "SELECT run, min(rowid) AS began FROM runs WHERE ? IN ('', session) GROUP BY run "
+    "HAVING began < ? ORDER BY began DESC LIMIT ?"
 )
 RUNS_OF: Final = (
     "SELECT run, body FROM runs WHERE run IN (SELECT value FROM json_each(?)) ORDER BY run, number"
