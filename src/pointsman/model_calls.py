@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pointsman.errors import MissingKey, UpstreamError
 from pointsman.tiers import Spending, Verification, cache_key
-from pointsman.upstreams.chat_model_port import ChatModel
+from pointsman.upstreams.chat_model_port import ChatModel, ModelAnswer, ask_metered
 from pointsman.vocabulary import ModelQuery, ModelReply, Prompt
 
 if TYPE_CHECKING:
@@ -193,6 +193,10 @@ class ModelInThread:
     async def complete(self, prompt: Prompt, *, timeout: float) -> str:
         """Return the model's text; raises as the model does."""
         return await self._thread.run(self._model.complete(prompt, timeout=timeout))
+
+    async def ask(self, prompt: Prompt, *, timeout: float) -> ModelAnswer:
+        """Return the model's text, and its usage where the model reports it; raises as the model does."""
+        return await self._thread.run(ask_metered(self._model, prompt, timeout=timeout))
 
 
 def ask_models(models: Mapping[str, ChatModel], *, default: str = "") -> Ask:

@@ -11,15 +11,16 @@ from pointsman.errors import ConfigError, MissingKey, UpstreamError, UpstreamTim
 from pointsman.model_calls import ask_models
 from pointsman.testing import HANG, REPLY, Scene, ScriptedModel, chat_model_checks
 from pointsman.upstreams.chat_model import HttpModel, chat_models
-from pointsman.upstreams.chat_model_port import ChatModel
+from pointsman.upstreams.chat_model_port import ChatModel, ModelAnswer, ask_metered
 from pointsman.upstreams.connections import Connections
 from pointsman.upstreams.port import DEMO_URL, Secret, UpstreamSpec
 from pointsman.vocabulary import ModelQuery, ModelSpec, Prompt, WireFormat
+from pointsman.wire.base import Usage
 from support.servers import Asked, ScriptedUpstream, reply
 
 Result = TypeVar("Result")
 KEY = "sk-canary"
-BODIES: dict[WireFormat, Callable[[str], object]] = {
+BODIES: dict[WireFormat, Callable[[str], dict[str, object]]] = {
     WireFormat.CHAT: lambda text: {"choices": [{"message": {"role": "assistant", "content": text}}]},
     WireFormat.MESSAGES: lambda text: {
         "content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": text}]
@@ -49,6 +50,19 @@ def run(asking: Coroutine[Any, Any, Result]) -> Result:
     return asyncio.run(closing())
 
 
+#: As the two formats report them, and what is read of it: input with the cached part, cached, output.
+USAGES: dict[WireFormat, tuple[tuple[object, Usage], ...]] = {
+    WireFormat.CHAT: (
+        ({"prompt_tokens": 9, "completion_tokens": 2}, Usage(9, None, 2)),
+        ("free", Usage()),
+    ),
+    WireFormat.MESSAGES: (
+        ({"input_tokens": 9, "cache_read_input_tokens": 3, "output_tokens": 2}, Usage(12, 3, 2)),
+        ([1], Usage()),
+    ),
+}
+
+
 class Provider:
     """An upstream of one format, behaving as a scene says."""
 
@@ -56,6 +70,7 @@ class Provider:
         self.wire = wire
         self.scene: Scene = "reply"
         self.text = REPLY
+        self.more: dict[str, object] = {}
         self.status = 500
         self.upstream = ScriptedUpstream(self._answer)
         self.url = ""
@@ -63,7 +78,7 @@ class Provider:
     async def _answer(self, asked: Asked, send: Any) -> None:
         match self.scene:
             case "reply":
-                await reply(send, 200, json.dumps(BODIES[self.wire](self.text)).encode())
+                await reply(send, 200, json.dumps({**BODIES[self.wire](self.text), **self.more}).encode())
             case "empty":
                 await reply(send, 200, json.dumps(BODIES[self.wire]("  ")).encode())
             case "fail":
@@ -98,7 +113,7 @@ def _fresh(request: pytest.FixtureRequest) -> None:
     if "provider" in request.fixturenames:
         made = request.getfixturevalue("provider")
         made.upstream.asked.clear()
-        made.text, made.status = REPLY, 500
+        made.text, made.status, made.more = REPLY, 500, {}
 
 
 CHECKS = pytest.mark.parametrize(
@@ -120,6 +135,21 @@ def test_contract_scripted(check: Check) -> None:
 def ask(model: ChatModel, *labels: str, timeout: float = 30) -> str:
     prompt = Prompt(system="Which tier?", text="What is 2+2?", max_tokens=7, labels=labels)
     return run(model.complete(prompt, timeout=timeout))
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_usage_is_what_the_upstream_reports_and_an_odd_one_costs_no_answer(
+    provider: Provider, number: int
+) -> None:
+    reported, expected = USAGES[provider.wire][number]
+    provider.more = {"usage": reported}
+    answer = run(ask_metered(provider.model(), Prompt("Which tier?", "What is 2+2?"), timeout=30))
+    assert answer == ModelAnswer(REPLY, expected)
+
+
+def test_a_model_that_reports_no_usage_is_asked_all_the_same() -> None:
+    asking = ask_metered(ScriptedModel(REPLY), Prompt("Which tier?", "What is 2+2?"), timeout=30)
+    assert run(asking) == ModelAnswer(REPLY, None)
 
 
 def test_what_goes_on_the_wire(provider: Provider) -> None:

@@ -9,12 +9,13 @@ from typing import Final
 
 import msgspec
 
+from pointsman.decoding import UNREADABLE
 from pointsman.errors import ConfigError, MissingKey, UpstreamError, UpstreamTimeout, UpstreamUnavailable
-from pointsman.upstreams.chat_model_port import ChatModel
+from pointsman.upstreams.chat_model_port import ChatModel, ModelAnswer
 from pointsman.upstreams.port import Call, UpstreamClient, UpstreamSpec, credentials, read_at_most
 from pointsman.vocabulary import ModelSpec, Prompt
 from pointsman.wire import ASKABLE, WIRES, Wire
-from pointsman.wire.base import ModelCall
+from pointsman.wire.base import ModelCall, Usage
 
 __all__ = ["HttpModel", "chat_models"]
 
@@ -38,6 +39,7 @@ class HttpModel:
         self._client: Final = client
         wire, call = _format(spec, upstream)
         self._path: Final = wire.path
+        self._usage: Final = wire.usage
         self._format: Final[ModelCall] = call
         keys = credentials(upstream, wire.format)
         self._has_key: Final = bool(keys or upstream.headers or upstream.query)  # each may carry one
@@ -46,13 +48,17 @@ class HttpModel:
 
     async def complete(self, prompt: Prompt, *, timeout: float) -> str:
         """Return the model's text; one of ``prompt.labels`` where the text names one."""
+        return (await self.ask(prompt, timeout=timeout)).text
+
+    async def ask(self, prompt: Prompt, *, timeout: float) -> ModelAnswer:
+        """Return what ``complete`` does, and the usage as the upstream reported it."""
         asked = _constrained(prompt)
         try:
             async with asyncio.timeout(timeout):
                 body = await self._ask(asked)
         except TimeoutError:
             raise UpstreamTimeout(f'model "{self._spec.name}" did not answer in time') from None
-        return _label(self._text(body), prompt.labels)
+        return ModelAnswer(_label(self._text(body), prompt.labels), self._used(body))
 
     async def _ask(self, prompt: Prompt) -> bytes:
         status, body = await self._send(prompt, plain=self._plain)
@@ -90,6 +96,12 @@ class HttpModel:
         if not text:
             raise UpstreamError(f'model "{self._spec.name}" gave no text')
         return text
+
+    def _used(self, body: bytes) -> Usage:
+        try:
+            return self._usage(body)
+        except UNREADABLE:  # usage of an unknown shape is no reason to throw an answer away
+            return Usage()
 
 
 def chat_models(
