@@ -93,6 +93,10 @@ class AgentRole(StrEnum):
     HELPER = "helper"  # a small call beside them: a title, a summary of what a tool did
 
 
+#: Between a session and what names its sub-agent: the two are the sub-agent's session.
+OF_SUBAGENT: Final = ":"
+
+
 class Mode(StrEnum):
     """What a part that may add text to a prompt does. Other people's prompts are not changed unasked."""
 

@@ -199,7 +199,7 @@ def test_a_run_is_listed_and_shown(state: Path) -> None:
     shown = run("decisions", "show", short["run"]).stdout
     assert "move to classifier: routing.no_selection: no capabilities selected yet" in shown
     assert "selected calculate (" in shown
-    entries = json.loads(run("decisions", "show", short["run"], "--json").stdout)
+    entries = json.loads(run("decisions", "show", short["run"], "--json").stdout)["entries"]
     assert [entry["number"] for entry in entries] == list(range(1, short["entries"] + 1))
     assert not run("decisions", "list", "--session", "nobody").stdout
 
@@ -208,6 +208,7 @@ def test_a_run_is_listed_and_shown(state: Path) -> None:
 def test_a_run_asks_configured_models_and_is_shown_beside_its_decisions(state: Path, store: str) -> None:
     (state / "pointsman.toml").write_text(
         f'[upstreams.demo]\nbase_url = "{DEMO_URL}"\n[models.small]\nupstream = "demo"\nid = "small"\n'
+        "input_per_million = 1.0\noutput_per_million = 2.0\n"
         f'[tiers]\nsimple = "small"\n[ledger]\npath = "l.sqlite"\n[sessions]\nstore = "{store}"\n'
         'path = "s.sqlite"\n'
     )
@@ -220,6 +221,16 @@ def test_a_run_asks_configured_models_and_is_shown_beside_its_decisions(state: P
     ]
     assert sorted(kinds) == [False, True]
     session = json.loads(run("sessions", "show", "ida").stdout)
+    [taken] = [found["usage"] for found in session["runs"]]
+    assert (taken["questions"], taken["attempts"], taken["without_usage"]) == (1, 1, 0)
+    assert min(taken["input_tokens"], taken["output_tokens"]) > 0
+    shown = run("decisions", "show", session["runs"][0]["run"]).stdout
+    assert f"1 questions, {taken['input_tokens']} tokens in and {taken['output_tokens']} out" in shown
+    assert "; cost " in shown
+    lines = [json.loads(line) for line in run("decisions", "export", "--runs").stdout.splitlines()]
+    assert [set(line) & {"decision", "run"} for line in lines] == [{"decision"}, {"run"}]
+    assert (lines[1]["usage"], lines[1]["session"]) == (taken, "ida")
+    assert len(run("decisions", "export").stdout.splitlines()) == 1
     assert [found["way"] for found in session["runs"]] == [["respond", "__end__"]]
     assert ("turns" in session) == (store == "sqlite")
     assert run("sessions", "show", "nobody").exit_code

@@ -10,7 +10,7 @@ import pytest
 from pointsman.stores.ledger import Ledger, MemoryLedger, SqliteLedger
 from pointsman.stores.ledger.outcome_reports import LENGTHS
 from pointsman.stores.ledger.port import MAX_OUTCOMES
-from pointsman.testing import ScriptedDecider
+from pointsman.testing import ScriptedDecider, a_run_entry
 from support.servers import gateway, state_for
 
 pytestmark = pytest.mark.integration
@@ -51,6 +51,15 @@ def serving(ledger: Ledger) -> Iterator[Trial]:
 def trial(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trial]:
     with serving(LEDGERS[request.param](tmp_path_factory.mktemp("ledger"))) as trial:
         yield trial
+
+
+def test_a_run_of_an_agent_is_read_by_its_id(trial: Trial) -> None:
+    trial.ledger.append(a_run_entry("r-1", 1))
+    trial.ledger.append(a_run_entry("r-1", 2))
+    found = trial.client.get("/v1/decisions/r-1").raise_for_status().json()
+    assert (found["run"], [entry["number"] for entry in found["entries"]]) == ("r-1", [1, 2])
+    assert (found["questions"], found["usage"]["questions"]) == ([], 0)
+    assert trial.client.get("/v1/decisions/r-2").status_code == 404
 
 
 @pytest.mark.parametrize("body", [b'{"score": 0}', b'{"score": 1}', b'{"score": 0.5}', b'{"label": "fine"}'])

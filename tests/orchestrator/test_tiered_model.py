@@ -11,18 +11,24 @@ import pytest
 from pointsman import Pointsman
 from pointsman.capabilities import CapabilityRegistry, SelectionPolicy, Strategy, capability
 from pointsman.config.shapes import RunSpec
-from pointsman.decision.decision import Decision
+from pointsman.decision.decision import Decision, run_of
 from pointsman.errors import ConfigError, UpstreamError
 from pointsman.orchestrator import Agent, Application
 from pointsman.orchestrator._tiered_model import TieredModel
 from pointsman.orchestrator.langgraph import build_graph, new_turn
 from pointsman.orchestrator.machine import Limits
+from pointsman.reports.savings import savings
+from pointsman.stores.ledger.runs import RunUsage, run_record, usage_by_run
 from pointsman.testing import ScriptedModel
-from pointsman.vocabulary import AgentRole, Prompt, Tier
+from pointsman.vocabulary import AgentRole, ModelSpec, Prompt, Tier
 from support.servers import Asked, ScriptedUpstream, reply
 
 #: A task of tier REASONING for any profile.
 HARD = "Prove step by step that the algorithm terminates, and derive its complexity. act"
+
+
+#: Of every answer, as OpenAI reports it.
+USAGE = {"prompt_tokens": 120, "completion_tokens": 30, "prompt_tokens_details": {"cached_tokens": 20}}
 
 
 class Provider:
@@ -44,7 +50,12 @@ class Provider:
         await reply(
             send,
             200,
-            json.dumps({"choices": [{"message": {"role": "assistant", "content": said(system)}}]}).encode(),
+            json.dumps(
+                {
+                    "choices": [{"message": {"role": "assistant", "content": said(system)}}],
+                    "usage": USAGE,
+                }
+            ).encode(),
         )
 
 
@@ -119,6 +130,7 @@ def test_each_question_is_a_decision_and_its_model_that_of_its_tier(start: Start
         assert decision.chain[0] == ("large" if decision.tier.tier is Tier.REASONING else "small")
         [attempt] = pointsman.runtime.ledger.attempts(decision.id)
         assert (attempt.model + "-1", attempt.status, attempt.upstream) == (model, 200, "main")
+        assert (attempt.input_tokens, attempt.cached_tokens, attempt.output_tokens) == (120, 20, 30)
     assert Tier.REASONING in {decision.tier.tier for decision in found if decision.tier}
 
 
@@ -129,6 +141,38 @@ def test_an_answer_gets_the_text_of_its_domains_as_the_gateway_would_add_it(star
     [decision] = decisions(pointsman)
     [injection] = decision.injections
     assert provider.texts == [f"user: {task}\n\n{injection.text}"]
+
+
+def test_a_run_is_read_with_its_questions_and_what_they_took(start: Start) -> None:
+    pointsman, _ = start("large-1")
+    ledger = pointsman.runtime.ledger
+    agent = Agent(pointsman.application(application()))
+    asyncio.run(agent.run("/chat hello", session="s"))
+    state = asyncio.run(agent.run(HARD, session="s"))
+    pointsman.decide("beside it", session="s")
+    found = run_record(ledger, state["control_run_id"])
+    assert found is not None
+    assert [run_of(record.decision)[1] for record in found.questions] == [
+        "classifier",
+        "orchestrator",
+        "respond",
+    ]
+    failed = sum(not attempt.status for record in found.questions for attempt in record.attempts)
+    assert found.usage == RunUsage(3, 3 + failed, 360, 60, 90, 0)
+    assert set(usage_by_run(ledger.records(session="s"))) == {run[0].run for run in ledger.runs()}
+    assert run_record(ledger, "r-none") is None
+
+
+def test_the_questions_of_a_run_count_in_the_savings(start: Start) -> None:
+    pointsman, _ = start()
+    asyncio.run(Agent(pointsman.application(application())).run(HARD, session="s"))
+    models = {
+        name: ModelSpec(name, "main", name, input_per_million=price, output_per_million=price)
+        for name, price in (("small", 1.0), ("large", 10.0))
+    }
+    found = savings(pointsman.runtime.ledger.records(), models, "large")
+    assert (found.turns, found.counted, found.no_usage) == (3, 3, 0)
+    assert found.at_baseline == pytest.approx(3 * 150 * 10 / 1e6)
 
 
 def test_a_simple_task_asks_the_small_model_alone(start: Start) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from pointsman.stores.ledger import RunEntry
+from pointsman.decision.decision import run_of
+from pointsman.reports.usage import cost, usage
+from pointsman.stores.ledger import Record, RunEntry
+from pointsman.stores.ledger.runs import RunRecord, RunUsage
+from pointsman.vocabulary import ModelSpec
 
 __all__ = ["as_json", "explained", "line"]
 
@@ -14,8 +18,9 @@ __all__ = ["as_json", "explained", "line"]
 _SHOWN = 12
 
 
-def as_json(run: Sequence[RunEntry]) -> dict[str, Any]:
-    """A run in short; its entries are printed by ``decisions show``."""
+def as_json(run: Sequence[RunEntry], used: RunUsage | None = None) -> dict[str, Any]:
+    """A run in short, with what its questions took where that is known."""
+    taken = {"usage": used} if used else {}
     return {
         "run": run[0].run,
         "session": run[0].session,
@@ -25,6 +30,7 @@ def as_json(run: Sequence[RunEntry]) -> dict[str, Any]:
         "refusals": sum(entry.kind == "refusal" for entry in run),
         "way": _way(run),
         "last": run[-1].code,
+        **taken,
     }
 
 
@@ -35,8 +41,9 @@ def line(run: Sequence[RunEntry]) -> str:
     return f"{_when(run[0].at)} {run[0].run:<22} run {' > '.join(shown)}"
 
 
-def explained(run: Sequence[RunEntry]) -> Iterator[str]:
-    """Every entry of a run in order."""
+def explained(found: RunRecord, models: Mapping[str, ModelSpec]) -> Iterator[str]:
+    """Every entry of a run in order, its questions, and what they took at the models' prices."""
+    run = found.entries
     yield f"{run[0].run}  {_when(run[0].at)} UTC  session {run[0].session or '-'}"
     expected = 1
     for entry in run:
@@ -46,6 +53,34 @@ def explained(run: Sequence[RunEntry]) -> Iterator[str]:
         yield f"{entry.number:>3} +{entry.at - run[0].at:.1f} s {_what(entry)}"
         if entry.message:
             yield f"      said: {entry.message}"
+    yield from map(_question, found.questions)
+    if found.questions:
+        yield _taken(found, models)
+
+
+def _question(record: Record) -> str:
+    decision, tried = record.decision, record.attempts
+    asked = tried[-1].model if tried else "nobody"
+    tier = f"tier {decision.tier.tier}" if decision.tier else "no tier"
+    hints = [firing.reason for firing in decision.guidance.firings] if decision.guidance else []
+    hint = f"; guidance: {', '.join(hints)}" if hints else ""
+    tokens = [f"{used.input} tokens in and {used.output} out" for used in map(usage, tried) if used]
+    taken = f": {', '.join(tokens)}" if tokens else ""
+    return f"  {run_of(decision)[1]} asked {asked} ({tier}, {decision.id}){taken}{hint}"
+
+
+def _taken(found: RunRecord, models: Mapping[str, ModelSpec]) -> str:
+    """The sum of a run: tokens, and their cost where every price and usage is known."""
+    used = found.usage
+    counted = f"{used.questions} questions, {used.input_tokens} tokens in and {used.output_tokens} out"
+    unknown = f", {used.without_usage} answers without usage" if used.without_usage else ""
+    tried = [attempt for record in found.questions for attempt in record.attempts]
+    costs = [cost(models.get(each.model), taken) for each in tried if (taken := usage(each))]
+    if not costs or not models:
+        return counted + unknown
+    known = [each for each in costs if each is not None]
+    lacking = "" if len(known) == len(costs) and not unknown else ", at least: some costs are unknown"
+    return f"{counted}{unknown}; cost {sum(known):.6f}{lacking}"
 
 
 def _what(entry: RunEntry) -> str:

@@ -36,7 +36,8 @@ from pointsman.stores.ledger import (
     SqliteLedger,
 )
 from pointsman.stores.ledger.export import Format, export, record
-from pointsman.vocabulary import ModelSpec
+from pointsman.stores.ledger.runs import RunRecord, run_record
+from pointsman.vocabulary import AgentRole, ModelSpec
 
 __all__ = ["opened", "register"]
 
@@ -64,7 +65,7 @@ def register(app: typer.Typer) -> None:
 def list_decisions(
     *,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number, newest first.")] = 20,
-    session: Annotated[str, typer.Option(help="Only decisions of one session.")] = "",
+    session: Annotated[str, typer.Option(help="Only those of one session and its sub-agents.")] = "",
     ledger: LedgerOption = None,
     demo: DemoOption = False,
     config: ConfigOption = None,
@@ -97,8 +98,8 @@ def show(
 ) -> None:
     """Explain one decision (signals, reasons, attempts and outcomes), or the run of an agent."""
     with opened(ledger, config, demo=demo) as store:
-        if run := store.run(decision_id):
-            _show_run(run, as_json=as_json)
+        if run := run_record(store, decision_id):
+            _show_run(run, config, as_json=as_json)
             return
         decision = store.get(decision_id)
         if decision is None:
@@ -120,26 +121,30 @@ def _newest(store: SqliteLedger, session: str, limit: int) -> Iterator[Decision 
     return (found for _, found in islice(both, limit))
 
 
-def _show_run(run: Sequence[RunEntry], *, as_json: bool) -> None:
+def _show_run(run: RunRecord, config: Path | None, *, as_json: bool) -> None:
     if as_json:
         print_json(run)
         return
-    for line in _runs.explained(run):
+    for line in _runs.explained(run, _models(config)):
         typer.echo(printable(line))
 
 
 def export_decisions(
     *,
     format: Annotated[Format, typer.Option(help="Output format.")] = Format.JSONL,  # noqa: A002 - the option's name
-    session: Annotated[str, typer.Option(help="Only decisions of one session.")] = "",
+    session: Annotated[str, typer.Option(help="Only decisions of one session and its sub-agents.")] = "",
     limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="Maximum number.")] = None,
+    runs: Annotated[
+        bool, typer.Option("--runs", help="Append the runs of agents, newest first (not in CSV).")
+    ] = False,
     ledger: LedgerOption = None,
     demo: DemoOption = False,
     config: ConfigOption = None,
 ) -> None:
     """Write decisions with their attempts and outcomes to standard output, oldest first."""
     with opened(ledger, config, demo=demo) as store:
-        for piece in export(store.records(session=session, limit=limit), format):
+        of_agents = store.runs(session=session, limit=limit) if runs else ()
+        for piece in export(store.records(session=session, limit=limit), format, of_agents):
             typer.echo(piece, nl=False)
 
 
@@ -193,6 +198,8 @@ def _line(decision: Decision, attempts: Sequence[Attempt]) -> str:
     mark = "!" if decision.abstained else " "
     asked = decision.input.model_asked or "-"
     said = [f"+{','.join(each.source for each in decision.injections)}"] if decision.injections else []
+    if decision.input.role is AgentRole.SUBAGENT:
+        said.append("(sub-agent)")
     last = answered(attempts) or (attempts[-1] if attempts else None)
     if last is not None and last.translated:
         said.insert(0, last.translated.partition(";")[0])

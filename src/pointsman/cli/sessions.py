@@ -18,6 +18,7 @@ from pointsman.config import load
 from pointsman.errors import PointsmanError, StoreUnavailable
 from pointsman.factory import open_sessions
 from pointsman.stores.ledger import Retention, SqliteLedger
+from pointsman.stores.ledger.runs import usage_by_run
 from pointsman.stores.sessions import SessionStore, SqliteSessions
 
 __all__ = ["register"]
@@ -80,7 +81,9 @@ def _recorded(config: Path | None, session: str) -> list[dict[str, Any]]:
     if not file.is_file():
         return []
     with closing(SqliteLedger(file, retention=Retention(None, None))) as ledger:
-        return [_runs.as_json(run) for run in ledger.runs(session=session)]
+        runs = list(ledger.runs(session=session))
+        used = usage_by_run(ledger.records(session=session)) if runs else {}
+        return [_runs.as_json(run, used.get(run[0].run)) for run in runs]
 
 
 @contextmanager

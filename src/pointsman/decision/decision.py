@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -19,11 +19,17 @@ __all__ = [
     "Injection",
     "StandingInjection",
     "TextMode",
+    "run_mark",
+    "run_of",
     "without_content",
 ]
 
 #: What is kept of the user's words: nothing, their hash, themselves without keys and addresses, all.
 TextMode = Literal["off", "hash", "redacted", "full"]
+
+_OF_RUN: Final = " of run "
+#: Codes of the reason that says who within an agent asked.
+_ROLES: Final = "agent."
 
 
 class Injection(msgspec.Struct, frozen=True, gc=False):
@@ -58,6 +64,24 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     capabilities: CapabilityDecision | None = None  # None: nothing to select among, or selection is off
     refused: tuple[Reason, ...] = ()  # why each model is unable; empty: the request is served
     parameters: Mapping[str, Parameters] = {}  # by model of the chain: what its tier sets of the request
+
+
+def run_mark(node: str, run: str) -> str:
+    """Return by what a question is recognised that a node of an agent's run asks: ``AgentRequest.role_mark``.
+
+    >>> run_mark("orchestrator", "r-1")
+    'orchestrator of run r-1'
+    """
+    return node + _OF_RUN + run
+
+
+def run_of(decision: Decision) -> tuple[str, str]:
+    """Return the id of the run and the node whose question a decision is; empty where it is of no run."""
+    for reason in decision.reasons:
+        if reason.code.startswith(_ROLES) and _OF_RUN in reason.detail:
+            node, _, run = reason.detail.rpartition(_OF_RUN)
+            return run, node
+    return "", ""
 
 
 def without_content(decision: Decision) -> Decision:

@@ -88,6 +88,7 @@ _ALIAS: Final = Stage.ALIAS
 
 _ANY_NAME: Final = '"*" = "auto" under [aliases] serves every other name'
 _BY_NAME: Final = "an alias of a small model, and no tools"
+_RECORDED: Final = "as recorded"
 _NO_WORDS: Final = Extracted("", -1, ())
 _NEVER: Final = Searched()
 _NO_RUN: Final = (0, (), False)
@@ -183,9 +184,11 @@ class Engine:
         """
         reading = request if isinstance(request, ReadRequest) else self.read(request, memory)
         draft = _Draft(reading, memory)
-        if (role := reading.input.role) and role is not _MAIN:
-            mark = reading.request.role_mark if reading.request else "as recorded"
-            draft.reasons.append(Reason(f"agent.{role}", mark or _BY_NAME))
+        if role := reading.input.role:
+            mark = reading.request.role_mark if reading.request else ""
+            if role is not _MAIN or mark:
+                by = mark or (_BY_NAME if reading.request else _RECORDED)
+                draft.reasons.append(Reason(f"agent.{role}", by))
         guide, seen = self._guide, reading.seen
         if guide and seen:
             yield from self._guide_agent(draft, guide, seen)

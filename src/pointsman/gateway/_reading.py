@@ -16,7 +16,7 @@ from pointsman.decoding import UNREADABLE
 from pointsman.errors import MalformedRequest
 from pointsman.gateway._conversations import Continuation, Conversations
 from pointsman.offload import offload
-from pointsman.vocabulary import LARGE, AgentRequest, Role
+from pointsman.vocabulary import LARGE, OF_SUBAGENT, AgentRequest, Role
 from pointsman.wire import Body
 from pointsman.wire.request import read_request
 from pointsman.wire.responses.stored_conversation import StoredConversation
@@ -35,6 +35,7 @@ _HEADERS: Final = (
 #: By plain name: Python 3.11 finds a member of an enum through a descriptor, 0.15 µs each time.
 _USER: Final = Role.USER
 _NAMES: Final = frozenset(_HEADERS)
+_OF_SUBAGENT: Final = OF_SUBAGENT.encode()
 #: Those that agents alone send: ``x-session-id`` is a name that any program may choose.
 _AGENTS: Final = _NAMES - {b"x-session-id"}
 
@@ -130,7 +131,7 @@ def _of_subagent(headers: Mapping[bytes, bytes], session: bytes) -> bytes:
     agent = headers.get(b"x-claude-code-agent-id")
     if agent is None and b"x-codex-parent-thread-id" in headers:
         agent = headers.get(b"thread-id")
-    return session if agent is None or agent == session else session + b":" + agent
+    return session if agent is None or agent == session else session + _OF_SUBAGENT + agent
 
 
 def fingerprint(request: AgentRequest) -> str:

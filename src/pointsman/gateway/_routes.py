@@ -31,6 +31,7 @@ from pointsman.gateway._local_replies import ENDPOINTS
 from pointsman.gateway._metrics import Metrics
 from pointsman.gateway._model_pages import model_list, model_page
 from pointsman.stores.ledger.outcome_reports import read_report
+from pointsman.stores.ledger.runs import run_record
 from pointsman.wire import WIRES, Fault, guess_wire
 
 __all__ = ["OPEN_PATHS", "build_routes"]
@@ -117,7 +118,8 @@ def _decision(request: Request) -> Response:  # not async: the ledger reads a fi
     wanted = request.path_params["id"]
     found = ledger.get(wanted)
     if found is None:
-        return _not_found(request, "there is no decision with this id")
+        run = run_record(ledger, wanted)
+        return _json(run) if run else _not_found(request, "there is no decision or run with this id")
     belonging = {name: getattr(ledger, name)(wanted) for name in ("attempts", "outcomes", "shadows")}
     return _json({"decision": found, **belonging})
 

@@ -8,12 +8,13 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from pointsman.decision.decision import Decision
+from pointsman.decision.decision import Decision, run_mark
 from pointsman.errors import UpstreamError, UpstreamTimeout, UpstreamUnavailable
 from pointsman.runtime import Runtime
 from pointsman.stores.ledger.port import Attempt
-from pointsman.upstreams.chat_model_port import ChatModel
+from pointsman.upstreams.chat_model_port import ChatModel, ask_metered
 from pointsman.vocabulary import AgentRequest, AgentRole, Prompt, WireFormat
+from pointsman.wire.base import Usage
 from pointsman.wire.request import read_request, request_from_text
 
 __all__ = ["TieredModel", "in_run"]
@@ -65,9 +66,10 @@ class TieredModel:
         raise failure
 
     async def _try(self, name: str, number: int, decision: str, prompt: Prompt, timeout: float) -> str:
-        began, started, failed = time.time(), time.perf_counter(), "cancelled"
+        began, started, failed, used = time.time(), time.perf_counter(), "cancelled", Usage()
         try:
-            text = await self._models[name].complete(prompt, timeout=timeout)
+            text, reported = await ask_metered(self._models[name], prompt, timeout=timeout)
+            used = reported or used
             failed = ""
         except UpstreamError as error:
             failed = _class_of(error)
@@ -83,6 +85,9 @@ class TieredModel:
                     error=failed,
                     started_at=began,
                     total_ms=(time.perf_counter() - started) * 1e3,
+                    input_tokens=used.input,
+                    cached_tokens=used.cached,
+                    output_tokens=used.output,
                 )
             )
         return text
@@ -92,13 +97,14 @@ class TieredModel:
         messages = self._state.get("messages") or []
         if self._node != _ANSWERS or not messages:
             request = request_from_text(prompt.text, system=prompt.system, session=session, arrived_at=now)
-            mark = f"{self._node or 'a question'} of run {self._state.get('control_run_id') or '-'}"
-            return replace(request, role=AgentRole.HELPER, role_mark=mark)
+            return replace(request, role=AgentRole.HELPER, role_mark=self._mark())
         said = [{"role": each["role"], "content": _clean(each["content"])} for each in messages]
         body = {"messages": [{"role": "system", "content": _clean(prompt.system)}, *said]}
         request = read_request(WireFormat.CHAT, body, session=session, arrived_at=now)
-        mark = f"{self._node} of run {self._state.get('control_run_id') or '-'}"
-        return replace(request, role=AgentRole.MAIN, role_mark=mark)
+        return replace(request, role=AgentRole.MAIN, role_mark=self._mark())
+
+    def _mark(self) -> str:
+        return run_mark(self._node or "a question", str(self._state.get("control_run_id") or "-"))
 
 
 def in_run(model: ChatModel, node: str, state: Mapping[str, Any]) -> ChatModel:

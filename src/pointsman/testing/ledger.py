@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from msgspec.structs import replace
+
 from pointsman.capabilities import (
     AskedCapability,
     CapabilityDecision,
@@ -28,7 +30,7 @@ from pointsman.stores.ledger import (
 )
 from pointsman.stores.ledger.port import MAX_OUTCOMES
 from pointsman.tiers import TierDecision
-from pointsman.vocabulary import Mode, Parameters, Reason, Stage, Tier, WireFormat
+from pointsman.vocabulary import AgentRole, Mode, Parameters, Reason, Stage, Tier, WireFormat
 from pointsman.wire.completion import CompletionSummary
 
 __all__ = ["a_decision", "a_run_entry", "an_attempt", "ledger_checks"]
@@ -116,6 +118,7 @@ def ledger_checks() -> Iterator[Callable[[Ledger], None]]:
     yield _what_was_appended_is_seen_without_flushing
     yield _decisions_come_by_time
     yield _decisions_of_one_session
+    yield _sub_agents_belong_to_their_session
     yield _many_decisions_come_once_each
     yield _records_hold_what_belongs_together
     yield _a_decision_said_twice_is_the_last_one
@@ -228,6 +231,19 @@ def _decisions_of_one_session(ledger: Ledger) -> None:
     assert [d.id for d in ledger.decisions(session="s1")] == ["d5", "d3", "d1"]
     assert [d.id for d in ledger.decisions(session="s1", newest_first=False, limit=1)] == ["d1"]
     assert list(ledger.decisions(session="s9")) == []
+
+
+def _sub_agents_belong_to_their_session(ledger: Ledger) -> None:
+    sessions = ["s", "s:one", "s:chosen", "s;", "t:one", "s:two"]
+    for number, session in enumerate(sessions):
+        role = None if session == "s:chosen" else AgentRole.SUBAGENT
+        made = a_decision(f"d{number}", at=float(number), session=session)
+        ledger.append(replace(made, input=replace(made.input, role=role)))
+    assert [d.id for d in ledger.decisions(session="s")] == ["d5", "d1", "d0"]
+    assert [d.id for d in ledger.decisions(session="s", limit=2)] == ["d5", "d1"]
+    assert [d.id for d in ledger.decisions(session="s", newest_first=False, limit=2)] == ["d0", "d1"]
+    assert [d.id for d in ledger.decisions(session="s:one")] == ["d1"]
+    assert [record.decision.id for record in ledger.records(session="s")] == ["d0", "d1", "d5"]
 
 
 def _many_decisions_come_once_each(ledger: Ledger) -> None:

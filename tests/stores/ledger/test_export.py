@@ -8,9 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from pointsman.decision.decision import run_mark
 from pointsman.stores.ledger import MemoryLedger, Outcome, PromptText
 from pointsman.stores.ledger.export import COLUMNS, Format, export
-from pointsman.testing import a_decision, an_attempt
+from pointsman.testing import a_decision, a_run_entry, an_attempt
+from pointsman.vocabulary import Reason
 
 
 @pytest.fixture
@@ -57,6 +59,29 @@ def test_a_table(ledger: MemoryLedger) -> None:
     assert second["outcome_label"] == 'said, "so"'
     assert second["abstained"] == "domains.failed"
     assert (second["capabilities"], second["tools_kept"]) == ("mail run", "1")
+    assert (second["role"], second["run"], second["node"]) == ("", "", "")
+
+
+def test_runs_follow_the_decisions_with_what_their_questions_took(ledger: MemoryLedger) -> None:
+    asked = a_decision("d3", at=3.0)
+    mark = Reason("agent.helper", run_mark("classifier", "r-1"))
+    ledger.append(msgspec.structs.replace(asked, reasons=(mark,)))
+    ledger.append(an_attempt("d3"))
+    ledger.append(a_run_entry("r-1", 1))
+    rows = [json.loads(line) for line in export(ledger.records(), Format.JSONL, ledger.runs())]
+    assert [row.get("run") for row in rows] == [None, None, None, "r-1"]
+    assert (len(rows[3]["entries"]), rows[3]["session"], rows[3]["version"]) == (1, "s", rows[0]["version"])
+    assert rows[3]["usage"] == {
+        "questions": 1,
+        "attempts": 1,
+        "input_tokens": 10,
+        "cached_tokens": 0,
+        "output_tokens": 0,
+        "without_usage": 1,
+    }
+    assert json.loads("".join(export(ledger.records(), Format.JSON, ledger.runs()))) == rows
+    *_, last = csv.DictReader(io.StringIO("".join(export(ledger.records(), Format.CSV, ledger.runs()))))
+    assert (last["id"], last["run"], last["node"]) == ("d3", "r-1", "classifier")
 
 
 def test_no_cell_is_a_formula(ledger: MemoryLedger) -> None:

@@ -23,6 +23,7 @@ from pointsman.stores.ledger.port import (
     Shadow,
     ShadowAnswer,
     ShadowDecision,
+    belongs,
 )
 from pointsman.stores.ledger.redact import kept_step, kept_text
 
@@ -128,10 +129,10 @@ class MemoryLedger:
     def decisions(
         self, *, limit: int | None = 100, session: str = "", newest_first: bool = True
     ) -> Iterator[Decision]:
-        """Yield decisions by time of arrival; of one session when named; all when ``limit`` is None."""
+        """Yield decisions by time of arrival; of one session and its sub-agents when it is named."""
         with self._lock:
             kept = [record.decision for record in self._records.values() if record.decision is not None]
-        chosen = [decision for decision in kept if not session or decision.input.session == session]
+        chosen = [decision for decision in kept if not session or belongs(decision, session)]
         chosen.sort(key=lambda decision: decision.input.arrived_at)
         if newest_first:
             chosen.reverse()

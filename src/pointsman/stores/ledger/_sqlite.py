@@ -48,8 +48,10 @@ from pointsman.stores.ledger.port import (
     Shadow,
     ShadowAnswer,
     ShadowDecision,
+    belongs,
 )
 from pointsman.stores.ledger.redact import LONGEST, kept_step, kept_text
+from pointsman.vocabulary import OF_SUBAGENT
 
 __all__ = ["SqliteLedger"]
 
@@ -198,18 +200,22 @@ class SqliteLedger:
     def decisions(
         self, *, limit: int | None = 100, session: str = "", newest_first: bool = True
     ) -> Iterator[Decision]:
-        """Yield decisions by time of arrival; of one session when named; all when ``limit`` is None."""
+        """Yield decisions by time of arrival; of one session and its sub-agents when it is named."""
         query = PAGES[newest_first, bool(session)]
-        of_session = (session,) if session else ()
+        below = session + OF_SUBAGENT
+        of_session = (session, below, below[:-1] + chr(ord(OF_SUBAGENT) + 1)) if session else ()
         beyond: Sequence[float] = (math.inf, sys.maxsize) if newest_first else (-math.inf, -1)
         left = sys.maxsize if limit is None else limit
         while left > 0:
-            page = self._read(query, *of_session, *beyond, min(left, PAGE))
-            yield from (_decision(body, shape) for body, shape, *_ in page)
-            if len(page) < PAGE:
+            asked = min(left, PAGE)
+            page = self._read(query, *of_session, *beyond, asked)
+            for found in (_decision(body, shape) for body, shape, *_ in page):
+                if not session or belongs(found, session):
+                    yield found
+                    left -= 1
+            if len(page) < asked:
                 return
             _, _, *beyond = page[-1]
-            left -= len(page)
 
     def records(self, *, limit: int | None = None, session: str = "") -> Iterator[Record]:
         """Yield decisions with all that belongs to them, the oldest first; of one session when named."""

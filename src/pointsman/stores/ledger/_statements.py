@@ -42,7 +42,7 @@ _PAGE: Final = (
 #: By (newest first, of one session).
 PAGES: Final = {
     (newest_first, one): _PAGE.format(
-        session="session = ? AND" if one else "",
+        session="(session = ? OR (session >= ? AND session < ?)) AND" if one else "",
         beyond="<" if newest_first else ">",
         order="DESC" if newest_first else "ASC",
     )

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final
 
 import msgspec
 
-from pointsman.decision.decision import Decision
+from pointsman.decision.decision import Decision, run_of
 from pointsman.stores.ledger._earlier import SHAPE
-from pointsman.stores.ledger.port import Ledger, Record
+from pointsman.stores.ledger.port import Ledger, Record, RunEntry
+from pointsman.stores.ledger.runs import RunRecord, RunUsage, usage_by_run
 
 __all__ = ["Format", "export", "record"]
 
@@ -34,7 +35,7 @@ COLUMNS: Final = (
     "id", "arrived_at", "session", "format", "model_asked", "policy", "tier", "score", "confidence", "stage",
     "chain", "model", "status", "attempts", "total_ms", "input_tokens", "cached_tokens", "output_tokens",
     "domains", "rule", "guidance", "arm", "abstained", "elapsed_us", "outcome_score", "outcome_label",
-    "capabilities", "tools_kept",
+    "capabilities", "tools_kept", "role", "run", "node",
 )  # fmt: skip
 
 #: A cell that begins with one of these is a formula to a spreadsheet; callers choose session ids and models.
@@ -53,14 +54,25 @@ def record(ledger: Ledger, decision: Decision) -> Record:
     )
 
 
-def export(found: Iterable[Record], format: Format) -> Iterator[str]:  # noqa: A002 - what it is
-    """Yield an export piece by piece, line ends included."""
+def export(
+    found: Iterable[Record],
+    format: Format,  # noqa: A002 - what it is
+    runs: Iterable[Sequence[RunEntry]] = (),
+) -> Iterator[str]:
+    """Yield an export piece by piece, line ends included.
+
+    Args:
+        found: the decisions.
+        format: how to write them.
+        runs: runs of agents, which follow the decisions, with what those of them took that are questions of
+            the run. A table has decisions alone, with the run's id.
+    """
     match format:
         case Format.JSONL:
-            yield from (_line_of(each) + "\n" for each in found)
+            yield from (_line_of(each) + "\n" for each in _with_runs(found, runs))
         case Format.JSON:
             separator = "[\n"
-            for each in found:
+            for each in _with_runs(found, runs):
                 yield separator + _line_of(each)
                 separator = ",\n"
             yield "[]\n" if separator == "[\n" else "\n]\n"
@@ -69,7 +81,18 @@ def export(found: Iterable[Record], format: Format) -> Iterator[str]:  # noqa: A
             yield from (_line([_cell(value) for value in _row(each)]) for each in found)
 
 
-def _line_of(found: Record) -> str:
+def _with_runs(found: Iterable[Record], runs: Iterable[Sequence[RunEntry]]) -> Iterator[Record | RunRecord]:
+    usage: dict[str, RunUsage] = {}
+    for each in found:
+        yield each
+        for run, used in usage_by_run((each,)).items():
+            usage[run] = usage.get(run, RunUsage()) + used
+    for entries in runs:
+        run = entries[0].run
+        yield RunRecord(run, entries[0].session, tuple(entries), usage.get(run, RunUsage()))
+
+
+def _line_of(found: Record | RunRecord) -> str:
     return _VERSION + _encode(found)[1:].decode()
 
 
@@ -99,6 +122,8 @@ def _row(found: Record) -> tuple[object, ...]:
         *((said.score, said.label) if said else (None, None)),
         " ".join(selected.selected) if selected else None,
         len(selected.tools.kept) if selected and selected.tools else None,
+        decision.input.role,
+        *(part or None for part in run_of(decision)),
     )
 
 

@@ -9,6 +9,7 @@ import msgspec
 
 from pointsman.decision.decision import Decision
 from pointsman.decision.diff import Verdict
+from pointsman.vocabulary import OF_SUBAGENT, AgentRole
 from pointsman.wire.completion import CompletionSummary
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "Shadow",
     "ShadowAnswer",
     "ShadowDecision",
+    "belongs",
 ]
 
 #: Characters of a prompt that are kept at most. the user's words are shorter in all but pasted files, and
@@ -166,6 +168,14 @@ class Record(msgspec.Struct, frozen=True):
     shadows: tuple[Shadow, ...] = ()
 
 
+def belongs(decision: Decision, session: str) -> bool:
+    """Whether a decision is of a session, or of a sub-agent whose session is named after it."""
+    asked = decision.input
+    if asked.session == session:
+        return True
+    return asked.role is AgentRole.SUBAGENT and asked.session.startswith(session + OF_SUBAGENT)
+
+
 class Ledger(Protocol):
     """Append never blocks and never raises: what cannot be kept is counted in ``lost``.
 
@@ -222,11 +232,14 @@ class Ledger(Protocol):
     def decisions(
         self, *, limit: int | None = 100, session: str = "", newest_first: bool = True
     ) -> Iterator[Decision]:
-        """Yield decisions by time of arrival; of one session when named; all when ``limit`` is None."""
+        """Yield decisions by time of arrival; all when ``limit`` is None.
+
+        With a session, its own and those of its sub-agents (``belongs``).
+        """
         ...
 
     def records(self, *, limit: int | None = None, session: str = "") -> Iterator[Record]:
-        """Yield decisions with all that belongs to them, the oldest first; of one session when named."""
+        """Yield what ``decisions`` does with all that belongs to each, the oldest first."""
         ...
 
     def passed(self, *, limit: int | None = 100) -> Iterator[PassedRequest]:
