@@ -53,6 +53,7 @@ from pointsman.upstreams.port import UpstreamClient, UpstreamSpec
 from pointsman.vocabulary import Mode, ModelSpec, Tier
 
 __all__ = [
+    "asks_somebody",
     "build_ask",
     "build_engine",
     "build_policy",
@@ -275,6 +276,13 @@ def build_runtime(config: Config) -> Runtime:
     )
 
 
+def asks_somebody(config: Config) -> bool:
+    """Whether decisions under a configuration may ask a model."""
+    selection = config.capabilities
+    selects = selection.effective_mode is not Mode.OFF and selection.model
+    return config.tiers.verify is not None or bool(selects) or asks_models(config.guidance)
+
+
 def build_ask(config: Config, connect: Callable[[UpstreamSpec], UpstreamClient]) -> Ask:
     """Return what answers the model queries of decisions: the models they name, or nobody.
 
@@ -284,12 +292,11 @@ def build_ask(config: Config, connect: Callable[[UpstreamSpec], UpstreamClient])
         config: Names the models and their upstreams.
         connect: Returns the client of an upstream.
     """
-    verify, selection = config.tiers.verify, config.capabilities
-    selects = selection.effective_mode is not Mode.OFF and selection.model
-    if verify is None and not selects and not asks_models(config.guidance):
+    if not asks_somebody(config):
         return ask_nobody
     from pointsman.upstreams.chat_model import chat_models  # brings asyncio, which most commands do without
 
+    verify = config.tiers.verify
     default = verify.model if verify else config.tiers.models.get(Tier.SIMPLE, "")
     return ask_models(chat_models(config.models, config.upstreams, connect), default=default)
 

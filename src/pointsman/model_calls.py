@@ -156,6 +156,10 @@ class Questions:
         """Count on one account with ``other``: what either has spent today is spent for both."""
         self._account = other._account
 
+    def resume(self, spending: Spending) -> None:
+        """Go on from what an earlier process has spent."""
+        self._account.spending = spending
+
     def count_request(self, now: float) -> None:
         """Count a request, whether or not it asks. ``now`` is in seconds since the epoch."""
         if self._budget is not None:

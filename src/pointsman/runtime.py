@@ -16,6 +16,7 @@ import msgspec
 from pointsman.capabilities import CapabilityDecision
 from pointsman.decision.decision import Decision, without_content
 from pointsman.decision.engine import Decided, Engine
+from pointsman.decision.events import AgentEvent
 from pointsman.decision.memory import Memory
 from pointsman.decision.summary import summary
 from pointsman.drivers import drive, drive_async, no_model
@@ -230,7 +231,7 @@ class Runtime:
             UnknownModel: the caller asked for a model that is neither a tier nor configured.
         """
         memory = self.memories.load(request.session)
-        started, replies = time.perf_counter(), self._begin(request)
+        started, replies = time.perf_counter(), self._begin(request.arrived_at)
         decided = drive(self.engine.decide(request, memory, self._new_id()), partial(replies.ask, ask))
         decision = self._record(request, decided, time.perf_counter() - started - replies.waited)
         self.memories.save(request.session, decided.memory)
@@ -245,7 +246,7 @@ class Runtime:
         session = request.session
         in_thread = request.size > LARGE or self.memories.store.waits
         memory = await _in_thread(self.memories.load, session) if in_thread else self.memories.load(session)
-        started, replies = time.perf_counter(), self._begin(request)
+        started, replies = time.perf_counter(), self._begin(request.arrived_at)
         steps = self.engine.decide(request, memory, self._new_id())
         waits = request.size > LARGE or not self.engine.is_prepared(request)
         run = _beside_the_loop(request.size) if waits else None
@@ -256,6 +257,27 @@ class Runtime:
         else:
             self.memories.save(session, decided.memory)
         return decision
+
+    def decide_event(
+        self,
+        event: AgentEvent,
+        memory: Memory,
+        then: Decision | None = None,
+        ask: Callable[[ModelQuery], ModelReply] = no_model,
+    ) -> tuple[Decision, Memory]:
+        """Decide at an event that an agent reports, and write it down; the caller keeps the memory.
+
+        Args:
+            event: What the agent reports.
+            memory: What its session remembers.
+            then: The latest decision of the session.
+            ask: Answers questions to models; by default nobody is asked.
+        """
+        started, replies = time.perf_counter(), self._begin(event.arrived_at)
+        reading = self.engine.read_event(event, memory, then)
+        decided = drive(self.engine.decide(reading, memory, self._new_id()), partial(replies.ask, ask))
+        spent = time.perf_counter() - started - replies.waited
+        return self._record(reading.request, decided, spent), decided.memory
 
     def select_sync(
         self, task: str, ask: Callable[[ModelQuery], ModelReply] = no_model
@@ -301,12 +323,12 @@ class Runtime:
         self.sessions.close()
         self.ledger.close()
 
-    def _begin(self, request: AgentRequest) -> _Replies:
+    def _begin(self, arrived_at: float) -> _Replies:
         if self.questions.is_limited:
-            self.questions.count_request(request.arrived_at)
+            self.questions.count_request(arrived_at)
         return _Replies(self.questions)
 
-    def _record(self, request: AgentRequest, decided: Decided, seconds: float) -> Decision:
+    def _record(self, request: AgentRequest | None, decided: Decided, seconds: float) -> Decision:
         """Write a decision down, and return it with the time it took."""
         decision = msgspec.structs.replace(decided.decision, elapsed_us=seconds * 1e6)
         guidance = decision.guidance
@@ -314,7 +336,7 @@ class Runtime:
         self.ledger.append(without_content(decision) if quotes else decision)
         if decided.words.text:
             self.ledger.append(PromptText(decision=decision.id, text=decided.words.text))
-        if self.observe is not None:
+        if self.observe is not None and request is not None:
             self.observe(request, decision)
         if decision.abstained:
             self._tell(decision)

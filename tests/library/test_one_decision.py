@@ -1,4 +1,4 @@
-"""One message at the gateway, in the library, and in a run under asyncio and LangGraph: one decision."""
+"""One message at the gateway, in the library, in a run, in LangGraph and in a hook: one decision."""
 
 import asyncio
 import json
@@ -13,11 +13,16 @@ from pointsman import Pointsman
 from pointsman.capabilities import CapabilityRegistry, capability
 from pointsman.config import load
 from pointsman.decision.decision import Decision
+from pointsman.factory import build_runtime
 from pointsman.gateway.build import Builder
+from pointsman.integrations.claude_code import HookState, read_event
+from pointsman.integrations.claude_code.decisions import decide_event
 from pointsman.orchestrator import Agent, Application
 from pointsman.orchestrator.langgraph import build_graph, new_turn
+from pointsman.stores.ledger import Ledger
 from pointsman.upstreams.port import DEMO_URL
 from pointsman.vocabulary import AgentRole
+from pointsman.wire.insertion import mark
 from support.servers import gateway
 
 CAPABILITIES = [
@@ -94,6 +99,28 @@ def in_a_graph(file: Path, said: str) -> Decision:
         return decision
 
 
+def in_order(ledger: Ledger, session: str) -> list[Decision]:
+    return sorted(ledger.decisions(session=session), key=lambda each: each.input.messages)
+
+
+def in_the_hook(file: Path, *events: dict[str, Any]) -> tuple[list[Decision], list[Any]]:
+    """The decisions and answers of a hook that runs once for each event, as Claude Code starts it."""
+    answers: list[Any] = []
+    for event in events:
+        runtime = build_runtime(load(file))  # each event is a process of its own
+        data = json.dumps({"session_id": "hook", "cwd": "/w", **event}).encode()
+        answers.append(decide_event(read_event(data), HookState(file.with_name("hook.sqlite")), runtime))
+        runtime.close()
+    runtime = build_runtime(load(file))
+    decided = in_order(runtime.ledger, "hook")
+    runtime.close()
+    return decided, answers
+
+
+def prompt(said: str) -> dict[str, Any]:
+    return {"hook_event_name": "UserPromptSubmit", "prompt": said}
+
+
 def parts(decision: Decision) -> dict[str, Any]:
     """The policy, the four parts, and what follows from them."""
     names = ("policy", "tier", "domains", "guidance", "capabilities", "chain", "injections", "refused")
@@ -103,9 +130,54 @@ def parts(decision: Decision) -> dict[str, Any]:
 @pytest.mark.parametrize("said", MESSAGES)
 def test_one_message_gets_one_decision_wherever_it_is_asked(file: Path, said: str) -> None:
     decided = [ask(file, said) for ask in (at_the_gateway, in_the_library, in_a_run, in_a_graph)]
+    [hooked], [answer] = in_the_hook(file, prompt(said))
+    decided.append(hooked)
     first = parts(decided[0])
     assert all(first[name] is not None for name in ("tier", "domains", "guidance", "capabilities"))
     for other in decided[1:]:
         assert parts(other) == first
-    assert [decision.input.role for decision in decided] == [None, None, AgentRole.MAIN, AgentRole.MAIN]
-    assert [decision.abstained for decision in decided] == [()] * 4
+    assert [decision.input.role for decision in decided] == [None, None, *[AgentRole.MAIN] * 3]
+    assert [decision.abstained for decision in decided] == [()] * 5
+    told = "\n\n".join(mark(each.source, each.text) for each in hooked.injections)
+    expected = {"hookEventName": "UserPromptSubmit", "additionalContext": told}
+    assert answer == ({"hookSpecificOutput": expected} if told else None)
+
+
+FAILED = "Exit code 1\nno such file"
+
+
+def turn(number: int) -> list[dict[str, Any]]:
+    use = {"type": "tool_use", "id": f"t{number}", "name": "Bash", "input": {"command": f"cat {number}"}}
+    back = {"type": "tool_result", "tool_use_id": f"t{number}", "content": FAILED, "is_error": True}
+    return [{"role": "assistant", "content": [use]}, {"role": "user", "content": [back]}]
+
+
+def failure(number: int) -> dict[str, Any]:
+    call = {"tool_name": "Bash", "tool_input": {"command": f"cat {number}"}, "tool_use_id": f"t{number}"}
+    return {"hook_event_name": "PostToolUseFailure", **call, "error": FAILED, "is_interrupt": False}
+
+
+def test_the_hook_decides_the_events_of_a_run_as_the_gateway_decides_its_requests(file: Path) -> None:
+    said: list[Any] = [{"role": "user", "content": MESSAGES[1]}]
+    requests = [[*said, *(each for done in range(count) for each in turn(done))] for count in range(4)]
+    then = [{"role": "assistant", "content": "Done."}, {"role": "user", "content": MESSAGES[2]}]
+    requests.append([*requests[-1], *then])
+    with Pointsman.from_config(file) as pointsman:
+        for each in requests:
+            pointsman.decide({"messages": each, "max_tokens": 9}, format="messages", session="requests")
+        asked = in_order(pointsman.runtime.ledger, "requests")
+    events = [prompt(MESSAGES[1]), *map(failure, range(3)), prompt(MESSAGES[2])]
+    hooked, answers = in_the_hook(file, *events)
+    assert [parts(each) for each in hooked] == [parts(each) for each in asked]
+    assert [each.input.event for each in hooked] == [event["hook_event_name"] for event in events]
+    assert [each.input.user_message for each in hooked] == [1, 1, 1, 1, 2]
+    assert [each.abstained for each in hooked] == [()] * 5
+    assert [bool(each.guidance and each.guidance.firing) for each in hooked] == [False] * 3 + [True, False]
+    assert [[each.source for each in one.injections] for one in asked] == [
+        ["domains"],
+        [],
+        [],
+        ["guidance"],
+        ["domains"],
+    ]
+    assert [bool(each) for each in answers] == [True, False, False, True, True]

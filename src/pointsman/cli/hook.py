@@ -9,20 +9,32 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import msgspec
 import typer
 
-from pointsman.cli.guidance_policy import GuidanceOption, own_classes, policy_of
+from pointsman.cli.guidance_policy import policy_of
 from pointsman.cli.output import FAILED, Group, json_line, print_json, standard_input
 from pointsman.drivers import no_model
-from pointsman.errors import PointsmanError
-from pointsman.guidance import GuidancePolicy, Guide, asks_models
-from pointsman.integrations.claude_code import HookState, answer_event, read_event, settings
+from pointsman.errors import ConfigError, PointsmanError
+from pointsman.guidance import Guide
+from pointsman.integrations.claude_code import HookEvent, HookState, answer_event, read_event, settings
 from pointsman.vocabulary import ModelQuery, ModelReply
 
+if TYPE_CHECKING:
+    from pointsman.config import Config
+
 __all__ = ["default_state", "register"]
+
+ConfigOption: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        help="File by which every part is decided, recorded in its ledger; default: guidance alone, by the "
+        "built-in policy.",
+    ),
+]
 
 _hook: Final = typer.Typer(cls=Group, no_args_is_help=True, help="Guidance through the hooks of an agent.")
 _claude_code: Final = typer.Typer(cls=Group, invoke_without_command=True)
@@ -56,7 +68,7 @@ def claude_code(
         ),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Random seed of the control group.")] = None,
-    config: GuidanceOption = None,
+    config: ConfigOption = None,
 ) -> None:
     """Read a Claude Code hook event from standard input and reply in the hook's format.
 
@@ -67,10 +79,8 @@ def claude_code(
         return
     given = {name: value for name, value in (("control", control), ("seed", seed)) if value is not None}
     try:
-        policy = msgspec.structs.replace(policy_of(config), **given)
-        guide, event = Guide(policy, own=own_classes(policy)), read_event(standard_input().read())
-        with _asking(policy, config) as ask:
-            answer = answer_event(event, HookState(state or default_state()), guide, ask)
+        event, kept = read_event(standard_input().read()), HookState(state or default_state())
+        answer = _guided(event, kept, given) if config is None else _decided(event, kept, given, config)
     except PointsmanError as error:
         typer.echo(f"pointsman: {error}", err=True)
         raise typer.Exit(FAILED) from None  # not 2, with which a hook blocks the agent
@@ -78,19 +88,52 @@ def claude_code(
         typer.echo(json_line(answer))
 
 
+def _guided(event: HookEvent, state: HookState, given: dict[str, Any]) -> dict[str, object] | None:
+    """Guidance alone, under the built-in policy: neither a file nor the engine is loaded."""
+    return answer_event(event, state, Guide(msgspec.structs.replace(policy_of(None), **given)))
+
+
+def _decided(
+    event: HookEvent, state: HookState, given: dict[str, Any], file: Path
+) -> dict[str, object] | None:
+    """Every part, under the policy of a file and recorded in its ledger."""
+    from pointsman.config import AnyKey, load
+    from pointsman.factory import build_runtime
+    from pointsman.integrations.claude_code.decisions import decide_event
+
+    config = load(file, AnyKey())
+    guidance = msgspec.structs.replace(config.guidance, **given)
+    config = msgspec.structs.replace(config, guidance=guidance)
+    runtime = build_runtime(config)
+    try:
+        with _asking(config, file) as ask:
+            return decide_event(event, state, runtime, ask)
+    finally:
+        runtime.close()
+
+
 @contextmanager
-def _asking(policy: GuidancePolicy, config: Path | None) -> Iterator[Callable[[ModelQuery], ModelReply]]:
-    """What answers the questions of the policy: the models of its file, where it has any."""
-    if config is None or not asks_models(policy):
-        yield no_model
-        return
+def _asking(config: Config, file: Path) -> Iterator[Callable[[ModelQuery], ModelReply]]:
+    """What answers the questions of a policy: the models of its file, where it asks any.
+
+    Without their keys nobody is asked; that is said, and what needs no model is decided.
+    """
     from pointsman.config import load
-    from pointsman.factory import build_ask
+    from pointsman.factory import asks_somebody, build_ask
     from pointsman.model_calls import AskingThread
     from pointsman.upstreams.connections import Connections
 
+    if not asks_somebody(config):
+        yield no_model
+        return
+    try:
+        config = load(file)
+    except ConfigError as error:
+        typer.echo(f"pointsman: no model is asked: {error}", err=True)
+        yield no_model
+        return
     connections = Connections()
-    thread = AskingThread(build_ask(load(config), connections), connections.close)
+    thread = AskingThread(build_ask(config, connections), connections.close)
     try:
         yield thread.ask
     finally:
@@ -98,7 +141,7 @@ def _asking(policy: GuidancePolicy, config: Path | None) -> Iterator[Callable[[M
 
 
 @_claude_code.command()
-def install(*, config: GuidanceOption = None) -> None:
+def install(*, config: ConfigOption = None) -> None:
     """Print the settings to add to ~/.claude/settings.json, or to a project's .claude/settings.json."""
     found = shutil.which("pointsman")
     program = shlex.quote(found) if found else f"{shlex.quote(sys.executable)} -m pointsman"

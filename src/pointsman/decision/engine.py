@@ -21,6 +21,7 @@ from pointsman.capabilities import (
 from pointsman.decision.additions import MOST_CHARACTERS, MOST_PLACES, remember, standing
 from pointsman.decision.aliases import LONGEST_SHOWN, ModelNames, Named
 from pointsman.decision.decision import Decision, Injection, StandingInjection
+from pointsman.decision.events import AgentEvent, going_on, prompt_of, with_event
 from pointsman.decision.input import ReadRequest, RequestInput
 from pointsman.decision.memory import Memory
 from pointsman.decision.policy import DomainPolicy, Policy
@@ -199,11 +200,17 @@ class Engine:
             self._find_domains(draft, self.policy.domains, self._tracker)
         if self._capabilities and draft.input.role is not _HELPER:
             yield from self._select_capabilities(draft, self._capabilities)
-        if reading.request and (draft.injections or memory.additions.places):
+        # An agent keeps what it is told at an event in its own history.
+        if reading.request and not reading.input.event and (draft.injections or memory.additions.places):
             _add_again(draft, reading.request.history)
         # A helper call is no turn of the conversation whose session it names.
         kept = memory if draft.input.role is _HELPER else self._remembered(draft)
         return Decided(self._decision(draft, decision_id), kept, reading.words)
+
+    @property
+    def asks_at_events(self) -> bool:
+        """Whether configured providers of guidance may speak where nothing joins an agent's run."""
+        return self._guide is not None and self._guide.reads_all
 
     def is_prepared(self, request: AgentRequest) -> bool:
         """Whether a request is decided at once; else an index of its tools is built first."""
@@ -283,6 +290,27 @@ class Engine:
             person_spoke=person_spoke,
         )
         return ReadRequest(asked, message, same, evidence, seen, words, found, request, None, tuple(failed))
+
+    def read_event(self, event: AgentEvent, memory: Memory, then: Decision | None) -> ReadRequest:
+        """Read an event that an agent reports, for who sees no requests.
+
+        Args:
+            event: What the agent reports.
+            memory: What its session remembers.
+            then: The latest decision of the session; None where there is none.
+        """
+        seen: Seen | None = None
+        failed: tuple[Reason, ...] = ()
+        if self._guide:
+            try:
+                seen = self._guide.follow(event.happened, memory.guidance, event.moment)
+            except Exception as error:  # noqa: BLE001 - an event goes on without guidance
+                failed = (_failed("guidance", error),)
+        run = _run(seen, memory.guidance) if seen else _NO_RUN
+        if then is None or event.prompt:
+            return with_event(self.read(prompt_of(event), memory), event, seen, run, failed)
+        reading = going_on(event, then, memory, self._recorded_evidence(then.input))
+        return with_event(reading, event, seen, run, failed)
 
     def _estimate(self, request: AgentRequest) -> int:
         """Tokens of a request with images; 0 where they do not matter, or it cannot be read."""
@@ -437,6 +465,8 @@ class Engine:
         return InUse(memory.model, in_tool_loop=in_tool_loop, load=load, idle=idle)
 
     def _decide_tier(self, draft: _Draft) -> Generator[ModelQuery, ModelReply, TierDecision]:
+        if draft.reading.tier is not None:
+            return draft.reading.tier
         try:
             domain = self._domain_for_tier(draft)
             tier = self.scorer.by_rules(draft.evidence, domain)
@@ -579,7 +609,10 @@ def _seen_at(guide: Guide, request: AgentRequest, memory: GuidanceMemory, prompt
 def _recorded_moment(then: Decision) -> Moment:
     asked = then.input
     return recorded_moment(
-        then.guidance, asked.messages, answered=bool(asked.steps), offered_tools=asked.tools > 0
+        then.guidance,
+        -1 if asked.event else asked.messages,
+        answered=bool(asked.steps),
+        offered_tools=asked.tools > 0,
     )
 
 

@@ -7,7 +7,7 @@ import msgspec
 from pointsman.capabilities import CapabilityDecision
 from pointsman.guidance import Seen
 from pointsman.text.extract import Extracted, Searched
-from pointsman.tiers import LearnedScore
+from pointsman.tiers import LearnedScore, TierDecision
 from pointsman.trajectory.step import Step
 from pointsman.vocabulary import AgentRequest, AgentRole, Evidence, Reason, Script, WireFormat
 
@@ -37,6 +37,7 @@ class RequestInput(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     thread: int = 0  # number of the conversation within the session, from 1; 0: the agent did nothing yet
     steps: tuple[Step, ...] = ()  # tool calls new in this turn, without their content
     person_spoke: bool = False  # a person has spoken since the last tool call
+    event: str = ""  # of an agent's hook, where no request was seen: "PostToolUse"; empty: a request
 
     @property
     def conversation(self) -> str:
@@ -59,3 +60,4 @@ class ReadRequest(msgspec.Struct, frozen=True, gc=False):
     abstained: tuple[Reason, ...] = ()  # what could not be read, and why
     capabilities: CapabilityDecision | None = None  # of a recorded one: what was selected from, and scores
     was_too_long: bool = False  # a recorded one was refused for its length
+    tier: TierDecision | None = None  # of the same words, decided at an earlier event

@@ -20,14 +20,7 @@ def summary(decision: Decision) -> str:
 
 
 def _parts(decision: Decision) -> Iterator[tuple[str, str]]:
-    asked = decision.input
-    yield "decision", decision.id
-    if asked.session:
-        yield "session", asked.session
-    yield "format", asked.format
-    if asked.role is not None:
-        yield "role", asked.role
-    yield "asked", asked.model_asked
+    yield from _asked(decision)
     if tier := decision.tier:
         yield "tier", f"{tier.tier}({tier.stage},{tier.confidence:.2f})"
     yield "model", decision.chain[0] if decision.chain else "none"
@@ -45,6 +38,19 @@ def _parts(decision: Decision) -> Iterator[tuple[str, str]]:
     if decision.abstained:
         yield "abstained", ",".join(dict.fromkeys(reason.code for reason in decision.abstained))
     yield "us", f"{decision.elapsed_us:.0f}"
+
+
+def _asked(decision: Decision) -> Iterator[tuple[str, str]]:
+    asked = decision.input
+    yield "decision", decision.id
+    if asked.session:
+        yield "session", asked.session
+    yield "format", asked.format
+    if asked.role is not None:
+        yield "role", asked.role
+    if asked.event:
+        yield "event", asked.event
+    yield "asked", asked.model_asked
 
 
 def _capabilities(decided: CapabilityDecision) -> Iterator[tuple[str, str]]:

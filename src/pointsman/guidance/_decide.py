@@ -20,6 +20,7 @@ from pointsman.guidance.memory import Arm, GuidanceMemory, Thread, arm_of
 from pointsman.guidance.providers import GuidanceProviderConfig
 from pointsman.trajectory import (
     Conversation,
+    Event,
     Step,
     TrajectoryAnalysis,
     TrajectoryBuilder,
@@ -174,6 +175,17 @@ class Guide:
         trajectory = TrajectoryAnalysis(before, self.empty.lens).with_events(_events(steps, person_spoke))
         return Seen(opening, trajectory, TrajectoryMemory(trajectory.state), moment if self._hints else None)
 
+    def follow(self, event: Event | None, memory: GuidanceMemory, moment: Moment | None = None) -> Seen:
+        """Bring a session's run up to date with what an agent reports of it, for who sees no requests.
+
+        Args:
+            event: What happened; None: nothing that belongs to the run.
+            memory: What the session remembers.
+            moment: Which decision points this is, for configured providers.
+        """
+        trajectory = TrajectoryAnalysis(memory.thread().trajectory.state, self.empty.lens)
+        return self._seen(trajectory if event is None else trajectory.with_event(event), moment)
+
     def proceed(
         self, seen: Seen | None, memory: GuidanceMemory, *, session: str = ""
     ) -> Generator[ModelQuery, ModelReply, tuple[GuidanceDecision, GuidanceMemory]]:
@@ -203,8 +215,10 @@ class Guide:
 
         Without ``moment`` no configured provider is asked.
         """
-        seen = Seen("", trajectory, TrajectoryMemory(trajectory.state), moment if self._hints else None)
-        return (yield from self._decide(seen, memory, session=session))
+        return (yield from self._decide(self._seen(trajectory, moment), memory, session=session))
+
+    def _seen(self, trajectory: TrajectoryAnalysis, moment: Moment | None) -> Seen:
+        return Seen("", trajectory, TrajectoryMemory(trajectory.state), moment if self._hints else None)
 
     def _decide(
         self, seen: Seen, memory: GuidanceMemory, *, session: str

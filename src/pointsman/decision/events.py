@@ -1,0 +1,94 @@
+"""Events that an agent reports of its run, read as the requests that it sends and nobody here sees.
+
+An agent with hooks tells what a person said and what a tool answered, one event at a time and without the
+history. Words are judged when they are said; what the agent does afterwards belongs to the same words.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec.structs import replace
+
+from pointsman.decision.decision import Decision
+from pointsman.decision.input import ReadRequest
+from pointsman.decision.memory import Memory
+from pointsman.guidance import Moment, Seen
+from pointsman.trajectory import Event, ToolInvoked
+from pointsman.trajectory.step import Step
+from pointsman.vocabulary import AgentRequest, AgentRole, Evidence, Reason, WireFormat
+from pointsman.wire.request import request_from_text
+
+__all__ = ["AgentEvent", "going_on", "prompt_of", "with_event"]
+
+#: An agent that calls tools offers them with each of its requests.
+_NEEDED = frozenset({"tools"})
+_UNSEEN = Reason("evidence.unseen", "no words of a person were reported in this session")
+
+
+class AgentEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """One event of an agent's run."""
+
+    name: str  # as the agent calls it: "PostToolUse"
+    session: str
+    arrived_at: float  # seconds since the epoch
+    number: int  # among the events of the session, from 1
+    format: WireFormat = WireFormat.MESSAGES  # that the agent speaks
+    role: AgentRole = AgentRole.MAIN
+    prompt: str = ""  # what a person said
+    happened: Event | None = None  # what joins the run
+    moment: Moment | None = None  # for configured providers; None: at no decision point
+
+
+def prompt_of(event: AgentEvent) -> AgentRequest:
+    """Return the words of an event as the request that they begin."""
+    request = request_from_text(event.prompt, session=event.session, arrived_at=event.arrived_at)
+    mark = f"the hook {event.name}"
+    return replace(request, format=event.format, features=_NEEDED, role=event.role, role_mark=mark)
+
+
+def going_on(event: AgentEvent, then: Decision, memory: Memory, evidence: Evidence) -> ReadRequest:
+    """Return the reading of an event at which nobody spoke: the words of the latest decision stand.
+
+    They were not kept. What was decided from them stands with them, until somebody speaks.
+    """
+    called = (event.happened.tool_name,) if isinstance(event.happened, ToolInvoked) else ()
+    selected = then.capabilities and replace(then.capabilities, continued=True, command="", called=called)
+    return ReadRequest(
+        then.input,
+        memory.message,
+        bool(memory.message),
+        evidence,
+        searched=memory.searched,
+        capabilities=selected,
+        tier=then.tier,
+    )
+
+
+def with_event(
+    reading: ReadRequest,
+    event: AgentEvent,
+    seen: Seen | None,
+    run: tuple[int, tuple[Step, ...], bool],
+    failed: tuple[Reason, ...],
+) -> ReadRequest:
+    """Put what an event says of the run in the place of what a request would say of it.
+
+    Args:
+        reading: Of the words.
+        event: What the agent reports.
+        seen: The run up to the event; None where guidance is off, or failed.
+        run: Number of the conversation, its new calls, and whether a person has spoken since.
+        failed: What could not be read.
+    """
+    thread, steps, person_spoke = run
+    asked = replace(
+        reading.input,
+        arrived_at=event.arrived_at,
+        messages=event.number,
+        thread=thread,
+        steps=steps,
+        person_spoke=person_spoke,
+        event=event.name,
+    )
+    unseen = () if reading.tier or event.prompt else (_UNSEEN,)
+    return replace(reading, input=asked, seen=seen, abstained=(*reading.abstained, *failed, *unseen))

@@ -1,0 +1,52 @@
+"""Pointsman inside Claude Code, through its hooks: no gateway in between.
+
+After every tool call Claude Code runs a command, with the event on its standard input, and adds what the
+command answers to the model's context. Event and answer have the fields of the hook types that the package
+``@anthropic-ai/claude-agent-sdk`` 0.3 declares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pointsman.drivers import drive, no_model
+from pointsman.guidance import Guide
+from pointsman.integrations.claude_code._events import (
+    HookEvent,
+    answer_of,
+    happened,
+    moment_of_event,
+    read_event,
+    settings,
+)
+from pointsman.integrations.claude_code._state import HookState, Kept
+from pointsman.vocabulary import ModelQuery, ModelReply
+
+__all__ = ["HookEvent", "HookState", "Kept", "answer_event", "read_event", "settings"]
+
+
+def answer_event(
+    event: HookEvent, state: HookState, guide: Guide, ask: Callable[[ModelQuery], ModelReply] = no_model
+) -> dict[str, object] | None:
+    """Take an event into its run, decide its guidance alone, and answer in the hook's format.
+
+    ``decisions.decide_event`` decides every part; it imports what a gateway needs.
+
+    Args:
+        event: What Claude Code tells.
+        state: The runs so far.
+        guide: What decides.
+        ask: Answers the questions of model classifiers; by default nobody is asked.
+
+    Returns:
+        The answer; None when there is nothing to say.
+    """
+    joins, moment = happened(event), moment_of_event(event)
+    if joins is None and (moment is None or not guide.reads_all):
+        return None
+    with state.session(event.run) as kept:
+        seen = guide.follow(joins, kept.memory, moment)
+        decision, kept.memory = drive(guide.proceed(seen, kept.memory, session=event.run), ask)
+        kept.saw(event.run, decision)
+    added = [("guidance", decision.injection)] if decision.injection else []
+    return answer_of(event.hook_event_name, decision, added)

@@ -1,0 +1,124 @@
+"""What Claude Code tells a hook, and what it takes for an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from pointsman.decoding import UNREADABLE
+from pointsman.errors import MalformedRequest
+from pointsman.guidance import DecisionPoint, GuidanceDecision, GuidancePolicy, Moment
+from pointsman.trajectory import Event, ToolInvoked, ToolResult, UserSpoke
+from pointsman.wire.insertion import mark
+
+__all__ = ["HookEvent", "answer_of", "happened", "moment_of_event", "read_event", "settings"]
+
+#: Events that the hook must be installed for: what tools did, and that a person spoke.
+EVENTS: Final = ("PostToolUse", "PostToolUseFailure", "UserPromptSubmit")
+#: Further events, for providers of these decision points.
+_EVENTS_OF: Final = {
+    DecisionPoint.PRE_TOOL_EXECUTION: ("PreToolUse",),
+    DecisionPoint.PRE_RESPONSE: ("Stop", "SubagentStop"),
+}
+#: Seconds Claude Code waits for the hook. A decision takes well under one, most of it Python's start.
+TIMEOUT: Final = 10
+_ABSENT: Final = msgspec.Raw()
+
+
+class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """What Claude Code tells a hook; other fields are ignored."""
+
+    hook_event_name: str
+    session_id: str
+    agent_id: str | None = None  # a subagent works on a task of its own
+    tool_name: str = ""
+    tool_input: msgspec.Raw = _ABSENT
+    tool_response: msgspec.Raw = _ABSENT
+    error: str = ""
+    is_interrupt: bool = False
+    prompt: str = ""  # of UserPromptSubmit
+    last_assistant_message: str = ""  # of Stop
+    stop_hook_active: bool = False  # the agent goes on already because a hook answered its stop
+
+    @property
+    def run(self) -> str:
+        """Key of the run that the event belongs to."""
+        return f"{self.session_id}/{self.agent_id}" if self.agent_id else self.session_id
+
+
+_decode: Final = msgspec.json.Decoder(HookEvent).decode
+
+
+def read_event(data: bytes) -> HookEvent:
+    """Read one event.
+
+    Raises:
+        MalformedRequest: it is not a hook's event.
+    """
+    try:
+        return _decode(data)
+    except UNREADABLE as error:
+        raise MalformedRequest(f"this is not a hook event of Claude Code: {error}") from None
+
+
+def happened(event: HookEvent) -> Event | None:
+    """Return what of an event joins the agent's run."""
+    arguments = bytes(event.tool_input).decode("utf-8", "replace")
+    match event.hook_event_name:
+        case "UserPromptSubmit":
+            return UserSpoke()
+        case "PostToolUse":
+            return ToolInvoked(event.tool_name, arguments, ToolResult.ok(_text(event.tool_response)))
+        case "PostToolUseFailure":
+            error = f"interrupted by the user: {event.error}" if event.is_interrupt else event.error
+            return ToolInvoked(event.tool_name, arguments, ToolResult.error(error))
+        case _:
+            return None
+
+
+def moment_of_event(event: HookEvent) -> Moment | None:
+    """Which decision points an event is, and what is at hand there."""
+    call = ToolInvoked(event.tool_name, bytes(event.tool_input).decode("utf-8", "replace"))
+    match event.hook_event_name:
+        case "UserPromptSubmit":
+            points = (DecisionPoint.PRE_RENDER, DecisionPoint.PRE_TOOL_SELECTION)
+            return Moment(points, prompt=event.prompt)
+        case "PreToolUse":
+            return Moment((DecisionPoint.PRE_TOOL_EXECUTION,), pending=(call,))
+        case "PostToolUse" | "PostToolUseFailure":
+            points = (DecisionPoint.POST_TOOL_RESULT, DecisionPoint.PRE_TOOL_SELECTION)
+            return Moment(points, pending=(call,))
+        case "Stop" | "SubagentStop" if not event.stop_hook_active:  # else the agent would never stop
+            return Moment((DecisionPoint.PRE_RESPONSE,), last_response=event.last_assistant_message)
+        case _:
+            return None
+
+
+def _text(response: msgspec.Raw) -> str:
+    text = bytes(response).decode("utf-8", "replace")
+    return str(msgspec.json.decode(response)) if text.startswith('"') else text
+
+
+def answer_of(
+    event_name: str, guidance: GuidanceDecision | None, added: Sequence[tuple[str, str]]
+) -> dict[str, object] | None:
+    """Return what the hook answers: the texts to add, by source, or that the agent is to stop.
+
+    None when there is nothing to say.
+    """
+    if guidance and guidance.stop and guidance.firing:
+        return {"continue": False, "stopReason": f"Pointsman: still stuck ({guidance.firing.reason})"}
+    if not added:
+        return None
+    text = "\n\n".join(mark(source, text) for source, text in added)
+    return {"hookSpecificOutput": {"hookEventName": event_name, "additionalContext": text}}
+
+
+def settings(command: str, policy: GuidancePolicy | None = None) -> dict[str, object]:
+    """What to add to Claude Code's ``settings.json``, for a policy's decision points."""
+    hook = {"type": "command", "command": command, "timeout": TIMEOUT}
+    points = {spec.point for spec in policy.providers} if policy else set()
+    further = (event for point, events in _EVENTS_OF.items() if point in points for event in events)
+    return {"hooks": {event: [{"matcher": "*", "hooks": [hook]}] for event in (*EVENTS, *further)}}

@@ -1,0 +1,84 @@
+"""The hook under a configuration: every part of a decision, and an entry of the ledger for each event."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+from msgspec.structs import replace
+
+from pointsman.decision.decision import Decision
+from pointsman.decision.events import AgentEvent
+from pointsman.decision.memory import Memory
+from pointsman.drivers import no_model
+from pointsman.integrations.claude_code._events import HookEvent, answer_of, happened, moment_of_event
+from pointsman.integrations.claude_code._state import HookState
+from pointsman.runtime import Runtime
+from pointsman.tiers import Spending
+from pointsman.vocabulary import AgentRole, ModelQuery, ModelReply
+
+__all__ = ["HookMemory", "decide_event"]
+
+
+class HookMemory(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is kept of a run between two events: hashes and counters, and no words."""
+
+    memory: Memory = Memory()
+    then: Decision | None = None  # what stands of the latest decision
+    events: int = 0
+
+
+def decide_event(
+    event: HookEvent,
+    state: HookState,
+    runtime: Runtime,
+    ask: Callable[[ModelQuery], ModelReply] = no_model,
+) -> dict[str, object] | None:
+    """Decide at an event as the gateway decides a request, record it, and answer in the hook's format.
+
+    Args:
+        event: What Claude Code tells.
+        state: The runs so far; what verification has spent is kept there too.
+        runtime: What decides and records.
+        ask: Answers questions to models; by default nobody is asked.
+
+    Returns:
+        The answer; None when there is nothing to say.
+    """
+    joins, moment = happened(event), moment_of_event(event)
+    if joins is None and (moment is None or not runtime.engine.asks_at_events):
+        return None
+    with state.decided(event.run, HookMemory(), Spending()) as (kept, shared):
+        runtime.questions.resume(shared.memory)
+        before = kept.memory
+        reported = AgentEvent(
+            name=event.hook_event_name,
+            session=event.run,
+            arrived_at=state.now,
+            number=before.events + 1,
+            role=AgentRole.SUBAGENT if event.agent_id else AgentRole.MAIN,
+            prompt=event.prompt,
+            happened=joins,
+            moment=moment,
+        )
+        decision, memory = runtime.decide_event(reported, before.memory, before.then, ask)
+        kept.memory = HookMemory(memory, _standing(decision), reported.number)
+        shared.memory = runtime.questions.spending
+        if decision.guidance:
+            kept.saw(event.run, decision.guidance)
+    added = [(each.source, each.text) for each in decision.injections]
+    return answer_of(event.hook_event_name, decision.guidance, added)
+
+
+def _standing(decision: Decision) -> Decision:
+    """What of a decision stands until a person speaks again: nothing that quotes anybody."""
+    asked = replace(decision.input, steps=())
+    selected = decision.capabilities
+    return Decision(
+        id=decision.id,
+        input=asked,
+        policy=decision.policy,
+        tier=decision.tier,
+        chain=decision.chain,
+        capabilities=selected and replace(selected, offered=(), asked_model=(), reasons=(), scores={}),
+    )

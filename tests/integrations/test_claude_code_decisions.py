@@ -1,0 +1,193 @@
+"""The hook under a policy: every part is decided at each event, recorded, and replayed without a change."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+from pointsman.capabilities import CapabilityPolicy, Strategy, parse_capabilities
+from pointsman.cli import app
+from pointsman.decision.decision import Decision
+from pointsman.decision.policy import DomainPolicy, Policy
+from pointsman.domains import default_domains
+from pointsman.factory import build_engine, build_questions, default_policy
+from pointsman.guidance import DecisionPoint, GuidancePolicy, Mode, ProviderSpec
+from pointsman.integrations.claude_code import HookState, read_event
+from pointsman.integrations.claude_code.decisions import decide_event
+from pointsman.reports.replay import Replay
+from pointsman.runtime import Runtime
+from pointsman.stores.ledger import MemoryLedger
+from pointsman.stores.sessions import MemorySessions
+from pointsman.tiers import Verification
+from pointsman.vocabulary import AgentRole, ModelQuery, ModelReply, ModelSpec, Stage, Tier
+
+FIX = "now fix this bug in the login function of the API"
+UNSURE = "Compare the two plans of the city and say which costs less in ten years"
+MODELS = {name: ModelSpec(name, "up", name) for name in ("small", "large")}
+CAPABILITIES = json.dumps(
+    [
+        {"name": "weather", "instructions": "Weather", "examples": [{"query": "Will it rain?"}]},
+        {"name": "code", "instructions": "Edit code", "examples": [{"query": "fix this bug in the API"}]},
+    ]
+).encode()
+PROVIDER = ProviderSpec(
+    classifier="sensitive_content", text="Do not print it.", point=DecisionPoint.PRE_TOOL_EXECUTION
+)
+
+
+def a_policy(**given: Any) -> Policy:
+    parts: dict[str, Any] = {
+        "tier_models": {Tier.SIMPLE: "small", Tier.REASONING: "large"},
+        "domains": DomainPolicy(domains=default_domains(), mode=Mode.ON),
+        "guidance": GuidancePolicy(mode=Mode.ON),
+        "capabilities": CapabilityPolicy(
+            strategy=Strategy.LOCAL, registry=parse_capabilities(CAPABILITIES, "test")
+        ),
+    }
+    return Policy(profile=default_policy().profile, models=MODELS, **{**parts, **given})
+
+
+ENGINE = build_engine(a_policy())
+
+
+class Hook:
+    """A hook whose every event is a process of its own: nothing but the file and the ledger is kept."""
+
+    def __init__(self, directory: Path, policy: Policy | None = None) -> None:
+        self.engine = build_engine(policy) if policy else ENGINE
+        self.ledger = MemoryLedger()
+        self.file = directory / "hook.sqlite"
+        self.asked: list[ModelQuery] = []
+
+    def ask(self, query: ModelQuery) -> ModelReply:
+        self.asked.append(query)
+        return ModelReply("REASONING")
+
+    def at(self, name: str, **fields: Any) -> Any:
+        data = json.dumps({"session_id": "s", "hook_event_name": name, **fields}).encode()
+        runtime = Runtime(
+            self.engine,
+            sessions=MemorySessions(),
+            ledger=self.ledger,
+            questions=build_questions(self.engine.policy),
+        )
+        return decide_event(read_event(data), HookState(self.file, clock=lambda: 1e9), runtime, self.ask)
+
+    def failed(self, number: int, **fields: Any) -> Any:
+        call = {"tool_name": "Bash", "tool_input": {"command": f"cat {number}"}, "error": "no such file"}
+        return self.at("PostToolUseFailure", **call, **fields)
+
+    @property
+    def decided(self) -> list[Decision]:
+        return sorted(self.ledger.decisions(), key=lambda each: (each.input.session, each.input.messages))
+
+
+def test_the_words_of_a_prompt_stand_until_somebody_speaks(tmp_path: Path) -> None:
+    hook = Hook(tmp_path)
+    hook.at("UserPromptSubmit", prompt=FIX)
+    hook.failed(1)
+    hook.at("UserPromptSubmit", prompt="Prove step by step that it terminates, and derive its complexity")
+    hook.failed(2)
+    tiers = [each.tier.tier for each in hook.decided if each.tier]
+    assert tiers == [Tier.MEDIUM, Tier.MEDIUM, Tier.REASONING, Tier.REASONING]
+    assert [each.chain[0] for each in hook.decided] == ["small", "small", "large", "large"]
+    assert [each.domains.signature for each in hook.decided if each.domains][:2] == ["bugfix+coding"] * 2
+    selected = [each.capabilities for each in hook.decided]
+    assert [each.continued for each in selected if each] == [False, True, False, True]
+    assert [each.called for each in selected if each] == [(), ("Bash",), (), ("Bash",)]
+    assert hook.file.read_bytes().count(b"login function") == 0  # no words are kept
+
+
+def test_a_repeated_prompt_gets_its_text_again(tmp_path: Path) -> None:
+    hook = Hook(tmp_path)
+    answers = []
+    for _ in range(2):
+        answers.append(hook.at("UserPromptSubmit", prompt=FIX))
+        hook.failed(1)
+        hook.at("UserPromptSubmit", prompt="thanks")
+    assert answers[0] == answers[1]
+    assert "Domain: bugfix" in answers[0]["hookSpecificOutput"]["additionalContext"]
+
+
+def test_without_a_prompt_the_decision_says_so(tmp_path: Path) -> None:
+    hook = Hook(tmp_path)
+    hook.failed(1, agent_id="sub")
+    [decision] = hook.decided
+    assert [reason.code for reason in decision.abstained] == ["evidence.unseen"]
+    assert decision.input.session == "s/sub"
+    assert decision.input.role is AgentRole.SUBAGENT
+
+
+def test_one_verification_for_a_prompt_and_its_budget_over_all_events(tmp_path: Path) -> None:
+    verify = Verification(model="small", margin=0.5, share=0.5)
+    hook = Hook(tmp_path, a_policy(verify=verify))
+    hook.at("UserPromptSubmit", prompt=UNSURE)
+    hook.failed(1)
+    assert [query.kind for query in hook.asked] == ["verify_tier"]
+    assert [each.tier.stage for each in hook.decided if each.tier] == [Stage.VERIFIED] * 2
+    hook.at("UserPromptSubmit", prompt=UNSURE.replace("city", "town"), session_id="a")
+    assert len(hook.asked) == 2  # 1 of 3 events had asked
+    hook.at("UserPromptSubmit", prompt=UNSURE.replace("city", "state"), session_id="b")
+    assert len(hook.asked) == 2  # 2 of 4 have
+    last = next(each for each in hook.decided if each.input.session == "b")
+    assert "tiers.abstained.llm-skipped" in [reason.code for reason in last.abstained]
+
+
+@pytest.mark.parametrize("verify", [None, Verification(model="small", margin=0.5, share=1.0)])
+def test_replay_of_events_changes_nothing(tmp_path: Path, verify: Verification | None) -> None:
+    guidance = GuidancePolicy(mode=Mode.ON, providers=(PROVIDER,))
+    hook = Hook(tmp_path, a_policy(guidance=guidance, verify=verify))
+    for prompt in (FIX, UNSURE, "thanks"):
+        hook.at("UserPromptSubmit", prompt=prompt)
+        for number in range(6):
+            secret = {"tool_name": "Bash", "tool_input": {"command": "export API_KEY=1"}}
+            hook.at("PreToolUse", **secret)
+            hook.failed(number)
+    fired = [each.guidance for each in hook.decided if each.guidance and each.guidance.firings]
+    assert len(fired) > 10
+    records = sorted(hook.ledger.records(), key=lambda each: each.decision.input.messages)
+    assert len(records) == 39
+    again = list(Replay(build_engine(hook.engine.policy)).turns(records))
+    assert [line.changed for line in again] == [()] * 39
+    capabilities = a_policy().capabilities
+    assert capabilities
+    strict = msgspec.structs.replace(capabilities, threshold=0.99)
+    other = a_policy(guidance=guidance, verify=verify, capabilities=strict)
+    changed = [line.changed for line in Replay(build_engine(other)).turns(records) if line.changed]
+    assert changed
+    assert set(changed) == {("capabilities",)}
+
+
+CONFIGURED = """
+[upstreams.a]
+base_url = "http://127.0.0.1:9/v1"
+api_key = "${NOT_SET_ANYWHERE}"
+[models]
+small = { upstream = "a", id = "small-1" }
+[tiers]
+simple = "small"
+verify = { model = "small", margin = 0.5 }
+[domains]
+mode = "on"
+[guidance]
+mode = "on"
+[ledger]
+path = "ledger.sqlite"
+"""
+
+
+def test_the_command_decides_and_records_without_the_keys(tmp_path: Path) -> None:
+    file = tmp_path / "pointsman.toml"
+    file.write_text(CONFIGURED)
+    sent = json.dumps({"session_id": "s", "hook_event_name": "UserPromptSubmit", "prompt": FIX})
+    arguments = ["--state", str(tmp_path / "s.sqlite"), "--config", str(file), "--control", "1.0"]
+    result = CliRunner().invoke(app, ["hook", "claude-code", *arguments], input=sent)
+    assert result.exit_code == 0, result.stderr
+    assert "Domain: bugfix" in json.loads(result.stdout)["hookSpecificOutput"]["additionalContext"]
+    assert "no model is asked" in result.stderr
+    assert "NOT_SET_ANYWHERE" in result.stderr
+    listed = CliRunner().invoke(app, ["decisions", "list", "--config", str(file), "--json"])
+    assert "UserPromptSubmit" in listed.stdout
