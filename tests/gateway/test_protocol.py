@@ -85,6 +85,7 @@ def test_nothing_else_waits(method: str, started: bool) -> None:
 OVERRIDDEN = {
     HttpToolsProtocol: {
         "connection_made": ["transport"],
+        "connection_lost": ["exc"],
         "data_received": ["data"],
         "on_header": ["name", "value"],
         "on_headers_complete": [],
@@ -97,7 +98,7 @@ OVERRIDDEN = {
 }
 #: What they read and set beside that, which exists on instances alone.
 STATE = {
-    HttpToolsProtocol: "cycle expect_100_continue flow headers loop parser pipeline scope server_state "
+    HttpToolsProtocol: "connections cycle expect_100_continue flow headers loop parser pipeline scope server_state "
     "transport url",
     RequestResponseCycle: "disconnected expected_content_length keep_alive message_event more_body "
     "response_complete response_started scope",

@@ -10,18 +10,22 @@ from typing import Any, Final, cast
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from pointsman.gateway._refused import Refused, SampledLog, unreadable
+from pointsman.gateway._admission import Admission
+from pointsman.gateway._refused import Refused, SampledLog, asked_format, unreadable
 
 __all__ = ["bounded_protocol", "close_slow", "close_unread"]
 
 #: Seconds between looks at all connections, so that no request pays for a timer.
-_SWEEP_EVERY: Final = 15.0
+_SWEEP_EVERY: Final = 5.0
+#: Looks at which a new connection may have sent no whole head, and any head may be arriving: 15 to 20 s, the
+#: least that Apache's mod_reqtimeout gives a head.
+_WITHOUT_HEAD: Final = 4
 #: Looks at which a connection may have no request in progress: 75 s at least, longer than the 60 of common
 #: load balancers, so that they close first.
-_WITHOUT_REQUEST: Final = 6
+_WITHOUT_REQUEST: Final = 16
 #: Looks at which the body of one request may be arriving: 2 minutes, the largest one at 2.5 Mbit/s. Meanwhile
 #: what has arrived of it counts against ``total_body_bytes``.
-_WITHOUT_BODY: Final = 8
+_WITHOUT_BODY: Final = 24
 #: Seconds between looks at connections whose answers wait to be taken.
 _UNREAD_EVERY: Final = 1.0
 #: Bytes of answers that may wait, over all connections; beyond them who takes nothing goes sooner.
@@ -74,11 +78,13 @@ class _CoalescingTransport:
 class _Bounded(HttpToolsProtocol):
     header_bytes: int
     note: SampledLog
+    admission: Admission
+    url = b""  # of the request whose head came last
+    looks = 0  # since the request in progress, or the head that is arriving, was another
     _is_body = False  # some of what came last
     _unfinished = 0  # bytes of a head, or of what stands behind a body, that has not ended
     _tail = b""  # the last three of them: the end of the head may begin there
     _seen: Any = None  # the request at the last look
-    _looks = 0  # since it was another
     _is_refused = False
     _to_discard = _LINGER_BYTES
     _unread = 0  # bytes waiting for the caller at the last look
@@ -86,6 +92,18 @@ class _Bounded(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn's own
         super().connection_made(cast("asyncio.Transport", _CoalescingTransport(transport, self)))
+        self.admission.opened(self, self.connections)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.admission.forget(self)
+        super().connection_lost(exc)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether every request of it has been answered, and the answers have been taken."""
+        request: Any = self.cycle
+        over = request is not None and request.response_complete and not self._unfinished
+        return over and not self.transport.get_write_buffer_size()
 
     def data_received(self, data: bytes) -> None:
         if self._is_refused:
@@ -93,7 +111,7 @@ class _Bounded(HttpToolsProtocol):
             return
         size = self._unfinished + len(data)
         if size > self.header_bytes and self._is_head_too_long(data):
-            self._refuse(self._too_long())
+            self._refuse(self._too_long(), data)
             return
         before: Any = self.cycle  # None until the first request's headers have ended
         self._is_body = False
@@ -101,6 +119,8 @@ class _Bounded(HttpToolsProtocol):
         if self._is_body or self.cycle is not before:
             self._unfinished, self._tail = 0, b""
             return
+        if not self._unfinished:
+            self.looks = 0
         self._unfinished, self._tail = size, (self._tail + data[-3:])[-3:]
         if size > self.header_bytes and not self._is_refused:
             self._refuse(self._too_long())
@@ -140,6 +160,8 @@ class _Bounded(HttpToolsProtocol):
             raise self._too_long()
         if len(self.pipeline) >= _MOST_PIPELINED:
             raise Refused(429, "too_large", "too many requests wait on this connection")
+        if self.cycle is None and not self.admission.may_ask(self, self.connections):
+            raise Refused(503, "overloaded", "too many connections are open", b"retry-after: 1")
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -185,8 +207,11 @@ class _Bounded(HttpToolsProtocol):
     def _too_long(self) -> Refused:
         return Refused(431, "too_large", f"the headers are larger than {self.header_bytes} bytes")
 
-    def _refuse(self, why: Refused) -> None:
-        """Read no more requests here; say why, unless an answer to an earlier one is in progress."""
+    def _refuse(self, why: Refused, data: bytes = b"") -> None:
+        """Read no more requests here; say why, unless an answer to an earlier one is in progress.
+
+        ``data`` has come and was not parsed.
+        """
         self._is_refused = True
         self.note(f"refused a connection: {why}")
         request: Any = self.cycle
@@ -199,7 +224,8 @@ class _Bounded(HttpToolsProtocol):
                 return
             request.disconnected = True  # its body will not come
             request.message_event.set()
-        self.transport.write(why.answer())
+        names = [name for name, _ in self.headers] if self.headers else []
+        self.transport.write(why.answer(asked_format(names, self.url, data)))
         self.transport.write_eof()
         self.loop.call_later(_LINGER, self.transport.abort)
 
@@ -209,21 +235,33 @@ class _Bounded(HttpToolsProtocol):
             self.transport.abort()
 
     def close_if_slow(self) -> None:
-        """Close the connection when a head or a body has been arriving for too long."""
+        """Close the connection when a head or a body has been arriving for too long; say so if one has begun."""
         request: Any = self.cycle
         if request is not self._seen:
-            self._seen, self._looks = request, 0
+            self._seen, self.looks = request, 0
             return
         over = request is None or request.response_complete
         if not over and not request.more_body:
-            self._looks = 0
+            self.looks = 0
             return
-        self._looks += 1
-        if self._looks >= (_WITHOUT_REQUEST if over else _WITHOUT_BODY):
-            if self.transport.get_write_buffer_size():
-                self.transport.abort()  # to close waits until the caller has taken the rest of its answer
-            else:
-                self.transport.close()
+        self.looks += 1
+        if not over:
+            self._end_if(_WITHOUT_BODY, "the body of the request did not arrive in time")
+        elif request is None or self._unfinished:
+            self._end_if(_WITHOUT_HEAD, "the headers of the request did not arrive in time")
+        else:
+            self._end_if(_WITHOUT_REQUEST, "")
+
+    def _end_if(self, looks: int, why: str) -> None:
+        """End the connection after so many looks; with 408 when some of a request has arrived."""
+        if self.looks < looks or self._is_refused:
+            return
+        if self.transport.get_write_buffer_size():
+            self.transport.abort()  # to close waits until the caller has taken the rest of its answer
+        elif self._unfinished or (self.cycle is not None and not self.cycle.response_complete):
+            self._refuse(Refused(408, "request_timeout", why))
+        else:
+            self.transport.close()
 
     def pause_writing(self) -> None:
         self._unread = self.idle_looks = 0
@@ -240,12 +278,18 @@ class _Bounded(HttpToolsProtocol):
         return size
 
 
-def bounded_protocol(limit: int) -> type[HttpToolsProtocol]:
-    """Return the protocol with a bound in bytes on the head of a request; the parser has none."""
+def bounded_protocol(limit: int, connections: Callable[[], int]) -> type[HttpToolsProtocol]:
+    """Return the protocol with limits that uvicorn's has not.
+
+    Args:
+        limit: Bytes of the head of a request.
+        connections: How many may be open at once.
+    """
 
     class Bounded(_Bounded):
         header_bytes = limit
         note = SampledLog()
+        admission = Admission(connections)
 
     return Bounded
 

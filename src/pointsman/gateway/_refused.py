@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
-__all__ = ["Refused", "SampledLog", "unreadable"]
+from pointsman.wire import WIRES, Fault, Wire, guess_wire
+
+__all__ = ["Refused", "SampledLog", "asked_format", "unreadable"]
 
 log = logging.getLogger(__name__)
 
 #: Seconds between two lines about connections: a day of them fits a screen or two of any log viewer.
 _LOG_EVERY: Final = 10.0
+#: The path in the first line of a request (RFC 9112, section 3).
+_ASKED: Final = re.compile(rb"[A-Z]{1,16} (\S{1,256}) HTTP/1\.")
 
 
 class Refused(Exception):
@@ -27,12 +32,32 @@ class Refused(Exception):
         self._code = code
         self._headers = headers
 
-    def answer(self) -> bytes:
-        """Return the whole answer. Its body has the members of every format: which is asked is unknown."""
-        error = {"type": "invalid_request_error", "code": self._code, "message": str(self), "param": None}
-        body = msgspec.json.encode({"type": "error", "error": error})
+    def answer(self, wire: Wire | None = None) -> bytes:
+        """Return the whole answer in a format; where none is known, with the members of every format."""
+        if wire is not None:
+            body = wire.error(Fault(self.status, str(self), self._code))
+        else:
+            error = {"type": "invalid_request_error", "code": self._code, "message": str(self), "param": None}
+            body = msgspec.json.encode({"type": "error", "error": error})
         fields = (b"content-type: application/json", b"content-length: %d" % len(body), b"connection: close")
         return STATUS_LINE[self.status] + b"\r\n".join((*fields, *self._headers, b"", body))
+
+
+def asked_format(names: Sequence[bytes], url: bytes, data: bytes) -> Wire | None:
+    """The format of a request of which not all was read; None where nothing tells.
+
+    Args:
+        names: Of its headers so far, in lower case.
+        url: Of its first line, or of an earlier request on the connection; empty: none was parsed.
+        data: What has come of it and was not parsed.
+    """
+    if (line := _ASKED.match(data)) is not None:
+        url = line[1]
+    elif not url:
+        return None
+    path = url.partition(b"?")[0].removeprefix(b"/v1")
+    ours = (wire for wire in WIRES.values() if path in {wire.path, wire.token_path})
+    return next(ours, None) or guess_wire(names, path.decode("ascii", "replace"))
 
 
 def unreadable(data: bytes | memoryview, reason: str) -> Refused:

@@ -124,6 +124,8 @@ class Gateway:
         watch: DisconnectWatch | None = None
         self.active += 1
         try:
+            if self.active > state.server.limits.requests:
+                raise Overloaded("too many requests are in progress", hint="send the request again later")
             if handler is None:
                 watch = DisconnectWatch(receive)
                 ended = partial(self._watches.begin, watch)

@@ -43,6 +43,10 @@ _M_MMAP_THRESHOLD: Final = -3
 _LARGE_BLOCK: Final = 128 << 10
 
 
+#: Open files that are asked of the system, where it lets the process have as many.
+_FILES: Final = 65_536
+
+
 class WatchedFile:
     """A file, and what it is read with: whether any has changed since the last look; the first is now."""
 
@@ -95,7 +99,7 @@ class Server(uvicorn.Server):
                 host=server.host,
                 port=server.port,
                 loop="uvloop",
-                http=bounded_protocol(server.limits.header_bytes),
+                http=bounded_protocol(server.limits.header_bytes, self._most_connections),
                 ws="none",
                 lifespan="off",
                 interface="asgi3",
@@ -111,6 +115,10 @@ class Server(uvicorn.Server):
         self._gateway = gateway
         self._load = load
         self._watch = watch
+        self._files = _FILES
+
+    def _most_connections(self) -> int:
+        return min(self._gateway.state.server.limits.connections, self._files)
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
         """Serve until SIGTERM or SIGINT, and drain.
@@ -145,6 +153,9 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to listen."""
         _give_back_large_blocks()
+        _raise_file_limit()
+        # Half of the files are for upstreams and stores: without one nobody is served.
+        self._files = _open_files() // 2
         gc.collect()
         gc.freeze()  # what is loaded by now lives as long as the process: no collection need look at it again
         sys.setswitchinterval(_SWITCH_EVERY)
@@ -201,6 +212,29 @@ def _give_back_large_blocks() -> None:
     """
     with contextlib.suppress(AttributeError, OSError):  # not glibc
         ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _LARGE_BLOCK)
+
+
+def _raise_file_limit() -> None:
+    """Let the process open more files than the usual 1,024, as far as its hard limit goes (as Go does)."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(ValueError, OSError):  # a system with a limit of its own below the hard one
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def _open_files() -> int:
+    """Return how many files the process may have open."""
+    try:
+        import resource
+    except ImportError:
+        return _FILES
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _FILES if soft == resource.RLIM_INFINITY else soft
 
 
 def check_bind(server: ServerSpec) -> None:

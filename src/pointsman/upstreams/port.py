@@ -223,6 +223,19 @@ class Limits(msgspec.Struct, frozen=True):
     ] = 128 << 20
     # nginx allows 32 KiB, Codex sends about 2
     header_bytes: Annotated[int, Meta(ge=1, description="Maximum bytes of all headers together.")] = 64 << 10
+    # twice nginx's worker_connections
+    connections: Annotated[
+        int,
+        Meta(
+            ge=1,
+            description="Maximum number of callers' connections. Idle ones make room for new ones; "
+            "if none is idle, new ones get 503.",
+        ),
+    ] = 1024
+    # as many as one upstream serves by default
+    requests: Annotated[
+        int, Meta(ge=1, description="Maximum number of requests in progress; further ones get 503.")
+    ] = 512
     # as nginx's send_timeout
     unread_seconds: Annotated[
         float,

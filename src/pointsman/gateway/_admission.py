@@ -1,0 +1,62 @@
+"""Which connections are served when there are more than may be open."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, Final
+
+__all__ = ["Admission"]
+
+#: Connections beyond the limit, as a share of it and at least, that are kept open to read what they ask and
+#: to answer with 503 in its format. Those beyond them are aborted.
+_SURPLUS_SHARE: Final = 8
+_LEAST_SURPLUS: Final = 16
+
+
+class Admission:
+    """Limits the connections of all callers.
+
+    Beyond the limit, the first request on a connection takes the place of the oldest connection that has not
+    sent the head of a request, else of the one that has been idle for the longest (as nginx reuses
+    connections). A connection with a request in progress is never closed for another.
+    """
+
+    def __init__(self, most: Callable[[], int]) -> None:
+        """Take the limit, which a reload may change."""
+        self._most = most
+        self._without_head: OrderedDict[Any, None] = OrderedDict()  # the oldest connection first
+
+    def opened(self, new: Any, connections: set[Any]) -> None:
+        """Take in a new connection, which is in ``connections``, or abort it when there are far too many."""
+        most = self._most()
+        most += max(most // _SURPLUS_SHARE, _LEAST_SURPLUS)
+        if len(connections) <= most or self._has_made_room(new, connections):
+            self._without_head[new] = None
+        else:
+            _abort(new, connections)
+
+    def may_ask(self, connection: Any, connections: set[Any]) -> bool:
+        """Whether the first request on a connection is served."""
+        self.forget(connection)
+        return len(connections) <= self._most() or self._has_made_room(connection, connections)
+
+    def forget(self, connection: Any) -> None:
+        """A connection has sent a head, or is closed."""
+        self._without_head.pop(connection, None)
+
+    def _has_made_room(self, new: Any, connections: set[Any]) -> bool:
+        if self._without_head:
+            longest, _ = self._without_head.popitem(last=False)
+        else:
+            idle = [one for one in connections if one is not new and one.is_idle]
+            if not idle:
+                return False
+            longest = max(idle, key=lambda one: one.looks)
+        _abort(longest, connections)
+        return True
+
+
+def _abort(connection: Any, connections: set[Any]) -> None:
+    connections.discard(connection)  # now, not when its end is noticed: others may come before
+    connection.transport.abort()
