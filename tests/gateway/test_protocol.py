@@ -98,8 +98,8 @@ OVERRIDDEN = {
 }
 #: What they read and set beside that, which exists on instances alone.
 STATE = {
-    HttpToolsProtocol: "connections cycle expect_100_continue flow headers loop parser pipeline scope server_state "
-    "transport url",
+    HttpToolsProtocol: "connections cycle expect_100_continue flow headers loop parser pipeline scope "
+    "server_state transport url",
     RequestResponseCycle: "disconnected expected_content_length keep_alive message_event more_body "
     "response_complete response_started scope",
 }

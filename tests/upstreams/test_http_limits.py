@@ -286,3 +286,35 @@ def test_a_request_that_an_upstream_held_is_not_sent_again(monkeypatch: pytest.M
 
     uvloop.run(run())
     assert len(server.asked) == 2  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("streams", "begun", "seconds"), [(True, False, 60), (True, True, 300), (False, False, 300), (False, True, 300)]
+)
+def test_silence_that_is_waited_for_by_default(
+    monkeypatch: pytest.MonkeyPatch, streams: bool, begun: bool, seconds: float
+) -> None:
+    monkeypatch.setattr(_client, "_SWEEP_EVERY", 0.01)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(CALL.body)
+        if begun:
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n")
+        await reader.read()
+
+    async def run() -> None:
+        async with client_of(serve, Timeouts()) as client, asyncio.timeout(30):
+            asking = asyncio.ensure_future(client.send(CALL._replace(streams=streams)))
+            while not client._active:  # noqa: ASYNC110 - nothing tells of it
+                await asyncio.sleep(0.001)
+            [answer] = client._active
+            if begun:
+                await asking
+            answer.silence = seconds - 1  # as the sweep counts
+            await asyncio.sleep(0.05)
+            assert answer in client._active
+            answer.silence = seconds
+            with pytest.raises(UpstreamTimeout):
+                await (await asking).read()
+
+    uvloop.run(run())

@@ -82,12 +82,17 @@ def _with_public_name(record: logging.LogRecord) -> bool:
 
 
 def _log_to_stderr(level: str) -> None:
+    from pointsman.gateway.log_sampling import LogSampler
+
     known = logging.getLevelNamesMapping()
     if level.upper() not in known:
         raise ConfigError(f'unknown log level "{level}"', hint="debug, info, warning, error")
+    before = list(logging.getLogger().handlers)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", datefmt=_TIME)
     for handler in logging.getLogger().handlers:
         handler.addFilter(_with_public_name)
+        if handler not in before:  # one of an application's own is its own business
+            handler.addFilter(LogSampler(handler))
     logging.getLogger("pointsman").setLevel(known[level.upper()])
     logging.getLogger("pointsman.gateway").setLevel(logging.INFO)
 

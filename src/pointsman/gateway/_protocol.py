@@ -30,7 +30,10 @@ _WITHOUT_BODY: Final = 24
 _UNREAD_EVERY: Final = 1.0
 #: Bytes of answers that may wait, over all connections; beyond them who takes nothing goes sooner.
 _MOST_UNREAD: Final = 64 << 20
-#: Looks after which a caller who took nothing meanwhile may be sent away so.
+#: Bytes that a caller has to take between two looks to count as reading, and within ``unread_seconds`` to stay:
+#: 273 B/s at the default of 60 s. Who takes a byte now and then would hold its answer for ever.
+_LEAST_TAKEN: Final = 16 << 10
+#: Looks after which a caller who took too little meanwhile may be sent away so.
 _UNREAD_LOOKS: Final = 2
 #: Headers of one request. Apache and gunicorn take 100 by default; the largest agents send about 30.
 _MOST_HEADERS: Final = 256
@@ -87,8 +90,8 @@ class _Bounded(HttpToolsProtocol):
     _seen: Any = None  # the request at the last look
     _is_refused = False
     _to_discard = _LINGER_BYTES
-    _unread = 0  # bytes waiting for the caller at the last look
-    idle_looks = 0  # since the caller took any of them
+    _unread = 0  # bytes that waited for the caller when it was last seen reading
+    idle_looks = 0  # since then
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn's own
         super().connection_made(cast("asyncio.Transport", _CoalescingTransport(transport, self)))
@@ -268,13 +271,15 @@ class _Bounded(HttpToolsProtocol):
         super().pause_writing()
 
     def unread(self) -> int:
-        """Return the bytes that wait for the caller, and count the looks since it took any."""
+        """Return the bytes that wait for the caller, and count the looks since it took ``_LEAST_TAKEN``."""
         request: Any = self.cycle
         size: int = self.transport.get_write_buffer_size()
         if request is not None and not request.response_complete:
             size += request.expected_content_length  # what the application holds of a whole answer
-        self.idle_looks = self.idle_looks + 1 if size == self._unread else 0
-        self._unread = size
+        if self._unread - size >= _LEAST_TAKEN or size > self._unread:
+            self._unread, self.idle_looks = size, 0
+        else:
+            self.idle_looks += 1
         return size
 
 
@@ -303,12 +308,12 @@ async def close_slow(connections: Iterable[Any]) -> None:
 
 
 async def close_unread(connections: Iterable[Any], seconds: Callable[[], float]) -> None:
-    """Send away who takes nothing of an answer, for ever.
+    """Send away who takes too little of an answer, for ever.
 
     Args:
         connections: All there are.
-        seconds: How long a caller may take nothing. When more than ``_MOST_UNREAD`` bytes wait, those who
-            have taken nothing the longest go sooner.
+        seconds: How long a caller may take less than ``_LEAST_TAKEN`` bytes. When more than ``_MOST_UNREAD``
+            bytes wait, those who have taken so little for the longest go sooner.
     """
     while True:
         await asyncio.sleep(_UNREAD_EVERY)
@@ -319,5 +324,5 @@ async def close_unread(connections: Iterable[Any], seconds: Callable[[], float])
             if not is_over and (held <= _MOST_UNREAD or one.idle_looks < _UNREAD_LOOKS):
                 break
             held -= waiting[one]
-            one.note("a caller took nothing of its answer for too long and was cut off")
+            one.note("a caller took too little of its answer for too long and was cut off")
             one.transport.abort()

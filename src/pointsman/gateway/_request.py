@@ -213,7 +213,8 @@ class DecidedRequest:
         if target.upstream.forwards_auth:
             sent += self._credentials(target)
         changes = f"{self.wire.format}->{self.wire.format}; changed={','.join(changed)}" if changed else ""
-        return Prepared(Call(self._path, sent, body), self.wire, None, changes)
+        call = Call(self._path, sent, body, streams=self.body.is_true("stream"))
+        return Prepared(call, self.wire, None, changes)
 
     def _output_limit(self, model: ModelSpec, *, is_native: bool) -> int | None:
         """The output limit of a model, where the caller asks for more and did not choose the model.
@@ -300,7 +301,8 @@ class DecidedRequest:
         sent += target.upstream.headers[wire.format]
         if target.upstream.forwards_auth:
             sent += self._credentials(target)
-        prepared = Prepared(Call(wire.path, sent, translated.body), wire, translated, str(translated))
+        call = Call(wire.path, sent, translated.body, streams=self.body.is_true("stream"))
+        prepared = Prepared(call, wire, translated, str(translated))
         self._translated = target, prepared
         return prepared
 

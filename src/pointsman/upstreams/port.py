@@ -119,8 +119,15 @@ class Timeouts(msgspec.Struct, frozen=True):
 
     # a TCP and TLS handshake across an ocean takes under one second
     connect: Annotated[float, Meta(gt=0, description="Timeout of the connection.")] = 5.0
-    # reasoning models think for minutes before they say anything
-    first_byte: Annotated[float, Meta(gt=0, description="Timeout of the first byte of a response.")] = 300.0
+    # A provider answers a streamed request at once; a whole response begins when the model has finished.
+    first_byte: Annotated[
+        float | None,
+        Meta(
+            gt=0,
+            description="Timeout of the first byte of a response, and of each silence in it. Default: 60 for "
+            "the first byte of a streamed response, else 300.",
+        ),
+    ] = None
     # the default of the OpenAI and Anthropic SDKs
     total: Annotated[float, Meta(gt=0, description="Timeout of one attempt.")] = 600.0
 
@@ -241,7 +248,8 @@ class Limits(msgspec.Struct, frozen=True):
         float,
         Meta(
             gt=0,
-            description="Seconds after which a caller that reads no byte is disconnected.",
+            description="Seconds after which a caller that has read less than 16 KiB of a waiting response is "
+            "disconnected.",
         ),
     ] = 60.0
 
@@ -284,6 +292,7 @@ class Call(NamedTuple):
     body: bytes
     method: bytes = b"POST"
     upload: Upload | None = None  # instead of ``body``
+    streams: bool = False  # the response is asked for as a stream
 
 
 class Exchange(Protocol):

@@ -17,6 +17,10 @@ __all__ = ["HttpClient"]
 
 #: Seconds a connection may lie idle before it is closed; common servers close after 60 or 75.
 _IDLE: Final = 50.0
+#: Seconds of silence by default: before a streamed response begins, and at any other time, when a model may be
+#: thinking.
+_FIRST_BYTE: Final = 60.0
+_SILENCE: Final = 300.0
 #: Timeouts are looked at together, four times per shortest one and at least twice a second.
 _SWEEPS: Final = 4
 _SWEEP_EVERY: Final = 0.5
@@ -43,9 +47,9 @@ class HttpClient:
             self._route.proxy_lines,
         )
         self._times = spec.timeouts
-        self._sweep_every = min(
-            spec.timeouts.first_byte / _SWEEPS, spec.timeouts.total / _SWEEPS, _SWEEP_EVERY
-        )
+        self._silence = spec.timeouts.first_byte or _SILENCE
+        self._first_byte = spec.timeouts.first_byte or _FIRST_BYTE  # of a streamed response
+        self._sweep_every = min(self._first_byte / _SWEEPS, spec.timeouts.total / _SWEEPS, _SWEEP_EVERY)
         self._free = spec.connections  # how many more requests may be in progress
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._idle: deque[Connection] = deque()  # the one used last is the last
@@ -59,14 +63,14 @@ class HttpClient:
         request = self._encode(call)
         await self._take_place()
         if call.upload is not None:  # it cannot be sent again: no connection that may have been closed
-            return await self._ask(await self._connect(), request, call.upload)
+            return await self._ask(await self._connect(), request, call)
         connection = self._kept()
         if connection is not None:
             try:
-                return await self._ask(connection, request)
+                return await self._ask(connection, request, call)
             except Stale:  # closed by the upstream while it lay idle: nobody has seen the request
                 await self._take_place()
-        return await self._ask(await self._connect(), request)
+        return await self._ask(await self._connect(), request, call)
 
     def close(self) -> None:
         """See ``UpstreamClient``."""
@@ -144,10 +148,11 @@ class HttpClient:
             raise
         return connection
 
-    async def _ask(self, connection: Connection, request: bytes, upload: Upload | None = None) -> Response:
+    async def _ask(self, connection: Connection, request: bytes, call: Call) -> Response:
         answer = connection.begin(request)
-        if upload is not None:
-            answer.sending = connection.loop.create_task(connection.send(upload, answer))
+        answer.streams = call.streams
+        if call.upload is not None:
+            answer.sending = connection.loop.create_task(connection.send(call.upload, answer))
         self._active.add(answer)
         self._sweep.start(connection.loop, self._sweep_every, self._sweep_now)
         try:
@@ -177,7 +182,8 @@ class HttpClient:
         """Fail what is overdue. One timer for all requests, because a timer for each costs each."""
         for answer in [answer for answer in self._active if answer.loop is loop]:
             answer.grow_older(self._sweep_every)
-            if answer.silence > self._times.first_byte or answer.age > self._times.total:
+            most = self._first_byte if answer.streams and not answer.status else self._silence
+            if answer.silence > most or answer.age > self._times.total:
                 answer.fail(UpstreamTimeout("the upstream did not answer in time"))
         if self._active:
             self._sweep.start(loop, self._sweep_every, self._sweep_now)

@@ -43,7 +43,7 @@ class Response:
     """An ``Exchange``: what the parser of a connection has found so far."""
 
     __slots__ = ("_client", "_connection", "_error", "_paused", "_waiter", "age", "chunks", "done",
-                 "headers", "loop", "received", "sending", "silence", "size", "status")  # fmt: skip
+                 "headers", "loop", "received", "sending", "silence", "size", "status", "streams")  # fmt: skip
 
     def __init__(self, client: Owner, connection: Connection, loop: asyncio.AbstractEventLoop) -> None:
         self._client = client
@@ -59,6 +59,7 @@ class Response:
         self.headers: Headers = ()
         self.age = 0.0  # seconds, as the sweep counts them
         self.silence = 0.0  # seconds since something came
+        self.streams = False  # it was asked for as a stream
         self.done = False
         self.sending: asyncio.Task[None] | None = None  # of an upload
 
