@@ -79,7 +79,7 @@ class _Pyreqwest:
             .referer(enable=False)
         )
         builder = builder.connect_timeout(timedelta(seconds=times.connect)).no_proxy()
-        builder = builder.read_timeout(timedelta(seconds=times.first_byte))
+        builder = builder.read_timeout(timedelta(seconds=times.first_byte or times.total))
         self._client = (
             builder.timeout(timedelta(seconds=times.total)).runtime_multithreaded(enable=threads).build()
         )

@@ -285,7 +285,10 @@ def test_a_proxys_credentials_are_read_and_never_shown(tmp_path: Path) -> None:
         ("[tiers]\nport = 3", "it belongs in [server]"),
         ("[tiers]\nmode = 'on'", "it belongs in [guidance] or [domains] or [capabilities]"),
         ("[tiers]\nserver.port = 3", "it is a table of its own: [server]"),
-        ("[server]\nzzz = 3", "known: host, port, keys, limits, drain, passthrough, router_command"),
+        (
+            "[server]\nzzz = 3",
+            "known: host, port, keys, limits, drain_notice, drain, passthrough, router_command",
+        ),
         ("[server]\nprot = 3", ""),  # the message names the nearest
     ],
 )

@@ -1,9 +1,11 @@
-"""More callers than the gateway serves at once: who is refused, in which words, and who is served meanwhile."""
+"""More callers than the gateway serves at once: who is refused, in which words, and who is served."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
+import signal
 import socket
 import threading
 from collections.abc import Iterator
@@ -48,10 +50,8 @@ class Held:
         self.may_answer = threading.Event()
 
     async def __call__(self, asked: Asked, send: Any) -> None:
-        from asyncio import sleep
-
-        while not (self.may_answer.is_set() or asked.disconnected.is_set()):
-            await sleep(0.01)
+        while not (self.may_answer.is_set() or asked.disconnected.is_set()):  # noqa: ASYNC110 - a thread's
+            await asyncio.sleep(0.01)
         await reply(send, 200, b'{"choices":[{"message":{"content":"hi"}}]}')
 
 
@@ -98,7 +98,9 @@ def test_connections_beyond_the_limit_get_503(sent: bytes, members: set[str]) ->
     assert shape(answer) == members
 
 
-@pytest.mark.parametrize("sent", [b"", b"POST /v1/chat", LIVE + b"\r\n"], ids=["nothing", "half", "kept alive"])
+@pytest.mark.parametrize(
+    "sent", [b"", b"POST /v1/chat", LIVE + b"\r\n"], ids=["nothing", "half", "kept alive"]
+)
 def test_who_asks_nothing_makes_room(sent: bytes) -> None:
     """A request is served however many connections lie idle."""
     with gateway(state_for(server=bounded(connections=4))) as running, contextlib.ExitStack() as stack:
@@ -139,8 +141,8 @@ def test_far_beyond_the_limit_connections_are_cut_at_once() -> None:
         (b"hello\r\n\r\n", ANY),
         (b"x" * 30_000, ANY),
     ],
-    ids=["431 chat", "431 responses", "431 messages", "many headers", "400 messages", "400 Claude", "400 chat",
-         "no HTTP", "long"],
+    ids=["431 chat", "431 responses", "431 messages", "many headers", "400 messages", "400 Claude",
+         "400 chat", "no HTTP", "long"],
 )  # fmt: skip
 def test_what_is_no_request_is_refused_in_the_callers_format(sent: bytes, members: set[str]) -> None:
     with gateway(state_for(server=bounded(header_bytes=20_000))) as running:
@@ -178,7 +180,7 @@ def seconds_until_closed(running: Running, *sent: bytes) -> float:
                 assert connection.recv(1 << 16)
         connections = running.server.server_state.connections
         until(lambda: connections)
-        [one] = connections
+        one: Any = next(iter(connections))
         looks: Future[int] = Future()
 
         def look() -> None:
@@ -207,3 +209,30 @@ def test_a_connection_without_a_request_is_closed_sooner(monkeypatch: pytest.Mon
         assert seconds_until_closed(running, b"POST /v1/chat") == 20
         assert seconds_until_closed(running, LIVE + b"\r\n", b"POST /v1/chat") == 25  # one for the change
         assert 60 < seconds_until_closed(running, LIVE + b"\r\n") == 85
+
+
+def ready(running: Running) -> bytes:
+    return talk(running.port, b"GET /health/ready HTTP/1.1\r\nhost: x\r\n\r\n")
+
+
+def test_readiness_says_503_while_requests_are_still_served() -> None:
+    """New connections were refused in the same moment in which load balancers could have learnt it."""
+    with gateway(state_for(server=ServerSpec(port=0, drain_notice=600))) as running:
+        assert statuses(ready(running)) == [b"200"]
+        running.server._captured_signals.append(signal.SIGTERM)  # as the handler in the main thread does
+        running.server.should_exit = True
+        until(lambda: statuses(ready(running)) == [b"503"])
+        assert b'"status":"draining"' in ready(running)
+        assert statuses(talk(running.port, head(JSON) + ASKED)) == [b"200"]
+        running.server._captured_signals.append(signal.SIGTERM)  # who asks twice does not want to wait
+
+
+@pytest.mark.parametrize(
+    ("signals", "asks"), [([signal.SIGTERM], False), ([signal.SIGINT], True), ([signal.SIGTERM] * 2, True)]
+)
+def test_nobody_waits_for_load_balancers_in_vain(signals: list[signal.Signals], asks: bool) -> None:
+    with gateway(state_for(server=ServerSpec(port=0, drain_notice=600))) as running:
+        if asks:
+            ready(running)
+        running.server._captured_signals.extend(signals)
+    assert not running.server.server_state.connections

@@ -100,6 +100,7 @@ OVERRIDDEN = {
 STATE = {
     HttpToolsProtocol: "connections cycle expect_100_continue flow headers loop parser pipeline scope "
     "server_state transport url",
+    uvicorn.Server: "_captured_signals should_exit",
     RequestResponseCycle: "disconnected expected_content_length keep_alive message_event more_body "
     "response_complete response_started scope",
 }

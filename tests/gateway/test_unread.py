@@ -76,6 +76,27 @@ def test_who_takes_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch, answering
     assert [attempt.error for attempt in ledger.attempts("d-1")] == ["disconnect"]
 
 
+@pytest.mark.parametrize(
+    ("each_look", "idle"), [(0, 9), (1, 9), (1_000, 9), (16 << 10, 0), (20_000, 0), (9_000, 1)]
+)
+def test_a_trickle_does_not_count_as_reading(each_look: int, idle: int) -> None:
+    """A caller that took a byte now and then was kept, with all of its answer."""
+
+    class Waiting:
+        size = 1_000_000
+
+        def get_write_buffer_size(self) -> int:
+            return self.size
+
+    waiting = Waiting()
+    one: Any = object.__new__(protocol._Bounded)
+    one.transport, one.cycle = waiting, None
+    for _ in range(10):
+        assert one.unread() == waiting.size
+        waiting.size -= each_look
+    assert one.idle_looks == idle
+
+
 def test_what_waits_has_a_bound_over_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond it who takes nothing goes long before its time."""
     monkeypatch.setattr(protocol, "_UNREAD_EVERY", 0.1)

@@ -289,7 +289,8 @@ def test_a_request_that_an_upstream_held_is_not_sent_again(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
-    ("streams", "begun", "seconds"), [(True, False, 60), (True, True, 300), (False, False, 300), (False, True, 300)]
+    ("streams", "begun", "seconds"),
+    [(True, False, 60), (True, True, 300), (False, False, 300), (False, True, 300)],
 )
 def test_silence_that_is_waited_for_by_default(
     monkeypatch: pytest.MonkeyPatch, streams: bool, begun: bool, seconds: float

@@ -182,10 +182,19 @@ class ServerTable(msgspec.Struct, frozen=True, kw_only=True):
         Meta(description='Keys callers may present: `"${NAME}"`, or `"sha256:…"`. None: no key is required.'),
     ] = ()
     limits: Annotated[Limits, Meta(description="Limits of a request.")] = Limits()
+    drain_notice: Annotated[
+        float,
+        Meta(
+            ge=0,
+            description="Seconds after SIGTERM for which new connections are still accepted while "
+            "`/health/ready` answers 503; skipped if nobody asked it within the last minute.",
+        ),
+    ] = ServerSpec().drain_notice
     drain: Annotated[
         float,
         Meta(
-            ge=0, description="Seconds that open responses get to finish after SIGTERM (graceful shutdown)."
+            ge=0,
+            description="Seconds that open responses get to finish after that (graceful shutdown).",
         ),
     ] = ServerSpec().drain
     passthrough: Annotated[
@@ -208,6 +217,7 @@ class ServerTable(msgspec.Struct, frozen=True, kw_only=True):
             keys=tuple(key_digest(key) for key in self.keys),
             limits=self.limits,
             passthrough=self.passthrough or "",
+            drain_notice=self.drain_notice,
             drain=self.drain,
             router_command=self.router_command,
         )

@@ -30,8 +30,8 @@ _WITHOUT_BODY: Final = 24
 _UNREAD_EVERY: Final = 1.0
 #: Bytes of answers that may wait, over all connections; beyond them who takes nothing goes sooner.
 _MOST_UNREAD: Final = 64 << 20
-#: Bytes that a caller has to take between two looks to count as reading, and within ``unread_seconds`` to stay:
-#: 273 B/s at the default of 60 s. Who takes a byte now and then would hold its answer for ever.
+#: Bytes that a caller has to take between two looks to count as reading, and within ``unread_seconds`` to
+#: stay: 273 B/s at the default of 60 s. Who takes a byte now and then would hold its answer for ever.
 _LEAST_TAKEN: Final = 16 << 10
 #: Looks after which a caller who took too little meanwhile may be sent away so.
 _UNREAD_LOOKS: Final = 2
@@ -163,7 +163,8 @@ class _Bounded(HttpToolsProtocol):
             raise self._too_long()
         if len(self.pipeline) >= _MOST_PIPELINED:
             raise Refused(429, "too_large", "too many requests wait on this connection")
-        if self.cycle is None and not self.admission.may_ask(self, self.connections):
+        before: Any = self.cycle
+        if before is None and not self.admission.may_ask(self, self.connections):
             raise Refused(503, "overloaded", "too many connections are open", b"retry-after: 1")
         super().on_headers_complete()
 
@@ -238,7 +239,7 @@ class _Bounded(HttpToolsProtocol):
             self.transport.abort()
 
     def close_if_slow(self) -> None:
-        """Close the connection when a head or a body has been arriving for too long; say so if one has begun."""
+        """Close the connection when a head or a body has been arriving for too long, with 408."""
         request: Any = self.cycle
         if request is not self._seen:
             self._seen, self.looks = request, 0
@@ -259,9 +260,10 @@ class _Bounded(HttpToolsProtocol):
         """End the connection after so many looks; with 408 when some of a request has arrived."""
         if self.looks < looks or self._is_refused:
             return
+        request: Any = self.cycle
         if self.transport.get_write_buffer_size():
             self.transport.abort()  # to close waits until the caller has taken the rest of its answer
-        elif self._unfinished or (self.cycle is not None and not self.cycle.response_complete):
+        elif self._unfinished or (request is not None and not request.response_complete):
             self._refuse(Refused(408, "request_timeout", why))
         else:
             self.transport.close()

@@ -34,12 +34,15 @@ from pointsman.stores.ledger.outcome_reports import read_report
 from pointsman.stores.ledger.runs import run_record
 from pointsman.wire import WIRES, Fault, guess_wire
 
-__all__ = ["OPEN_PATHS", "build_routes"]
+__all__ = ["OPEN_PATHS", "Readiness", "build_routes"]
 
 log = logging.getLogger(__name__)
 
 #: Paths that ask for no key: a load balancer has none. Compared as they stand on the wire.
 OPEN_PATHS: Final = frozenset({b"/", b"/health/live", b"/health/ready"})
+
+#: Seconds: load balancers ask every 5 to 30.
+_WATCHED: Final = 60.0
 
 _OUTCOME_BYTES: Final = 16 << 10  # a score, a label and a comment of a page
 
@@ -50,8 +53,29 @@ _CODES: Final[Mapping[type[CallerError], str]] = {
 }
 
 
-def build_routes(metrics: Metrics) -> Starlette:
+class Readiness:
+    """Whether a load balancer should send requests, and when one last asked."""
+
+    def __init__(self) -> None:
+        self.is_draining = False
+        self._asked_at = float("-inf")  # seconds of ``time.monotonic``
+
+    def asked(self) -> None:
+        """Somebody asks now."""
+        self._asked_at = time.monotonic()
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether somebody asked within the last minute."""
+        return time.monotonic() - self._asked_at < _WATCHED
+
+
+def build_routes(metrics: Metrics, readiness: Readiness) -> Starlette:
     """Return the application of these routes; the ``LiveState`` to serve with comes with each request."""
+
+    async def ready(request: Request) -> Response:
+        readiness.asked()
+        return _ready(_state(request), is_draining=readiness.is_draining)
 
     async def show_metrics(_: Request) -> Response:
         return Response(metrics.page(), media_type="text/plain; version=0.0.4; charset=utf-8")
@@ -59,7 +83,7 @@ def build_routes(metrics: Metrics) -> Starlette:
     routes = [
         Route("/", _root, methods=["GET"]),  # Starlette answers HEAD wherever it answers GET
         Route("/health/live", _alive),
-        Route("/health/ready", _ready),
+        Route("/health/ready", ready),
         Route("/metrics", show_metrics),
     ]
     for prefix in ("", "/v1"):
@@ -90,16 +114,16 @@ async def _alive(_: Request) -> Response:
     return _json({"status": "ok"})
 
 
-async def _ready(request: Request) -> Response:
-    state = _state(request)
+def _ready(state: LiveState, *, is_draining: bool) -> Response:
     open_circuits = {t.upstream.spec.name for t in state.targets.values() if t.upstream.breaker.is_open}
     return _json(
         {
-            "status": "ok",
+            "status": "draining" if is_draining else "ok",
             "models": len(state.targets),
             "open_circuits": sorted(open_circuits),
             "failing": sorted(state.runtime.faults),  # the log says why: this path asks for no key
-        }
+        },
+        503 if is_draining else 200,
     )
 
 
@@ -158,8 +182,8 @@ async def _unavailable(request: Request, error: Exception) -> Response:
     return _error(request, Fault(503, "the ledger cannot be read or written", "store_unavailable"))
 
 
-def _json(value: object) -> Response:
-    return Response(msgspec.json.encode(value), media_type="application/json")
+def _json(value: object, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(value), status, media_type="application/json")
 
 
 def _not_found(request: Request, message: str) -> Response:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Final
+from typing import Final, NoReturn
 
 from pointsman.errors import CallerError, MethodNotAllowed, Overloaded
 from pointsman.gateway._agent_endpoint import AgentEndpoint
@@ -29,7 +29,7 @@ from pointsman.gateway._metrics import Metrics
 from pointsman.gateway._passing import is_passed
 from pointsman.gateway._passthrough import Inbound, Passthrough
 from pointsman.gateway._relay import Send
-from pointsman.gateway._routes import OPEN_PATHS, build_routes
+from pointsman.gateway._routes import OPEN_PATHS, Readiness, build_routes
 from pointsman.gateway._tokens import count_tokens
 from pointsman.vocabulary import ModelSpec
 from pointsman.wire import WIRES, Fault, Wire, guess_wire
@@ -60,7 +60,8 @@ class Gateway:
         self.metrics.price(_models(state))
         self.active = 0  # requests in progress
         self.bodies = BodyBudget()
-        self.routes = build_routes(self.metrics)
+        self.readiness = Readiness()
+        self.routes = build_routes(self.metrics, self.readiness)
         self._watches = DisconnectWatches()
         self._agents = AgentEndpoint(self.metrics)
         self._passthrough = Passthrough(self.metrics)
@@ -125,7 +126,7 @@ class Gateway:
         self.active += 1
         try:
             if self.active > state.server.limits.requests:
-                raise Overloaded("too many requests are in progress", hint="send the request again later")
+                _refuse_excess()
             if handler is None:
                 watch = DisconnectWatch(receive)
                 ended = partial(self._watches.begin, watch)
@@ -171,6 +172,10 @@ class Gateway:
 
     def _count(self, wire: Wire, status: int) -> None:
         self.metrics.count("requests", wire.format, _STATUS_CLASS[status // 100])
+
+
+def _refuse_excess() -> NoReturn:
+    raise Overloaded("too many requests are in progress", hint="send the request again later")
 
 
 def _models(state: LiveState) -> dict[str, ModelSpec]:

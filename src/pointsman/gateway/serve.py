@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 
 #: Seconds between looks at the configuration file: soon enough for a person, nothing for a disk.
 _LOOK_EVERY: Final = 1.0
+#: Seconds between looks whether another signal has come.
+_TICK: Final = 0.1
 #: Connections waiting to be accepted; Linux caps it at ``somaxconn``, 4,096 by default.
 _BACKLOG: Final = 2048
 #: Objects made before the collector looks for cycles: about fifty requests' worth instead of three. A request
@@ -146,9 +148,26 @@ class Server(uvicorn.Server):
             beside.append(asyncio.create_task(self._keep_current()))
         try:
             await super().main_loop()
+            await self._announce()
         finally:
             for task in beside:
                 task.cancel()
+
+    async def _announce(self) -> None:
+        """Let load balancers see that requests should go elsewhere, while those they still send are served.
+
+        Only after one SIGTERM, and when somebody asks for readiness: who presses Ctrl-C does not wait.
+        """
+        readiness, got = self._gateway.readiness, self._captured_signals
+        readiness.is_draining = True
+        if got != [signal.SIGTERM] or not readiness.is_watched:
+            return
+        seconds = self._gateway.state.server.drain_notice
+        log.info("shutting down: /health/ready answers 503, requests are served for %.0f s more", seconds)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while got == [signal.SIGTERM]:  # noqa: ASYNC110 - another signal's handler is no coroutine
+                    await asyncio.sleep(_TICK)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to listen."""

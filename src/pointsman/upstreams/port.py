@@ -47,6 +47,8 @@ HOP_BY_HOP: Final = frozenset({
 #: Characters from which a referenced text counts as a secret; shorter ones are words such as a region.
 _SHORTEST: Final = 8
 
+_Seconds: TypeAlias = Annotated[float, Meta(gt=0)]
+
 #: The ``base_url`` of the built-in demo upstream, which answers inside the process.
 DEMO_URL: Final = "demo:"
 
@@ -121,9 +123,8 @@ class Timeouts(msgspec.Struct, frozen=True):
     connect: Annotated[float, Meta(gt=0, description="Timeout of the connection.")] = 5.0
     # A provider answers a streamed request at once; a whole response begins when the model has finished.
     first_byte: Annotated[
-        float | None,
+        _Seconds | None,
         Meta(
-            gt=0,
             description="Timeout of the first byte of a response, and of each silence in it. Default: 60 for "
             "the first byte of a streamed response, else 300.",
         ),
@@ -248,8 +249,8 @@ class Limits(msgspec.Struct, frozen=True):
         float,
         Meta(
             gt=0,
-            description="Seconds after which a caller that has read less than 16 KiB of a waiting response is "
-            "disconnected.",
+            description="Seconds after which a caller that has read less than 16 KiB of a waiting response "
+            "is disconnected.",
         ),
     ] = 60.0
 
@@ -267,7 +268,8 @@ class ServerSpec(msgspec.Struct, frozen=True):
     keys: tuple[bytes, ...] = ()  # ``hash_key`` of every key a caller may present; empty: no key asked
     limits: Limits = Limits()
     passthrough: str = ""  # name of the upstream that serves other paths below /v1; empty: none does
-    drain: float = 20.0  # seconds for open answers after SIGTERM; of Kubernetes' 30, ten are for the stores
+    drain_notice: float = 5.0  # seconds after SIGTERM in which only readiness says so; a proxy asks every few
+    drain: float = 15.0  # seconds for open answers after that; of Kubernetes' 30, ten are for the stores
     router_command: bool = False  # answer an in-band "/router …" message without calling a model
 
 

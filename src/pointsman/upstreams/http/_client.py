@@ -17,8 +17,8 @@ __all__ = ["HttpClient"]
 
 #: Seconds a connection may lie idle before it is closed; common servers close after 60 or 75.
 _IDLE: Final = 50.0
-#: Seconds of silence by default: before a streamed response begins, and at any other time, when a model may be
-#: thinking.
+#: Seconds of silence by default: before a streamed response begins, and at any other time, when a model may
+#: be thinking.
 _FIRST_BYTE: Final = 60.0
 _SILENCE: Final = 300.0
 #: Timeouts are looked at together, four times per shortest one and at least twice a second.

@@ -43,7 +43,8 @@ class Response:
     """An ``Exchange``: what the parser of a connection has found so far."""
 
     __slots__ = ("_client", "_connection", "_error", "_paused", "_waiter", "age", "chunks", "done",
-                 "headers", "loop", "received", "sending", "silence", "size", "status", "streams")  # fmt: skip
+                 "headers", "loop", "received", "sending", "silence", "size", "status",
+                 "streams")  # fmt: skip
 
     def __init__(self, client: Owner, connection: Connection, loop: asyncio.AbstractEventLoop) -> None:
         self._client = client
