@@ -124,7 +124,11 @@ def test_each_question_is_a_decision_and_its_model_that_of_its_tier(start: Start
     assert state["response"] == "fine"
     found = decisions(pointsman)
     assert len(found) == len(provider.asked) == 3  # judged, planned, answered
-    assert [decision.input.role for decision in found] == [AgentRole.HELPER, AgentRole.HELPER, AgentRole.MAIN]
+    assert [(decision.input.role, decision.input.session) for decision in found] == [
+        (AgentRole.HELPER, "s"),
+        (AgentRole.SUBAGENT, "s:orchestrator"),
+        (AgentRole.MAIN, "s"),
+    ]
     for decision, (model, _) in zip(found, provider.asked, strict=True):
         assert decision.tier is not None
         assert decision.chain[0] == ("large" if decision.tier.tier is Tier.REASONING else "small")

@@ -10,10 +10,12 @@ from msgspec.structs import replace
 
 from pointsman.decision.decision import Decision, run_mark
 from pointsman.errors import UpstreamError, UpstreamTimeout, UpstreamUnavailable
+from pointsman.orchestrator._severity import ClassifiedError, ErrorSeverity
+from pointsman.orchestrator._steps import conversation_of
 from pointsman.runtime import Runtime
 from pointsman.stores.ledger.port import Attempt
 from pointsman.upstreams.chat_model_port import ChatModel, ask_metered
-from pointsman.vocabulary import AgentRequest, AgentRole, Prompt, WireFormat
+from pointsman.vocabulary import OF_SUBAGENT, AgentRequest, AgentRole, Prompt, WireFormat
 from pointsman.wire.base import Usage
 from pointsman.wire.request import read_request, request_from_text
 
@@ -22,6 +24,8 @@ __all__ = ["TieredModel", "in_run"]
 #: The node that answers the person. Its question is their turn of the conversation; all others are helper
 #: calls, which leave the memory of the session as it is.
 _ANSWERS: Final = "respond"
+#: The node that plans steps. Its questions are a conversation beside the person's, as those of a sub-agent.
+_PLANS: Final = "orchestrator"
 
 
 class TieredModel:
@@ -54,8 +58,10 @@ class TieredModel:
 
         Raises:
             UpstreamError: no model can serve the question, or all of them failed: then the last one's.
+            ClassifiedError: CRITICAL where guidance ends the run.
         """
         decision = await self._runtime.decide(self._request(prompt))
+        _check_not_stopped(decision)
         asked = _with_injections(prompt, decision)
         failure = UpstreamError(_nobody(decision))
         for number, name in enumerate([name for name in decision.chain if name in self._models], start=1):
@@ -94,6 +100,8 @@ class TieredModel:
 
     def _request(self, prompt: Prompt) -> AgentRequest:
         session, now = str(self._state.get("control_session_id") or ""), time.time()
+        if self._node == _PLANS:
+            return self._planning(prompt, session, now)
         messages = self._state.get("messages") or []
         if self._node != _ANSWERS or not messages:
             request = request_from_text(prompt.text, system=prompt.system, session=session, arrived_at=now)
@@ -102,6 +110,14 @@ class TieredModel:
         body = {"messages": [{"role": "system", "content": _clean(prompt.system)}, *said]}
         request = read_request(WireFormat.CHAT, body, session=session, arrived_at=now)
         return replace(request, role=AgentRole.MAIN, role_mark=self._mark())
+
+    def _planning(self, prompt: Prompt, session: str, now: float) -> AgentRequest:
+        """The question for a plan continues the conversation of the run's steps, which guidance reads."""
+        steps = conversation_of(_clean(prompt.text), self._state)
+        body = {"messages": [{"role": "system", "content": _clean(prompt.system)}, *steps]}
+        own = session and session + OF_SUBAGENT + self._node
+        request = read_request(WireFormat.CHAT, body, session=own, arrived_at=now)
+        return replace(request, role=AgentRole.SUBAGENT, role_mark=self._mark())
 
     def _mark(self) -> str:
         return run_mark(self._node or "a question", str(self._state.get("control_run_id") or "-"))
@@ -113,9 +129,23 @@ def in_run(model: ChatModel, node: str, state: Mapping[str, Any]) -> ChatModel:
 
 
 def _with_injections(prompt: Prompt, decision: Decision) -> Prompt:
-    if not decision.injections:
+    """The prompt with what is added to it.
+
+    A run's steps are one conversation, and the prompt stands for all of it: what was added to its earlier
+    messages is added again.
+    """
+    again = decision.standing if decision.input.role is AgentRole.SUBAGENT else ()
+    added = [*(one for each in again for one in each.added), *decision.injections]
+    if not added:
         return prompt
-    return replace(prompt, text="\n\n".join((prompt.text, *(each.text for each in decision.injections))))
+    return replace(prompt, text="\n\n".join((prompt.text, *(each.text for each in added))))
+
+
+def _check_not_stopped(decision: Decision) -> None:
+    guidance = decision.guidance
+    if guidance is not None and guidance.stop and guidance.firing:
+        why = f"the run is stuck and was stopped: {guidance.firing.reason}"
+        raise ClassifiedError(ErrorSeverity.CRITICAL, why)
 
 
 def _nobody(decision: Decision) -> str:

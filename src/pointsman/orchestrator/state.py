@@ -73,6 +73,8 @@ class AgentState(TypedDict, total=False):
 
     # by context key: {"capability": who made it, "value": what}
     capability_context_data: dict[str, Any]
+    # what was run, for guidance: {"capability", "objective", "inputs", "result"}, oldest first
+    capability_steps: list[dict[str, Any]]
     session_commands: dict[str, bool]  # commands that stay: {"caps": false}
     # the final text for the person
     response: str
@@ -104,6 +106,7 @@ _NEW_TURN: Final = AgentState(
     control_outcome="",
     control_run_id="",
     control_entries_count=0,
+    capability_steps=[],
     response="",
 )
 

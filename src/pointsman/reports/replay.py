@@ -95,7 +95,9 @@ class Replay:
     def turn(self, record: Record) -> Replayed:
         """Decide one record, the next of its session."""
         then, session = record.decision, record.decision.input.conversation
-        before = self.sessions.get(session, SessionState()) if session else SessionState()
+        named = then.input.session  # a helper call reads the memory of its session, and leaves it as it is
+        known = self.sessions.get(named, SessionState()) if named else SessionState()
+        before = known if session else SessionState(known.memory)
         text, source = _words(record)
         ask = AsDecided(then)
         try:
