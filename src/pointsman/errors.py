@@ -19,6 +19,8 @@ PointsmanError
  ├─ MissingExtra           an optional dependency is not installed   names the extra
  ├─ Overloaded             the gateway holds too much at once        503; the same request again, later
  └─ UpstreamError          the provider failed                       502; never carries a key or a body
+     ├─ UpstreamMalformed  what it sent is no answer of HTTP or SSE  502
+     ├─ UpstreamTooLarge   an answer, event or head over its limit   502
      ├─ UpstreamTimeout    no answer in time                         504
      └─ UpstreamUnavailable  unreachable, or its breaker is open     503
          └─ UpstreamBusy     all connections it may have are in use  503
@@ -47,7 +49,9 @@ __all__ = [
     "UnknownModel",
     "UpstreamBusy",
     "UpstreamError",
+    "UpstreamMalformed",
     "UpstreamTimeout",
+    "UpstreamTooLarge",
     "UpstreamUnavailable",
     "WrongContentType",
 ]
@@ -199,6 +203,14 @@ class UpstreamError(PointsmanError):
 
 class MissingKey(UpstreamError):
     """The provider refuses requests without a key, and none is configured for it."""
+
+
+class UpstreamMalformed(UpstreamError):
+    """What the provider sent is not HTTP, or no stream of events, as the standards define them."""
+
+
+class UpstreamTooLarge(UpstreamError):
+    """The provider sent more than an answer, an event or its headers may have."""
 
 
 class UpstreamTimeout(UpstreamError):

@@ -6,6 +6,7 @@ from pathlib import Path
 from starlette.routing import Route
 
 from pointsman.errors import CallerError, Overloaded
+from pointsman.gateway._failures import _KINDS
 from pointsman.gateway._live_state import build_live_state
 from pointsman.gateway._local_replies import error_code
 from pointsman.gateway._request import _NOT_UP
@@ -36,7 +37,7 @@ def test_every_route() -> None:
 def test_every_error_code() -> None:
     """Codes stand in the source as arguments of a fault or refusal, or are made of an error's class."""
     codes = {error_code(kind("")) for kind in (*CallerError.__subclasses__(), Overloaded)}
-    codes |= {f"upstream_{kind}" for kind in ("cut", "timeout", "connect", "busy")}
+    codes |= {f"upstream_{kind}" for kind in ("cut", *_KINDS.values())}
     for file in GATEWAY.glob("*.py"):
         faults = re.findall(r"(?:Fault|Refused)\((?:[^()]|\([^()]*\))*\)", file.read_text(encoding="utf-8"))
         codes |= {code for fault in faults for code in re.findall(r'[ (]"([a-z]+(?:_[a-z]+)+)"', fault)}

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pointsman.errors import UpstreamError
 from pointsman.wire import sse
 
 EVENTS = [b'data: {"a":1}\n\n', b": ping\n\n", b"event: x\r\ndata: y\r\n\r\n", b"data: [DONE]\n\n"]
@@ -19,21 +20,58 @@ def test_only_whole_events_go_out_and_nothing_is_lost(
 ) -> None:
     tail = tail.replace(b"\n", b"").replace(b"\r", b"")
     stream = b"".join(events) + tail
-    out, pending, at, request = b"", b"", 0, 0
+    out, splitter, at, request = b"", sse.Splitter(), 0, 0
     while at < len(stream):
         size = cuts[request % len(cuts)]
-        block, pending = sse.whole(pending, stream[at : at + size])
-        assert not block or block.endswith((b"\n\n", b"\r\n\r\n"))
+        block = splitter.feed(stream[at : at + size])
+        assert not block or block.endswith((b"\n\n", b"\n\r\n"))
         out += block
         at, request = at + size, request + 1
-    assert out + pending == stream
-    assert pending == tail
+    assert out + splitter.pending == stream
+    assert splitter.pending == tail
 
 
-def test_an_event_goes_out_as_soon_as_it_is_whole() -> None:
-    assert sse.whole(b"", b"data: 1\n\ndata: 2") == (b"data: 1\n\n", b"data: 2")
-    assert sse.whole(b"data: 2\n", b"\n") == (b"data: 2\n\n", b"")
-    assert sse.whole(b"data: 2\r\n\r", b"\n") == (b"data: 2\r\n\r\n", b"")
+@pytest.mark.parametrize(
+    ("parts", "blocks", "pending"),
+    [
+        ([b"data: 1\n\ndata: 2", b"\n", b"\n"], [b"data: 1\n\n", b"", b"data: 2\n\n"], b""),
+        ([b"data: 2\r\n\r", b"\n"], [b"", b"data: 2\r\n\r\n"], b""),
+        ([b"data: 2\r\n\n", b"x"], [b"data: 2\r\n\n", b""], b"x"),
+        ([b"data: 2\n\r\nda"], [b"data: 2\n\r\n"], b"da"),
+        ([b"\n\n", b"\n", b"\n"], [b"\n\n", b"", b"\n\n"], b""),
+        ([b"data: a\rb\n", b"\n"], [b"", b"data: a\rb\n\n"], b""),
+    ],
+)
+def test_an_event_goes_out_as_soon_as_it_is_whole(
+    parts: list[bytes], blocks: list[bytes], pending: bytes
+) -> None:
+    splitter = sse.Splitter()
+    assert [splitter.feed(part) for part in parts] == blocks
+    assert splitter.pending == pending
+
+
+def test_bounds_of_a_stream() -> None:
+    with pytest.raises(UpstreamError, match="an event of more than 10 bytes"):
+        sse.Splitter(10, 100).feed(b"data: 12345")
+    splitter = sse.Splitter(100, 20)
+    assert splitter.feed(b"data: 1\n\n") == b"data: 1\n\n"
+    with pytest.raises(UpstreamError, match="a stream of more than 20 bytes"):
+        splitter.feed(b"data: 123456")
+    splitter = sse.Splitter()
+    for _ in range(40):
+        splitter.feed(b"\n" * 100_000)
+    with pytest.raises(UpstreamError, match="a stream of more than 4000000 lines"):
+        splitter.feed(b"\n" * 5_000)
+    with pytest.raises(UpstreamError, match="with CR alone"):
+        sse.Splitter().feed(b"data: 1\r\rdata: 2")
+
+
+def test_an_event_in_many_parts_is_joined_in_linear_time() -> None:
+    """What is pending is searched and moved once; copying it with each part took 20 s of these."""
+    splitter, part = sse.Splitter(), b"data: " + b"x" * 1_018
+    for _ in range(30_000):
+        assert splitter.feed(part) == b""
+    assert len(splitter.pending) == 30_000 * 1_024
 
 
 @pytest.mark.parametrize(
@@ -53,7 +91,8 @@ def test_data_of_an_event(event: bytes, data: bytes) -> None:
 
 
 def test_events_of_a_block() -> None:
-    assert list(sse.events(b"a\n\nb\r\n\r\nc\n\n\n")) == [b"a", b"b", b"c"]
+    block = b"a\n\nb\r\n\r\nc\r\n\nd\n\r\ne\n\n\n"
+    assert list(sse.events(block)) == [b"a", b"b", b"c", b"d", b"e"]
 
 
 @given(

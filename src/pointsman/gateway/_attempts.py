@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from pointsman.decoding import UNREADABLE
-from pointsman.errors import CallerError, Unauthorized, UpstreamError
+from pointsman.errors import CallerError, Unauthorized, UpstreamError, UpstreamTooLarge
 from pointsman.gateway._failures import (
     NOT_ASKED,
     Failure,
@@ -45,6 +45,10 @@ __all__ = ["RunningAttempt", "UpstreamResponse", "first_answer", "is_stream"]
 _MAX_ATTEMPTS: Final = 6
 #: Longest pause in seconds for which a request is held before the next model, or the caller, takes over.
 _LONGEST_PAUSE: Final = 8.0
+#: Bytes of comments that may come before the first event; most hosts send some 25 every few seconds.
+_MAX_COMMENTS: Final = 64 << 10
+#: Bytes of an error that are read: several pages.
+_MAX_ERROR: Final = 1 << 20
 #: Failures that are no failures of the upstream.
 _NOT_FAILED: Final = frozenset({"busy", "credential", "translation"})
 
@@ -102,7 +106,7 @@ class UpstreamResponse(msgspec.Struct, frozen=True):
     exchange: Exchange
     is_stream: bool
     first: bytes  # the whole body, or a stream's first events
-    pending: bytes = b""  # a stream's next event as far as it has come
+    splitter: sse.Splitter | None = None  # of a stream
     usage: Usage = Usage()
     turn: SignedTurn | None = None  # of a whole translated answer
 
@@ -207,7 +211,7 @@ async def _try(request: DecidedRequest, target: Target) -> UpstreamResponse | Fa
 async def _read(attempt: RunningAttempt, exchange: Exchange) -> UpstreamResponse | Failure:
     status = exchange.status
     if not 200 <= status < 300:
-        return status_failure(attempt, exchange, await exchange.read())
+        return status_failure(attempt, exchange, await _error_body(exchange))
     if is_stream(exchange):
         return await _first_event(attempt, exchange)
     body = await exchange.read()
@@ -221,6 +225,18 @@ async def _read(attempt: RunningAttempt, exchange: Exchange) -> UpstreamResponse
     except UNREADABLE:
         return unreadable_answer(attempt, status)
     return UpstreamResponse(attempt, exchange, is_stream=False, first=body, usage=usage, turn=turn)
+
+
+async def _error_body(exchange: Exchange) -> bytes:
+    """Return the body of an error; nothing of one that is too long to be an explanation."""
+    parts: list[bytes] = []
+    size = 0
+    while part := await exchange.next():
+        size += len(part)
+        if size > _MAX_ERROR:
+            return b""
+        parts.append(part)
+    return b"".join(parts)
 
 
 async def _translated(request: Translated, body: bytes) -> TranslatedAnswer:
@@ -239,23 +255,28 @@ def is_stream(exchange: Exchange) -> bool:
 
 async def _first_event(attempt: RunningAttempt, exchange: Exchange) -> UpstreamResponse | Failure:
     """Wait for the first event. Comments that only keep the connection alive wait with it."""
-    block, pending = b"", b""
-    while True:
+    spec = attempt.target.upstream.spec
+    splitter = sse.Splitter(spec.answer_bytes, spec.stream_bytes)
+    held: list[bytes] = []
+    comments = 0  # bytes of them
+    while comments <= _MAX_COMMENTS:
         chunk = await exchange.next()
         if not chunk:
             raise UpstreamError("the upstream ended the stream before its first event")
-        more, pending = sse.whole(pending, chunk)
-        block += more
+        held.append(block := splitter.feed(chunk))
         if any(sse.data(event) for event in sse.events(block)):
             break
+        comments += len(block)
+    else:
+        raise UpstreamTooLarge(f"the upstream sent more than {_MAX_COMMENTS} bytes before its first event")
+    block = b"".join(held) if len(held) > 1 else block
     status = attempt.wire.refusal(block)
     if status is None:
-        return UpstreamResponse(attempt, exchange, is_stream=True, first=block, pending=pending)
+        return UpstreamResponse(attempt, exchange, is_stream=True, first=block, splitter=splitter)
     refused_key = refuses_our_key(attempt.target.upstream, status)
     if status < 500 and not is_retryable(status) and not refused_key:
-        return UpstreamResponse(
-            attempt, exchange, is_stream=True, first=block, pending=pending
-        )  # the caller's own doing
+        # the caller's own doing
+        return UpstreamResponse(attempt, exchange, is_stream=True, first=block, splitter=splitter)
     attempt.finish(exchange.status, "status")
     upstream = attempt.target.upstream
     message = f'upstream "{upstream.spec.name}" began its answer with an error'

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 import msgspec
@@ -14,7 +14,9 @@ from pointsman.errors import (
     Unauthorized,
     UpstreamBusy,
     UpstreamError,
+    UpstreamMalformed,
     UpstreamTimeout,
+    UpstreamTooLarge,
     UpstreamUnavailable,
 )
 from pointsman.gateway._retry import is_credentials_error, is_retryable, retry_after
@@ -41,6 +43,17 @@ __all__ = [
 
 #: Failures before an upstream was asked.
 NOT_ASKED: Final = frozenset({"breaker", "credential", "translation"})
+#: Classes of failure by error; the first that fits counts.
+_KINDS: Final[Mapping[type[UpstreamError], str]] = {
+    UpstreamTimeout: "timeout",
+    UpstreamBusy: "busy",
+    UpstreamUnavailable: "connect",
+    UpstreamTooLarge: "too_large",
+    UpstreamMalformed: "malformed",
+}
+#: Failures after which the same model is not asked again. A request that timed out may have cost its whole
+#: answer already, a long answer has, and one that found all connections in use has waited for one.
+_NOT_RETRIED: Final = frozenset({"timeout", "too_large", "busy"})
 _REFUSED_KEY: Final = "upstream_refused_key"
 _REDIRECT: Final = "upstream_redirect"
 #: What the operator alone can mend; it is told before everything else.
@@ -134,11 +147,10 @@ def _in_full(failure: Failure) -> str:
 
 def failure_kind(error: UpstreamError) -> str:
     """Return the class of a failure, as the ledger names it."""
-    if isinstance(error, UpstreamTimeout):
-        return "timeout"
-    if isinstance(error, UpstreamBusy):
-        return "busy"
-    return "connect" if isinstance(error, UpstreamUnavailable) else "cut"
+    for kind, name in _KINDS.items():
+        if isinstance(error, kind):
+            return name
+    return "cut"
 
 
 def connection_failure(attempt: Tried, error: UpstreamError, status: int = 0) -> Failure:
@@ -147,9 +159,7 @@ def connection_failure(attempt: Tried, error: UpstreamError, status: int = 0) ->
     attempt.finish(status, kind)
     upstream = attempt.target.upstream
     fault = Fault(error.status, f'{error.message} (upstream "{upstream.spec.name}")', f"upstream_{kind}")
-    # A request that timed out may have cost its whole answer already, and one that found all connections in
-    # use has waited for one: another model, not the same again.
-    return Failure(fault, kind, upstream, retry=kind not in {"timeout", "busy"})
+    return Failure(fault, kind, upstream, retry=kind not in _NOT_RETRIED)
 
 
 def unreadable_answer(attempt: Tried, status: int) -> Failure:

@@ -59,7 +59,7 @@ _OVERHEAD: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.01, 0.05, 0.25, 1.
 _FIRST_BYTE: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 
 #: Failures of an attempt after which its tokens may have been used.
-_MAYBE_PAID: Final = frozenset({"timeout", "cut", "malformed", "disconnect"})
+_MAYBE_PAID: Final = frozenset({"timeout", "cut", "malformed", "too_large", "disconnect"})
 
 #: Decisions and attempts counted at once: many in a row cost a quarter of each in its turn.
 _BATCH: Final = 256

@@ -227,7 +227,7 @@ async def _first_answer(upstream: Upstream, call: Call, tries: int) -> Exchange:
             kind = failure_kind(error)
             if kind != "busy":
                 upstream.failed(error.message)
-            if number == tries or kind in {"busy", "timeout"}:
+            if number == tries or kind in {"busy", "timeout", "too_large"}:
                 raise
         else:
             _note(upstream, exchange.status)

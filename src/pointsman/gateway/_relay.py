@@ -10,9 +10,9 @@ from functools import lru_cache, partial
 from typing import Any, Final, TypeAlias
 
 from pointsman.decision.decision import Decision
-from pointsman.errors import UpstreamError, UpstreamTimeout
+from pointsman.errors import UpstreamError
 from pointsman.gateway._attempts import RunningAttempt, UpstreamResponse, first_answer
-from pointsman.gateway._failures import Failure
+from pointsman.gateway._failures import Failure, failure_kind
 from pointsman.gateway._request import KEPT_NAMES, OWN_PREFIX, DecidedRequest
 from pointsman.gateway._translating import KEPT, Translating, translating
 from pointsman.gateway.upstream import Target, printable
@@ -40,8 +40,6 @@ Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Headers: TypeAlias = list[tuple[bytes, bytes]]
 
 _JSON: Final = (b"content-type", b"application/json")
-#: Longest event in bytes that is waited for; an image in base64 is the largest there is.
-_LONGEST_EVENT: Final = 64 << 20
 #: Bytes given to the server at once: what it holds for a caller before it lets the sender wait.
 _PIECE: Final = 64 << 10
 
@@ -129,9 +127,9 @@ async def _send_all_but_last(send: Send, body: bytes) -> bytes:
 async def _stream(request: DecidedRequest, answer: UpstreamResponse, send: Send) -> None:
     attempt, exchange = answer.attempt, answer.exchange
     last: deque[bytes] = deque(maxlen=KEPT)
-    block, pending = answer.first, answer.pending
+    block, splitter = answer.first, answer.splitter or sse.Splitter()
     error: UpstreamError | None = None
-    keep, receive, split = last.append, exchange.next, sse.whole
+    keep, receive, split = last.append, exchange.next, splitter.feed
     secrets = attempt.target.upstream.secrets
     translation = translating(attempt.translated, partial(request.keep_translated, attempt.target), secrets)
     read = translation.feed if translation else _without_secrets(request.watch(attempt.target), secrets)
@@ -148,10 +146,7 @@ async def _stream(request: DecidedRequest, answer: UpstreamResponse, send: Send)
             chunk = await receive()
             if not chunk:
                 break
-            block, pending = split(pending, chunk)
-            if len(pending) > _LONGEST_EVENT:
-                error = UpstreamError("the upstream sent an event of unreasonable length")
-                break
+            block = split(chunk)
     except UpstreamError as broken:
         error = broken
     except asyncio.CancelledError:
@@ -159,6 +154,7 @@ async def _stream(request: DecidedRequest, answer: UpstreamResponse, send: Send)
         raise
     finally:
         exchange.close()
+    pending = bytes(splitter.pending)
     await _end(request, answer, translation, [answer.first, *last], pending, error, send)
 
 
@@ -204,7 +200,7 @@ async def _end_translated(
 
 def _broken_off(attempt: RunningAttempt, status: int, error: UpstreamError | None, usage: Usage) -> Fault:
     """Write down that a stream broke off, and return what the caller is told."""
-    kind = "timeout" if isinstance(error, UpstreamTimeout) else "cut"
+    kind = failure_kind(error) if error else "cut"
     attempt.finish(status, kind, usage)
     message = error.message if error else "the upstream ended the stream before the answer was whole"
     attempt.target.upstream.failed(message)

@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from pointsman.errors import UpstreamError
 from pointsman.vocabulary import WireFormat
-from pointsman.wire import WIRES
+from pointsman.wire import WIRES, sse
 
 __all__ = [
     "DEMO_URL",
@@ -191,6 +191,12 @@ class UpstreamSpec(msgspec.Struct, frozen=True):
     connections: Annotated[
         int, Meta(ge=1, description="Maximum number of connections; further requests wait.")
     ] = 512
+    # as a request may have; the largest there are hold images in base64
+    answer_bytes: Annotated[
+        int, Meta(ge=1, description="Maximum bytes of a whole response, and of one event of a stream.")
+    ] = sse.EVENT_BYTES
+    # 128,000 tokens with the log probabilities of twenty others each
+    stream_bytes: Annotated[int, Meta(ge=1, description="Maximum bytes of a stream.")] = sse.STREAM_BYTES
     provider: Annotated[
         str | None,
         Meta(

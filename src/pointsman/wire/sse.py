@@ -1,6 +1,7 @@
 """Server-sent events (SSE) as bytes: splitting and reading them.
 
-Source: WHATWG HTML, "Server-sent events", sections 9.2.5 and 9.2.6.
+Source: WHATWG HTML, "Server-sent events", sections 9.2.5 and 9.2.6. Lines end with LF or CRLF; a stream whose
+lines end with CR alone, which the standard allows and no provider sends, is refused.
 """
 
 from __future__ import annotations
@@ -9,26 +10,77 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-__all__ = ["data", "event", "events", "whole"]
+from pointsman.errors import UpstreamMalformed, UpstreamTooLarge
 
-_BLANK_LINE: Final = re.compile(rb"\r\n\r\n|\n\n")
+__all__ = ["EVENT_BYTES", "STREAM_BYTES", "Splitter", "data", "event", "events"]
+
+#: Most bytes of one event by default, as of a request; images in base64 are the largest there are.
+EVENT_BYTES: Final = 32 << 20
+#: Most bytes of a stream by default: 128,000 tokens with the log probabilities of twenty others each.
+STREAM_BYTES: Final = 256 << 20
+
+_BLANK_LINE: Final = re.compile(rb"\r?\n\r?\n")
 _DATA: Final = re.compile(rb"^data:[ ]?([^\r\n]*)", re.MULTILINE)
 
 _NEWLINE: Final = ord("\n")
 
+#: Lines of one stream. An answer of 128,000 tokens, the longest of today's models, has four a token.
+_MAX_LINES: Final = 4_000_000
+#: Bytes of a block in which lines are counted. Events that come one by one cost their sender more than us.
+_MANY: Final = 4 << 10
 
-def whole(pending: bytes, chunk: bytes) -> tuple[bytes, bytes]:
-    """Split what has arrived into whole events and the beginning of the next one.
+
+class Splitter:
+    """Splits one stream into blocks of whole events, in time linear in its bytes.
 
     A half event must not go out: if the upstream fails inside it, nothing well-formed could follow.
     """
-    if not pending and chunk.endswith(b"\n\n"):
-        return chunk, b""
-    joined = pending + chunk
-    # A blank line may straddle the two parts; what ``pending`` held was searched before.
-    first = max(len(pending) - 3, 0)
-    cut = max(joined.rfind(b"\n\n", first) + 2, joined.rfind(b"\r\n\r\n", first) + 4)
-    return (joined[:cut], joined[cut:]) if cut > 4 else (b"", joined)
+
+    __slots__ = ("_bytes_left", "_event_bytes", "_lines_left", "_stream_bytes", "pending")
+
+    def __init__(self, event_bytes: int = EVENT_BYTES, stream_bytes: int = STREAM_BYTES) -> None:
+        """Take the most bytes that one event, and all of them together, may have."""
+        self.pending = bytearray()  # the next event as far as it has come
+        self._event_bytes = event_bytes
+        self._stream_bytes = self._bytes_left = stream_bytes
+        self._lines_left = _MAX_LINES
+
+    def feed(self, chunk: bytes) -> bytes:
+        """Return the whole events that what has arrived completes; may be empty.
+
+        Raises:
+            UpstreamTooLarge: too many bytes or lines.
+            UpstreamMalformed: its lines end with CR alone.
+        """
+        self._bytes_left -= len(chunk)
+        if self._bytes_left < 0:
+            raise UpstreamTooLarge(f"the upstream sent a stream of more than {self._stream_bytes} bytes")
+        block = chunk if not self.pending and chunk.endswith(b"\n\n") else self._split(chunk)
+        if len(block) > _MANY:
+            self._lines_left -= block.count(b"\n")
+            if self._lines_left < 0:
+                raise UpstreamTooLarge(f"the upstream sent a stream of more than {_MAX_LINES} lines")
+        return block
+
+    def _split(self, chunk: bytes) -> bytes:
+        pending = self.pending
+        # A blank line may straddle the two parts; what was pending before has been searched.
+        first = max(len(pending) - 3, 0)
+        pending += chunk
+        cut = max(_behind(pending, b"\n\n", first), _behind(pending, b"\n\r\n", first))
+        block = bytes(pending[:cut])
+        del pending[:cut]
+        if b"\r" in chunk and pending.find(b"\r\r", max(first - cut, 0)) >= 0:
+            raise UpstreamMalformed("the upstream ends the lines of its stream with CR alone")
+        if len(pending) > self._event_bytes:
+            raise UpstreamTooLarge(f"the upstream sent an event of more than {self._event_bytes} bytes")
+        return block
+
+
+def _behind(text: bytearray, blank: bytes, first: int) -> int:
+    """Return the place behind the last of some blank lines; 0 where there is none."""
+    found = text.rfind(blank, first)
+    return found + len(blank) if found >= 0 else 0
 
 
 def events(block: bytes) -> Iterator[bytes]:

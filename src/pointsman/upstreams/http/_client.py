@@ -47,6 +47,7 @@ class HttpClient:
             self._route.proxy_lines,
         )
         self._times = spec.timeouts
+        self.answer_bytes = spec.answer_bytes
         self._silence = spec.timeouts.first_byte or _SILENCE
         self._first_byte = spec.timeouts.first_byte or _FIRST_BYTE  # of a streamed response
         self._sweep_every = min(self._first_byte / _SWEEPS, spec.timeouts.total / _SWEEPS, _SWEEP_EVERY)

@@ -7,7 +7,7 @@ from typing import Final, Protocol, cast
 
 import httptools
 
-from pointsman.errors import UpstreamError
+from pointsman.errors import UpstreamError, UpstreamMalformed, UpstreamTooLarge
 from pointsman.upstreams.port import Headers, Upload
 
 __all__ = ["Connection", "Response", "Stale"]
@@ -20,11 +20,22 @@ _MAX_HEAD: Final = 64 << 10
 #: round trip. An upstream that hangs up later has had the request, and may have acted on it.
 _CLOSE_RACE: Final = 2.0
 
-_TOO_LONG_HEAD: Final = f"the upstream answers with more than {_MAX_HEAD >> 10} kB of headers"
+_MAX_HEADERS: Final = 256
+
+_TOO_LONG_HEAD: Final = (
+    f"the upstream answers with more than {_MAX_HEAD >> 10} kB of headers or more than {_MAX_HEADERS} of them"
+)
+#: Statuses that HTTP defines end below this (RFC 9110, section 15).
+_STATUS_END: Final = 600
 
 
 class Owner(Protocol):
     """The client that a connection belongs to."""
+
+    @property
+    def answer_bytes(self) -> int:
+        """The most bytes of a whole answer."""
+        ...
 
     def release(self, connection: Connection, *, reusable: bool) -> None:
         """Take a connection back when its answer is whole."""
@@ -100,12 +111,16 @@ class Response:
 
     async def read(self) -> bytes:
         first = await self.next()
-        if self.done and not self.chunks:
+        if self.done and not self.chunks and self.received <= self._client.answer_bytes:
             return first
         parts = [first]
-        while part := await self.next():
+        while self.received <= self._client.answer_bytes:
+            part = await self.next()
+            if not part:
+                return b"".join(parts)
             parts.append(part)
-        return b"".join(parts)
+        self.close()
+        raise UpstreamTooLarge(f"the upstream answered with more than {self._client.answer_bytes} bytes")
 
     def close(self) -> None:
         self._stop_sending()
@@ -213,10 +228,14 @@ class Connection(asyncio.Protocol):
         except httptools.HttpParserError:
             answer.fail(UpstreamError("the upstream did not answer in HTTP"))
             return
+        except httptools.HttpParserUpgrade:
+            status = self._parser.get_status_code()
+            answer.fail(UpstreamMalformed(f"the upstream switches protocols, with status {status}"))
+            return
         if answer.received > received:
             self._other = 0
         if self._other > _MAX_HEAD and not answer.done:
-            answer.fail(UpstreamError(_TOO_LONG_HEAD))
+            answer.fail(UpstreamTooLarge(_TOO_LONG_HEAD))
             return
         answer.wake()
 
@@ -232,6 +251,10 @@ class Connection(asyncio.Protocol):
         else:
             answer.fail(UpstreamError("the connection to the upstream broke off"))
 
+    def on_message_begin(self) -> None:
+        if self.answer is None:  # behind an answer comes more than was asked for: nobody may get it
+            self.transport.close()
+
     def on_header(self, name: bytes, value: bytes) -> None:
         if self.answer is not None and not self.answer.status:  # after that, a trailer
             self._headers.append((name.lower(), value))
@@ -241,8 +264,14 @@ class Connection(asyncio.Protocol):
         status = self._parser.get_status_code()
         if self.answer is None or status < 200:  # only a word that it is at work
             return
-        if self._other > _MAX_HEAD and sum(len(name) + len(value) for name, value in headers) > _MAX_HEAD:
-            self.answer.fail(UpstreamError(_TOO_LONG_HEAD))
+        if len(headers) > _MAX_HEADERS or (
+            self._other > _MAX_HEAD and sum(len(name) + len(value) for name, value in headers) > _MAX_HEAD
+        ):
+            self.answer.fail(UpstreamTooLarge(_TOO_LONG_HEAD))
+            return
+        if status >= _STATUS_END:
+            message = f"the upstream answered with status {status}, which HTTP does not have"
+            self.answer.fail(UpstreamMalformed(message))
             return
         self.answer.headers = headers
         self.answer.status = status

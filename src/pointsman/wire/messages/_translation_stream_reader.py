@@ -125,10 +125,10 @@ _ONE: Final = re.compile(rb"(?:event: ?[^\r\n]*+\n)?+data: ?([^\r\n]*+)\n\n")
 class MessagesReader:
     """Reads one stream. Nothing is read behind its end or its error."""
 
-    __slots__ = ("_calls", "_count", "_over", "_pending", "_reason", "_sequence", "_started", "_usage")
+    __slots__ = ("_calls", "_count", "_over", "_reason", "_sequence", "_splitter", "_started", "_usage")
 
     def __init__(self) -> None:
-        self._pending = b""
+        self._splitter = sse.Splitter()
         self._calls: dict[int, _OpenCall] = {}  # by the index of the block
         self._count = 0
         self._usage: Usage | None = None
@@ -143,12 +143,11 @@ class MessagesReader:
         ``UNREADABLE`` for an event that cannot be read: what it said is lost.
         """
         block = block or b"\n\n"
-        found = None if self._pending or self._over else _ONE.fullmatch(block)
+        found = None if self._splitter.pending or self._over else _ONE.fullmatch(block)
         if found:  # as nearly every block is: taken apart by one pattern
             return self._read(_event(found[1]))
-        whole, self._pending = sse.whole(self._pending, block)
         events: list[Event] = []
-        for single in sse.events(whole):
+        for single in sse.events(self._splitter.feed(block)):
             if self._over:
                 break
             events += self._read(_event(sse.data(single)))
