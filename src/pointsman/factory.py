@@ -27,6 +27,7 @@ from pointsman.config import (
     load,
     read,
 )
+from pointsman.config.applications import load_registry
 from pointsman.config.own_classes import load_classes, with_versions
 from pointsman.decision.client_aliases import CLIENT_ALIASES
 from pointsman.decision.engine import Engine
@@ -156,13 +157,19 @@ def _capabilities(spec: CapabilitiesSpec) -> CapabilityPolicy | None:
     if spec.effective_mode is Mode.OFF:
         return None
     settings = {name: getattr(spec, name) for name in CapabilitySettings.__struct_fields__}
-    file, calibration = spec.file, spec.calibration
+    calibration = spec.calibration
     return CapabilityPolicy(
         **settings,
         mode=spec.effective_mode,
-        registry=parse_capabilities(read(file), str(file)) if file else CapabilityRegistry(()),
+        registry=_registry(spec),
         calibration=parse_calibration(read(calibration), str(calibration)) if calibration else None,
     )
+
+
+def _registry(spec: CapabilitiesSpec) -> CapabilityRegistry:
+    if spec.application:
+        return load_registry(spec.application)
+    return parse_capabilities(read(spec.file), str(spec.file)) if spec.file else CapabilityRegistry(())
 
 
 def read_policy(file: Path, base: Policy) -> Policy:

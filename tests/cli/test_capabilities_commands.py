@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ from typer.testing import CliRunner, Result
 from pointsman.capabilities import LocalScorer, Selector
 from pointsman.cli import app
 from pointsman.cli.select import answer_lines
+from pointsman.config import load
+from pointsman.gateway.build import Builder
 from pointsman.model_calls import ask_nobody
 from pointsman.orchestrator import load_capabilities
 from pointsman.upstreams.port import DEMO_URL
@@ -317,3 +320,23 @@ def test_explain_shows_what_is_selected_and_why(file: str, tmp_path: Path) -> No
     assert "capabilities.required: place provides PLACE for weather" in result.output
     plain = CliRunner().invoke(app, [*asked, "--json"])
     assert json.loads(plain.output)["capabilities"]["strategy"] == "local"
+
+
+def test_the_gateway_select_and_run_read_the_configured_application(tmp_path: Path) -> None:
+    config = tmp_path / "pointsman.toml"
+    config.write_text(
+        f'[upstreams.demo]\nbase_url = "{DEMO_URL}"\n[models]\nsmall = {{ upstream = "demo", id = "s" }}\n'
+        '[tiers]\nsimple = "small"\n[ledger]\npath = "ledger.sqlite"\n'
+        f'[capabilities]\nbypass = true\napplication = "{EXAMPLE}"\n'
+    )
+    result = run("select", "--config", str(config), lines=TASK)
+    assert result.exit_code == 0, result.output
+    names = ["find_place", "weather", "exchange_rate"]
+    assert set(names) <= set(json.loads(result.stdout)["selected"])
+    builder = Builder(partial(load, config))
+    selected = asyncio.run(builder().runtime.select("what is the weather like today"))
+    builder.close()
+    assert selected is not None
+    assert set(names) <= set(selected.selected)
+    ran = run("run", "What is the weather like in Oslo?", "--config", str(config))
+    assert "weather" in ran.stderr

@@ -80,6 +80,39 @@ def test_every_key_is_the_policys(tmp_path: Path) -> None:
     assert (found.fallback, found.bypass, found.always_active) == (("mail",), True, ("run_shell",))
 
 
+APPLICATION = """
+from pointsman.capabilities import CapabilityRegistry, capability
+from pointsman.orchestrator import Application
+
+@capability("weather", "{guide}")
+async def weather(step, results):
+    return "snow"
+
+application = Application(CapabilityRegistry([weather]))
+"""
+
+
+def test_an_application_names_the_capabilities(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(APPLICATION.format(guide="Weather"))
+    found = policy(tmp_path, 'application = "app.py"')
+    assert found is not None
+    assert [each.name for each in found.registry.get_all_capabilities()] == ["weather"]
+    assert found.mode is Mode.ON
+    assert load(tmp_path / "pointsman.toml", AnyKey()).capabilities.application == str(tmp_path / "app.py")
+    (tmp_path / "app.py").write_text(APPLICATION.format(guide="The weather of a town"))
+    changed = policy(tmp_path, 'application = "app.py"')
+    assert changed is not None
+    assert changed.registry.version != found.registry.version
+
+
+def test_an_entry_point_names_the_capabilities(tmp_path: Path) -> None:
+    named = 'application = "support.own_application:application"'
+    found = policy(tmp_path, named)
+    assert found is not None
+    assert [each.name for each in found.registry.get_all_capabilities()] == ["weather"]
+    assert policy(tmp_path, named.replace(":application", ":REGISTRY")) == found
+
+
 def test_another_capability_is_another_policy(tmp_path: Path) -> None:
     versions = set()
     for instructions in ("Read mail", "Send mail"):
@@ -95,6 +128,12 @@ def test_another_capability_is_another_policy(tmp_path: Path) -> None:
     ("table", "message"),
     [
         ('file = "none.json"', "none.json does not exist"),
+        ('application = "none.py"', "none.py: no such Python file"),
+        ('application = "app"', '"app" names no application'),
+        ('application = "no.such:app"', 'cannot import "no.such": ModuleNotFoundError'),
+        ('application = "json:no"', '"json" has no "no"'),
+        ('application = "json:dumps"', '"json:dumps" is no application: a function'),
+        ('application = "json:dumps"\nfile = "caps.json"', "`file` names capabilities too"),
         ('calibration = "caps.json"', "not JSON"),
         ('strategy = "hybrid"', 'strategy "hybrid" asks a model, and none is named'),
         ('strategy = "llm"\nmodel = "smal"', 'unknown model "smal"; did you mean "small"'),

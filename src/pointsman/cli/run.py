@@ -30,7 +30,9 @@ def run(
     *,
     app: Annotated[
         Path | None,
-        typer.Option(help="Python file that defines `application`; default: the built-in application."),
+        typer.Option(
+            help="Python file that defines `application`; default: the configured one, else the built-in one."
+        ),
     ] = None,
     session: Annotated[
         str, typer.Option(help="Session in the ledger; default: one for this run alone.")
@@ -67,7 +69,8 @@ def _application(file: Path | None, config: Path | None) -> Iterator[Application
     from pointsman.orchestrator import load_application
     from pointsman.orchestrator.default_application import OfflineModel, default_application
 
-    chosen = load_application(file) if file else default_application()
+    named = str(file) if file else _configured(config)
+    chosen = load_application(named) if named else default_application()
     with _pointsman(config) as pointsman:
         application = pointsman.application(chosen)
         if application.model is None:
@@ -76,6 +79,14 @@ def _application(file: Path | None, config: Path | None) -> Iterator[Application
             )
             application = replace(application, model=OfflineModel())
         yield application
+
+
+def _configured(config: Path | None) -> str:
+    """The application that the configuration names; empty where it names none."""
+    from pointsman.config import AnyKey, find, load
+
+    found = config or find()
+    return load(found, AnyKey()).capabilities.application if found else ""
 
 
 def _pointsman(config: Path | None) -> Pointsman:

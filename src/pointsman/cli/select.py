@@ -22,6 +22,7 @@ from pointsman.capabilities import (
 from pointsman.cli.options import ConfigOption
 from pointsman.cli.output import FAILED, config_file, json_line, needs_extra, read_lines
 from pointsman.config import AnyKey, CapabilitiesSpec, find, load
+from pointsman.config.applications import load_registry
 from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.encoders import load_encoder
 from pointsman.errors import ConfigError
@@ -84,11 +85,15 @@ def select(
     place = config or find()
     table = load(place, AnyKey()).capabilities if place else CapabilitiesSpec()
     source = capabilities or table.file
-    if source is None:
-        raise ConfigError("no capabilities are named", hint="--capabilities FILE, or file in [capabilities]")
+    if source is None and not table.application:
+        raise ConfigError(
+            "no capabilities are named", hint="--capabilities FILE, or file or application in [capabilities]"
+        )
     given = {"strategy": strategy, "threshold": threshold, "on_failure": on_failure, "model": model or None}
     policy = _policy(table, {name: value for name, value in given.items() if value is not None})
-    registry = load_capabilities(source).activated(table.always_active)
+    registry = (load_capabilities(source) if source else load_registry(table.application)).activated(
+        table.always_active
+    )
     fitted = read_calibration(calibration or table.calibration)
     scorer = LocalScorer(registry, load_encoder(encoder or table.encoder), fitted)
     ask = _ask(policy.model, config) if policy.model else ask_nobody

@@ -10,6 +10,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from pointsman import catalogue
 from pointsman.capabilities import OnFailure, Strategy, parse_calibration, parse_capabilities
+from pointsman.config.applications import application_at, load_registry
 from pointsman.config.convert import Problem, did_you_mean
 from pointsman.config.files import read
 from pointsman.config.own_classes import load_class
@@ -52,7 +53,7 @@ def check(file: File, directory: Path) -> list[Problem]:
         *_profile(file.tiers.profile, directory),
         *_domains(file),
         *_guidance(file),
-        *_capabilities(file),
+        *_capabilities(file, directory),
         *_server(file),
         *_ledger(file),
         *_sessions(file),
@@ -306,7 +307,7 @@ def _guidance(file: File) -> Iterator[Problem]:
                 yield Problem((*table, *error.path), str(error), error.hint)
 
 
-def _capabilities(file: File) -> Iterator[Problem]:
+def _capabilities(file: File, directory: Path) -> Iterator[Problem]:
     spec = file.capabilities
     table: KeyPath = ("capabilities",)
     for key, parse in (("file", parse_capabilities), ("calibration", parse_calibration)):
@@ -315,6 +316,11 @@ def _capabilities(file: File) -> Iterator[Problem]:
             yield Problem((*table, key), f"{named} does not exist")
         elif named is not None:
             yield from _refused((*table, key), partial(_parsed, parse, named))
+    if spec.application and spec.file is not None:
+        yield Problem((*table, "application"), "`file` names capabilities too", "keep one of them")
+    elif spec.application:
+        named_by = application_at(spec.application, directory)
+        yield from _refused((*table, "application"), partial(load_registry, named_by))
     if spec.model:
         yield from _asked(file, (*table, "model"), spec.model)
     elif spec.strategy is not Strategy.LOCAL:

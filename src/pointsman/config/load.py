@@ -13,6 +13,7 @@ import msgspec
 
 from pointsman import catalogue
 from pointsman.config._check import check
+from pointsman.config.applications import application_at
 from pointsman.config.convert import Converter, Problem
 from pointsman.config.files import read
 from pointsman.config.shapes import Config, File, Sections
@@ -158,6 +159,9 @@ def _linked(tables: File, file: Path) -> Config:
     if tables.tiers.profile not in BUILTIN_PROFILES:
         profile = str(file.resolve().parent / tables.tiers.profile)
         sections["tiers"] = msgspec.structs.replace(tables.tiers, profile=profile)
+    if tables.capabilities.application:
+        placed = application_at(tables.capabilities.application, file.resolve().parent)
+        sections["capabilities"] = msgspec.structs.replace(tables.capabilities, application=placed)
     upstreams = tables.upstreams
     models = {name: _placed_at(model, upstreams[model.upstream]) for name, model in tables.models.items()}
     return Config(**sections, models=models, server=tables.server.spec(), source=str(file))

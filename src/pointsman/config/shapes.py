@@ -133,7 +133,8 @@ class CapabilitiesSpec(CapabilitySettings, frozen=True, kw_only=True):
         Mode | None,
         Meta(
             description="`observe` selects and records but changes no request; `on` also removes tools "
-            "beyond the maximum `tools`. Default: `on` with `tools` or `file`, else `off`."
+            "beyond the maximum `tools`. Default: `on` with `tools`, `file` or "
+            "`application`, else `off`."
         ),
     ] = None
     file: Annotated[
@@ -143,6 +144,13 @@ class CapabilitiesSpec(CapabilitySettings, frozen=True, kw_only=True):
             "every request beside its tools. A tool with the name of one is judged by its guide."
         ),
     ] = None
+    application: Annotated[
+        str,
+        Meta(
+            description="In place of `file`: an application in Python, whose capabilities these are. A file "
+            "that defines `application` (`app.py`), or an entry point (`package.module:name`). It is run."
+        ),
+    ] = ""
     calibration: Annotated[
         Path | None,
         Meta(description="Calibration file, written by `pointsman fit capabilities` with this `encoder`."),
@@ -165,7 +173,7 @@ class CapabilitiesSpec(CapabilitySettings, frozen=True, kw_only=True):
         """The mode, also where the file does not say."""
         if self.mode is not None:
             return self.mode
-        return Mode.OFF if self.tools is None and self.file is None else Mode.ON
+        return Mode.OFF if self.tools is None and self.file is None and not self.application else Mode.ON
 
 
 class ServerTable(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import Final
 
 from pointsman.capabilities import Capability, CapabilityRegistry, parse_capabilities
+from pointsman.config.applications import load_named
 from pointsman.errors import ConfigError
 from pointsman.orchestrator._application import Application
 
@@ -51,22 +51,13 @@ def installed_capabilities() -> list[Capability]:
     return found
 
 
-def load_application(file: Path) -> Application:
-    """Run a Python file and return what it calls ``application``.
+def load_application(named: Path | str) -> Application:
+    """Run a Python file and return what it calls ``application``, or import an entry point.
 
     Raises:
-        ConfigError: there is no such file, or no application in it.
+        ConfigError: there is no such file or entry point, or no application there.
     """
-    spec = importlib.util.spec_from_file_location(f"pointsman_application_{file.stem}", file)
-    if spec is None or spec.loader is None or not file.is_file():
-        raise ConfigError(
-            "no such Python file",
-            place=str(file),
-            hint="--app names one",
-        )
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    application = getattr(module, "application", None)
+    application = load_named(str(named))
     if not isinstance(application, Application):
-        raise ConfigError("defines no `application`", place=str(file), hint="see examples/assistant.py")
+        raise ConfigError("defines no `application`", place=str(named), hint="see examples/assistant.py")
     return application

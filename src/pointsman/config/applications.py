@@ -1,0 +1,95 @@
+"""Loads the application that a configuration names, by Python file or entry point."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+from pointsman.capabilities import CapabilityRegistry
+from pointsman.errors import ConfigError
+
+__all__ = ["application_at", "load_named", "load_registry"]
+
+#: What a Python file calls its application.
+_NAME: Final = "application"
+#: Applications kept in memory. Checking a configuration and building its policy each ask for the same one.
+_KEPT: Final = 8
+
+
+def application_at(named: str, directory: Path) -> str:
+    """Return the name with a file's path made absolute, seen from the configuration's directory."""
+    return str(directory / named) if _is_file(named) else named
+
+
+def load_named(named: str) -> object:
+    """Run a Python file, or import a module, and return the application in it.
+
+    Args:
+        named: A path ending in ``.py``, whose ``application`` is returned, or ``"package.module:name"``.
+
+    Raises:
+        ConfigError: there is no such file or module, it cannot be run, or has no such name.
+    """
+    if _is_file(named):
+        return _run(Path(named))
+    module, _, name = named.partition(":")
+    if not module or not name:
+        raise ConfigError(f'"{named}" names no application', hint='"app.py", or "package.module:name"')
+    try:
+        found = importlib.import_module(module)
+    except Exception as error:  # noqa: BLE001 - a foreign module may raise anything when it is imported
+        raise ConfigError(f'cannot import "{module}": {type(error).__name__}: {error}') from None
+    if not hasattr(found, name):
+        raise ConfigError(f'"{module}" has no "{name}"')
+    return getattr(found, name)
+
+
+def load_registry(named: str) -> CapabilityRegistry:
+    """Return the capabilities of an application; a file runs once, until it changes.
+
+    Raises:
+        ConfigError: as ``load_named``, and where the application has no capabilities.
+    """
+    return _registry(named, _changed(Path(named)) if _is_file(named) else None)
+
+
+@lru_cache(_KEPT)
+def _registry(named: str, changed: tuple[int, int] | None) -> CapabilityRegistry:  # noqa: ARG001 - part of the key
+    found = load_named(named)
+    registry = getattr(found, "registry", found)
+    if not isinstance(registry, CapabilityRegistry):
+        raise ConfigError(
+            f'"{named}" is no application: a {type(found).__name__}',
+            hint="an Application, or a CapabilityRegistry; see examples/assistant.py",
+        )
+    return registry
+
+
+def _changed(file: Path) -> tuple[int, int] | None:
+    """What tells a file from the same after a change; None where there is no file."""
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size
+
+
+def _run(file: Path) -> object:
+    spec = importlib.util.spec_from_file_location(f"pointsman_application_{file.stem}", file)
+    if spec is None or spec.loader is None or not file.is_file():
+        raise ConfigError("no such Python file", place=str(file), hint="--app names one")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # noqa: BLE001 - a foreign file may raise anything when it is run
+        raise ConfigError(f"cannot be run: {type(error).__name__}: {error}", place=str(file)) from None
+    if not hasattr(module, _NAME):
+        raise ConfigError(f"defines no `{_NAME}`", place=str(file), hint="see examples/assistant.py")
+    return getattr(module, _NAME)
+
+
+def _is_file(named: str) -> bool:
+    return named.endswith(".py")
