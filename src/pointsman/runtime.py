@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-import itertools
 import logging
+import os
 import secrets
 import time
 from collections.abc import Awaitable, Callable
@@ -32,6 +32,10 @@ __all__ = ["Runtime", "SessionMemory", "decode_memory", "encode_memory", "new_id
 log = logging.getLogger(__name__)
 #: One line for each decision at INFO, and one for each answer of a judging model at DEBUG.
 decisions_log = logging.getLogger("pointsman.decisions")
+
+#: Random bytes of an id, and ids drawn at once.
+_ID_BYTES: Final = 10
+_DRAWN: Final = 256
 
 #: Kinds of failure that are logged, once each; every one is counted.
 _MOST_KINDS: Final = 100
@@ -61,10 +65,23 @@ def decode_memory(kept: bytes | None) -> Memory:
 
 
 def new_ids() -> Callable[[], str]:
-    """Return a source of ids: unique across processes, cheap within one, ordered by creation within one."""
-    process = secrets.token_hex(5)
-    counter = itertools.count(1)
-    return lambda: f"d-{process}-{next(counter):x}"
+    """Return a source of ids: 80 random bits each, so that nobody knows an id by having seen another."""
+    return _new_id
+
+
+def _new_id() -> str:
+    while True:
+        try:
+            return _ids.pop()
+        except IndexError:  # to ask the system for each would cost as much as a tenth of a decision
+            drawn = secrets.token_hex(_ID_BYTES * _DRAWN)
+            _ids.extend("d-" + drawn[at : at + 2 * _ID_BYTES] for at in range(0, len(drawn), 2 * _ID_BYTES))
+
+
+#: Ids that were drawn and not given yet. A forked process draws its own.
+_ids: Final[list[str]] = []
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_ids.clear)
 
 
 class SessionMemory:

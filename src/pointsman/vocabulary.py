@@ -213,6 +213,7 @@ class AgentRequest(msgspec.Struct, frozen=True):
     role_mark: str = ""  # by what it says so, for a person
     command: str = ""  # in-band command taken off the person's words: "/caps:off", "/caps:off:session"
     may_call: bool = True  # the history may hold tool calls; False when it certainly holds none
+    caller: str = ""  # the name of the key it came with; empty: none was asked for
 
 
 class Evidence(msgspec.Struct, frozen=True, gc=False):

@@ -288,6 +288,7 @@ class Engine:
             thread=thread,
             steps=steps,
             person_spoke=person_spoke,
+            caller=request.caller,
         )
         return ReadRequest(asked, message, same, evidence, seen, words, found, request, None, tuple(failed))
 

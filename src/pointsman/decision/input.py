@@ -19,7 +19,7 @@ class RequestInput(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     format: WireFormat
     model_asked: str
-    session: str
+    session: str  # begins with the caller and a slash, where there is one: no two callers share any
     arrived_at: float  # seconds since the epoch
     size: int = 0  # bytes of the request
     estimate: int = 0  # tokens in all, where images make the size say little of them; 0: a quarter of it
@@ -38,6 +38,7 @@ class RequestInput(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     steps: tuple[Step, ...] = ()  # tool calls new in this turn, without their content
     person_spoke: bool = False  # a person has spoken since the last tool call
     event: str = ""  # of an agent's hook, where no request was seen: "PostToolUse"; empty: a request
+    caller: str = ""  # name of the key that the request came with; empty: none was asked for
 
     @property
     def conversation(self) -> str:

@@ -16,6 +16,7 @@ from pointsman.gateway._live_state import LiveState
 from pointsman.gateway._local_replies import answer_command, send_text, stop_message
 from pointsman.gateway._metrics import Metrics
 from pointsman.gateway._no_capable_model import LowerTiers, refusal
+from pointsman.gateway._owned import check_continued, check_model_request
 from pointsman.gateway._reading import read_turn
 from pointsman.gateway._relay import Headers, Send, relay, response_headers
 from pointsman.gateway._request import DecidedRequest
@@ -43,7 +44,7 @@ class AgentEndpoint:
     async def answer(self, state: LiveState, inbound: InboundRequest, send: Send) -> int:
         """Answer one request, and return the status sent."""
         sent = inbound.body
-        inbound, agent_request, continuation, kept = await self._read(inbound)
+        inbound, agent_request, continuation, kept = await self._read(state, inbound)
         text = ""
         if state.command is not None:
             inbound, agent_request, text = await self._take_commands(state, inbound, agent_request)
@@ -65,7 +66,7 @@ class AgentEndpoint:
             if reason.code == LOWER_TIER:
                 request.is_lowered = True
         if wire.is_stateful:
-            self._keep_answer(request, agent_request, sent, kept, several=state.has_several_upstreams)
+            self._keep_answer(state, request, agent_request, sent, kept)
             targets = self._continue(state, request, continuation, targets)
         overhead = time.perf_counter() - inbound.arrived
         self._metrics.overhead.observe(overhead)
@@ -99,45 +100,51 @@ class AgentEndpoint:
         return inbound._replace(body=body), agent_request, text
 
     async def _read(
-        self, inbound: InboundRequest
+        self, state: LiveState, inbound: InboundRequest
     ) -> tuple[InboundRequest, AgentRequest, Continuation | None, Kept | None]:
         """Read a request, and put into it what it goes on from or refers to, where the gateway keeps that."""
-        headers, body = inbound.headers, inbound.body
+        headers, body, caller = inbound.headers, inbound.body, inbound.caller
+        if state.has_several_callers and state.server.passthrough:  # without it no caller makes such objects
+            await check_model_request(state.ownership, caller, body.raw)
         if not inbound.wire.is_stateful:
-            return inbound, *await read_turn(headers, body, self._conversations), None
-        kept = self._kept.continued(body, time.time())
+            return inbound, *await read_turn(headers, body, self._conversations, caller=caller), None
+        kept = self._kept.continued(body, time.time(), caller)
         session = kept.session if kept else ""
+        if kept is None and state.has_several_callers:
+            knows = partial(self._conversations.knows, caller)
+            await check_continued(state.ownership, caller, body.member, knows)
         if kept is not None:
             inbound.grow(size := kept.size)
             body = await _beside_the_loop(size, partial(kept.whole, body))
-        turn, continuation = await read_turn(headers, body, self._conversations, session)
+        turn, continuation = await read_turn(headers, body, self._conversations, session, caller)
         held = self._items.weight(turn.session)
         if held:
             whole = await _beside_the_loop(held, partial(self._items.put_back, turn, body))
             if whole is not body:
                 inbound.grow(max(len(whole.raw) - len(body.raw), 0))
                 body = whole
-                turn, continuation = await read_turn(headers, body, self._conversations, session)
+                turn, continuation = await read_turn(headers, body, self._conversations, session, caller)
         return inbound._replace(body=body), turn, continuation, kept
 
     def _keep_answer(
         self,
+        state: LiveState,
         request: DecidedRequest,
         agent_request: AgentRequest,
         sent: Body,
         kept: Kept | None,
-        *,
-        several: bool,
     ) -> None:
-        """Keep the answer for requests that go on from it; ``several``: perhaps at another upstream."""
+        """Keep the answer for requests that go on from it, perhaps at another upstream."""
 
         def keep(answer: Sequence[bytes]) -> None:
             self._kept.keep(agent_request, sent, kept, answer)
             self._items.keep(agent_request, request.body, answer, translated=True)
 
         def keep_stored(target: Target, answer: Sequence[bytes]) -> None:
-            self._conversations.keep(agent_request, request.body, target, answer)
-            if several:
+            made = self._conversations.keep(agent_request, request.body, target, answer)
+            if made and agent_request.caller:
+                state.ownership.claim(agent_request.caller, made, agent_request.arrived_at)
+            if state.has_several_upstreams:
                 self._items.keep(agent_request, request.body, answer, translated=False)
 
         request.on_complete = keep_stored

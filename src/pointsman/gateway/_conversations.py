@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from pointsman.gateway._inbound import of_caller
 from pointsman.gateway.upstream import Target
 from pointsman.text import extract
 from pointsman.vocabulary import AgentRequest
@@ -55,26 +56,34 @@ class Conversations:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def continued(self, body: Body, now: float) -> Continuation | None:
+    def continued(self, body: Body, now: float, caller: str = "") -> Continuation | None:
         """Return what is known of what a request goes on from; None when the request holds all there is.
 
         Args:
             body: A request in the Responses format.
             now: Seconds since the epoch.
+            caller: Who asks: what another made is not known.
         """
         name = continues(body.member)
         if not name:
             return None
+        name = of_caller(caller, name)
         entry = self._entries.get(name)
         if entry is None or now - entry.at > _TTL:
             # Its tools and instructions are those of everybody with the same agent: they name no session.
             digest = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=12)
-            return Continuation("r-" + digest.hexdigest())
+            return Continuation(of_caller(caller, "r-" + digest.hexdigest()))
         self._entries.move_to_end(name)
         return entry
 
-    def keep(self, request: AgentRequest, body: Body, target: Target, answer: Sequence[bytes]) -> None:
+    def knows(self, caller: str, name: str) -> bool:
+        """Whether a caller has made a response or conversation that is kept."""
+        return of_caller(caller, name) in self._entries
+
+    def keep(self, request: AgentRequest, body: Body, target: Target, answer: Sequence[bytes]) -> str:
         """Remember a turn and its answer, unless the caller asked the upstream not to store it.
+
+        Returns the answer's id; empty where nothing is stored.
 
         Args:
             request: The request that was decided.
@@ -83,10 +92,10 @@ class Conversations:
             answer: The whole body, or the last events of a stream.
         """
         if not is_stored(body.member):
-            return
+            return ""
         found = answered(answer)
         if found is None:
-            return
+            return ""
         response, items = found
         entry = Continuation(
             request.session,
@@ -94,9 +103,10 @@ class Conversations:
             request.arrived_at,
             stored_conversation(request, items, extract(request).index),
         )
-        self._put(response, entry)
+        self._put(of_caller(request.caller, response), entry)
         if conversation := conversation_id(body.member):
-            self._put(conversation, entry)
+            self._put(of_caller(request.caller, conversation), entry)
+        return response
 
     def _put(self, name: str, entry: Continuation) -> None:
         self._forget(name)

@@ -17,8 +17,8 @@ from pointsman.vocabulary import LARGE
 from pointsman.wire import Body, Wire
 
 __all__ = ["BodyBudget", "BodyReservation", "CallerLeft", "DisconnectWatch", "DisconnectWatches",
-           "InboundRequest", "Receive", "Scope", "authorise", "caller_credentials", "read_body",
-           "read_bytes"]  # fmt: skip
+           "InboundRequest", "Receive", "Scope", "authorise", "caller_credentials", "of_caller",
+           "read_body", "read_bytes"]  # fmt: skip
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Any
@@ -46,6 +46,7 @@ class InboundRequest(NamedTuple):
     query: bytes
     body: Body
     arrived: float  # seconds of ``time.perf_counter``
+    caller: str = ""  # name of the key it came with; empty: none was asked for
     keys: Sequence[bytes] = ()  # digests of the gateway's own
     reservation: BodyReservation | None = None  # counts the body; None: nobody counts
     limit: int = 0  # bytes of a body; 0: none
@@ -66,24 +67,27 @@ class InboundRequest(NamedTuple):
             self.reservation.take(count)
 
 
-def authorise(headers: Mapping[bytes, bytes], digests: Sequence[bytes]) -> None:
-    """Let a request pass that presents one of the keys, if any is asked for.
+def authorise(headers: Mapping[bytes, bytes], server: ServerSpec) -> str:
+    """Let a request pass that presents one of the keys, if any is asked for, and return whose it is.
 
     Both ways in which the clients of the three formats present a key are accepted, and ``x-pointsman-key``
     where those hold a credential for an upstream. Where no key is asked for, web pages are kept out: a
     browser lets a page reach this machine once the page's own name resolves to it, and says in ``Origin``
     whose page it is (docs/decisions/0072).
 
+    Returns:
+        The name of the key presented; empty where none is asked for.
+
     Raises:
         Unauthorized: no key, or not one of ours; a web page's request where there are none.
     """
-    if not digests:
+    if not server.keys:
         if b"origin" in headers and not _is_local(headers[b"origin"]):
             raise Unauthorized(
                 "a gateway without keys rejects requests of other web origins",
                 hint='set keys = ["${POINTSMAN_KEY}"] under [server]',
             )
-        return
+        return ""
     presented = headers.get(_OWN_KEY, b"")
     if not presented:
         bearer = headers.get(b"authorization", b"")
@@ -95,9 +99,20 @@ def authorise(headers: Mapping[bytes, bytes], digests: Sequence[bytes]) -> None:
             hint="send it as 'Authorization: Bearer KEY' or in the header 'x-api-key'",
         )
     digest = hash_key(presented.strip().decode("utf-8", "replace"))
-    matches = [hmac.compare_digest(digest, known) for known in digests]  # every one, to tell nothing by time
-    if not any(matches):
+    # Every one is compared, to tell nothing by time.
+    matches = [hmac.compare_digest(digest, known) for known in server.keys]
+    if True not in matches:
         raise Unauthorized("unknown API key", hint="valid keys are listed under [server]")
+    return server.caller(matches.index(True))
+
+
+def of_caller(caller: str, name: str) -> str:
+    """Return the name that a session, or an answer, of one caller has among those of all.
+
+    No caller can choose another's: names of callers hold no slash. The name is the same where no key is asked
+    for.
+    """
+    return f"{caller}/{name}" if caller else name
 
 
 def caller_credentials(sent: Headers, digests: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
@@ -142,14 +157,13 @@ async def read_body(
     server: ServerSpec,
     reservation: BodyReservation,
 ) -> Body:
-    """Check everything that can be checked before the body is read, then read it.
+    """Check everything else that can be checked before the body is read, then read it.
 
     Raises:
         Overloaded: the bodies of all requests together are too large.
-        CallerError: no key, too large, or not JSON.
+        CallerError: too large, or not JSON.
         CallerLeft: the connection ended before the body did.
     """
-    authorise(headers, server.keys)
     if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
         raise WrongContentType("the body must be JSON", hint="send 'Content-Type: application/json'")
     if headers.get(b"content-encoding", b"identity") != b"identity":

@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from pointsman.gateway._inbound import of_caller
 from pointsman.vocabulary import AgentRequest
 from pointsman.wire import Body
 from pointsman.wire.responses.continued_request import own_items, whole_request
@@ -79,15 +80,16 @@ class KeptConversations:
         """Bytes kept."""
         return self._size - self._left
 
-    def continued(self, body: Body, now: float) -> Kept | None:
+    def continued(self, body: Body, now: float, caller: str = "") -> Kept | None:
         """Return what a request goes on from; None when that is not known, or the request holds all there is.
 
         Args:
             body: A request in the Responses format.
             now: Seconds since the epoch.
+            caller: Who asks: what another made is not known.
         """
         name = previous_response(body.member)
-        kept = self._names.get(name) if name else None
+        kept = self._names.get(of_caller(caller, name)) if name else None
         if kept is None:
             return None
         if now - kept.conversation.at > _TTL:
@@ -108,7 +110,7 @@ class KeptConversations:
         found = answered(answer) if is_stored(body.member) else None
         if found is None:
             return
-        name, output = found
+        name, output = of_caller(request.caller, found[0]), found[1]
         if name in self._names:  # of a server that numbers its answers: nobody may be given another's
             self._names[name] = None
             return

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Final, Protocol
 
+from pointsman.access import Ownership
 from pointsman.config import ShadowSpec
 from pointsman.decision.aliases import ModelNames
 from pointsman.decision.decision import Decision
@@ -80,7 +81,9 @@ class LiveState:
     pools: Mapping[Tier, Pool]  # the models of each tier, for the list of models
     body_bytes: int  # of all requests in progress together, at most
     upstreams: Mapping[str, Upstream]  # by name, those without a model too
+    ownership: Ownership  # whose what is that upstreams keep
     has_several_upstreams: bool = False
+    has_several_callers: bool = False  # who must not see what is another's
 
     def retire(self, successor: LiveState) -> None:
         """Close what ``successor`` has not taken over. Requests in progress still finish with this state."""
@@ -137,7 +140,9 @@ def build_live_state(
         pools or {},
         server.limits.total,
         reached,
+        Ownership(runtime.ledger),
         len({target.upstream for target in found.values()}) > 1,
+        server.has_several_callers,
     )
 
 

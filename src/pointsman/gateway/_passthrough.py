@@ -11,9 +11,14 @@ import logging
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Final, NamedTuple
 
+import msgspec
+
+from pointsman.access import Ownership
+from pointsman.decoding import UNREADABLE
 from pointsman.errors import CallerError, MethodNotAllowed, NotFound, Overloaded, UpstreamError
 from pointsman.gateway._failures import failure_kind, refuses_our_key
 from pointsman.gateway._inbound import (
@@ -27,6 +32,7 @@ from pointsman.gateway._inbound import (
 from pointsman.gateway._live_state import LiveState
 from pointsman.gateway._local_replies import ENDPOINTS, send_fault
 from pointsman.gateway._metrics import Metrics
+from pointsman.gateway._owned import check_path, check_references, makes_object
 from pointsman.gateway._passing import PassedBody, passed_path, with_model_id
 from pointsman.gateway._relay import Send, downstream_headers, request_id, send_pieces
 from pointsman.gateway._request import upstream_headers
@@ -62,6 +68,7 @@ class Inbound(NamedTuple):
     reservation: BodyReservation
     body_ended: Callable[[], None]  # called when nothing more is to come
     arrived: float  # seconds of ``time.perf_counter``
+    caller: str = ""  # name of the key it came with; empty: none was asked for
 
 
 class _Exchanged:
@@ -97,12 +104,48 @@ class _Exchanged:
             bytes_out=self.bytes_out,
             first_byte_ms=None if self.first_byte is None else self.first_byte * 1e3,
             total_ms=self.seconds * 1e3,
+            caller=self._inbound.caller,
         )
 
 
 def _shown(scope: Scope) -> str:
     """Return the path as it was sent, as far as it can be shown."""
     return printable(scope["raw_path"].decode("ascii", "replace")).decode()
+
+
+class _Made:
+    """Reads the answer to a request that may have made an object, and notes whose it is."""
+
+    _LONGEST: Final = 256 << 10  # bytes of an answer about one object; that of a large answer is 100 kB
+
+    def __init__(self, ownership: Ownership, caller: str) -> None:
+        self._ownership = ownership
+        self._caller = caller
+        self._held: bytes | None = b""
+
+    def read(self, part: bytes) -> bytes:
+        """Take a part, and return what may be sent on."""
+        if self._held is None:
+            return part
+        self._held += part
+        if len(self._held) <= self._LONGEST and self._held.lstrip()[:1] in {b"{", b""}:
+            return b""
+        part, self._held = self._held, None
+        return part
+
+    def end(self) -> bytes:
+        """Note the object, and return what was held."""
+        held, self._held = self._held or b"", None
+        with suppress(*UNREADABLE):
+            self._ownership.claim(self._caller, _decode_made(held).id, time.time())
+        return held
+
+
+class _MadeObject(msgspec.Struct, gc=False):
+    id: str
+
+
+_decode_made: Final = msgspec.json.Decoder(_MadeObject).decode
 
 
 class Passthrough:
@@ -114,8 +157,8 @@ class Passthrough:
     async def answer(self, state: LiveState, inbound: Inbound, send: Send) -> int:
         """Answer a request whose caller may call, and return the status sent.
 
-        Every such caller may read and delete what the upstream keeps (stored responses, files, batches): who
-        has made it is not known here. A check of that belongs before ``_exchange``.
+        What an upstream keeps (stored responses, files, batches) belongs to the caller that made it, where
+        there are several and the upstream does not know them by their own credentials.
 
         Raises:
             CallerError: nothing is there, or the request cannot be passed on as it is.
@@ -155,7 +198,14 @@ class Passthrough:
         exchanged: _Exchanged,
         send: Send,
     ) -> int:
+        method, caller = inbound.scope["method"], inbound.caller
+        is_apart = state.has_several_callers and not upstream.forwards_auth
+        if is_apart:
+            await check_path(state.ownership, caller, method, path.partition(b"?")[0])
         call, tries = await _call(state, upstream, inbound, path, exchanged)
+        if is_apart and call.body:
+            await check_references(state.ownership, caller, call.body)
+        made = _Made(state.ownership, caller) if caller and method == "POST" and makes_object(path) else None
         try:
             exchange = await _first_answer(upstream, call, tries)
         except UpstreamError as error:
@@ -170,7 +220,7 @@ class Passthrough:
                 sent.append((b"connection", b"close"))  # the rest of the body is not read
             if exchange.status >= 400:
                 return await _relay_error(upstream, exchange, sent, exchanged, send)
-            return await _relay_body(upstream, exchange, sent, exchanged, send)
+            return await _relay_body(upstream, exchange, sent, exchanged, send, made)
         except UpstreamError as error:
             return await _fail(inbound, upstream, error, exchanged, send)
         finally:
@@ -306,9 +356,17 @@ async def _relay_error(
 
 
 async def _relay_body(
-    upstream: Upstream, exchange: Exchange, sent: list[tuple[bytes, bytes]], exchanged: _Exchanged, send: Send
+    upstream: Upstream,
+    exchange: Exchange,
+    sent: list[tuple[bytes, bytes]],
+    exchanged: _Exchanged,
+    send: Send,
+    made: _Made | None = None,
 ) -> int:
-    """Send an answer on while it arrives; one that breaks off is cut off, so that it does not look whole."""
+    """Send an answer on while it arrives; one that breaks off is cut off, so that it does not look whole.
+
+    What may say which object was ``made`` is held until it is noted, or too long for that.
+    """
     framing = dict(exchange.headers)
     if b"transfer-encoding" not in framing and exchange.status not in _NO_BODY:
         sent += [pair for pair in exchange.headers if pair[0] == b"content-length"]
@@ -316,6 +374,9 @@ async def _relay_body(
     try:
         while part := await exchange.next():
             exchanged.bytes_out += len(part)
+            if made is None or (part := made.read(part)):
+                await send_pieces(send, part)
+        if made is not None and (part := made.end()):
             await send_pieces(send, part)
     except (UpstreamError, CallerError, Overloaded) as error:
         exchanged.error = failure_kind(error) if isinstance(error, UpstreamError) else "refused"

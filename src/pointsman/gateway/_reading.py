@@ -15,6 +15,7 @@ import msgspec
 from pointsman.decoding import UNREADABLE
 from pointsman.errors import MalformedRequest
 from pointsman.gateway._conversations import Continuation, Conversations
+from pointsman.gateway._inbound import of_caller
 from pointsman.offload import offload
 from pointsman.vocabulary import LARGE, OF_SUBAGENT, AgentRequest, Role
 from pointsman.wire import Body
@@ -54,7 +55,11 @@ _decode_metadata: Final = msgspec.json.Decoder(_Metadata).decode
 
 
 async def read_turn(
-    headers: Mapping[bytes, bytes], body: Body, conversations: Conversations, known: str = ""
+    headers: Mapping[bytes, bytes],
+    body: Body,
+    conversations: Conversations,
+    known: str = "",
+    caller: str = "",
 ) -> tuple[AgentRequest, Continuation | None]:
     """Read a request, and the conversation that it continues where the provider keeps that.
 
@@ -63,6 +68,7 @@ async def read_turn(
         body: The request.
         conversations: Those that a provider keeps.
         known: The session it belongs to unless it names one itself; empty: not known.
+        caller: Name of the key it came with.
 
     Raises:
         MalformedRequest: it names no model, or is not what its format asks for.
@@ -72,10 +78,13 @@ async def read_turn(
             "the request names no model", hint='the model "auto" lets the gateway choose', param="model"
         )
     now, size = time.time(), len(body.raw)
-    continuation = conversations.continued(body, now) if body.wire.is_stateful else None
-    session = named_session(headers, body) or known or (continuation.session if continuation else "")
+    continuation = conversations.continued(body, now, caller) if body.wire.is_stateful else None
+    if session := named_session(headers, body):
+        session = of_caller(caller, session)
+    else:
+        session = known or (continuation.session if continuation else "")
     earlier = continuation.earlier if continuation else None
-    read = partial(_request, headers, body, session, now, earlier)
+    read = partial(_request, headers, body, session, now, earlier, caller)
     return (read() if size <= LARGE else await offload(size, read)), continuation
 
 
@@ -85,10 +94,11 @@ def _request(
     session: str,
     arrived_at: float,
     earlier: StoredConversation | None,
+    caller: str,
 ) -> AgentRequest:
     """Read a request; its words name the session where nothing else does."""
     agent_request = read_request(
-        body.wire.format, body, session=session, arrived_at=arrived_at, earlier=earlier
+        body.wire.format, body, session=session, arrived_at=arrived_at, earlier=earlier, caller=caller
     )
     is_agent = not _AGENTS.isdisjoint(headers)
     if is_agent or (agent_request.system and not agent_request.tools):
@@ -97,11 +107,10 @@ def _request(
         role, mark = read_role(headers, agent_request, body, is_agent=is_agent)
         if role is not None:
             agent_request = msgspec.structs.replace(agent_request, role=role, role_mark=mark)
-    return (
-        agent_request
-        if session
-        else msgspec.structs.replace(agent_request, session=fingerprint(agent_request))
-    )
+    if session:
+        return agent_request
+    session = of_caller(caller, fingerprint(agent_request))
+    return msgspec.structs.replace(agent_request, session=session)
 
 
 def named_session(headers: Mapping[bytes, bytes], body: Body) -> str:

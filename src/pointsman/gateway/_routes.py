@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Final, cast
 from urllib.parse import unquote
 
@@ -140,7 +141,7 @@ def _decision(request: Request) -> Response:  # not async: the ledger reads a fi
     ledger = _state(request).runtime.ledger
     ledger.flush()
     wanted = request.path_params["id"]
-    found = ledger.get(wanted)
+    found = ledger.get(wanted, caller=request.state.caller)
     if found is None:
         run = run_record(ledger, wanted)
         return _json(run) if run else _not_found(request, "there is no decision or run with this id")
@@ -153,7 +154,8 @@ async def _outcome(request: Request) -> Response:
     try:
         body = await read_bytes(request.receive, dict(request.scope["headers"]), _OUTCOME_BYTES)
         outcome = read_report(body, decision=decision, at=time.time())
-        await run_in_threadpool(_state(request).runtime.ledger.add_outcome, outcome)  # it reads a file
+        add = partial(_state(request).runtime.ledger.add_outcome, caller=request.state.caller)
+        await run_in_threadpool(add, outcome)  # it reads a file
     except CallerError as error:
         return _error(request, Fault(error.status, error.message, _CODES[type(error)]))
     except CallerLeft:

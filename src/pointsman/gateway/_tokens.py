@@ -14,6 +14,7 @@ from pointsman.decoding import UNREADABLE
 from pointsman.errors import CallerError, Unauthorized, UpstreamError
 from pointsman.gateway._inbound import InboundRequest, caller_credentials
 from pointsman.gateway._live_state import LiveState
+from pointsman.gateway._owned import check_references
 from pointsman.gateway._relay import Send, send_body
 from pointsman.gateway._request import model_edit, upstream_headers, without_providers
 from pointsman.gateway.upstream import Target
@@ -56,6 +57,8 @@ async def count_tokens(state: LiveState, inbound: InboundRequest, send: Send) ->
     and all models of a provider count much alike.
     """
     body, targets = inbound.body, state.targets
+    if state.has_several_callers:
+        await check_references(state.ownership, inbound.caller, body.raw)
     resolved = state.names.resolve(body.text("model") or "")
     named = targets.get(resolved.target.model) if resolved else None
     counted = await _count([named] if named else targets.values(), inbound)

@@ -91,9 +91,10 @@ class Gateway:
                 await self._serve(count_tokens, wire, state, scope, receive, send)
                 return
         headers, wire = dict(scope["headers"]), _ENDPOINTS.get(path) or _TOKEN_ENDPOINTS.get(path)
+        caller = ""
         try:
             if path not in OPEN_PATHS:
-                authorise(headers, state.server.keys)
+                caller = authorise(headers, state.server)
             if wire is not None:
                 raise MethodNotAllowed(scope["method"], allowed="POST")
         except CallerError as error:
@@ -101,10 +102,11 @@ class Gateway:
             self._count(wire, await send_refusal(wire, error, headers, send, scope))
             return
         if is_passed(path):
-            await self._serve(None, guess_wire(headers, path.decode("ascii")), state, scope, receive, send)
+            wire = guess_wire(headers, path.decode("ascii"))
+            await self._serve(None, wire, state, scope, receive, send, caller)
             return
         scope["path"] = path.decode("ascii")  # what was authorised is what is looked up
-        scope["state"] = {"live": state}
+        scope["state"] = {"live": state, "caller": caller}
         await self.routes(scope, receive, send)
 
     async def _serve(
@@ -115,10 +117,11 @@ class Gateway:
         scope: Scope,
         receive: Receive,
         send: Send,
+        caller: str | None = None,
     ) -> None:
         """Read a request and answer it, for as long as the caller is there. Every failure ends here.
 
-        Without a handler it is passed on to another upstream, body unread.
+        Without a handler it is passed on to another upstream, body unread; ``caller`` may call already.
         """
         arrived, headers = time.perf_counter(), dict(scope["headers"])
         reservation = self.bodies.reserve(state.body_bytes)
@@ -127,10 +130,12 @@ class Gateway:
         try:
             if self.active > state.server.limits.requests:
                 _refuse_excess()
+            if caller is None:
+                caller = authorise(headers, state.server)
             if handler is None:
                 watch = DisconnectWatch(receive)
                 ended = partial(self._watches.begin, watch)
-                inbound = Inbound(wire, scope, headers, receive, reservation, ended, arrived)
+                inbound = Inbound(wire, scope, headers, receive, reservation, ended, arrived, caller)
                 self._count(wire, await self._passthrough.answer(state, inbound, send))
                 return
             body = await read_body(wire, headers, receive, state.server, reservation)
@@ -143,6 +148,7 @@ class Gateway:
                 scope["query_string"],
                 body,
                 arrived,
+                caller,
                 state.server.keys,
                 reservation,
                 state.server.limits.body_bytes,

@@ -40,6 +40,7 @@ class ScriptedDecider:
                 format=request.format,
                 model_asked=request.model,
                 arrived_at=request.arrived_at,
+                caller=request.caller,
             ),
             policy="scripted",
             tier=TierDecision(

@@ -22,6 +22,7 @@ from pointsman.stores.ledger import (
     Attempt,
     Ledger,
     Outcome,
+    Owner,
     PassedRequest,
     PromptText,
     RunEntry,
@@ -36,7 +37,7 @@ from pointsman.wire.completion import CompletionSummary
 __all__ = ["a_decision", "a_run_entry", "an_attempt", "ledger_checks"]
 
 
-def a_decision(decision_id: str, *, at: float = 0.0, session: str = "s") -> Decision:
+def a_decision(decision_id: str, *, at: float = 0.0, session: str = "s", caller: str = "") -> Decision:
     """Return a decision with something in every field that has to survive storage."""
     return Decision(
         id=decision_id,
@@ -47,6 +48,7 @@ def a_decision(decision_id: str, *, at: float = 0.0, session: str = "s") -> Deci
             arrived_at=at,
             signals=("default/code/function",),
             characters=3,
+            caller=caller,
         ),
         policy="p1",
         tier=TierDecision(
@@ -116,6 +118,9 @@ def ledger_checks() -> Iterator[Callable[[Ledger], None]]:
     yield _nothing_is_there_at_first
     yield _everything_comes_back_as_it_was
     yield _what_was_appended_is_seen_without_flushing
+    yield _a_decision_is_of_its_caller
+    yield _an_outcome_is_taken_from_the_caller_of_the_decision
+    yield _what_was_made_belongs_to_who_made_it_first
     yield _decisions_come_by_time
     yield _decisions_of_one_session
     yield _sub_agents_belong_to_their_session
@@ -334,10 +339,43 @@ def _outcomes_are_counted_across_writes(ledger: Ledger) -> None:
     assert len(ledger.outcomes("d")) == MAX_OUTCOMES
 
 
-def _refused(ledger: Ledger, outcome: Outcome) -> CallerError | None:
+def _a_decision_is_of_its_caller(ledger: Ledger) -> None:
+    ledger.append(a_decision("d", caller="alice"))
+    ledger.append(a_decision("e"))
+    assert ledger.get("d", caller="alice") == ledger.get("d") == a_decision("d", caller="alice")
+    assert ledger.get("d", caller="bob") is None
+    assert ledger.get("e", caller="alice") is None
+    assert ledger.get("e") is not None
+    ledger.append(a_decision("d", caller="bob"))
+    assert ledger.get("d", caller="alice") is None
+
+
+def _an_outcome_is_taken_from_the_caller_of_the_decision(ledger: Ledger) -> None:
+    ledger.append(a_decision("d", caller="alice"))
+    outcome = Outcome(decision="d", score=1.0)
+    for _ in ("waiting", "written"):
+        assert isinstance(_refused(ledger, outcome, "bob"), UnknownDecision)
+        assert _refused(ledger, outcome, "alice") is None
+        assert _refused(ledger, outcome) is None
+        ledger.flush()
+    assert ledger.outcomes("d") == (outcome,) * 4
+
+
+def _what_was_made_belongs_to_who_made_it_first(ledger: Ledger) -> None:
+    assert ledger.owner("o") is None
+    for caller in ("alice", "bob", "alice"):
+        ledger.append(Owner(object="o", caller=caller, at=1.0))
+    ledger.append(Owner(object="p", caller="bob", at=2.0))
+    ledger.flush()
+    ledger.append(Owner(object="p", caller="alice", at=3.0))
+    assert (ledger.owner("o"), ledger.owner("p"), ledger.owner("q")) == ("alice", "bob", None)
+    assert ledger.lost == 0
+
+
+def _refused(ledger: Ledger, outcome: Outcome, caller: str = "") -> CallerError | None:
     """Return the error with which an outcome was refused."""
     try:
-        ledger.add_outcome(outcome)
+        ledger.add_outcome(outcome, caller=caller)
     except CallerError as error:
         return error
     return None

@@ -30,6 +30,7 @@ __all__ = [
     "Upload",
     "UpstreamClient",
     "UpstreamSpec",
+    "caller_name",
     "credentials",
     "hash_key",
     "read_at_most",
@@ -48,6 +49,8 @@ HOP_BY_HOP: Final = frozenset({
 _SHORTEST: Final = 8
 
 _Seconds: TypeAlias = Annotated[float, Meta(gt=0)]
+#: Hexadecimals of a key's digest that name its caller: two keys of ten thousand share them once in millions.
+_NAMED: Final = 12
 
 #: The ``base_url`` of the built-in demo upstream, which answers inside the process.
 DEMO_URL: Final = "demo:"
@@ -114,6 +117,11 @@ def hash_key(key: str) -> bytes:
     Plain SHA-256: a key is random and long, so a slow password hash would only slow every request.
     """
     return hashlib.sha256(key.encode()).digest()
+
+
+def caller_name(digest: bytes) -> str:
+    """Return the name of the caller whose key has this digest and no name of its own."""
+    return f"key-{digest.hex()[:_NAMED]}"
 
 
 class Timeouts(msgspec.Struct, frozen=True):
@@ -272,11 +280,21 @@ class ServerSpec(msgspec.Struct, frozen=True):
     host: str = "127.0.0.1"
     port: int = 4747
     keys: tuple[bytes, ...] = ()  # ``hash_key`` of every key a caller may present; empty: no key asked
+    names: tuple[str, ...] = ()  # of those keys, in their order; empty: a name is made of the digest
     limits: Limits = Limits()
     passthrough: str = ""  # name of the upstream that serves other paths below /v1; empty: none does
     drain_notice: float = 5.0  # seconds after SIGTERM in which only readiness says so; a proxy asks every few
     drain: float = 15.0  # seconds for open answers after that; of Kubernetes' 30, ten are for the stores
     router_command: bool = False  # answer an in-band "/router …" message without calling a model
+
+    @property
+    def has_several_callers(self) -> bool:
+        """Whether keys of more than one name may be presented."""
+        return len({self.caller(number) for number in range(len(self.keys))}) > 1
+
+    def caller(self, number: int) -> str:
+        """Return the name of whoever presents a key, by the key's place; it tells nothing of the key."""
+        return self.names[number] if self.names else caller_name(self.keys[number])
 
 
 class Upload(Protocol):

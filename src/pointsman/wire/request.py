@@ -38,6 +38,7 @@ def read_request(
     session: str = "",
     arrived_at: float = 0.0,
     earlier: StoredConversation | None = None,
+    caller: str = "",
 ) -> AgentRequest:
     """Read a request body of one wire format.
 
@@ -47,6 +48,7 @@ def read_request(
         session: The session the request belongs to, as the caller named it.
         arrived_at: Seconds since the epoch.
         earlier: What a Responses request continues, where the provider keeps that and it is not sent again.
+        caller: Name of the key it came with.
 
     Raises:
         MalformedRequest: not JSON, or a field that must be a list or a string is not.
@@ -89,6 +91,7 @@ def read_request(
         may_call=earlier is not None or b"tool_" in data or b"_call" in data,
         tool_list=body.member("tools") or ABSENT,
         tool_choice=body.member("tool_choice") or ABSENT,
+        caller=caller,
     )
 
 

@@ -16,6 +16,7 @@ from pointsman.stores.ledger.port import (
     Attempt,
     Entry,
     Outcome,
+    Owner,
     PassedRequest,
     PromptText,
     Record,
@@ -58,6 +59,7 @@ class MemoryLedger:
         self._records: Final[dict[str, _Record]] = {}  # with a decision; by id, in order of arrival
         self._early: Final[dict[str, _Record]] = {}  # without one yet
         self._passed: Final = deque[PassedRequest](maxlen=size)
+        self._owners: Final[dict[str, str]] = {}  # by object, in order of arrival
         self._runs: Final[dict[tuple[str, int], RunEntry]] = {}  # by run and number, in order of arrival
         self._closed = False
         self.lost = 0
@@ -77,6 +79,9 @@ class MemoryLedger:
             if isinstance(entry, RunEntry):
                 self._keep_step(entry)
                 return
+            if isinstance(entry, Owner):
+                self._keep_owner(entry)
+                return
             record = self._of(entry.decision)
             match entry:
                 case Attempt():
@@ -88,11 +93,11 @@ class MemoryLedger:
                 case PromptText():
                     record.text = kept_text(entry.text, self._mode)
 
-    def add_outcome(self, outcome: Outcome, /) -> None:
+    def add_outcome(self, outcome: Outcome, /, *, caller: str = "") -> None:
         """Keep an outcome reported from outside.
 
         Raises:
-            UnknownDecision: there is no such decision.
+            UnknownDecision: there is no such decision of the caller's.
             TooManyOutcomes: it has all it may have.
             StoreUnavailable: the ledger is closed.
         """
@@ -100,14 +105,19 @@ class MemoryLedger:
             if self._closed:
                 raise StoreUnavailable("the ledger is closed")
             record = self._records.get(outcome.decision)
-            if record is None:
+            if record is None or not _is_of(record.decision, caller):
                 raise unknown(outcome.decision)
             check_count(outcome.decision, len(record.outcomes))
             record.outcomes.append(outcome)
 
-    def get(self, decision_id: str, /) -> Decision | None:
-        """Return a decision by id."""
-        return self._found(decision_id).decision
+    def get(self, decision_id: str, /, *, caller: str = "") -> Decision | None:
+        """Return a decision by id; of one caller alone when named."""
+        found = self._found(decision_id).decision
+        return found if _is_of(found, caller) else None
+
+    def owner(self, object: str, /) -> str | None:  # noqa: A002 - the port's name
+        """Return whose an object is; None where nobody made it."""
+        return self._owners.get(object)
 
     def attempts(self, decision_id: str, /) -> tuple[Attempt, ...]:
         """Return a decision's attempts in order."""
@@ -193,6 +203,11 @@ class MemoryLedger:
             _make_room(self._runs, self._size)
         self._runs[key] = kept_step(entry, self._mode)
 
+    def _keep_owner(self, entry: Owner) -> None:
+        if entry.object not in self._owners:
+            _make_room(self._owners, self._size)
+            self._owners[entry.object] = entry.caller
+
     def _all_runs(self) -> list[tuple[RunEntry, ...]]:
         """Every run in order of its first entry, each in order."""
         with self._lock:
@@ -208,6 +223,10 @@ class MemoryLedger:
             _make_room(self._early, self._size)
             record = self._early[decision_id] = _Record()
         return record
+
+
+def _is_of(decision: Decision | None, caller: str) -> bool:
+    return not caller or (decision is not None and decision.input.caller == caller)
 
 
 def _make_room(records: dict[Key, Kept], size: int) -> None:

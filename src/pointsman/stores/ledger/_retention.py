@@ -19,6 +19,12 @@ ROOM: Final = 0.9
 #: An outcome with a score and a label is a twentieth of a decision with its attempt.
 OUTCOMES: Final = 0.2
 
+#: Owners of what upstreams keep: the share of the bound that they may fill, the bytes of one with its index,
+#: and how many there are at most.
+OWNERS: Final = 0.05
+OWNER_BYTES: Final = 150
+MOST_OWNERS: Final = 500_000
+
 #: Decisions removed in one transaction: some ten milliseconds during which nothing can be written.
 STEP: Final = 1_000
 
@@ -85,6 +91,7 @@ class Retention:
         while _excess(connection, self._bytes) and _forget_oldest_apart(connection):
             yield  # where no decision is left that could go
         yield from _forget_orphans(connection, until)
+        _forget_owners(connection, self._bytes)
         while _free(connection) > PAGES:
             _give_back(connection)
             yield
@@ -129,6 +136,12 @@ def _forget_orphans(connection: sqlite3.Connection, until: float) -> Iterator[No
             start = end
             if looked_at == WINDOW:
                 yield
+
+
+def _forget_owners(connection: sqlite3.Connection, bound: float) -> None:
+    """Remove the oldest owners beyond their number: what they own lives longer than a decision is kept."""
+    kept = int(min(MOST_OWNERS, bound * OWNERS / OWNER_BYTES))
+    connection.execute("DELETE FROM owners WHERE rowid <= (SELECT max(rowid) FROM owners) - ?", (kept,))
 
 
 def _free(connection: sqlite3.Connection) -> int:

@@ -25,6 +25,7 @@ from pointsman.stores.ledger._retention import Retention
 from pointsman.stores.ledger._schema import APPLICATION, MIGRATIONS
 from pointsman.stores.ledger._statements import (
     ATTEMPTS_OF,
+    DECISION,
     INSERT,
     OUTCOMES_COUNT,
     OUTCOMES_OF,
@@ -41,6 +42,7 @@ from pointsman.stores.ledger.port import (
     Attempt,
     Entry,
     Outcome,
+    Owner,
     PassedRequest,
     PromptText,
     Record,
@@ -141,7 +143,7 @@ class SqliteLedger:
     def append(self, entry: Entry, /) -> None:
         """Queue one entry; encoding and writing happen in the thread."""
         if type(entry) is Decision:
-            self._admission.waits(entry.id)
+            self._admission.waits(entry.id, entry.input.caller)
             if not self._writer.put(entry):
                 self._admission.written((entry.id,))
             return
@@ -152,18 +154,18 @@ class SqliteLedger:
                 entry = PromptText(decision=entry.decision, text=entry.text[: MAX_TEXT + LONGEST])
         self._writer.put(entry)
 
-    def add_outcome(self, outcome: Outcome, /) -> None:
+    def add_outcome(self, outcome: Outcome, /, *, caller: str = "") -> None:
         """Queue an outcome reported from outside, without making the writer hurry.
 
         Raises:
-            UnknownDecision: there is no such decision, neither in the file nor waiting.
+            UnknownDecision: there is no such decision of the caller's, neither in the file nor waiting.
             TooManyOutcomes: it has all it may have.
             StoreUnavailable: the file cannot be read, or the outcome cannot be queued.
         """
         admission, wanted = self._admission, outcome.decision
         with admission.lock:
-            is_waiting = admission.is_waiting(wanted)
-            rows = [] if is_waiting else self._read_now(OUTCOMES_COUNT, wanted)
+            is_waiting = admission.is_waiting(wanted, caller)
+            rows = [] if is_waiting else self._read_now(OUTCOMES_COUNT, wanted, caller)
             if not (is_waiting or rows):
                 raise unknown(wanted)
             admission.admit(wanted, rows[0][0] if rows else 0)
@@ -172,10 +174,15 @@ class SqliteLedger:
                     "the outcome cannot be stored: the ledger's queue is full, or it is closed"
                 )
 
-    def get(self, decision_id: str, /) -> Decision | None:
-        """Return a decision by id."""
-        rows = self._read("SELECT body, shape FROM decisions WHERE id = ?", decision_id)
+    def get(self, decision_id: str, /, *, caller: str = "") -> Decision | None:
+        """Return a decision by id; of one caller alone when named."""
+        rows = self._read(DECISION, decision_id, caller)
         return _decision(*rows[0]) if rows else None
+
+    def owner(self, object: str, /) -> str | None:  # noqa: A002 - the port's name
+        """Return whose an object is; None where nobody made it."""
+        rows = self._read("SELECT caller FROM owners WHERE object = ?", object)
+        return str(rows[0][0]) if rows else None
 
     def attempts(self, decision_id: str, /) -> tuple[Attempt, ...]:
         """Return a decision's attempts in order."""
@@ -325,12 +332,15 @@ class SqliteLedger:
     def _row(self, entry: Entry) -> tuple[object, ...]:
         match entry:
             case Decision():
-                return entry.id, entry.input.session, entry.input.arrived_at, _encode(entry), SHAPE
+                asked = entry.input
+                return entry.id, asked.session, asked.arrived_at, _encode(entry), SHAPE, asked.caller
             case Attempt():
                 return entry.decision, entry.number, entry.started_at, _encode(entry)
             case RunEntry():
                 kept = kept_step(entry, self._mode)
                 return entry.run, entry.number, entry.session, entry.at, _encode(kept)
+            case Owner():
+                return entry.object, entry.caller, entry.at
             case PassedRequest():
                 return entry.id, entry.at, _encode(entry)
             case Outcome() | ShadowDecision() | ShadowAnswer():

@@ -8,6 +8,7 @@ from pointsman.decision.decision import Decision
 from pointsman.stores.ledger.port import (
     Attempt,
     Outcome,
+    Owner,
     PassedRequest,
     PromptText,
     RunEntry,
@@ -15,19 +16,21 @@ from pointsman.stores.ledger.port import (
     ShadowDecision,
 )
 
-__all__ = ["ATTEMPTS_OF", "INSERT", "OUTCOMES_COUNT", "OUTCOMES_OF", "PAGES", "PASSED_PAGE", "RUNS_OF",
+__all__ = ["ATTEMPTS_OF", "DECISION", "INSERT", "OUTCOMES_COUNT", "OUTCOMES_OF", "PAGES", "PASSED_PAGE", "RUNS_OF",
            "RUN_PAGE", "SHADOWS_OF", "TEXTS_OF"]  # fmt: skip
 
 _INSERT_SHADOW: Final = "INSERT INTO shadows (decision, at, body) VALUES {rows}"
 
 INSERT: Final[dict[type, str]] = {
-    Decision: "INSERT INTO decisions (id, session, arrived_at, body, shape) VALUES {rows} ON CONFLICT (id) "
+    Decision: "INSERT INTO decisions (id, session, arrived_at, body, shape, caller) VALUES {rows} ON CONFLICT (id) "
     "DO UPDATE SET session = excluded.session, arrived_at = excluded.arrived_at, body = excluded.body, "
-    "shape = excluded.shape",
+    "shape = excluded.shape, caller = excluded.caller",
     Attempt: "INSERT INTO attempts (decision, number, at, body) VALUES {rows}",
     Outcome: "INSERT INTO outcomes (decision, at, body) VALUES {rows}",
     ShadowDecision: _INSERT_SHADOW,
     ShadowAnswer: _INSERT_SHADOW,
+    # Who made it first keeps it: an upstream may give an id again, as after a restart.
+    Owner: "INSERT INTO owners (object, caller, at) VALUES {rows} ON CONFLICT (object) DO NOTHING",
     PassedRequest: "INSERT INTO passed (id, at, body) VALUES {rows}",
     RunEntry: "INSERT INTO runs (run, number, session, at, body) VALUES {rows} ON CONFLICT (run, number) "
     "DO UPDATE SET session = excluded.session, at = excluded.at, body = excluded.body",
@@ -75,7 +78,10 @@ SHADOWS_OF: Final = (
 )
 TEXTS_OF: Final = "SELECT decision, text FROM texts WHERE decision IN (SELECT value FROM json_each(?))"
 
+#: One decision, of one caller or of all ('').
+DECISION: Final = "SELECT body, shape FROM decisions WHERE id = ? AND ? IN ('', caller)"
 #: A row where there is such a decision.
 OUTCOMES_COUNT: Final = (
-    "SELECT (SELECT count(*) FROM outcomes WHERE decision = decisions.id) FROM decisions WHERE id = ?"
+    "SELECT (SELECT count(*) FROM outcomes WHERE decision = decisions.id) FROM decisions "
+    "WHERE id = ? AND ? IN ('', caller)"
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -91,18 +92,23 @@ class Admission:
 
     def __init__(self, size: int) -> None:
         self._size: Final = size
-        self._waiting: Final[set[str]] = set()  # ids of decisions
+        self._waiting: Final[dict[str, str]] = {}  # callers by the ids of decisions
         self._counts: Final[OrderedDict[str, int]] = OrderedDict()  # the last told of is the last
         self.lock: Final = threading.Lock()  # held from looking at a count to adding to it
-        self.waits: Final = self._waiting.add  # called for every request: one operation on a set
-        self.written: Final = self._waiting.difference_update  # or lost: they wait no more
+        self.waits: Final = self._waiting.__setitem__  # called for every request: one operation on a dict
 
-    def is_waiting(self, decision: str) -> bool:
-        """Whether a decision is queued.
+    def written(self, decisions: Iterable[str]) -> None:
+        """They are in the file, or lost: they wait no more."""
+        for decision in decisions:
+            self._waiting.pop(decision, None)
+
+    def is_waiting(self, decision: str, caller: str) -> bool:
+        """Whether a decision is queued, of a caller or, where that is empty, of any.
 
         Ask before the file is read: a decision is in the file before it ceases to wait.
         """
-        return decision in self._waiting
+        whose = self._waiting.get(decision)
+        return whose is not None and caller in ("", whose)
 
     def admit(self, decision: str, written: int) -> None:
         """Count one more outcome of a decision of which the file holds ``written``.

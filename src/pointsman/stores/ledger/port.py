@@ -19,6 +19,7 @@ __all__ = [
     "Entry",
     "Ledger",
     "Outcome",
+    "Owner",
     "PassedRequest",
     "PromptText",
     "Record",
@@ -129,6 +130,15 @@ class PassedRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     bytes_out: int = 0  # of the answer's body
     first_byte_ms: float | None = None
     total_ms: float = 0.0
+    caller: str = ""  # name of the key it came with; empty: none was asked for
+
+
+class Owner(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Whose something is that an upstream keeps: a stored answer, a conversation, a file, a batch."""
+
+    object: str  # digest of its id, which whoever knows it could use
+    caller: str  # name of the key that made it
+    at: float  # seconds since the epoch
 
 
 class RunEntry(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -155,7 +165,7 @@ class RunEntry(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_default
 
 
 Shadow = ShadowDecision | ShadowAnswer
-Entry = Decision | Attempt | Outcome | PromptText | Shadow | PassedRequest | RunEntry
+Entry = Decision | Attempt | Outcome | PromptText | Shadow | PassedRequest | RunEntry | Owner
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -197,20 +207,28 @@ class Ledger(Protocol):
         """Queue one entry."""
         ...
 
-    def add_outcome(self, outcome: Outcome, /) -> None:
+    def add_outcome(self, outcome: Outcome, /, *, caller: str = "") -> None:
         """Queue an outcome reported from outside. May wait for the disk, as reading does.
 
         ``append`` is for what the program itself derives; this is for what a caller or a file says.
 
+        Args:
+            outcome: What is said.
+            caller: Who says it: takes an outcome of its own decisions alone. Empty: of all.
+
         Raises:
-            UnknownDecision: there is no such decision, neither written nor waiting to be.
+            UnknownDecision: there is no such decision of the caller's, neither written nor waiting to be.
             TooManyOutcomes: the decision has ``MAX_OUTCOMES`` already, whoever reported them.
             StoreUnavailable: whether it has cannot be read, or the outcome cannot be queued.
         """
         ...
 
-    def get(self, decision_id: str, /) -> Decision | None:
-        """Return a decision by id."""
+    def get(self, decision_id: str, /, *, caller: str = "") -> Decision | None:
+        """Return a decision by id; of one caller alone when named."""
+        ...
+
+    def owner(self, object: str, /) -> str | None:  # noqa: A002 - as in ``Owner``
+        """Return the caller whose ``Owner`` of an object came first; None where there is none."""
         ...
 
     def attempts(self, decision_id: str, /) -> tuple[Attempt, ...]:

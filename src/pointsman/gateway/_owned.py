@@ -1,0 +1,184 @@
+"""Checks that a request uses objects of its own caller's alone: by its path, and by ids in its body.
+
+Where several callers share an upstream's key. An object of another caller's, and one that nobody is known to
+have made, get the same answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, Final
+from urllib.parse import unquote
+
+import msgspec
+
+from pointsman.access import Ownership
+from pointsman.decoding import UNREADABLE
+from pointsman.errors import NotFound, PreviousResponseNotFound, TooLarge
+from pointsman.offload import offload
+from pointsman.vocabulary import LARGE
+from pointsman.wire.base import Member
+from pointsman.wire.responses.stored_conversation import conversation_id, previous_response
+
+__all__ = ["check_continued", "check_model_request", "check_path", "check_references", "makes_object",
+           "object_id"]  # fmt: skip
+
+#: Segments of paths that name no object. Any other is taken for an id: a word that is missing here costs a
+#: 404, an id that stood here would be anybody's. Source: the API references of OpenAI and Anthropic.
+_WORDS: Final = frozenset({
+    "active", "assistants", "audio", "batches", "cancel", "checkpoints", "completions", "compact", "complete",
+    "content", "containers", "conversations", "count_tokens", "edits", "embeddings", "events", "file_batches",
+    "files", "fine_tuning", "generations", "graders", "images", "input_items", "input_tokens", "items", "jobs",
+    "messages", "moderations", "parts", "pause", "permissions", "rerank", "responses", "results", "resume",
+    "run", "runs", "score", "search", "skills", "speech", "steps", "submit_tool_outputs", "threads",
+    "transcriptions", "translations", "uploads", "validate", "variations", "vector_stores", "versions",
+    "videos",
+})  # fmt: skip
+#: First segments below which nothing is kept: answers to their requests may have ids that mean nothing.
+_STATELESS: Final = frozenset({"audio", "completions", "embeddings", "images", "moderations", "rerank", "score"})
+
+#: Members that hold ids of objects, alone or in a list, wherever in a body. Source: as above.
+_REFERENCES: Final = frozenset({
+    "assistant_id", "batch_id", "container", "container_id", "file", "file_id", "file_ids", "input_file_id",
+    "output_file_id", "skill_id", "thread_id", "training_file", "upload_id", "validation_file",
+    "vector_store_id", "vector_store_ids",
+})  # fmt: skip
+#: What a request goes on from, in the same way.
+_CONTINUED: Final = frozenset({"conversation", "conversation_id", "previous_response_id", "response_id"})
+#: Those that a request to a model may hold, what such a request then contains, and an ASCII character that is
+#: escaped without need, as a name could be.
+_MODEL_REFERENCES: Final = frozenset({"container", "file_id", "file_ids", "skill_id", "vector_store_ids"})
+_MARKS: Final = (b"file_id", b'"container"', b"skill_id", b"vector_store_id")
+_ESCAPED: Final = re.compile(rb"\\u00[2-7]")
+#: Ids that are looked up of one request: a batch of files has 500 at most.
+_MOST: Final = 1_000
+
+
+def _nothing(_: str) -> bool:
+    return False
+
+
+async def check_path(ownership: Ownership, caller: str, method: str, path: bytes) -> None:
+    """Refuse a path that names another caller's object, or lists those of all.
+
+    Args:
+        ownership: What is known.
+        caller: Name of the key.
+        method: Of the request.
+        path: Below the upstream's ``base_url``, without the query.
+
+    Raises:
+        NotFound: the object is not the caller's.
+        StoreUnavailable: whose it is cannot be read.
+    """
+    name = object_id(path)
+    if not name:
+        if method == "POST":
+            return  # which makes one, or none
+        raise NotFound(
+            "the objects that an upstream keeps are not listed here: they are of all keys",
+            hint="name an object by its id",
+        )
+    if not await ownership.belongs(caller, name):
+        raise NotFound(f'there is no object "{name}"', hint="ids are known to the key that made them")
+
+
+def object_id(path: bytes) -> str:
+    """Return the id of the object that a path names, the outermost of several; empty where it names none."""
+    segments = path.strip(b"/").split(b"/")
+    named = (each for each in segments[1:] if each.decode("ascii", "replace") not in _WORDS)
+    return unquote(next(named, b"").decode("ascii", "replace"))
+
+
+def makes_object(path: bytes) -> bool:
+    """Whether the answer to a POST may name an object that was made."""
+    return path.strip(b"/").partition(b"/")[0].decode("ascii", "replace") not in _STATELESS
+
+
+async def check_continued(
+    ownership: Ownership, caller: str, member: Member, knows: Callable[[str], bool] = _nothing
+) -> None:
+    """Refuse a request that goes on from what the caller has not made, as its provider would.
+
+    Args:
+        ownership: What is known.
+        caller: Name of the key.
+        member: Of the request's body.
+        knows: Whether the caller is known to have made something, without a look into the ledger.
+
+    Raises:
+        PreviousResponseNotFound: the response is not the caller's.
+        NotFound: the conversation is not.
+        StoreUnavailable: whose they are cannot be read.
+    """
+    name = previous_response(member)
+    if name and not knows(name) and not await ownership.belongs(caller, name):
+        message = f"Previous response with id '{name}' not found."  # in OpenAI's words
+        raise PreviousResponseNotFound(message, param="previous_response_id")
+    name = conversation_id(member)
+    if name and not knows(name) and not await ownership.belongs(caller, name):
+        raise NotFound(f"Conversation with id '{name}' not found.", param="conversation")
+
+
+async def check_model_request(ownership: Ownership, caller: str, body: bytes) -> None:
+    """Do as ``check_references`` for a request to a model, most of which name no object.
+
+    What it goes on from is for ``check_continued``.
+    """
+    if any(mark in body for mark in _MARKS) or (b"\\u00" in body and _ESCAPED.search(body)):
+        await check_references(ownership, caller, body, _MODEL_REFERENCES)
+
+
+async def check_references(
+    ownership: Ownership, caller: str, body: bytes, names: frozenset[str] = _REFERENCES | _CONTINUED
+) -> None:
+    """Refuse a body that names another caller's object, wherever in it.
+
+    An id that nobody is known to have made is for the upstream to judge.
+
+    Args:
+        ownership: What is known.
+        caller: Name of the key.
+        body: JSON; anything else names nothing.
+        names: The members that are looked at.
+
+    Raises:
+        NotFound: one is another's.
+        TooLarge: it names more objects than are looked up.
+        StoreUnavailable: whose they are cannot be read.
+    """
+    work = partial(_references, body, names)
+    found = work() if len(body) <= LARGE else await offload(len(body), work)
+    if len(found) > _MOST:
+        raise TooLarge(f"the request names more than {_MOST} objects", hint="send several requests")
+    if found and await ownership.is_anothers(caller, found):
+        raise NotFound("there is no object with one of the ids that the request names")
+
+
+def _references(body: bytes, names: frozenset[str]) -> set[str]:
+    try:
+        return set(_named(msgspec.json.decode(body), names))
+    except UNREADABLE:
+        return set()  # for the upstream to refuse
+
+
+def _named(value: Any, names: frozenset[str]) -> Iterator[str]:
+    """Yield the ids under the members that hold them. Nesting is bounded by the decoder."""
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, list):
+            waiting += each
+        elif isinstance(each, dict):
+            waiting += each.values()
+            for name in names.intersection(each):
+                yield from _texts(each[name])
+
+
+def _texts(value: Any) -> Iterator[str]:
+    found = value.get("id") if isinstance(value, dict) else value
+    for each in found if isinstance(found, list) else [found]:
+        if isinstance(each, str):
+            yield each
