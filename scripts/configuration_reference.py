@@ -30,6 +30,7 @@ ORDER = (
     "domains",
     "capabilities",
     "server",
+    "keys",
     "ledger",
     "sessions",
     "run",

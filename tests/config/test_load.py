@@ -10,7 +10,7 @@ from pointsman.config import Config, examine, find, load
 from pointsman.config.show import as_toml, plain
 from pointsman.errors import ConfigError
 from pointsman.model_choice.pools import TierModel
-from pointsman.upstreams.port import hash_key
+from pointsman.upstreams.port import ServerSpec, caller_name, hash_key
 from pointsman.vocabulary import ModelSpec, Tier, WireFormat
 
 ENV = {"MAIN_API_KEY": "canary-key", "POINTSMAN_KEY": "canary-caller"}
@@ -191,6 +191,13 @@ small = { upstream = "main", id = "s" }
         ("[tiers]\nboundaries = [nan, 0.1, 0.2]", "2: boundaries must not fall from one tier to the next"),
         ("[sessions]\nstore = 'valkey'\nurl = 'http://host:6379'", '3: "http://host:6379" is no address of Valkey'),
         ("[server]\nhost = ''", '2: "" can be reached by others, and [server] has no keys'),
+        (
+            "[server]\nkeys = ['sha256:" + 64 * "0" + "']\n[keys.ci]\nsha256 = '" + 64 * "0" + "'",
+            "4: this key is that of [server] too",
+        ),
+        ("[keys.'a/b']\nsha256 = '" + 64 * "0" + "'", '1: "a/b" cannot name a key'),
+        ("[keys.ci]\nsha256 = 'canary'", "2: a SHA-256 hash has 64 hexadecimals"),
+        ("[keys.ci]", '1: [keys.ci] has no "sha256"'),
         ("[server]\nkeys = ['sha256:canary']", "2: a SHA-256 hash has 64 hexadecimals"),
         ("[server]\nrouter_command = 'yes'", '2: "router_command" in [server] must be true or false, not "yes"'),
         ("[tiers]\nboundaries = [1, 2]", '2: "boundaries" in [tiers] must be a list of 3 numbers, not [1,2]'),
@@ -395,6 +402,17 @@ def test_a_way_out_is_given_where_no_word_is_near(tmp_path: Path) -> None:
     assert error.hint.startswith("known: mode, control, seed, escalate, ")
     [error] = examine(write(tmp_path, "[upstreams.a]\nformats = ['chat']"), ENV).errors
     assert error.hint == 'base_url = "…"'
+
+
+def test_keys_have_the_names_of_their_callers(tmp_path: Path) -> None:
+    config = read(
+        tmp_path, f'[server]\nkeys = ["${{POINTSMAN_KEY}}"]\n[keys.ci]\nsha256 = "{hash_key("other").hex()}"'
+    )
+    server = config.server
+    assert server.keys == (hash_key("canary-caller"), hash_key("other"))
+    assert [server.caller(0), server.caller(1)] == [caller_name(hash_key("canary-caller")), "ci"]
+    assert server.has_several_callers
+    assert not ServerSpec(keys=(hash_key("a"), hash_key("b")), names=("ci", "ci")).has_several_callers
 
 
 def test_callers_keys_are_kept_as_digests(tmp_path: Path) -> None:

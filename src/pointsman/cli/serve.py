@@ -145,12 +145,14 @@ def _introduce(listening: socket.socket, config: Config, *, demo: bool, key: Cal
 
 
 def _caller_key(file: Path | None) -> CallerKey:
-    """Return how the lines write the first key of ``[server]``: by the variable that holds it."""
+    """Return how the lines write the first key: by the variable that holds it, where there is one."""
     from pointsman.cli._banner import CallerKey
 
     tables = examine(file).file if file else None
-    if tables is None or not tables.server.keys:
+    if tables is None or not (tables.server.keys or tables.keys):
         return CallerKey()
+    if not tables.server.keys:
+        return CallerKey(is_asked=True)
     key = tables.server.keys[0]
     named = re.fullmatch(r"\$\{(\w+)\}", key.reference)
     is_hash = key.reveal().startswith(HASHED)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,7 @@ from pointsman.config.applications import application_at, load_registry
 from pointsman.config.convert import Problem, did_you_mean
 from pointsman.config.files import read
 from pointsman.config.own_classes import load_class
-from pointsman.config.shapes import File, LearnedRouterSpec
+from pointsman.config.shapes import HASH, File, LearnedRouterSpec
 from pointsman.decision.aliases import REFUSE, Target, first_of_each, follow
 from pointsman.decision.client_aliases import CLIENT_ALIASES
 from pointsman.domains import parse_domains
@@ -39,6 +40,10 @@ __all__ = ["RESERVED", "check", "is_loopback"]
 
 #: What the client of store ``valkey`` understands.
 _VALKEY: Final = frozenset({"redis", "rediss", "unix"})
+#: How an operator makes the hash of a key.
+_HASHED_BY: Final = "printf %s KEY | sha256sum"
+#: Names of callers. Without a slash, which ends one in the name of a session.
+_CALLER: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 #: Model ids the gateway gives a meaning of its own.
 RESERVED: Final = frozenset({"auto", *(tier.lower() for tier in Tier)})
 
@@ -349,7 +354,7 @@ def _refused(path: KeyPath, read: Callable[[], object]) -> Iterator[Problem]:
 
 def _server(file: File) -> Iterator[Problem]:
     server = file.server
-    if not is_loopback(server.host) and not server.keys:
+    if not is_loopback(server.host) and not (server.keys or file.keys):
         yield Problem(
             ("server", "host"),
             f'"{server.host}" can be reached by others, and [server] has no keys',
@@ -358,9 +363,28 @@ def _server(file: File) -> Iterator[Problem]:
     if server.passthrough is not None and server.passthrough not in file.upstreams:
         yield _unknown(("server", "passthrough"), "upstream", server.passthrough, file.upstreams)
     try:
-        server.spec()
+        listed = server.spec().keys
     except ValueError as error:
-        yield Problem(("server", "keys"), str(error), "printf %s KEY | sha256sum")
+        yield Problem(("server", "keys"), str(error), _HASHED_BY)
+        return
+    yield from _keys(file, listed)
+
+
+def _keys(file: File, listed: Iterable[bytes]) -> Iterator[Problem]:
+    """A caller's name goes into the names of sessions, and a key has one."""
+    known = dict.fromkeys(listed, "[server]")
+    for name, key in file.keys.items():
+        if not _CALLER.fullmatch(name):
+            yield Problem(
+                ("keys", name), f'"{name}" cannot name a key', "letters, digits, '.', '_' and '-', at most 64"
+            )
+        if not HASH.fullmatch(key.sha256):  # not shown: it may be the key itself
+            yield Problem(("keys", name, "sha256"), "a SHA-256 hash has 64 hexadecimals", _HASHED_BY)
+            continue
+        digest = bytes.fromhex(key.sha256)
+        if digest in known:
+            yield Problem(("keys", name, "sha256"), f"this key is that of {known[digest]} too")
+        known[digest] = f"[keys.{name}]"
 
 
 def _ledger(file: File) -> Iterator[Problem]:

@@ -21,7 +21,7 @@ from pointsman.decoding import syntax_error
 from pointsman.errors import ConfigError
 from pointsman.tiers import BUILTIN_PROFILES, load_profile
 from pointsman.toml_source import TomlSource
-from pointsman.upstreams.port import UpstreamSpec
+from pointsman.upstreams.port import ServerSpec, UpstreamSpec, caller_name
 from pointsman.vocabulary import ModelSpec, Tier, WireFormat
 from pointsman.wire.translate import translated_formats
 
@@ -164,7 +164,17 @@ def _linked(tables: File, file: Path) -> Config:
         sections["capabilities"] = msgspec.structs.replace(tables.capabilities, application=placed)
     upstreams = tables.upstreams
     models = {name: _placed_at(model, upstreams[model.upstream]) for name, model in tables.models.items()}
-    return Config(**sections, models=models, server=tables.server.spec(), source=str(file))
+    return Config(**sections, models=models, server=_server(tables), source=str(file))
+
+
+def _server(tables: File) -> ServerSpec:
+    """How the gateway listens, with the keys of both tables."""
+    server = tables.server.spec()
+    if not tables.keys:
+        return server
+    named = (bytes.fromhex(key.sha256) for key in tables.keys.values())
+    names = (*map(caller_name, server.keys), *tables.keys)
+    return msgspec.structs.replace(server, keys=(*server.keys, *named), names=names)
 
 
 def _placed_at(model: ModelSpec, upstream: UpstreamSpec) -> ModelSpec:

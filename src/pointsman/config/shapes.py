@@ -24,6 +24,7 @@ from pointsman.upstreams.port import Limits, Secret, ServerSpec, UpstreamSpec, h
 from pointsman.vocabulary import Mode, ModelSpec, Tier
 
 __all__ = [
+    "HASH",
     "HASHED",
     "POOL",
     "CapabilitiesSpec",
@@ -31,6 +32,7 @@ __all__ = [
     "DomainsSpec",
     "File",
     "GuidanceSpec",
+    "KeySpec",
     "LearnedRouterSpec",
     "LedgerSpec",
     "RunSpec",
@@ -49,6 +51,7 @@ POOL: Final = {"pool": True}
 
 #: How a key is written whose hash alone is known.
 HASHED: Final = "sha256:"
+HASH: Final = re.compile("[0-9A-Fa-f]{64}")
 
 
 _Share = Annotated[float, Meta(ge=0, le=1)]
@@ -176,6 +179,19 @@ class CapabilitiesSpec(CapabilitySettings, frozen=True, kw_only=True):
         return Mode.OFF if self.tools is None and self.file is None and not self.application else Mode.ON
 
 
+class KeySpec(msgspec.Struct, frozen=True, kw_only=True):
+    """A key that a caller may present, under the caller's name."""
+
+    name: str
+    sha256: Annotated[
+        str,
+        Meta(
+            description="SHA-256 hash of the key, 64 hexadecimals: `printf %s KEY | sha256sum`.",
+            extra={"words": "64 hexadecimals"},
+        ),
+    ]
+
+
 class ServerTable(msgspec.Struct, frozen=True, kw_only=True):
     """Where the gateway listens, who may call it, and its limits."""
 
@@ -187,7 +203,10 @@ class ServerTable(msgspec.Struct, frozen=True, kw_only=True):
     )
     keys: Annotated[
         tuple[Secret, ...],
-        Meta(description='Keys callers may present: `"${NAME}"`, or `"sha256:…"`. None: no key is required.'),
+        Meta(
+            description='Keys callers may present: `"${NAME}"`, or `"sha256:…"`. None, and none in `[keys]`: '
+            "no key is required."
+        ),
     ] = ()
     limits: Annotated[Limits, Meta(description="Limits of a request.")] = Limits()
     drain_notice: Annotated[
@@ -241,7 +260,7 @@ def key_digest(key: Secret) -> bytes:
     if not value.startswith(HASHED):
         return hash_key(value)
     hexadecimals = value.removeprefix(HASHED)
-    if not re.fullmatch(r"[0-9A-Fa-f]{64}", hexadecimals):
+    if not HASH.fullmatch(hexadecimals):
         raise ValueError("a SHA-256 hash has 64 hexadecimals")
     return bytes.fromhex(hexadecimals)
 
@@ -375,6 +394,7 @@ class File(Sections, frozen=True, kw_only=True):
     """The file as it is written."""
 
     models: dict[str, ModelSpec] = field(default_factory=dict)
+    keys: dict[str, KeySpec] = field(default_factory=dict)
     server: ServerTable = field(default_factory=ServerTable)
 
 

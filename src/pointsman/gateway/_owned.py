@@ -28,16 +28,18 @@ __all__ = ["check_continued", "check_model_request", "check_path", "check_refere
 #: Segments of paths that name no object. Any other is taken for an id: a word that is missing here costs a
 #: 404, an id that stood here would be anybody's. Source: the API references of OpenAI and Anthropic.
 _WORDS: Final = frozenset({
-    "active", "assistants", "audio", "batches", "cancel", "checkpoints", "completions", "compact", "complete",
-    "content", "containers", "conversations", "count_tokens", "edits", "embeddings", "events", "file_batches",
-    "files", "fine_tuning", "generations", "graders", "images", "input_items", "input_tokens", "items", "jobs",
-    "messages", "moderations", "parts", "pause", "permissions", "rerank", "responses", "results", "resume",
-    "run", "runs", "score", "search", "skills", "speech", "steps", "submit_tool_outputs", "threads",
-    "transcriptions", "translations", "uploads", "validate", "variations", "vector_stores", "versions",
-    "videos",
+    "active", "assistants", "audio", "batches", "cancel", "checkpoints", "completions", "compact",
+    "complete", "content", "containers", "conversations", "count_tokens", "edits", "embeddings", "events",
+    "file_batches", "files", "fine_tuning", "generations", "graders", "images", "input_items",
+    "input_tokens", "items", "jobs", "messages", "moderations", "parts", "pause", "permissions", "rerank",
+    "responses", "results", "resume", "run", "runs", "score", "search", "skills", "speech", "steps",
+    "submit_tool_outputs", "threads", "transcriptions", "translations", "uploads", "validate", "variations",
+    "vector_stores", "versions", "videos",
 })  # fmt: skip
 #: First segments below which nothing is kept: answers to their requests may have ids that mean nothing.
-_STATELESS: Final = frozenset({"audio", "completions", "embeddings", "images", "moderations", "rerank", "score"})
+_STATELESS: Final = frozenset(
+    {"audio", "completions", "embeddings", "images", "moderations", "rerank", "score"}
+)
 
 #: Members that hold ids of objects, alone or in a list, wherever in a body. Source: as above.
 _REFERENCES: Final = frozenset({

@@ -7,8 +7,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from pointsman.stores.ledger import Outcome, PassedRequest, PromptText, Retention, SqliteLedger
+from pointsman.stores.ledger import Outcome, Owner, PassedRequest, PromptText, Retention, SqliteLedger
 from pointsman.stores.ledger import _schema as schema
+from pointsman.stores.ledger._retention import OWNER_BYTES, OWNERS
 from pointsman.testing import a_decision, a_run_entry, an_attempt
 from support.waiting import until
 
@@ -156,11 +157,11 @@ def test_outcomes_of_no_decision_push_no_decision_out(path: Path) -> None:
     for outcome in outcomes_of([f"none{number}" for number in range(500)], count=1, comment=10_000):
         ledger.append(msgspec.structs.replace(outcome, at=1e9))
     ledger.close()
-    late = SqliteLedger(path, retention=Retention(keep_days=None, max_mb=2), clock=lambda: 1e9)
+    late = SqliteLedger(path, retention=Retention(keep_days=None, max_mb=3), clock=lambda: 1e9)
     late.append(a_decision("new", at=1e9))
     late.close()
     assert rows(path, "decisions") == 501
-    assert size(path) < 2 * MIB
+    assert size(path) < 3 * MIB
 
 
 def test_outcomes_go_with_their_decision_and_are_counted_no_more(path: Path) -> None:
@@ -190,3 +191,16 @@ def test_outcomes_of_an_older_file_are_counted(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         [counted] = connection.execute("SELECT bytes FROM totals WHERE name = 'outcomes'").fetchone()
     assert 1_000 <= counted < 1_100
+
+
+def test_owners_are_as_many_as_their_share_the_newest(path: Path) -> None:
+    ledger = SqliteLedger(path, retention=Retention(keep_days=None, max_mb=1), clock=lambda: 1e9)
+    most = int(MIB * OWNERS / OWNER_BYTES)
+    for number in range(most + 50):
+        ledger.append(Owner(object=f"{number:032x}", caller="alice", at=0.0))
+    ledger.close()
+    later = SqliteLedger(path, retention=Retention(keep_days=30, max_mb=1), clock=lambda: 2e9)
+    later.append(a_decision("d", at=2e9))
+    later.close()
+    assert rows(path, "owners") == most
+    assert (later.owner(f"{49:032x}"), later.owner(f"{50:032x}")) == (None, "alice")

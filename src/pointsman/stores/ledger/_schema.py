@@ -87,7 +87,7 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
         "CREATE INDEX runs_by_session ON runs (session)",
     ),
     (
-        # A decision, and what an upstream keeps, belong to the caller that made them. Earlier rows: to nobody.
+        # A decision, and what an upstream keeps, belong to who made them. Earlier rows belong to nobody.
         "ALTER TABLE decisions ADD COLUMN caller TEXT NOT NULL DEFAULT ''",
         "CREATE TABLE owners (object TEXT NOT NULL UNIQUE, caller TEXT NOT NULL, at REAL)",
     ),

@@ -16,15 +16,15 @@ from pointsman.stores.ledger.port import (
     ShadowDecision,
 )
 
-__all__ = ["ATTEMPTS_OF", "DECISION", "INSERT", "OUTCOMES_COUNT", "OUTCOMES_OF", "PAGES", "PASSED_PAGE", "RUNS_OF",
-           "RUN_PAGE", "SHADOWS_OF", "TEXTS_OF"]  # fmt: skip
+__all__ = ["ATTEMPTS_OF", "DECISION", "INSERT", "OUTCOMES_COUNT", "OUTCOMES_OF", "PAGES", "PASSED_PAGE",
+           "RUNS_OF", "RUN_PAGE", "SHADOWS_OF", "TEXTS_OF"]  # fmt: skip
 
 _INSERT_SHADOW: Final = "INSERT INTO shadows (decision, at, body) VALUES {rows}"
 
 INSERT: Final[dict[type, str]] = {
-    Decision: "INSERT INTO decisions (id, session, arrived_at, body, shape, caller) VALUES {rows} ON CONFLICT (id) "
-    "DO UPDATE SET session = excluded.session, arrived_at = excluded.arrived_at, body = excluded.body, "
-    "shape = excluded.shape, caller = excluded.caller",
+    Decision: "INSERT INTO decisions (id, session, arrived_at, body, shape, caller) VALUES {rows} "
+    "ON CONFLICT (id) DO UPDATE SET session = excluded.session, arrived_at = excluded.arrived_at, "
+    "body = excluded.body, shape = excluded.shape, caller = excluded.caller",
     Attempt: "INSERT INTO attempts (decision, number, at, body) VALUES {rows}",
     Outcome: "INSERT INTO outcomes (decision, at, body) VALUES {rows}",
     ShadowDecision: _INSERT_SHADOW,

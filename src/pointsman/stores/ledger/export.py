@@ -35,7 +35,7 @@ COLUMNS: Final = (
     "id", "arrived_at", "session", "format", "model_asked", "policy", "tier", "score", "confidence", "stage",
     "chain", "model", "status", "attempts", "total_ms", "input_tokens", "cached_tokens", "output_tokens",
     "domains", "rule", "guidance", "arm", "abstained", "elapsed_us", "outcome_score", "outcome_label",
-    "capabilities", "tools_kept", "role", "run", "node",
+    "capabilities", "tools_kept", "role", "run", "node", "caller",
 )  # fmt: skip
 
 #: A cell that begins with one of these is a formula to a spreadsheet; callers choose session ids and models.
@@ -124,6 +124,7 @@ def _row(found: Record) -> tuple[object, ...]:
         len(selected.tools.kept) if selected and selected.tools else None,
         decision.input.role,
         *(part or None for part in run_of(decision)),
+        decision.input.caller,
     )
 
 
