@@ -13,7 +13,7 @@ import pytest
 
 from pointsman.runtime import new_ids
 from pointsman.stores.ledger import Ledger, MemoryLedger, SqliteLedger
-from pointsman.testing import ScriptedDecider
+from pointsman.testing import ScriptedDecider, a_run_entry
 from pointsman.upstreams.port import ServerSpec, hash_key
 from support.servers import Asked, ScriptedUpstream, gateway, reply, state_for
 
@@ -67,6 +67,11 @@ def test_a_decision_is_shown_to_its_caller_alone(trial: Trial) -> None:
     unknown = trial.client.get("/v1/decisions/d-none", headers=BOB)
     assert (others.status_code, others.content) == (404, unknown.content)
     assert others.headers == unknown.headers
+
+
+def test_a_run_that_came_with_no_key_is_shown_to_no_caller(trial: Trial) -> None:
+    trial.decider.ledger.append(a_run_entry("r-1"))
+    assert trial.client.get("/v1/decisions/r-1", headers=ALICE).status_code == 404
 
 
 def test_an_outcome_is_taken_from_the_caller_of_the_decision_alone(trial: Trial) -> None:
@@ -180,7 +185,8 @@ class Objects:
         if asked.method == "POST" and len(path) == 1:
             name = f"{path[0]}-{len(self.kept) + 1}"
             self.kept[name] = asked.body.decode()
-            body = {"id": name, "object": "response", "output": [], "data": asked.body.decode()}
+            said = asked.body.decode()
+            body: dict[str, Any] = {"id": name, "object": "response", "output": [], "data": said}
         elif asked.method == "GET" and len(path) == 1:
             body = {"object": "list", "data": [{"id": name} for name in self.kept]}
         else:

@@ -46,10 +46,10 @@ class InboundRequest(NamedTuple):
     query: bytes
     body: Body
     arrived: float  # seconds of ``time.perf_counter``
-    caller: str = ""  # name of the key it came with; empty: none was asked for
     keys: Sequence[bytes] = ()  # digests of the gateway's own
     reservation: BodyReservation | None = None  # counts the body; None: nobody counts
     limit: int = 0  # bytes of a body; 0: none
+    caller: str = ""  # name of the key it came with; empty: none was asked for
 
     def grow(self, count: int) -> None:
         """Count bytes that the gateway puts into the request.

@@ -143,7 +143,7 @@ def _decision(request: Request) -> Response:  # not async: the ledger reads a fi
     wanted = request.path_params["id"]
     found = ledger.get(wanted, caller=request.state.caller)
     if found is None:
-        run = run_record(ledger, wanted)
+        run = None if request.state.caller else run_record(ledger, wanted)  # a run came with no key
         return _json(run) if run else _not_found(request, "there is no decision or run with this id")
     belonging = {name: getattr(ledger, name)(wanted) for name in ("attempts", "outcomes", "shadows")}
     return _json({"decision": found, **belonging})

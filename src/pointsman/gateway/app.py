@@ -148,10 +148,10 @@ class Gateway:
                 scope["query_string"],
                 body,
                 arrived,
-                caller,
                 state.server.keys,
                 reservation,
                 state.server.limits.body_bytes,
+                caller,
             )
             self._count(wire, await handler(state, request, send))
         except (CallerError, Overloaded) as error:
