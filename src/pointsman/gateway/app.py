@@ -117,11 +117,12 @@ class Gateway:
         scope: Scope,
         receive: Receive,
         send: Send,
-        caller: str | None = None,
+        passed_caller: str = "",
     ) -> None:
         """Read a request and answer it, for as long as the caller is there. Every failure ends here.
 
-        Without a handler it is passed on to another upstream, body unread; ``caller`` may call already.
+        Without a handler it is passed on to another upstream, body unread, and ``passed_caller`` is who
+        may call.
         """
         arrived, headers = time.perf_counter(), dict(scope["headers"])
         reservation = self.bodies.reserve(state.body_bytes)
@@ -130,14 +131,13 @@ class Gateway:
         try:
             if self.active > state.server.limits.requests:
                 _refuse_excess()
-            if caller is None:
-                caller = authorise(headers, state.server)
             if handler is None:
                 watch = DisconnectWatch(receive)
                 ended = partial(self._watches.begin, watch)
-                inbound = Inbound(wire, scope, headers, receive, reservation, ended, arrived, caller)
+                inbound = Inbound(wire, scope, headers, receive, reservation, ended, arrived, passed_caller)
                 self._count(wire, await self._passthrough.answer(state, inbound, send))
                 return
+            caller = authorise(headers, state.server)
             body = await read_body(wire, headers, receive, state.server, reservation)
             watch = DisconnectWatch(receive)
             self._watches.begin(watch)
