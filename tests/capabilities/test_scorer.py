@@ -28,6 +28,7 @@ from pointsman.capabilities.calibration import (
 from pointsman.encoders import load_encoder
 from pointsman.errors import ConfigError
 from support.capabilities import REGISTRY
+from support.examples import share
 
 TASKS = {
     "is it going to be rainy weather today": "current_weather",
@@ -90,7 +91,7 @@ def test_examples_without_letters_are_legal(scorer: LocalScorer) -> None:
     assert 0 <= LocalScorer(odd, encoder).probabilities("!")["?"] <= 1
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=share(0.6))
 @given(st.text(max_size=300))
 def test_probabilities_are_probabilities_and_deterministic(text: str) -> None:
     scorer = LocalScorer(REGISTRY)

@@ -18,6 +18,7 @@ from pointsman.guidance import GuidancePolicy
 from pointsman.tiers import builtin_profile
 from pointsman.vocabulary import Mode, ModelQuery, ModelReply, ModelSpec, Tier, WireFormat
 from pointsman.wire.request import read_request
+from support.examples import share
 
 MODELS = {
     name: ModelSpec(
@@ -157,7 +158,7 @@ WORDS = [
 ]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=share(0.4))
 @given(
     st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join), min_size=1, max_size=6)
 )

@@ -34,6 +34,7 @@ from pointsman.tiers import builtin_profile
 from pointsman.vocabulary import AgentRole, Mode, ModelQuery, ModelReply, ModelSpec, Tier, WireFormat
 from pointsman.wire.request import read_request
 from support.capabilities import REGISTRY
+from support.examples import share
 
 TOOLS = {
     "get_weather": "Weather forecast of a city",
@@ -274,7 +275,7 @@ def limited(tools: int) -> Engine:
     return an_engine(tools=tools)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=share(0.6))
 @given(
     st.sets(st.sampled_from(sorted(TOOLS)), min_size=1),
     st.integers(1, 4),

@@ -14,6 +14,7 @@ from pointsman.errors import LexiconError, MissingExtra
 from pointsman.evidence import Kind, Matcher, PatternSet, ReMatcher, Signal, SignalTable, build_matcher
 from pointsman.evidence._chars import is_word
 from pointsman.evidence._engines import engine_names
+from support.examples import share
 
 ENGINES = engine_names()  # one of them only where CI has taken the other away
 needs_hyperscan = pytest.mark.skipif("hyperscan" not in ENGINES, reason="Hyperscan is not installed")
@@ -282,7 +283,6 @@ def accepted(signals: list[Signal]) -> SignalTable:
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
 @given(st.lists(SIGNALS, min_size=1, max_size=6), st.lists(TEXTS, min_size=1, max_size=8))
 def test_every_engine_agrees_with_the_oracle(signals: list[Signal], texts: list[str]) -> None:
     table = accepted(signals)
@@ -293,7 +293,7 @@ def test_every_engine_agrees_with_the_oracle(signals: list[Signal], texts: list[
             assert engine.match(text.lower()) == expected, (text, list(table.signals))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=share(2))
 @given(regexes(), st.text(st.sampled_from("ab .-_1\n"), max_size=10))
 def test_on_plain_ascii_the_oracle_is_re(pattern: str, text: str) -> None:
     """The oracle itself, held against Python's own reading of the pattern."""

@@ -86,7 +86,7 @@ def client() -> Iterator[httpx.Client]:
         yield client
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(wire=st.sampled_from(list(WireFormat)), top=TOP, items=ITEMS, tools=TOOLS | VALUES)
 def test_an_answer_or_an_error_of_the_callers_format(
     client: httpx.Client,

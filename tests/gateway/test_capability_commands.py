@@ -25,6 +25,7 @@ from pointsman.text.extract import persons_words
 from pointsman.vocabulary import WireFormat
 from pointsman.wire import WIRES, Body
 from pointsman.wire.request import read_request
+from support.examples import share
 from support.servers import Asked, ScriptedUpstream, gateway, reply
 
 CONFIG = """
@@ -267,7 +268,7 @@ SAID = st.tuples(
 )
 
 
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=share(0.8))
 @given(st.sampled_from(sorted(WireFormat)), st.lists(SAID, min_size=2, max_size=6), st.booleans())
 def test_every_request_begins_with_the_bytes_of_the_one_before(
     wire: WireFormat, said: list[tuple[str, str, str]], ascii_only: bool

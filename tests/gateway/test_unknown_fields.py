@@ -84,7 +84,7 @@ def served() -> Iterator[tuple[ScriptedUpstream, httpx.Client]]:
         yield upstream, client
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(body=bodies())
 def test_only_the_model_name_differs(
     served: tuple[ScriptedUpstream, httpx.Client], body: tuple[WireFormat, str, str]

@@ -21,6 +21,7 @@ from pointsman.guidance import ClassifierError, DecisionPoint, GuidancePolicy, M
 from pointsman.tiers import builtin_profile
 from pointsman.vocabulary import AgentRole, ModelQuery, ModelReply, WireFormat
 from pointsman.wire.request import read_request
+from support.examples import share
 from support.tool_histories import Call, Turn, body, turn
 
 OWN = "support.own_guidance"
@@ -423,7 +424,7 @@ CLASSIFIERS = st.sampled_from(
 )
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=share(0.2))
 @given(
     turns=TURNS,
     classifiers=st.lists(CLASSIFIERS, min_size=1, max_size=3, unique_by=repr),

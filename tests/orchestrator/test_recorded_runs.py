@@ -24,6 +24,7 @@ from pointsman.stores.ledger import Entry, MemoryLedger, RunEntry
 from pointsman.stores.sessions import MemorySessions
 from pointsman.testing import ScriptedModel
 from pointsman.vocabulary import Prompt
+from support.examples import share
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "assistant.py"
 
@@ -305,7 +306,7 @@ def test_every_move_of_a_random_run_is_recorded_once_and_in_order(
     assert broken.recorder.failures == len(lost)
 
 
-@settings(max_examples=30)
+@settings(max_examples=share(0.3))
 @given(
     severities=st.lists(SEVERITIES, max_size=8),
     plan=st.sampled_from(["act", "hollow", "unknown", "respond"]),

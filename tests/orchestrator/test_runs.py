@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from pointsman.compat.routing import StateManager
 from pointsman.orchestrator.machine import END, ErrorClassification, ErrorSeverity, Limits, decide
 from pointsman.orchestrator.progress import failed, succeeded, waited
+from support.examples import share
 
 State = dict[str, Any]
 Node = Callable[[State], State]  # returns an update or raises Failure
@@ -226,7 +227,7 @@ EVENTS = st.one_of(
 
 
 @pytest.mark.slow
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=share(2))
 @given(
     events=st.lists(st.tuples(EVENTS, st.floats(0, 80)), max_size=150),
     bypass=st.booleans(),

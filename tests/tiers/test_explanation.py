@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from pointsman.tiers import Change, explain
 from pointsman.vocabulary import Tier
+from support.examples import share
 from support.tier_profiles import Bench, bench
 
 
@@ -73,7 +74,7 @@ def test_nothing_to_change_is_an_empty_answer() -> None:
     assert changes_of("default", "prove proof theorem lemma corollary axiom " * 3).get("shorter") is None
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=share(0.4))
 @given(
     st.lists(st.sampled_from(["prove", "formally", "let", "build", "what is", "json", "?", "1. ", "x" * 60]))
 )

@@ -35,6 +35,7 @@ from pointsman.wire.conversation import (
     UsageReport,
 )
 from pointsman.wire.translate import StreamTranslation, Translated, codec, translate_answer, translate_request
+from support.examples import share
 
 PAIRS = list(itertools.permutations(WireFormat, 2))
 WORDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12).filter(
@@ -83,7 +84,7 @@ def _told(role: Role, part: Part) -> Iterator[tuple[Any, ...]]:
 
 @pytest.mark.parametrize(("caller", "upstream"), PAIRS)
 @given(messages=turns(), system=st.lists(WORDS, max_size=2), names=st.lists(NAMES, unique=True, max_size=3))
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=share(0.4))
 def test_a_request_there_and_back(
     caller: WireFormat,
     upstream: WireFormat,
@@ -126,7 +127,7 @@ def answers(draw: st.DrawFn) -> Completion:
 
 @pytest.mark.parametrize(("caller", "upstream"), PAIRS)
 @given(answer=answers())
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=share(0.4))
 def test_an_answer(caller: WireFormat, upstream: WireFormat, answer: Completion) -> None:
     request = _request(caller, upstream)
     found = codec(caller).read_answer(translate_answer(request, codec(upstream).write_answer(answer)).body)
@@ -168,7 +169,7 @@ def heard(events: list[Event]) -> tuple[str, list[tuple[str, str, Any]], list[Ev
 
 @pytest.mark.parametrize(("caller", "upstream"), PAIRS)
 @given(events=streams(), sizes=st.lists(st.integers(1, 4), min_size=1))
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=share(0.4))
 def test_a_stream(caller: WireFormat, upstream: WireFormat, events: list[Event], sizes: list[int]) -> None:
     native = codec(upstream).stream_writer("m").write(events)
     singles = [single + b"\n\n" for single in sse.events(native)]

@@ -15,6 +15,7 @@ from pointsman.stores.ledger import Outcome, Retention, SqliteLedger
 from pointsman.stores.ledger.outcome_reports import LENGTHS, Admission, read_line, read_report
 from pointsman.stores.ledger.port import MAX_OUTCOMES
 from pointsman.testing import a_decision
+from support.examples import share
 from support.waiting import until
 
 FOREVER = Retention(keep_days=None, max_mb=None)
@@ -104,7 +105,7 @@ def test_counts_are_remembered_of_so_many_decisions() -> None:
     assert list(admission._counts.items()) == [("a", 2), ("c", 1)]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=share(0.3))
 @given(st.lists(st.sampled_from(["decide", "report", "report", "report", "flush"]), max_size=120))
 def test_what_is_admitted_is_kept_and_never_too_much(
     tmp_path_factory: pytest.TempPathFactory, steps: list[str]

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from openai.types.chat import ChatCompletion
 
@@ -201,7 +201,6 @@ def completions(draw: st.DrawFn) -> Completion:
     )
 
 
-@settings(max_examples=100, deadline=None)
 @given(completions())
 def test_an_answer_comes_back_as_it_was(completion: Completion) -> None:
     assert CODEC.read_answer(CODEC.write_answer(completion)) == completion
@@ -219,7 +218,6 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     st.binary(max_size=20) | JSON.map(lambda value: msgspec.json.encode({"choices": [{"message": value}]}))
 )

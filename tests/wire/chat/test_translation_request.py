@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pointsman.errors import MalformedRequest
@@ -507,7 +507,6 @@ CONVERSATIONS = st.builds(
 )
 
 
-@settings(max_examples=100, deadline=None)
 @given(CONVERSATIONS)
 def test_a_conversation_comes_back_as_it_was(conversation: Conversation) -> None:
     assert CODEC.read_request(CODEC.write_request(conversation, Report(CHAT, CHAT))) == conversation
@@ -523,7 +522,6 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=20) | JSON.map(msgspec.json.encode))
 def test_any_bytes_are_read_or_refused_as_malformed(body: bytes) -> None:
     with contextlib.suppress(MalformedRequest):

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from openai.types.chat import ChatCompletionChunk
 
@@ -421,7 +421,6 @@ def streams(draw: st.DrawFn) -> list[Event]:
     return [*found, TOOLS if count else Stop(StopReason.END)]
 
 
-@settings(max_examples=100, deadline=None)
 @given(streams(), st.lists(st.integers(1, 4), min_size=1, max_size=4))
 def test_a_stream_comes_back_for_any_cut_at_event_ends(events: list[Event], cuts: list[int]) -> None:
     written = CODEC.stream_writer("m").write(events)
@@ -449,7 +448,6 @@ ANY_EVENT: list[Event] = [
 ]
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.sampled_from(ANY_EVENT), max_size=8))
 def test_events_in_any_order_make_chunks_that_can_be_read(events: list[Event]) -> None:
     out = CODEC.stream_writer("m").write(events)
@@ -474,7 +472,6 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     st.lists(
         st.binary(max_size=20)

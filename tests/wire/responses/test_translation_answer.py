@@ -27,6 +27,7 @@ from pointsman.wire.conversation import (
 )
 from pointsman.wire.responses.translation import CODEC
 from pointsman.wire.tool_names import MAX_NAME, flat_name, wrapped
+from support.examples import share
 
 RESPONSE: TypeAdapter[Response] = TypeAdapter(Response)
 
@@ -273,7 +274,7 @@ PARTS = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=share(0.6))
 @given(
     st.lists(PARTS, max_size=5).map(tuple),
     st.none() | st.builds(Usage, *[st.integers(0, 99)] * 5),

@@ -27,6 +27,7 @@ from pointsman.wire.conversation import (
     ToolChoice,
 )
 from pointsman.wire.responses.translation import CODEC
+from support.examples import share
 
 CHAT, RESPONSES, MESSAGES = WireFormat.CHAT, WireFormat.RESPONSES, WireFormat.MESSAGES
 
@@ -604,7 +605,7 @@ CONVERSATIONS = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=share(0.6))
 @given(CONVERSATIONS)
 def test_what_is_written_reads_as_it_was(request: Conversation) -> None:
     report = Report(RESPONSES, RESPONSES)

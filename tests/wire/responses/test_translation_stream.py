@@ -35,6 +35,7 @@ from pointsman.wire.conversation import (
     UsageReport,
 )
 from pointsman.wire.responses.translation import CODEC
+from support.examples import share
 
 EVENT: TypeAdapter[ResponseStreamEvent] = TypeAdapter(ResponseStreamEvent)
 CREATED: dict[str, Any] = {
@@ -507,7 +508,7 @@ def told(events: Iterable[Event]) -> dict[str, Any]:
     return {"runs": runs, "calls": calls, "arguments": arguments}
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=share(0.5))
 @given(streams(), st.data())
 def test_what_is_written_reads_as_it_was(events: list[Event], data: st.DataObject) -> None:
     stream = write(events)
