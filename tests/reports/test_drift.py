@@ -24,6 +24,7 @@ HEAD = blank(
     lengths=tuple(3 + 0.3 * step for step in range(11)),
     similarities=tuple(0.1 + 0.05 * step for step in range(11)),
 )
+DIGEST = HEAD.digest()
 
 
 def record(
@@ -35,7 +36,7 @@ def record(
     message: int = 1,
 ) -> Record:
     said = LearnedScore(0.0, 0.5, 0.5, similarity, ScoreSource.NGRAMS)
-    digest = learned_router.digest() if learned_router else ""
+    digest = "" if learned_router is None else DIGEST if learned_router is HEAD else learned_router.digest()
     tier = TierDecision(
         Tier.SIMPLE,
         0.0,
