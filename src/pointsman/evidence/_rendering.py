@@ -52,7 +52,9 @@ def tree(signal: Signal) -> Node:
     return Seq((*before, *literal(text).items, *after))
 
 
-@lru_cache(maxsize=8_192)  # the built-in lexicons have 3,300; another policy, or the next reload, mostly the same
+@lru_cache(
+    maxsize=8_192
+)  # the built-in lexicons have 3,300; another policy, or the next reload, mostly the same
 def engine_source(signal: Signal) -> tuple[str, bool]:
     """The pattern as Hyperscan and RE2 read it, in UTF-8 mode, and whether over ``separated`` text.
 
