@@ -103,8 +103,7 @@ class Pointsman:
         built = build_runtime(config)
         runtime = built.with_policy(built.engine, ask=asking.ask_async, questions=built.questions)
         self = cls.__new__(cls)
-        self._take(runtime, asking.ask, config, asking)
-        self._connect = connections
+        self._take(runtime, asking.ask, config, asking, connections)
         return self
 
     def _take(
@@ -113,12 +112,13 @@ class Pointsman:
         ask: Callable[[ModelQuery], ModelReply],
         config: Config | None = None,
         asking: AskingThread | None = None,
+        connections: Connections | None = None,
     ) -> None:
         self.runtime = runtime
         self._ask = ask
         self._config = config
         self._asking = asking
-        self._connect: Connections | None = None
+        self._connections = connections
 
     def __enter__(self) -> Self:
         return self
@@ -250,12 +250,12 @@ class Pointsman:
         """
         from pointsman.model_calls import ModelInThread
 
-        config, asking = self._config, self._asking
-        if config is None or asking is None or self._connect is None:
+        config, asking, connections = self._config, self._asking, self._connections
+        if config is None or asking is None or connections is None:
             return application.configured(self.runtime)
         from pointsman.upstreams.chat_model import chat_models
 
-        models = chat_models(config.models, config.upstreams, self._connect)
+        models = chat_models(config.models, config.upstreams, connections)
         within = {name: ModelInThread(model, asking) for name, model in models.items()}
         return application.configured(self.runtime, within, config)
 

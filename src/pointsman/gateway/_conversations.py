@@ -6,12 +6,12 @@ Kept in this process alone: it holds the user's words, and those reach no disk u
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
+from pointsman.gateway._bounded import Bounded
 from pointsman.gateway._inbound import of_caller
 from pointsman.gateway.upstream import Target
 from pointsman.text import extract
@@ -32,8 +32,6 @@ __all__ = ["Continuation", "Conversations", "with_conversation"]
 _SIZE: Final = 16 << 20
 #: Bytes of keeping a conversation, beside its items.
 _OVERHEAD: Final = 1_000
-#: Seconds: the time to live of a session.
-_TTL: Final = 86_400.0
 
 
 class Continuation(msgspec.Struct, frozen=True):
@@ -44,14 +42,18 @@ class Continuation(msgspec.Struct, frozen=True):
     at: float = 0.0  # seconds since the epoch
     earlier: StoredConversation | None = None  # None: nothing is known
 
+    @property
+    def weight(self) -> int:
+        """Bytes of keeping it."""
+        return _OVERHEAD + (self.earlier.weight if self.earlier else 0)
+
 
 class Conversations:
     """The latest responses that could be continued; the one unused longest makes room."""
 
     def __init__(self, size: int = _SIZE) -> None:
         """Keep up to ``size`` bytes."""
-        self._entries: OrderedDict[str, Continuation] = OrderedDict()
-        self._left = size
+        self._entries: Bounded[str, Continuation] = Bounded(size)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -68,17 +70,15 @@ class Conversations:
         if not name:
             return None
         name = of_caller(caller, name)
-        entry = self._entries.get(name)
-        if entry is None or now - entry.at > _TTL:
-            # Its tools and instructions are those of everybody with the same agent: they name no session.
-            digest = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=12)
-            return Continuation(of_caller(caller, "r-" + digest.hexdigest()))
-        self._entries.move_to_end(name)
-        return entry
+        if entry := self._entries.find(name, now):
+            return entry
+        # Its tools and instructions are those of everybody with the same agent: they name no session.
+        digest = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=12)
+        return Continuation(of_caller(caller, "r-" + digest.hexdigest()))
 
     def knows(self, caller: str, name: str) -> bool:
         """Whether a caller has made a response or conversation that is kept."""
-        return of_caller(caller, name) in self._entries
+        return self._entries.peek(of_caller(caller, name)) is not None
 
     def keep(self, request: AgentRequest, body: Body, target: Target, answer: Sequence[bytes]) -> str:
         """Remember a turn and its answer, unless the caller asked the upstream not to store it.
@@ -103,22 +103,10 @@ class Conversations:
             request.arrived_at,
             stored_conversation(request, items, extract(request).index),
         )
-        self._put(of_caller(request.caller, response), entry)
+        self._entries.put(of_caller(request.caller, response), entry)
         if conversation := conversation_id(body.member):
-            self._put(of_caller(request.caller, conversation), entry)
+            self._entries.put(of_caller(request.caller, conversation), entry)
         return response
-
-    def _put(self, name: str, entry: Continuation) -> None:
-        self._forget(name)
-        self._entries[name] = entry
-        self._left -= _weight(entry)
-        while self._left < 0:
-            self._forget(next(iter(self._entries)))
-
-    def _forget(self, name: str) -> None:
-        entry = self._entries.pop(name, None)
-        if entry is not None:
-            self._left += _weight(entry)
 
 
 def with_conversation(chosen: list[Target], kept: Target | None) -> list[Target]:
@@ -129,7 +117,3 @@ def with_conversation(chosen: list[Target], kept: Target | None) -> list[Target]
     if kept is None:
         return chosen
     return [target for target in chosen if target.upstream is kept.upstream] or [kept]
-
-
-def _weight(entry: Continuation) -> int:
-    return _OVERHEAD + (entry.earlier.weight if entry.earlier else 0)

@@ -5,10 +5,10 @@ Kept in this process alone: they are a person's words, and those reach no disk u
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from pointsman.gateway._bounded import Bounded
 from pointsman.gateway._inbound import of_caller
 from pointsman.vocabulary import AgentRequest
 from pointsman.wire import Body
@@ -24,8 +24,6 @@ _OF_ONE: Final = 1 / 4
 #: Bytes of keeping a conversation, and an answer by whose id it can be continued.
 _OVERHEAD: Final = 1_000
 _NAME: Final = 300
-#: Seconds: the time to live of a session.
-_TTL: Final = 86_400.0
 
 
 class _Conversation:
@@ -71,14 +69,13 @@ class KeptConversations:
 
     def __init__(self, size: int = _SIZE) -> None:
         """Keep up to ``size`` bytes."""
-        self._conversations: OrderedDict[int, _Conversation] = OrderedDict()  # by identity
+        self._conversations: Bounded[int, _Conversation] = Bounded(size)  # by identity
         self._names: dict[str, Kept | None] = {}  # None: two answers have the same id
-        self._size = self._left = size
 
     @property
     def held(self) -> int:
         """Bytes kept."""
-        return self._size - self._left
+        return self._conversations.held
 
     def continued(self, body: Body, now: float, caller: str = "") -> Kept | None:
         """Return what a request goes on from; None when that is not known, or the request holds all there is.
@@ -92,10 +89,9 @@ class KeptConversations:
         kept = self._names.get(of_caller(caller, name)) if name else None
         if kept is None:
             return None
-        if now - kept.conversation.at > _TTL:
+        if self._conversations.find(id(kept.conversation), now) is None:
             self._forget(kept.conversation)
             return None
-        self._conversations.move_to_end(id(kept.conversation))
         return kept
 
     def keep(self, request: AgentRequest, body: Body, earlier: Kept | None, answer: Sequence[bytes]) -> None:
@@ -117,7 +113,7 @@ class KeptConversations:
         conversation = self._grown(request.session, earlier)
         conversation.add(own_items(body, output), name, request.arrived_at)
         self._put(conversation)
-        if conversation.weight <= self._size * _OF_ONE:
+        if conversation.weight <= self._conversations.size * _OF_ONE:
             self._names[name] = Kept(conversation, len(conversation.chunks))
         else:
             self._forget(conversation)
@@ -127,31 +123,26 @@ class KeptConversations:
         if earlier is None:
             return _Conversation(session)
         before, turns = earlier
-        if len(before.chunks) == turns and id(before) in self._conversations:
-            self._left += before.weight
+        if len(before.chunks) == turns and self._conversations.take(id(before)):
             return before
         return _Conversation(session, before.chunks[:turns])
 
     def _put(self, conversation: _Conversation) -> None:
-        self._conversations[id(conversation)] = conversation
-        self._conversations.move_to_end(id(conversation))
-        self._left -= conversation.weight
-        self._limit(conversation.session)
-        while self._left < 0:
-            self._forget(next(iter(self._conversations.values())))
+        self._limit(conversation)
+        for gone in self._conversations.put(id(conversation), conversation):
+            self._forget(gone)
 
-    def _limit(self, session: str) -> None:
+    def _limit(self, latest: _Conversation) -> None:
         """Keep the conversations of one session, which may be copies, to the share of one."""
-        own = [each for each in self._conversations.values() if each.session == session]
-        weight = sum(each.weight for each in own)
-        for each in own[:-1]:  # the one used last stays
-            if weight <= self._size * _OF_ONE:
+        own = [each for each in self._conversations.values() if each.session == latest.session]
+        weight = latest.weight + sum(each.weight for each in own)
+        for each in own:  # the one used last stays
+            if weight <= self._conversations.size * _OF_ONE:
                 return
             weight -= each.weight
             self._forget(each)
 
     def _forget(self, conversation: _Conversation) -> None:
-        if self._conversations.pop(id(conversation), None) is not None:
-            self._left += conversation.weight
+        self._conversations.take(id(conversation))
         for name in conversation.names:
             self._names.pop(name, None)

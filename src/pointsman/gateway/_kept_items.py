@@ -5,10 +5,10 @@ Kept in this process alone: they are the model's words, and those reach no disk 
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final
 
+from pointsman.gateway._bounded import Bounded
 from pointsman.vocabulary import AgentRequest
 from pointsman.wire import Body
 from pointsman.wire.responses.item_references import Find, referable, with_items, with_summaries
@@ -24,8 +24,6 @@ _OF_ONE: Final = 1 / 4
 _SESSION: Final = 1_000
 _ITEM: Final = 300
 _COMPACTION: Final = b'"compaction"'
-#: Seconds: the time to live of a session.
-_TTL: Final = 86_400.0
 
 
 class _Session:
@@ -44,23 +42,18 @@ class KeptItems:
 
     def __init__(self, size: int = _SIZE) -> None:
         """Keep up to ``size`` bytes."""
-        self._sessions: OrderedDict[str, _Session] = OrderedDict()
-        self._size = self._left = size
+        self._sessions: Bounded[str, _Session] = Bounded(size)
 
     @property
     def held(self) -> int:
         """Bytes kept."""
-        return self._size - self._left
+        return self._sessions.held
 
     def put_back(self, request: AgentRequest, body: Body) -> Body:
         """Return a request with the items that it names; the same body where it names none that is kept."""
-        session = self._sessions.get(request.session)
+        session = self._sessions.find(request.session, request.arrived_at)
         if session is None:
             return body
-        if request.arrived_at - session.at > _TTL:
-            self._forget(request.session)
-            return body
-        self._sessions.move_to_end(request.session)
         raw = with_items(body.raw, session.items.get)
         if session.compacted:
             raw = with_summaries(raw)
@@ -68,12 +61,12 @@ class KeptItems:
 
     def weight(self, session: str) -> int:
         """Bytes kept of a session, at most."""
-        found = self._sessions.get(session)
+        found = self._sessions.peek(session)
         return found.weight if found else 0
 
     def stored(self, request: AgentRequest) -> Find | None:
         """Return what finds the items that upstreams store in a session: another one has to be sent them."""
-        session = self._sessions.get(request.session)
+        session = self._sessions.peek(request.session)
         return session.stored.get if session is not None and session.stored else None
 
     def keep(self, request: AgentRequest, body: Body, answer: Sequence[bytes], *, translated: bool) -> None:
@@ -89,22 +82,12 @@ class KeptItems:
         found = answered(answer) if compacted or is_stored(body.member) else None
         if found is None:
             return
-        session = self._sessions.pop(request.session, None)
-        if session is None:
-            session = _Session()
-        else:
-            self._left += session.weight
+        session = self._sessions.take(request.session) or _Session()
         session.at = request.arrived_at
         session.compacted = session.compacted or compacted
         for name, item in referable(found[1]):
             (session.items if translated else session.stored)[name] = item
             session.weight += len(item) + len(name) + _ITEM
-        if session.weight > self._size * _OF_ONE:
+        if session.weight > self._sessions.size * _OF_ONE:
             return  # more than one session may take
-        self._sessions[request.session] = session
-        self._left -= session.weight
-        while self._left < 0:
-            self._forget(next(iter(self._sessions)))
-
-    def _forget(self, session: str) -> None:
-        self._left += self._sessions.pop(session).weight
+        self._sessions.put(request.session, session)

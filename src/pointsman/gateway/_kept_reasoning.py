@@ -7,11 +7,11 @@ Kept in this process alone: it is part of a conversation, and that reaches no di
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final, NamedTuple
 
+from pointsman.gateway._bounded import Bounded
 from pointsman.upstreams.port import UpstreamSpec
 from pointsman.wire.body import Body
 from pointsman.wire.own_reasoning import Origin, OwnReasoning, Thought
@@ -27,8 +27,6 @@ _OF_SESSION: Final = 1 / 8
 _SESSION, _TURN, _AUTHOR = 1_000, 500, 150
 #: Providers that sign all reasoning.
 _SIGNERS: Final = ("//api.anthropic.com", "//api.openai.com")
-#: Seconds: the time to live of a session.
-_TTL: Final = 86_400.0
 
 #: Reads what an upstream answers in the caller's own format, block by block, and returns it as it is.
 Watch = Callable[[bytes], bytes]
@@ -116,14 +114,13 @@ class KeptReasoning:
 
     def __init__(self, size: int = _SIZE) -> None:
         """Keep up to ``size`` bytes."""
-        self._sessions: OrderedDict[str, _Session] = OrderedDict()
-        self._size = self._left = size
+        self._sessions: Bounded[str, _Session] = Bounded(size)
         self._signing: set[str] = set()  # upstreams that have signed something
 
     @property
     def held(self) -> int:
         """Bytes kept."""
-        return self._size - self._left
+        return self._sessions.held
 
     def recall(self, session: str, upstream: str, now: float) -> Recall | None:
         """Return what finds the reasoning that an upstream wrote in a session; None when nothing is kept.
@@ -133,7 +130,7 @@ class KeptReasoning:
             upstream: Name of the upstream.
             now: Seconds since the epoch.
         """
-        found = self._find(session, now)
+        found = self._sessions.find(session, now)
         return partial(found.reasoning, upstream) if found and found.turns else None
 
     def keep(self, session: str, upstream: str, turn: SignedTurn, now: float) -> None:
@@ -167,9 +164,9 @@ class KeptReasoning:
         self, format_: OwnReasoning, session: str, upstream: UpstreamSpec, body: Body, now: float
     ) -> Origin | None:
         """Return who wrote what in a session; None when an upstream may be sent its request as it is."""
-        found = self._find(session, now)
+        found = self._sessions.find(session, now)
         if found is None:
-            found = self._take(session)
+            found = _Session()
             found.at = now
             self._put_back(session, found)
         if found.is_clean is None:
@@ -180,32 +177,12 @@ class KeptReasoning:
         signs = name in self._signing or any(host in upstream.base_url for host in _SIGNERS)
         return _Seen(found, name, signs)
 
-    def _find(self, session: str, now: float) -> _Session | None:
-        found = self._sessions.get(session)
-        if found is None:
-            return None
-        if now - found.at > _TTL:
-            self._forget(session)
-            return None
-        self._sessions.move_to_end(session)
-        return found
-
     def _take(self, session: str) -> _Session:
-        found = self._sessions.pop(session, None)
-        if found is None:
-            return _Session()
-        self._left += found.weight
-        return found
+        return self._sessions.take(session) or _Session()
 
     def _put_back(self, session: str, found: _Session) -> None:
-        found.shrink(self._size * _OF_SESSION)
-        self._sessions[session] = found
-        self._left -= found.weight
-        while self._left < 0:
-            self._forget(next(iter(self._sessions)))
-
-    def _forget(self, session: str) -> None:
-        self._left += self._sessions.pop(session).weight
+        found.shrink(self._sessions.size * _OF_SESSION)
+        self._sessions.put(session, found)
 
 
 def _digest(mark: str) -> bytes:

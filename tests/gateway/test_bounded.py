@@ -1,0 +1,63 @@
+"""What the gateway keeps in memory stays within its bytes, and what was used last stays longest."""
+
+from dataclasses import dataclass
+
+import hypothesis.strategies as st
+from hypothesis import given
+
+from pointsman.gateway._bounded import TTL, Bounded
+
+
+@dataclass
+class Value:
+    weight: int
+    at: float = 0.0
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["put", "take", "find", "peek"]), st.integers(0, 6), st.integers(0, 60))
+)
+
+
+@given(STEPS)
+def test_the_bytes_held_are_those_of_the_values_and_never_more_than_the_bound(
+    steps: list[tuple[str, int, int]],
+) -> None:
+    kept: Bounded[int, Value] = Bounded(100)
+    expected: dict[int, Value] = {}  # the one unused longest first
+    for what, key, weight in steps:
+        if what == "put":
+            value = Value(weight)
+            gone = kept.put(key, value)
+            expected.pop(key, None)
+            expected[key] = value
+            for each in gone:
+                oldest = next(iter(expected))
+                assert expected.pop(oldest) is each
+        elif what == "take":
+            assert kept.take(key) is expected.pop(key, None)
+        elif what == "find":
+            assert kept.find(key, 1.0) is expected.get(key)
+            if key in expected:
+                expected[key] = expected.pop(key)
+        else:
+            assert kept.peek(key) is expected.get(key)
+        assert list(kept.values()) == list(expected.values())
+        assert kept.held == sum(each.weight for each in expected.values()) <= kept.size
+        assert len(kept) == len(expected)
+
+
+def test_what_is_larger_than_the_bound_is_not_kept() -> None:
+    kept: Bounded[str, Value] = Bounded(10)
+    small, large = Value(5), Value(11)
+    kept.put("small", small)
+    assert kept.put("large", large) == [small, large]
+    assert (len(kept), kept.held) == (0, 0)
+
+
+def test_a_value_past_its_time_to_live_is_removed() -> None:
+    kept: Bounded[str, Value] = Bounded(10)
+    kept.put("a", Value(5, at=100.0))
+    assert kept.find("a", 100.0 + TTL) is not None
+    assert kept.find("a", 100.5 + TTL) is None
+    assert kept.held == 0
