@@ -144,6 +144,7 @@ def build_policy(config: Config) -> Policy:
         tier_models=tiers.pools,
         learned_router=_learned_router(tiers.learned_router),
         verify=tiers.verify,
+        roles=tiers.roles,
         domains=domains,
         guidance=None if config.guidance.mode is Mode.OFF else config.guidance,
         aliases=(*config.aliases.items(), *CLIENT_ALIASES),

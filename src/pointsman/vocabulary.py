@@ -35,6 +35,7 @@ __all__ = [
     "ModelSpec",
     "Parameters",
     "Prompt",
+    "Purpose",
     "Reason",
     "Role",
     "Script",
@@ -97,6 +98,23 @@ class AgentRole(StrEnum):
 OF_SUBAGENT: Final = ":"
 
 
+class Purpose(StrEnum):
+    """What an agent sends a request for, whoever within it does."""
+
+    MESSAGE = "message"  # to answer a user message, or the task that a sub-agent was given
+    TOOL_ITERATION = "tool_iteration"  # to go on after the results of tools
+    PLAN = "plan"  # to answer a user message while the agent may only plan
+    EDIT = "edit"  # to write changes that another model has described
+    TITLE = "title"  # to name a session or a branch
+    TOPIC = "topic"  # to tell whether a message begins a new topic
+    SUMMARY = "summary"  # of a page, of what tools did, of changes to be committed
+    COMPACTION = "compaction"  # a summary that takes the place of the conversation
+    SIDE = "side"  # a question beside the conversation that repeats all of it, such as for the next message
+    CHECK = "check"  # whether a command may run
+    PROBE = "probe"  # whether key, quota or model are valid
+    HELPER = "helper"  # any other small call
+
+
 class Mode(StrEnum):
     """What a part that may add text to a prompt does. Other people's prompts are not changed unasked."""
 
@@ -110,6 +128,7 @@ class Stage(StrEnum):
 
     FORCED = "forced"  # the caller named a tier or a model
     ALIAS = "alias"  # an alias of the model name says the tier
+    ROLE = "role"  # ``[tiers.roles]`` says the tier of this role
     OVERRIDE = "override"  # an override of the profile
     RULES = "rules"  # the weighted score
     LEARNED = "learned"  # the learned router
@@ -211,6 +230,9 @@ class AgentRequest(msgspec.Struct, frozen=True):
     features: frozenset[str] = frozenset()  # what it needs of a model: "tools", "vision", "structured"
     role: AgentRole | None = None  # as the request says it; None: it does not
     role_mark: str = ""  # by what it says so, for a person
+    purpose: Purpose | None = None  # None: nothing tells
+    project: str = ""  # what the agent works on, as a hash; empty: nothing tells
+    client: str = ""  # the program that sends it, as it names itself
     command: str = ""  # in-band command taken off the person's words: "/caps:off", "/caps:off:session"
     may_call: bool = True  # the history may hold tool calls; False when it certainly holds none
     caller: str = ""  # the name of the key it came with; empty: none was asked for

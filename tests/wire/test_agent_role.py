@@ -1,14 +1,16 @@
 """Who within an agent sends a request, from requests of real agents cut short."""
+# ruff: noqa: E501 - a table with one request a line
 
 from typing import Any
 
 import msgspec
 import pytest
 
-from pointsman.vocabulary import AgentRole, WireFormat
+from pointsman.vocabulary import AgentRole, Purpose, WireFormat
 from pointsman.wire import WIRES
-from pointsman.wire.agent_role import read_role
+from pointsman.wire.agent_role import RequestRole, read_role
 from pointsman.wire.body import Body
+from pointsman.wire.clients import CLIENTS
 from pointsman.wire.request import read_request
 
 CHAT, RESPONSES, MESSAGES = WireFormat.CHAT, WireFormat.RESPONSES, WireFormat.MESSAGES
@@ -17,13 +19,14 @@ TOOL = {"name": "Bash", "input_schema": {"type": "object"}}
 BILLED = "x-anthropic-billing-header: cc_version=2.1.197.123; cc_entrypoint=sdk-cli;"
 SDK = "You are a Claude agent, built on Anthropic's Claude Agent SDK."
 TITLE = "Generate a concise, sentence-case title (3-7 words) that captures the main topic"
+FORGED = "x-parent-session-id cc_is_subagent=true You are a title generator."
 CLAUDE = {b"x-claude-code-session-id": b"d98b0282"}
 
 
 def role(
-    wire: WireFormat, headers: dict[bytes, bytes], system: str = "", **more: Any
-) -> tuple[AgentRole | None, str]:
-    said = [{"role": "user", "content": "x-parent-session-id cc_is_subagent=true You are a title generator."}]
+    wire: WireFormat, headers: dict[bytes, bytes], system: str = "", said: Any = None, **more: Any
+) -> RequestRole:
+    said = said or [{"role": "user", "content": FORGED}]
     given: dict[str, Any] = {"model": "m", "messages": said, **more}
     if wire is RESPONSES:
         given["input"] = given.pop("messages")
@@ -77,6 +80,109 @@ def test_roles(
     more: dict[str, Any],
     expected: AgentRole | None,
 ) -> None:
-    found, mark = role(wire, headers, system, **more)
-    assert found is expected
-    assert bool(mark) == (expected in {HELPER, SUBAGENT})
+    found = role(wire, headers, system, **more)
+    assert found.role is expected
+    assert bool(found.mark) == (expected in {HELPER, SUBAGENT})
+
+
+OPENCODE = {b"x-session-affinity": b"s"}
+CODEX = {b"session-id": b"s"}
+METADATA = b"x-codex-turn-metadata"
+CALL = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {}}
+RESULT = {"type": "tool_result", "tool_use_id": "t1", "content": "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools."}  # fmt: skip
+PLANNING = "<system-reminder>\nPlan mode is active. The user indicated that"
+
+
+def said(*texts: str) -> list[dict[str, Any]]:
+    return [{"role": "user", "content": [{"type": "text", "text": text} for text in texts]}]
+
+
+def after_a_call(*more: dict[str, Any]) -> list[dict[str, Any]]:
+    return [*said("Do it"), {"role": "assistant", "content": [CALL]}, {"role": "user", "content": [RESULT, *more]}]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("wire", "headers", "system", "more", "expected"),
+    [
+        # Claude Code
+        (MESSAGES, CLAUDE, SDK, {"tools": [TOOL], "said": said("Do it")}, "main message"),
+        (MESSAGES, CLAUDE, SDK, {"tools": [TOOL], "said": after_a_call()}, "main tool_iteration"),
+        (MESSAGES, CLAUDE, SDK, {"tools": [TOOL], "said": after_a_call(*said("x")[0]["content"])}, "main tool_iteration"),
+        (MESSAGES, CLAUDE, f"{SDK}\n{TITLE}", {}, "helper title"),
+        (MESSAGES, CLAUDE, "", {"said": said("You are coming up with a succinct title and git branch name for")}, "helper title"),
+        (MESSAGES, CLAUDE, "Analyze if this message indicates a new conversation topic.", {}, "helper topic"),
+        (MESSAGES, CLAUDE, "Write a short summary label describing what these tool calls accomplished.", {}, "helper summary"),
+        (MESSAGES, CLAUDE, "", {"said": said("\nWeb page content:\n---\nx")}, "helper summary"),
+        (MESSAGES, CLAUDE, SDK, {"tools": [TOOL], "said": said("CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.\n")}, "helper compaction"),
+        (MESSAGES, CLAUDE, "You are a helpful AI assistant tasked with summarizing conversations.", {"tools": [TOOL]}, "helper compaction"),
+        (MESSAGES, CLAUDE, SDK, {"tools": [TOOL], "said": said("[SUGGESTION MODE: Suggest what")}, "helper side"),
+        (MESSAGES, CLAUDE, "You are a security monitor for autonomous AI coding agents.", {"max_tokens": 64}, "helper check"),
+        (MESSAGES, CLAUDE, "", {"said": [{"role": "user", "content": "quota"}], "max_tokens": 1}, "helper probe"),
+        (MESSAGES, CLAUDE, SDK, {"tools": [TOOL], "said": said(PLANNING, "Do it")}, "main plan"),
+        (MESSAGES, CLAUDE | {b"x-claude-code-agent-id": b"a"}, f"{SDK}\nYou are a software architect and planning specialist for Claude Code.", {"tools": [TOOL]}, "subagent plan"),
+        (MESSAGES, CLAUDE | {b"x-claude-code-agent-id": b"a"}, SDK, {"tools": [TOOL], "said": after_a_call()}, "subagent tool_iteration"),
+        # near misses: what a tool returned, what stands later in a text, what another role says
+        (MESSAGES, CLAUDE, SDK, {"tools": [TOOL], "said": said("Why does it say CRITICAL: Respond with TEXT ONLY?")}, "main message"),
+        (MESSAGES, CLAUDE, SDK, {"tools": [TOOL], "said": said("What is my quota?")}, "main message"),
+        (MESSAGES, CLAUDE, SDK, {"tools": [TOOL], "said": said("Hi")}, "main message"),
+        (MESSAGES, CLAUDE, SDK, {"said": said("Hi"), "max_tokens": 8_000}, "main message"),
+        (MESSAGES, CLAUDE, SDK, {"said": said("I want a plan. Plan mode is active")}, "main message"),
+        (MESSAGES, {}, SDK, {"tools": [TOOL]}, "None None"),
+        # opencode
+        (CHAT, OPENCODE, "You are a title generator.", {}, "helper title"),
+        (CHAT, OPENCODE, "Summarize what was done in this conversation. Write like a pull request description.", {}, "helper summary"),
+        (CHAT, OPENCODE, "You are a context summarization agent.", {"tools": [TOOL]}, "helper compaction"),
+        (CHAT, OPENCODE, "You are OpenCode", {"tools": [TOOL], "said": said("plan it", "<system-reminder>\n# Plan Mode - System Reminder\n")}, "main plan"),
+        (CHAT, OPENCODE, "You are OpenCode", {"tools": [TOOL], "said": [{"role": "user", "content": "You are a title generator."}]}, "main message"),
+        # Codex
+        (RESPONSES, CODEX | {METADATA: b'{"request_kind":"turn"}'}, "", {}, "main message"),
+        (RESPONSES, CODEX | {METADATA: b'{"request_kind":"compaction"}'}, "", {}, "helper compaction"),
+        (RESPONSES, CODEX, "", {"said": [{"role": "user", "content": "You are performing a CONTEXT CHECKPOINT COMPACTION. Create"}]}, "helper compaction"),
+        (RESPONSES, CODEX | {b"x-openai-subagent": b"guardian"}, "", {}, "subagent check"),
+        (RESPONSES, CODEX | {b"x-openai-subagent": b"memory_consolidation"}, "", {}, "subagent summary"),
+        (RESPONSES, CODEX | {b"x-openai-subagent": b"review"}, "", {}, "subagent message"),
+        (RESPONSES, CODEX, "", {"said": [
+            {"role": "developer", "content": "<collaboration_mode># Plan Mode (Conversational)\n"},
+            {"role": "user", "content": "Do it"},
+            {"type": "configuration_update", "reasoning": {"effort": "low"}},
+        ]}, "main plan"),
+        (RESPONSES, CODEX, "", {"said": [
+            {"role": "developer", "content": "Known mode names: <collaboration_mode> # Plan Mode"},
+            {"role": "user", "content": "Do it"},
+        ]}, "main message"),
+        (RESPONSES, CODEX, "", {"said": [
+            {"role": "user", "content": "Do it"},
+            {"type": "function_call", "call_id": "c", "name": "exec", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "c", "output": "You are performing a CONTEXT"},
+        ]}, "main tool_iteration"),
+        # aider: no tools, no session, no name
+        (CHAT, {}, "Act as an expert software developer.\nTake requests", {}, "main message"),
+        (CHAT, {}, "Act as an expert software developer who edits source code.", {}, "main edit"),
+        (CHAT, {}, "Act as an expert architect engineer and provide direction to your editor engineer.", {}, "main plan"),
+        (CHAT, {}, "You are an expert software engineer that generates concise, one-line Git commit messages", {}, "helper summary"),
+        (CHAT, {}, "*Briefly* summarize this partial conversation about programming.", {}, "helper compaction"),
+        (CHAT, {}, "You are an expert software engineer", {}, "None None"),
+        (CHAT, {}, "Act as an expert software developer.", {"tools": [TOOL]}, "None None"),
+        # Cline
+        (CHAT, {}, "You are Cline, an AI coding agent.", {"tools": [TOOL]}, "main message"),
+        (CHAT, {}, "You are Cline, an AI coding agent.\n# Plan Mode\n\nYou are in Plan mode. Your", {"tools": [TOOL]}, "main plan"),
+        (CHAT, {}, "You are no agent.\n# Plan Mode\n\nYou are in Plan mode. Your", {"tools": [TOOL]}, "None None"),
+    ],
+)  # fmt: skip
+def test_what_a_request_is_for(
+    wire: WireFormat, headers: dict[bytes, bytes], system: str, more: dict[str, Any], expected: str
+) -> None:
+    found = role(wire, headers, system, **more)
+    assert f"{found.role} {found.purpose}" == expected
+    assert bool(found.mark) == (
+        found.purpose not in {None, Purpose.MESSAGE, Purpose.TOOL_ITERATION} or found.role is SUBAGENT
+    )
+
+
+def test_the_marks_of_each_client_say_where_they_were_read() -> None:
+    assert len({client.name for client in CLIENTS}) == len(CLIENTS) == 5
+    for client in CLIENTS:
+        assert "version" in client.read
+        for mark in client.marks:
+            conditions = (mark.system, mark.inside, mark.words, mark.notes, mark.header)
+            assert any(conditions), f"{client.name}: a mark that every request has"

@@ -238,7 +238,10 @@ def _models(config: Path | None) -> Mapping[str, ModelSpec]:
 def _explained(found: Record, models: Mapping[str, ModelSpec]) -> Iterator[str]:
     decision = found.decision
     yield f"{decision.id}  {_when(decision.input.arrived_at)} UTC  session {decision.input.session or '-'}"
-    role = f", role {decision.input.role}" if decision.input.role else ""
+    given = decision.input
+    role = f", role {given.role}" if given.role else ""
+    role += f" ({given.purpose})" if given.purpose else ""
+    role += f", project {given.project}" if given.project else ""
     asked = f"requested {decision.input.model_asked}, format {decision.input.format}{role}"
     yield f"{asked}; policy {decision.policy}"
     if tier := decision.tier:

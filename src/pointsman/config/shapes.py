@@ -19,7 +19,7 @@ from pointsman.decision.decision import TextMode
 from pointsman.decision.policy import DomainSettings
 from pointsman.guidance import GuidancePolicy
 from pointsman.model_choice.pools import Pool, Served, pools
-from pointsman.tiers import LearnedRouterSettings, Verification
+from pointsman.tiers import LearnedRouterSettings, RoleTiers, Verification
 from pointsman.upstreams.port import Limits, Secret, ServerSpec, UpstreamSpec, hash_key
 from pointsman.vocabulary import Mode, ModelSpec, Tier
 
@@ -97,6 +97,7 @@ class TiersSpec(msgspec.Struct, frozen=True, kw_only=True):
         None
     )
     verify: Annotated[Verification | None, Meta(description="See [tiers.verify].")] = None
+    roles: Annotated[RoleTiers, Meta(description="See [tiers.roles].")] = RoleTiers()
 
     @property
     def pools(self) -> dict[Tier, Pool]:

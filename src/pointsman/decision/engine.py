@@ -50,6 +50,7 @@ from pointsman.model_choice.fitness import (
 from pointsman.model_choice.pools import pools
 from pointsman.text.extract import Extracted, Searched, extract, searched
 from pointsman.tiers import LearnedStage, TierDecision, TierScorer, asks_to_decide, forced_tier
+from pointsman.tiers.roles import SESSION, name_of
 from pointsman.trajectory.state import TrajectoryState
 from pointsman.trajectory.step import Step
 from pointsman.vocabulary import (
@@ -62,6 +63,7 @@ from pointsman.vocabulary import (
     ModelQuery,
     ModelReply,
     Parameters,
+    Purpose,
     Reason,
     Script,
     Stage,
@@ -86,6 +88,12 @@ _HELPER: Final = AgentRole.HELPER
 _MAIN: Final = AgentRole.MAIN
 _OFF: Final = Mode.OFF
 _ALIAS: Final = Stage.ALIAS
+_BY_ROLE: Final = Stage.ROLE
+
+#: Stages at which the tier does not follow from the prompt: such a call leaves the session's model.
+_SAYS_TIER: Final = frozenset({Stage.ALIAS, Stage.ROLE})
+#: What the main conversation may be for beside its usual work.
+_MARKED: Final = frozenset({Purpose.PLAN, Purpose.EDIT})
 
 _ANY_NAME: Final = '"*" = "auto" under [aliases] serves every other name'
 _BY_NAME: Final = "an alias of a small model, and no tools"
@@ -174,6 +182,9 @@ class Engine:
         self.names = ModelNames(policy.models, policy.aliases, of_tiers=of_tiers)
         self._models = ModelChooser(policy.tier_models, policy.models)
         self._capabilities = _capability_stage(policy, capability_encoder)
+        kinds = [(role, purpose) for role in (None, *AgentRole) for purpose in (None, *Purpose)]
+        self._role_tiers = {kind: tier for kind in kinds if (tier := policy.roles.tier(*kind))}
+        self._stay = frozenset(kind for kind in kinds if policy.roles.of(*kind) == SESSION)
 
     def decide(
         self, request: AgentRequest | ReadRequest, memory: Memory, decision_id: str
@@ -186,10 +197,12 @@ class Engine:
         reading = request if isinstance(request, ReadRequest) else self.read(request, memory)
         draft = _Draft(reading, memory)
         if role := reading.input.role:
-            mark = reading.request.role_mark if reading.request else ""
-            if role is not _MAIN or mark:
+            mark, purpose = reading.request.role_mark if reading.request else "", reading.input.purpose
+            if role is not _MAIN or mark or purpose in _MARKED:
                 by = mark or (_BY_NAME if reading.request else _RECORDED)
-                draft.reasons.append(Reason(f"agent.{role}", by))
+                draft.reasons.append(
+                    Reason(f"agent.{purpose if role is _MAIN and purpose in _MARKED else role}", by)
+                )
         guide, seen = self._guide, reading.seen
         if guide and seen:
             yield from self._guide_agent(draft, guide, seen)
@@ -256,7 +269,9 @@ class Engine:
         seen = None
         guide, role = self._guide, self._role(request)
         speaks_always = guide is not None and guide.reads_all and role is not _HELPER
-        if guide and (request.may_call or memory.guidance.threads or speaks_always):
+        # A summary of the conversation, or a question beside it, is no step of it: nobody is stuck there.
+        beside = role is _HELPER and request.purpose is not None
+        if guide and not beside and (request.may_call or memory.guidance.threads or speaks_always):
             try:
                 seen = (
                     _seen_at(guide, request, memory.guidance, words.text)
@@ -276,6 +291,9 @@ class Engine:
             estimate=self._estimate(request) if "vision" in request.features else 0,
             features=tuple(sorted(request.features)),
             role=role,
+            purpose=Purpose.HELPER if role is _HELPER and request.role is _MAIN else request.purpose,
+            project=request.project,
+            client=request.client,
             messages=len(request.history),
             tools=len(request.tools),
             user_message=memory.turns + (not same) if counts else 0,
@@ -393,7 +411,7 @@ class Engine:
         if forced:
             draft.tier = _without_rules(forced, 1.0, "forced by the model id", Stage.FORCED)
         elif asks_to_decide(asked):
-            draft.tier = yield from self._decide_tier(draft)
+            draft.tier = self._tier_of_role(draft) or (yield from self._decide_tier(draft))
         elif (model := (yield from self._choose_by_name(draft, asked))) or draft.tier is None:
             self._use_model(draft, model)
             return
@@ -412,11 +430,21 @@ class Engine:
         target = named.target
         if target.tier:
             draft.tier = _without_rules(target.tier, 1.0, f'alias "{named.pattern}"', _ALIAS)
-        elif not target.model and draft.input.role is _HELPER:
+        elif not target.model and (by_role := self._tier_of_role(draft)):
+            draft.tier = by_role
+        elif not target.model and draft.input.role is _HELPER and draft.input.purpose is None:
             draft.tier = _without_rules(HELPER_TIER, 1.0, f'helper call, alias "{named.pattern}"', _ALIAS)
         elif not target.model:
             draft.tier = yield from self._decide_tier(draft)
         return target.model
+
+    def _tier_of_role(self, draft: _Draft) -> TierDecision | None:
+        """The tier that the operator gives to the role of a request; None where it is decided."""
+        role, purpose = draft.input.role, draft.input.purpose
+        tier = self._role_tiers.get((role, purpose))
+        if tier is None:
+            return None
+        return _without_rules(tier, 1.0, f"[tiers.roles] {name_of(role, purpose)}", _BY_ROLE)
 
     def _use_model(self, draft: _Draft, name: str) -> None:
         """Use the model that the caller named, unless it is known to be unable."""
@@ -428,12 +456,13 @@ class Engine:
 
     def _choose_chain(self, draft: _Draft, decided: Tier, *, free: bool) -> None:
         asked = draft.input
-        raised = free and draft.guidance is not None and draft.guidance.raise_tier
+        guidance = draft.guidance
+        raised = free and guidance is not None and guidance.raise_tier and asked.role is not _HELPER
         tier = self._models.next_up(decided) if raised else decided
         if raised:
             draft.reasons.append(Reason("guidance.raise-tier", f"stuck: {tier} instead of {decided}"))
         needed = _needed(draft)
-        sticky = free and not _is_by_alias(draft.tier)
+        sticky = free and draft.tier is not None and draft.tier.stage not in _SAYS_TIER
         in_use = self._in_use(draft, needed.tokens, raised=raised) if sticky else None
         # Without a session, one message always draws the same of several models.
         session = asked.session or draft.reading.message
@@ -461,7 +490,8 @@ class Engine:
             return None
         # A conversation is expected to go on for as long as it has: nothing else is known of it.
         load = Load(tokens, fresh=draft.evidence.tokens, output=ANSWER, turns=max(memory.turns, 1))
-        in_tool_loop = draft.reading.same_message and not raised
+        stays = (draft.input.role, draft.input.purpose) in self._stay
+        in_tool_loop = stays or (draft.reading.same_message and not raised)
         idle = max(draft.input.arrived_at - memory.used_at, 0.0) if memory.used_at else 0.0
         return InUse(memory.model, in_tool_loop=in_tool_loop, load=load, idle=idle)
 
@@ -475,7 +505,7 @@ class Engine:
                 tier = self._learned_router.after(
                     tier, draft.evidence, domain, recorded=draft.reading.learned_score
                 )
-            if self.policy.verify:
+            if self.policy.verify and (draft.input.role, draft.input.purpose) not in self._stay:
                 tier = yield from self.scorer.verify(tier, draft.evidence)
             else:
                 tier = self.scorer.unverified(tier)

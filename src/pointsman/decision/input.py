@@ -9,7 +9,7 @@ from pointsman.guidance import Seen
 from pointsman.text.extract import Extracted, Searched
 from pointsman.tiers import LearnedScore, TierDecision
 from pointsman.trajectory.step import Step
-from pointsman.vocabulary import AgentRequest, AgentRole, Evidence, Reason, Script, WireFormat
+from pointsman.vocabulary import AgentRequest, AgentRole, Evidence, Purpose, Reason, Script, WireFormat
 
 __all__ = ["ReadRequest", "RequestInput"]
 
@@ -25,6 +25,9 @@ class RequestInput(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     estimate: int = 0  # tokens in all, where images make the size say little of them; 0: a quarter of it
     features: tuple[str, ...] = ()  # what the request needs of a model, sorted
     role: AgentRole | None = None  # who within an agent asks; None in rows of before November 2026
+    purpose: Purpose | None = None  # what the request is for; None where nothing tells
+    project: str = ""  # what the agent works on, as a hash
+    client: str = ""  # the program that sent it, as it names itself
     messages: int = 0  # in the history
     tools: int = 0  # offered
     user_message: int = 0  # of the session, to which this turn belongs, from 1; 0: nobody's words are in it

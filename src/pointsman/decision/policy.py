@@ -20,7 +20,7 @@ from pointsman.domains import DomainSet, ModelProfile
 from pointsman.evidence import Signal
 from pointsman.guidance import GuidancePolicy
 from pointsman.model_choice.pools import TierModels
-from pointsman.tiers import LearnedRouterPolicy, TierProfile, Verification
+from pointsman.tiers import LearnedRouterPolicy, RoleTiers, TierProfile, Verification
 from pointsman.vocabulary import Mode, ModelSpec
 
 __all__ = ["DomainPolicy", "DomainSettings", "Policy"]
@@ -58,6 +58,9 @@ class Policy:
     tier_models: TierModels = field(default_factory=dict)  # tier -> configured model names, see ``pools``
     learned_router: LearnedRouterPolicy | None = None  # None: the rules decide alone
     verify: Verification | None = None  # None: no model is ever asked
+    roles: RoleTiers = field(
+        default_factory=RoleTiers
+    )  # which tier serves what agents send beside their main conversation
     domains: DomainPolicy | None = None  # None: domains are off
     guidance: GuidancePolicy | None = None  # None: guidance is off
     aliases: Aliases = ()  # patterns of model names and their targets; the first that matches counts

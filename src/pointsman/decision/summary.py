@@ -47,7 +47,7 @@ def _asked(decision: Decision) -> Iterator[tuple[str, str]]:
         yield "session", asked.session
     yield "format", asked.format
     if asked.role is not None:
-        yield "role", asked.role
+        yield "role", f"{asked.role}({asked.purpose})" if asked.purpose else asked.role
     if asked.event:
         yield "event", asked.event
     yield "asked", asked.model_asked

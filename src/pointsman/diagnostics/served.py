@@ -20,6 +20,7 @@ _BY_NAME: Final = "the model asked for by name"
 STAGES: Final = {
     Stage.FORCED: "asked for by name",
     Stage.ALIAS: "by an alias of the name asked for",
+    Stage.ROLE: "by the role of the request",
     Stage.OVERRIDE: "decided by an override",
     Stage.RULES: "decided by the weighted score",
     Stage.LEARNED: "decided by the learned router",

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from functools import partial
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -19,6 +19,7 @@ from pointsman.gateway._inbound import of_caller
 from pointsman.offload import offload
 from pointsman.vocabulary import LARGE, OF_SUBAGENT, AgentRequest, Role
 from pointsman.wire import Body
+from pointsman.wire.project import client_of, project_key, read_project
 from pointsman.wire.request import read_request
 from pointsman.wire.responses.stored_conversation import StoredConversation
 
@@ -39,6 +40,9 @@ _NAMES: Final = frozenset(_HEADERS)
 _OF_SUBAGENT: Final = OF_SUBAGENT.encode()
 #: Those that agents alone send: ``x-session-id`` is a name that any program may choose.
 _AGENTS: Final = _NAMES - {b"x-session-id"}
+
+#: How the system prompts of agents begin that name no session in a header, and offer tools.
+_WITHOUT_HEADERS: Final = ("You are Cline,",)
 
 #: Messages among which the first of a person is looked for: agents put a few of their own before it.
 _FIRST: Final = 100
@@ -101,16 +105,22 @@ def _request(
         body.wire.format, body, session=session, arrived_at=arrived_at, earlier=earlier, caller=caller
     )
     is_agent = not _AGENTS.isdisjoint(headers)
-    if is_agent or (agent_request.system and not agent_request.tools):
+    client = client_of(headers.get(b"user-agent", b""))
+    more: dict[str, Any] = {"client": client}
+    system = agent_request.system
+    is_agent = is_agent or system.startswith(_WITHOUT_HEADERS)
+    if is_agent or (system and not agent_request.tools):
         from pointsman.wire.agent_role import read_role  # most requests are neither
 
-        role, mark = read_role(headers, agent_request, body, is_agent=is_agent)
-        if role is not None:
-            agent_request = msgspec.structs.replace(agent_request, role=role, role_mark=mark)
-    if session:
-        return agent_request
-    session = of_caller(caller, fingerprint(agent_request))
-    return msgspec.structs.replace(agent_request, session=session)
+        found = read_role(headers, agent_request, body, is_agent=is_agent)
+        more |= {"role": found.role, "purpose": found.purpose, "role_mark": found.mark}
+    if is_agent or more.get("role") is not None:
+        more["project"] = read_project(agent_request, caller, client)
+    elif caller or client:
+        more["project"] = project_key(caller, "", client)
+    if not session:
+        more["session"] = of_caller(caller, fingerprint(agent_request))
+    return msgspec.structs.replace(agent_request, **more)
 
 
 def named_session(headers: Mapping[bytes, bytes], body: Body) -> str:

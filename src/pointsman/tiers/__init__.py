@@ -13,6 +13,7 @@ from pointsman.tiers.decision import TierDecision
 from pointsman.tiers.learned_router import LearnedRouter, LearnedScore, LearnedScorer, read_learned_router
 from pointsman.tiers.policy import LearnedRouterSettings, Spending, Verification
 from pointsman.tiers.profile import TierProfile
+from pointsman.tiers.roles import RoleTiers
 
 __all__ = [
     "BUILTIN_PROFILES",
@@ -25,6 +26,7 @@ __all__ = [
     "LearnedScore",
     "LearnedScorer",
     "LearnedStage",
+    "RoleTiers",
     "Scored",
     "Spending",
     "TierDecision",

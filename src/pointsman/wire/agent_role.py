@@ -1,51 +1,99 @@
-"""Reads who within an agent sends a request: the main conversation, a sub-agent, or a helper call.
+"""Reads who within an agent sends a request, and what for: by the marks of the clients in ``wire/clients``.
 
-Only what the agent's own code writes counts: headers, the beginning of the system prompt, and which fields
-are there. Text that a person, a file or a web page may have put into a message is not read. The table names
-what Claude Code 2.1, Codex 0.169 and opencode 1.18 sent in November 2026 (docs/how-to/agents.md).
+Who asks is read only from what the agent's own code writes: headers, the beginning of the system prompt, and
+which fields are there. What for is read from the beginning of the last user message as well, because Claude
+Code's compaction differs from its main conversation by nothing else. Results of tools are never looked at:
+their text may come from a file or a web page.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
 
-from pointsman.vocabulary import AgentRequest, AgentRole
+from pointsman.vocabulary import AgentRequest, AgentRole, Message, Purpose, Role
 from pointsman.wire.body import Body
+from pointsman.wire.clients import CLIENTS, Mark
 
-__all__ = ["SUBAGENT_HEADERS", "read_role"]
+__all__ = ["SUBAGENT_HEADERS", "RequestRole", "read_role"]
 
-#: Sent by sub-agents alone: Claude Code (twice), opencode, Codex (twice).
-SUBAGENT_HEADERS: Final = (
-    b"x-claude-code-agent-id",
-    b"x-claude-code-parent-agent-id",
-    b"x-parent-session-id",
-    b"x-openai-subagent",
-    b"x-codex-parent-thread-id",
-)
+#: Sent by sub-agents alone.
+SUBAGENT_HEADERS: Final = tuple(name for client in CLIENTS for name in client.subagents)
 #: In the first line of Claude Code's system prompt, which is its own billing record.
 _BILLING: Final = "x-anthropic-billing-header:"
 _BILLED_SUBAGENT: Final = "cc_is_subagent=true"
-#: How the system prompts of requests for a title begin, by who sends them.
-_TITLES: Final = {
-    "Claude Code": (
-        "Generate a concise, sentence-case title",
-        "Analyze if this message indicates a new conversation topic",
-    ),
-    "opencode": ("You are a title generator.",),
-}
-#: Characters of a system prompt in which these are looked for: Claude Code says two lines of its own before.
-_BEGINNING: Final = 400
 #: Tokens of output up to which an agent's call without tools counts as small. Titles, labels and checks of a
 #: command ask for 1 to 512; an agent's main requests ask for 8,000 or more.
 _SMALL: Final = 1_024
 _OUTPUT_LIMITS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+#: Characters of a system prompt in which marks are looked for: Claude Code says two lines of its own before.
+_BEGINNING: Final = 400
+#: Items at the end of a history among which the last words are looked for: Codex puts settings behind them.
+_LAST: Final = 8
+#: By plain name: Python 3.11 finds a member of an enum through a descriptor, 0.15 µs each time.
+_SYSTEM: Final = Role.SYSTEM
+_USER: Final = Role.USER
+_MARKS: Final = tuple(mark for client in CLIENTS for mark in client.marks)
+
+
+class RequestRole(NamedTuple):
+    """Who within an agent sends a request, what for, and by what it is recognised."""
+
+    role: AgentRole | None = None  # None where nothing tells
+    purpose: Purpose | None = None
+    mark: str = ""  # for a person; empty for the main conversation
+
+
+class _Seen(NamedTuple):
+    """What marks are compared with, found once for each request."""
+
+    system: str  # its first ``_BEGINNING`` characters
+    instructions: str  # all of it
+    tools: tuple[str, ...]  # names of those offered
+    last: Message | None  # the last message that is not the system's
+    notes: tuple[str, ...]  # texts of the system's messages behind or just before it
+    output: int  # most tokens of an answer; 0: not said
+    headers: Mapping[bytes, bytes]  # by name in lower case
+
+    @classmethod
+    def of(cls, request: AgentRequest, headers: Mapping[bytes, bytes], output: int) -> _Seen:
+        """Look at a request: at most ``_LAST`` items of its history."""
+        last: Message | None = None
+        notes: list[str] = []
+        for message in _from_the_end(request):
+            if message.role is not _SYSTEM:
+                if not (message.texts or message.calls or message.results):
+                    continue  # an item that is no message, such as Codex's change of settings
+                if last is not None:
+                    break
+                last = message
+            else:
+                notes.extend(message.texts)
+        return cls(
+            request.system[:_BEGINNING], request.system, request.tools, last, tuple(notes), output, headers
+        )
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The texts of the last message, where a user sends it and it holds no results of tools."""
+        last = self.last
+        return last.texts if last is not None and last.role is _USER and not last.results else ()
+
+    @property
+    def is_tool_iteration(self) -> bool:
+        """Whether the last message holds results of tools."""
+        return self.last is not None and bool(self.last.results)
+
+
+_UNKNOWN: Final = RequestRole()
+_TURN: Final = RequestRole(AgentRole.MAIN, Purpose.MESSAGE)
+_ITERATION: Final = RequestRole(AgentRole.MAIN, Purpose.TOOL_ITERATION)
 
 
 def read_role(
     headers: Mapping[bytes, bytes], request: AgentRequest, body: Body, *, is_agent: bool
-) -> tuple[AgentRole | None, str]:
-    """Return the role of a request and by what it is recognised; None where nothing tells.
+) -> RequestRole:
+    """Return the role of a request; all None where nothing tells.
 
     Args:
         headers: The caller's, by name in lower case.
@@ -53,25 +101,66 @@ def read_role(
         body: The body itself.
         is_agent: A header names the session, as only agents do.
     """
+    limit = next((found for name in _OUTPUT_LIMITS if (found := _number(body, name))), 0)
+    seen = _Seen.of(request, headers, limit)
+    subagent = _subagent(headers, seen.system)
+    if seen.is_tool_iteration:
+        purpose = Purpose.TOOL_ITERATION
+        return RequestRole(AgentRole.SUBAGENT, purpose, subagent) if subagent else _main(_ITERATION, is_agent)
+    mark = next((mark for mark in _MARKS if _matches(mark, seen)), None)
+    if subagent:
+        return RequestRole(AgentRole.SUBAGENT, mark.purpose if mark else Purpose.MESSAGE, subagent)
+    if mark is not None:
+        return _of(mark)
+    if is_agent and not request.tools and 0 < limit <= _SMALL:
+        shown = f"no tools and at most {limit} tokens of output"
+        return RequestRole(AgentRole.HELPER, Purpose.HELPER, shown)
+    return _main(_TURN, is_agent)
+
+
+def _matches(mark: Mark, seen: _Seen) -> bool:
+    """Whether a request has all the marks that are given."""
+    if mark.without_tools and seen.tools:
+        return False
+    if mark.output and not 0 < seen.output <= mark.output:
+        return False
+    if mark.header and mark.header[1] not in seen.headers.get(mark.header[0], b""):
+        return False
+    return (
+        (not mark.system or any(text in seen.system for text in mark.system))
+        and mark.inside in seen.instructions
+        and (not mark.words or any(text.lstrip().startswith(mark.words) for text in seen.words))
+        and (not mark.notes or any(note in text for text in seen.notes for note in mark.notes))
+    )
+
+
+def _from_the_end(request: AgentRequest) -> Iterator[Message]:
+    history = request.history
+    count = len(history)
+    for index in range(count - 1, max(count - _LAST, 0) - 1, -1):
+        yield history[index]
+
+
+def _of(mark: Mark) -> RequestRole:
+    if mark.is_main:
+        return RequestRole(
+            AgentRole.MAIN, mark.purpose, "" if mark.purpose is Purpose.MESSAGE else mark.shown
+        )
+    return RequestRole(AgentRole.HELPER, mark.purpose, mark.shown)
+
+
+def _main(role: RequestRole, is_agent: bool) -> RequestRole:
+    return role if is_agent else _UNKNOWN
+
+
+def _subagent(headers: Mapping[bytes, bytes], system: str) -> str:
+    """By what a sub-agent is recognised; empty for anybody else."""
     for name in SUBAGENT_HEADERS:
         if name in headers:
-            return AgentRole.SUBAGENT, f"header {name.decode()}"
-    system = request.system[:_BEGINNING]
+            return f"header {name.decode()}"
     if system.startswith(_BILLING) and _BILLED_SUBAGENT in system.partition("\n")[0]:
-        return AgentRole.SUBAGENT, f"{_BILLED_SUBAGENT} in the system prompt"
-    if not request.tools and (mark := _helper_mark(system, body, is_agent=is_agent)):
-        return AgentRole.HELPER, mark
-    return (AgentRole.MAIN, "") if is_agent else (None, "")
-
-
-def _helper_mark(system: str, body: Body, *, is_agent: bool) -> str:
-    for agent, beginnings in _TITLES.items():
-        if any(beginning in system for beginning in beginnings):
-            return f"{agent} asks for a title"
-    if not is_agent:
-        return ""
-    limit = next((found for name in _OUTPUT_LIMITS if (found := _number(body, name))), 0)
-    return f"no tools and at most {limit} tokens of output" if 0 < limit <= _SMALL else ""
+        return f"{_BILLED_SUBAGENT} in the system prompt"
+    return ""
 
 
 def _number(body: Body, name: str) -> int:

@@ -1,0 +1,28 @@
+"""``pointsman report roles``: what each role of an agent's requests costs."""
+
+from __future__ import annotations
+
+import typer
+
+from pointsman.cli.decisions import opened
+from pointsman.cli.options import ConfigOption, JsonOption, LedgerOption
+from pointsman.cli.output import config_file, print_json
+from pointsman.config import AnyKey, load
+from pointsman.reports.roles import roles as add_up
+
+__all__ = ["roles"]
+
+
+def roles(*, ledger: LedgerOption = None, config: ConfigOption = None, as_json: JsonOption = False) -> None:
+    """Report requests, tokens and costs by role, and what the tiers of [tiers.roles] alone save.
+
+    Costs are at the prices of the configuration.
+    """
+    models = load(config_file(config), AnyKey()).models
+    with opened(ledger, config) as store:
+        found = add_up(store.records(), models)
+    if as_json:
+        print_json(found.to_json())
+        return
+    for line in found.lines():
+        typer.echo(line)

@@ -1,0 +1,177 @@
+"""What each role of an agent's requests costs, and what the tiers of roles alone save."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from pointsman.reports.usage import PRICED, Usage, answered, cost, usage
+from pointsman.stores.ledger import Record
+from pointsman.tiers.roles import name_of
+from pointsman.vocabulary import AgentRole, ModelSpec, Stage
+
+__all__ = ["RoleCost", "Roles", "roles"]
+
+#: Requests of which nothing tells the role: those of programs that are no agents.
+_OTHERS: Final = "(none)"
+#: Stages at which a helper call gets its tier because it is one.
+_BY_ROLE: Final = frozenset({Stage.ROLE, Stage.ALIAS})
+_MAIN: Final = AgentRole.MAIN
+_HELPER: Final = AgentRole.HELPER
+
+
+@dataclass(slots=True)
+class RoleCost:
+    """One role. Amounts are in the currency of the prices."""
+
+    requests: int = 0
+    bytes: int = 0  # of the requests
+    input: int = 0  # tokens, those read from a cache included
+    cached: int = 0
+    output: int = 0
+    counted: int = 0  # requests with usage and a price
+    cost: float = 0.0  # of these
+    compared: int = 0  # requests served by another model than their session's, because of their role
+    saved: float = 0.0  # by these: the same tokens at the prices of the session's model, less their cost
+    models: Counter[str] = field(default_factory=Counter)
+
+
+class _Served(NamedTuple):
+    """One request as far as the report needs it."""
+
+    role: str
+    session: str
+    size: int
+    model: str
+    used: Usage | None
+    is_main: bool
+    by_role: bool
+
+
+@dataclass(slots=True)
+class Roles:
+    """All roles by name, the most requests first."""
+
+    found: dict[str, RoleCost]
+
+    @property
+    def requests(self) -> int:
+        """All requests."""
+        return sum(each.requests for each in self.found.values())
+
+    @property
+    def cost(self) -> float:
+        """What all that was counted cost."""
+        return sum(each.cost for each in self.found.values())
+
+    @property
+    def saved(self) -> float:
+        """What the tiers of roles alone saved."""
+        return sum(each.saved for each in self.found.values())
+
+    @property
+    def share(self) -> float:
+        """The saving as a share of what would have been paid without it; 0 where nothing was."""
+        would = self.cost + self.saved
+        return self.saved / would if would else 0.0
+
+    def to_json(self) -> dict[str, object]:
+        """Plain values, in a fixed order."""
+        return {
+            "requests": self.requests,
+            "cost": round(self.cost, PRICED),
+            "saved": round(self.saved, PRICED),
+            "saved_share": round(self.share, PRICED),
+            "roles": {name: _row(each) for name, each in self.found.items()},
+        }
+
+    def lines(self) -> Iterator[str]:
+        """The report for a person."""
+        yield (
+            f"{'role':15}{'requests':>9}{'share':>7}{'kB each':>9}{'input':>11}{'cached':>11}{'output':>9}"
+            f"{'cost':>10}{'saved':>10}  models"
+        )
+        for name, each in self.found.items():
+            share = each.requests / self.requests
+            size = each.bytes / each.requests / 1_000
+            yield (
+                f"{name:15}{each.requests:>9,}{share:>7.1%}{size:>9.1f}{each.input:>11,}{each.cached:>11,}"
+                f"{each.output:>9,}{each.cost:>10.4f}{each.saved:>10.4f}  {', '.join(sorted(each.models))}"
+            )
+        lacking = self.requests - sum(each.counted for each in self.found.values())
+        if lacking:
+            yield f"without usage or price, and in no amount: {lacking:,} requests"
+        yield f"the tiers of roles alone save {self.saved:.4f} ({self.share:.2%} of the cost without them)"
+
+
+def _row(each: RoleCost) -> dict[str, object]:
+    return {
+        "requests": each.requests,
+        "bytes": each.bytes,
+        "tokens": {"input": each.input, "cached": each.cached, "output": each.output},
+        "counted": each.counted,
+        "cost": round(each.cost, PRICED),
+        "compared": each.compared,
+        "saved": round(each.saved, PRICED),
+        "models": dict(sorted(each.models.items())),
+    }
+
+
+def roles(records: Iterable[Record], models: Mapping[str, ModelSpec]) -> Roles:
+    """Add up requests, tokens and costs by role.
+
+    A helper call that got its tier by its role is compared with the model that served most requests of the
+    main conversation of its session. Where there is none, nothing is claimed.
+
+    Args:
+        records: In any order.
+        models: With their prices, by configured name.
+    """
+    served = [_served(record) for record in records]
+    sessions: dict[str, Counter[str]] = {}
+    for each in served:
+        if each.is_main and each.model:
+            sessions.setdefault(each.session, Counter())[each.model] += 1
+    found: dict[str, RoleCost] = {}
+    for each in served:
+        main = sessions.get(each.session, Counter()).most_common(1) if each.by_role else []
+        _add(found.setdefault(each.role, RoleCost()), each, main[0][0] if main else "", models)
+    return Roles(dict(sorted(found.items(), key=lambda item: (-item[1].requests, item[0]))))
+
+
+def _served(record: Record) -> _Served:
+    asked, tier = record.decision.input, record.decision.tier
+    answer = answered(record.attempts)
+    return _Served(
+        name_of(asked.role, asked.purpose) or _OTHERS,
+        asked.session,
+        asked.size,
+        answer.model if answer else "",
+        usage(answer),
+        is_main=asked.role is _MAIN,
+        by_role=asked.role is _HELPER and tier is not None and tier.stage in _BY_ROLE,
+    )
+
+
+def _add(role: RoleCost, served: _Served, main: str, models: Mapping[str, ModelSpec]) -> None:
+    role.requests += 1
+    role.bytes += served.size
+    if served.model:
+        role.models[served.model] += 1
+    used = served.used
+    if used is None:
+        return
+    role.input += used.input
+    role.cached += used.cached
+    role.output += used.output
+    paid = cost(models.get(served.model), used)
+    if paid is None:
+        return
+    role.counted += 1
+    role.cost += paid
+    would = cost(models.get(main), used) if main and main != served.model else None
+    if would is not None:
+        role.compared += 1
+        role.saved += would - paid

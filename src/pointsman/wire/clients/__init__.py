@@ -1,0 +1,19 @@
+"""What is known of the clients' requests, one file for each: data, the same check for all, and its source."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pointsman.wire.clients._client import Client, Mark
+from pointsman.wire.clients.aider import AIDER
+from pointsman.wire.clients.claude_code import CLAUDE_CODE
+from pointsman.wire.clients.cline import CLINE
+from pointsman.wire.clients.codex import CODEX
+from pointsman.wire.clients.opencode import OPENCODE
+
+__all__ = ["CLIENTS", "VERSION", "Client", "Mark"]
+
+#: Changes with any mark, so that a recorded role can be told from one read by other marks.
+VERSION: Final = "2026-11-22"
+
+CLIENTS: Final = (CLAUDE_CODE, CODEX, OPENCODE, AIDER, CLINE)

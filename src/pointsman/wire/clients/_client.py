@@ -1,0 +1,34 @@
+"""What is known of one client: the marks of its requests, and where it names its working directory."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pointsman.vocabulary import Purpose
+
+__all__ = ["Client", "Mark"]
+
+
+class Mark(NamedTuple):
+    """The marks of one kind of request. All that are given must be there; of several texts, any."""
+
+    purpose: Purpose
+    shown: str  # what is seen, for a person
+    system: tuple[str, ...] = ()  # near the beginning of the system prompt
+    inside: str = ""  # anywhere in the system prompt
+    words: tuple[str, ...] = ()  # the last user message, or a text of it, begins so
+    notes: tuple[str, ...] = ()  # in a system message beside it
+    header: tuple[bytes, bytes] | None = None  # name, and what its value holds
+    without_tools: bool = False
+    output: int = 0  # most tokens of an answer, at most so many
+    is_main: bool = False  # a turn of the conversation all the same
+
+
+class Client(NamedTuple):
+    """One client. What it sends changes with its versions: ``read`` says which were looked at, and how."""
+
+    name: str
+    read: str
+    marks: tuple[Mark, ...]  # the first that matches counts
+    subagents: tuple[bytes, ...] = ()  # headers that its sub-agents alone send
+    folders: tuple[str, ...] = ()  # what stands before the working directory; the first found counts

@@ -1,0 +1,90 @@
+"""Reads what an agent works on: its working directory, as the agent's environment block names it.
+
+The directory itself is kept nowhere: a project is the hash of the caller's key and the directory. A caller
+that names no directory is one project by its key and its program.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from hashlib import blake2b
+from itertools import islice
+from typing import Final
+
+from pointsman.vocabulary import AgentRequest, Role
+from pointsman.wire.clients import CLIENTS
+
+__all__ = ["client_of", "project_key", "read_project", "working_directory"]
+
+#: What stands before the directory, the longer ones first: "Primary working directory: " holds another.
+_BEFORE: Final = tuple(
+    sorted({folder for client in CLIENTS for folder in client.folders}, key=lambda text: (-len(text), text))
+)
+#: How the first message of a person begins in which an agent writes down its environment.
+_BLOCKS: Final = ("<environment_context>", "<env>")
+#: Messages among which such a block is looked for.
+_FIRST: Final = 6
+#: Characters of a path that is taken for one: Linux allows 4,096 bytes.
+_LONGEST: Final = 4_096
+#: Keys kept by what they are made of: to make one costs 2 µs.
+_KEPT: Final = 1_024
+#: Characters of a program's name.
+_NAME: Final = 40
+
+
+def read_project(request: AgentRequest, caller: str, client: str) -> str:
+    """Return the key of the project that a request belongs to; empty where nothing tells.
+
+    Args:
+        request: Its system prompt or its first messages name the directory.
+        caller: Stands for the caller's key; empty where none is asked for.
+        client: The program, as ``client_of`` gives it.
+    """
+    directory = working_directory(request)
+    return project_key(caller, directory, client) if directory or caller or client else ""
+
+
+@lru_cache(_KEPT)
+def project_key(caller: str, directory: str, client: str = "") -> str:
+    """Return ``p-`` and 16 hex digits for a directory, ``c-`` and as many for a caller without one."""
+    said = directory.rstrip("/\\") or directory or client
+    data = f"{caller}\0{said}".encode("utf-8", "surrogatepass")
+    return ("p-" if directory else "c-") + blake2b(data, digest_size=8).hexdigest()
+
+
+def working_directory(request: AgentRequest) -> str:
+    """Return the directory that an agent's environment block names; empty where there is none."""
+    if found := _named_in(request.system):
+        return found
+    for message in islice(request.history, _FIRST):
+        if message.role is Role.ASSISTANT:
+            break
+        for text in message.texts:
+            if text.lstrip().startswith(_BLOCKS) and (found := _named_in(text)):
+                return found
+    return ""
+
+
+def _named_in(text: str) -> str:
+    for before in _BEFORE:
+        at = text.find(before)
+        if at >= 0:
+            start = at + len(before)
+            line = text[start : start + _LONGEST].partition("\n")[0]
+            path = line.partition("</")[0].strip() if before.startswith("<") else line.strip()
+            if _is_path(path):
+                return path
+    return ""
+
+
+def _is_path(text: str) -> bool:
+    """Whether it is an absolute path, of Unix or of Windows."""
+    return text.startswith("/") or text[1:3] in {":\\", ":/"}
+
+
+@lru_cache(_KEPT)
+def client_of(user_agent: bytes) -> str:
+    """Return the first word of a ``User-Agent`` without its version: "claude-cli"; or nothing."""
+    name = user_agent.partition(b"/")[0].partition(b" ")[0].decode("latin-1")
+    plain = all(c.isascii() and (c.isalnum() or c in "._-") for c in name)
+    return name if plain and len(name) <= _NAME else ""
