@@ -15,6 +15,7 @@ from pointsman.config import load
 from pointsman.gateway.build import Builder
 from pointsman.model_calls import ask_nobody
 from pointsman.orchestrator import load_capabilities
+from pointsman.runtime import Runtime
 from pointsman.upstreams.port import DEMO_URL
 
 EXAMPLE = str(Path(__file__).parents[2] / "examples" / "assistant.py")
@@ -334,8 +335,10 @@ def test_the_gateway_select_and_run_read_the_configured_application(tmp_path: Pa
     names = ["find_place", "weather", "exchange_rate"]
     assert set(names) <= set(json.loads(result.stdout)["selected"])
     builder = Builder(partial(load, config))
-    policy = builder().runtime.engine.policy.capabilities
+    runtime = builder().runtime
     builder.close()
+    assert isinstance(runtime, Runtime)
+    policy = runtime.engine.policy.capabilities
     assert policy is not None
     assert set(names) <= {each.name for each in policy.registry.get_all_capabilities()}
     ran = run("run", "What is the weather like in Oslo?", "--config", str(config))

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from pointsman.cli import app
+from support.servers import Asked, ScriptedUpstream, reply
 
 SHARED = Path(os.environ.get("POINTSMAN_SHARED", Path(__file__).parents[3] / "shared"))
 RUNS = SHARED / "data" / "trajectories" / "step_features.jsonl.gz"
@@ -203,3 +204,26 @@ def test_the_guidance_of_a_configuration_is_tried(tmp_path: Path) -> None:
     summary = watch("--config", str(file), "--summary", "--json", lines=[{"id": 1, "messages": messages}])
     [row] = [row for row in json.loads(summary.stdout) if row["rule"] == "policy"]
     assert (row["runs"], row["fired"]) == (1, 1)
+
+
+@pytest.mark.parametrize(("option", "fired"), [((), 0), (("--ask-models",), 1)])
+def test_a_model_classifier_asks_only_when_told_to(
+    tmp_path: Path, option: tuple[str, ...], fired: int
+) -> None:
+    async def yes(asked: Asked, send: Any) -> None:
+        content = {"role": "assistant", "content": "yes"}
+        await reply(send, 200, json.dumps({"choices": [{"message": content}]}).encode())
+
+    upstream, file = ScriptedUpstream(yes), tmp_path / "pointsman.toml"
+    with upstream.running() as url:
+        file.write_text(
+            f'[upstreams.a]\nbase_url = "{url}/v1"\nformats = ["chat"]\n'
+            '[models]\nsmall = { upstream = "a", id = "small-1" }\n'
+            '[guidance]\nmode = "off"\ndefault_providers = false\n[[guidance.providers]]\n'
+            'point = "post_tool_result"\ntext = "Be brief."\n'
+            'classifier = { name = "llm", model = "small", timeout_ms = 60_000 }\n'
+        )
+        result = watch("--config", str(file), *option, lines=[{"id": 1, "steps": steps(1)}])
+    assert result.exit_code == 0, result.output
+    assert len(result.stdout.splitlines()) == fired
+    assert len(upstream.asked) == fired

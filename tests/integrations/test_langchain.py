@@ -1,5 +1,6 @@
 """The LangChain middleware, in a real agent with a model that follows a script."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -151,6 +152,55 @@ def test_a_configured_stop_ends_the_run() -> None:
     end = agent(model, GuidancePolicy(mode=Mode.ON, escalate=("stop",))).invoke(go())
     assert len(model.shown) == 6
     assert end["messages"][-1].content == "Stopped by Pointsman: still stuck (6 consecutive errors)."
+
+
+class Judge(Scripted):
+    """Answers questions of model classifiers with one word; sleeps first where it is slow."""
+
+    word: str = "yes"
+    slow: bool = False
+
+    async def _agenerate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
+        self.shown.append(messages)
+        if self.slow:
+            await asyncio.Event().wait()
+        if self.word == "raise":
+            raise OSError("down")
+        return ChatResult(generations=[ChatGeneration(message=AIMessage(self.word))])
+
+
+def brief(timeout_ms: int) -> GuidancePolicy:
+    spec = ProviderSpec(
+        classifier={"name": "llm", "model": "small", "timeout_ms": timeout_ms},
+        text="Be brief.",
+        point=DecisionPoint.POST_TOOL_RESULT,
+    )
+    return GuidancePolicy(mode=Mode.ON, default_providers=False, providers=(spec,))
+
+
+@pytest.mark.parametrize("how", ["sync", "async"])
+@pytest.mark.parametrize(
+    ("judge", "told"),
+    [
+        (Judge(word="Yes.", shown=[]), True),
+        (Judge(word="no", shown=[]), False),
+        (Judge(word="", shown=[]), False),
+        (Judge(word="raise", shown=[]), False),
+        (Judge(slow=True, shown=[]), False),
+        (None, False),
+    ],
+)
+def test_a_model_classifier_asks_the_judge_and_fails_open(how: str, judge: Judge | None, told: bool) -> None:
+    model = Scripted(calls=1, shown=[])
+    policy = brief(timeout_ms=10 if judge and judge.slow else 60_000)
+    made = create_agent(model, [edit], middleware=[guidance_middleware(policy, judge_model=judge)])
+    end = asyncio.run(made.ainvoke(go())) if how == "async" else made.invoke(go())
+    assert end["messages"][-1].content == "done"
+    assert hints(model) == [False, told]
+    if judge:
+        system, question = judge.shown[-1]
+        assert "exactly one of these" in str(system.content)
+        assert isinstance(question, HumanMessage)
 
 
 @pytest.mark.parametrize(

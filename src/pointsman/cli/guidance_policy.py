@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
+import msgspec
 import typer
 
+from pointsman.drivers import no_model
+from pointsman.errors import ConfigError
 from pointsman.guidance import GuidancePolicy, Mode, OwnClasses
+from pointsman.vocabulary import ModelQuery, ModelReply
 
-__all__ = ["GuidanceOption", "own_classes", "policy_of"]
+if TYPE_CHECKING:
+    from pointsman.config import Config
+
+__all__ = ["GuidanceOption", "asking", "own_classes", "policy_of"]
 
 GuidanceOption: TypeAlias = Annotated[
     Path | None,
@@ -38,3 +47,31 @@ def own_classes(policy: GuidancePolicy) -> OwnClasses:
     from pointsman.config.own_classes import load_classes
 
     return load_classes(policy)
+
+
+@contextmanager
+def asking(config: Config, file: Path) -> Iterator[Callable[[ModelQuery], ModelReply]]:
+    """What answers the questions of a policy: the models of its file, where it asks any.
+
+    Without their keys nobody is asked; that is said, and what needs no model is decided.
+    """
+    from pointsman.config import load
+    from pointsman.factory import asks_somebody, build_ask
+    from pointsman.model_calls import AskingThread
+    from pointsman.upstreams.connections import Connections
+
+    if not asks_somebody(config):
+        yield no_model
+        return
+    try:
+        config = msgspec.structs.replace(load(file), guidance=config.guidance)
+    except ConfigError as error:
+        typer.echo(f"pointsman: no model is asked: {error}", err=True)
+        yield no_model
+        return
+    connections = Connections()
+    thread = AskingThread(build_ask(config, connections), connections.close)
+    try:
+        yield thread.ask
+    finally:
+        thread.close()

@@ -6,24 +6,20 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import msgspec
 import typer
 
-from pointsman.cli.guidance_policy import policy_of
+from pointsman.cli.guidance_policy import asking, policy_of
 from pointsman.cli.output import FAILED, Group, json_line, print_json, standard_input
-from pointsman.drivers import no_model
-from pointsman.errors import ConfigError, PointsmanError
+from pointsman.errors import PointsmanError
 from pointsman.guidance import Guide
 from pointsman.integrations.claude_code import HookEvent, HookState, answer_event, read_event, settings
-from pointsman.vocabulary import ModelQuery, ModelReply
 
 if TYPE_CHECKING:
-    from pointsman.config import Config
+    pass
 
 __all__ = ["default_state", "register"]
 
@@ -106,38 +102,10 @@ def _decided(
     config = msgspec.structs.replace(config, guidance=guidance)
     runtime = build_runtime(config)
     try:
-        with _asking(config, file) as ask:
+        with asking(config, file) as ask:
             return decide_event(event, state, runtime, ask)
     finally:
         runtime.close()
-
-
-@contextmanager
-def _asking(config: Config, file: Path) -> Iterator[Callable[[ModelQuery], ModelReply]]:
-    """What answers the questions of a policy: the models of its file, where it asks any.
-
-    Without their keys nobody is asked; that is said, and what needs no model is decided.
-    """
-    from pointsman.config import load
-    from pointsman.factory import asks_somebody, build_ask
-    from pointsman.model_calls import AskingThread
-    from pointsman.upstreams.connections import Connections
-
-    if not asks_somebody(config):
-        yield no_model
-        return
-    try:
-        config = load(file)
-    except ConfigError as error:
-        typer.echo(f"pointsman: no model is asked: {error}", err=True)
-        yield no_model
-        return
-    connections = Connections()
-    thread = AskingThread(build_ask(config, connections), connections.close)
-    try:
-        yield thread.ask
-    finally:
-        thread.close()
 
 
 @_claude_code.command()

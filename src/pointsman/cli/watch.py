@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Annotated, Final
 
 import msgspec
 import typer
 
-from pointsman.cli.guidance_policy import GuidanceOption, own_classes, policy_of
+from pointsman.cli.guidance_policy import GuidanceOption, asking, own_classes, policy_of
 from pointsman.cli.output import FAILED, json_line, print_json, read_lines
 from pointsman.decoding import UNREADABLE, why_unreadable
+from pointsman.drivers import no_model
 from pointsman.errors import CallerError, MalformedRequest
 from pointsman.guidance import Guide, Mode
 from pointsman.learning.guidance import GuidanceRow, Replayed, Run, Summary, replay
+from pointsman.vocabulary import ModelQuery, ModelReply
 
 __all__ = ["read_run", "register", "table_lines"]
 
@@ -43,6 +46,12 @@ def watch(
     ] = 0.0,
     seed: Annotated[int, typer.Option(help="Random seed of the control group.")] = 0,
     config: GuidanceOption = None,
+    ask_models: Annotated[
+        bool,
+        typer.Option(
+            "--ask-models", help="Let model classifiers ask the model of --config; otherwise they abstain."
+        ),
+    ] = False,
 ) -> None:
     """Show where guidance would fire in recorded runs: one JSON line per firing.
 
@@ -52,23 +61,44 @@ def watch(
     policy = msgspec.structs.replace(policy_of(config), mode=Mode.ON, control=control, seed=seed)
     guide = Guide(policy, own=own_classes(policy))
     counts = Summary()
-    failed = False
+    with _asking(config if ask_models else None) as ask:
+        good = _watch(file, guide, ask, counts if summary else None)
+    if summary:
+        _print_summary(counts.rows(), as_json=as_json)
+    if not good:
+        raise typer.Exit(FAILED)
+
+
+def _watch(
+    file: Path | None, guide: Guide, ask: Callable[[ModelQuery], ModelReply], counts: Summary | None
+) -> bool:
+    """Replay every run, and count or print its firings. Returns whether all lines were valid."""
+    good = True
     for number, raw in read_lines(file):
         try:
             run = read_run(raw)
-            replayed = replay(run, guide)
+            replayed = replay(run, guide, ask)
         except CallerError as error:
-            failed = True
-            typer.echo(json_line({"error": {"line": number, "message": str(error)}}), err=summary)
+            good = False
+            line = {"error": {"line": number, "message": str(error)}}
+            typer.echo(json_line(line), err=counts is not None)
             continue
-        if summary:
-            counts.add(run, replayed)
-        else:
+        if counts is None:
             _print_firings(run, replayed)
-    if summary:
-        _print_summary(counts.rows(), as_json=as_json)
-    if failed:
-        raise typer.Exit(FAILED)
+        else:
+            counts.add(run, replayed)
+    return good
+
+
+def _asking(config: Path | None) -> AbstractContextManager[Callable[[ModelQuery], ModelReply]]:
+    """What answers model classifiers: the models of a file; without one nobody."""
+    if config is None:
+        return nullcontext(no_model)
+    from pointsman.config import AnyKey, load
+
+    found = load(config, AnyKey())
+    guidance = msgspec.structs.replace(found.guidance, mode=Mode.ON)
+    return asking(msgspec.structs.replace(found, guidance=guidance), config)
 
 
 def read_run(raw: bytes) -> Run:

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from pointsman.drivers import drive, no_model
 from pointsman.errors import MalformedRequest
 from pointsman.guidance import (
     DecisionPoint,
@@ -21,7 +22,6 @@ from pointsman.guidance import (
     Guide,
     Moment,
     streak_continues,
-    without_models,
 )
 from pointsman.learning.intervals import wilson
 from pointsman.trajectory import (
@@ -33,7 +33,7 @@ from pointsman.trajectory import (
     events_of,
     steps_of,
 )
-from pointsman.vocabulary import WireFormat
+from pointsman.vocabulary import ModelQuery, ModelReply, WireFormat
 from pointsman.wire.history import JsonHistory
 
 __all__ = ["BASELINES", "POLICY", "GuidanceRow", "Replayed", "Run", "Summary", "events_in", "replay"]
@@ -73,8 +73,17 @@ def events_in(run: Run) -> Iterator[Event]:
     return events_of(JsonHistory.of(run.format, run.messages or ()))
 
 
-def replay(run: Run, guide: Guide) -> Replayed:
-    """Decide after every turn of a run, as the gateway does at every request."""
+def replay(run: Run, guide: Guide, ask: Callable[[ModelQuery], ModelReply] = no_model) -> Replayed:
+    """Decide after every turn of a run, as the gateway does at every request.
+
+    Args:
+        run: What was recorded.
+        guide: What decides.
+        ask: Answers the questions of model classifiers; by default nobody is asked, and they abstain.
+
+    Raises:
+        MalformedRequest: the run has neither steps nor messages, or both.
+    """
     events = list(events_in(run))
     trajectory, memory = guide.empty, GuidanceMemory()
     steps: list[Step] = []
@@ -90,7 +99,7 @@ def replay(run: Run, guide: Guide) -> Replayed:
         if not _same_turn(event, following):
             moment = _moment(event, tuple(calls))
             turn = guide.decide(trajectory, memory, session=str(run.id), moment=moment)
-            decision, memory = without_models(turn)
+            decision, memory = drive(turn, ask)
             firings += decision.firings
             calls.clear()
     return Replayed(tuple(steps), tuple(firings))

@@ -17,7 +17,7 @@ from pointsman.vocabulary import ModelSpec, Prompt
 from pointsman.wire import ASKABLE, WIRES, Wire
 from pointsman.wire.base import ModelCall, Usage
 
-__all__ = ["HttpModel", "chat_models"]
+__all__ = ["HttpModel", "chat_models", "constrained", "label_of"]
 
 #: A reply to a question of ours is a few words; an upstream that sends more is not answering it.
 MAX_REPLY: Final = 1 << 20  # bytes
@@ -52,13 +52,13 @@ class HttpModel:
 
     async def ask(self, prompt: Prompt, *, timeout: float) -> ModelAnswer:
         """Return what ``complete`` does, and the usage as the upstream reported it."""
-        asked = _constrained(prompt)
+        asked = constrained(prompt)
         try:
             async with asyncio.timeout(timeout):
                 body = await self._ask(asked)
         except TimeoutError:
             raise UpstreamTimeout(f'model "{self._spec.name}" did not answer in time') from None
-        return ModelAnswer(_label(self._text(body), prompt.labels), self._used(body))
+        return ModelAnswer(label_of(self._text(body), prompt.labels), self._used(body))
 
     async def _ask(self, prompt: Prompt) -> bytes:
         status, body = await self._send(prompt, plain=self._plain)
@@ -135,14 +135,15 @@ def _format(spec: ModelSpec, upstream: UpstreamSpec) -> tuple[Wire, ModelCall]:
     raise ConfigError(f'model "{spec.name}" cannot be asked: its upstream speaks neither chat nor messages')
 
 
-def _constrained(prompt: Prompt) -> Prompt:
+def constrained(prompt: Prompt) -> Prompt:
+    """Return the prompt with instructions that name the only answers allowed, where it has any."""
     if not prompt.labels:
         return prompt
     only = f"Answer with exactly one of these and nothing else: {', '.join(prompt.labels)}."
     return msgspec.structs.replace(prompt, system=f"{prompt.system}\n\n{only}".strip())
 
 
-def _label(text: str, labels: tuple[str, ...]) -> str:
+def label_of(text: str, labels: tuple[str, ...]) -> str:
     """Return the one label a reply names, as a whole word in any case; else the reply as it is."""
     named = [label for label in labels if re.search(rf"(?<!\w){re.escape(label)}(?!\w)", text, re.IGNORECASE)]
     return named[0] if len(named) == 1 else text

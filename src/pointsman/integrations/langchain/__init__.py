@@ -16,19 +16,25 @@ __all__ = ["guidance_middleware"]
 
 
 def guidance_middleware(
-    policy: GuidancePolicy | None = None, *, stronger_model: BaseChatModel | None = None
+    policy: GuidancePolicy | None = None,
+    *,
+    stronger_model: BaseChatModel | None = None,
+    judge_model: BaseChatModel | None = None,
 ) -> GuidanceMiddleware:
     """Make the middleware for ``create_agent(..., middleware=[...])``.
 
     Args:
         policy: what may be said, and when; default: the default policy, speaking.
         stronger_model: used from the rung ``raise_tier`` on, until a person speaks.
+        judge_model: answers the questions of model classifiers, each within its timeout; by default nobody is
+            asked, and they abstain.
 
     Raises:
         MissingExtra: LangChain is not installed.
     """
     try:
+        from pointsman.integrations.langchain.judge import judged_by
         from pointsman.integrations.langchain.middleware import GuidanceMiddleware
     except ImportError as error:
         raise MissingExtra("langchain", needed_for="the LangChain middleware") from error
-    return GuidanceMiddleware(policy, stronger_model)
+    return GuidanceMiddleware(policy, stronger_model, judged_by(judge_model) if judge_model else None)

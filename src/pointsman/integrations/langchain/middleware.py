@@ -6,7 +6,7 @@ that is resumed or forked carries on from what was said there.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import Annotated, Any, Final, NotRequired
 
 import msgspec
@@ -24,8 +24,10 @@ from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
 from pointsman.config.own_classes import load_classes
-from pointsman.guidance import GuidanceMemory, GuidancePolicy, Guide, Mode, without_models
-from pointsman.vocabulary import Message, Role, ToolCall, ToolResult
+from pointsman.drivers import drive, drive_async, no_model
+from pointsman.guidance import GuidanceDecision, GuidanceMemory, GuidancePolicy, Guide, Mode
+from pointsman.model_calls import AskingThread, ask_nobody
+from pointsman.vocabulary import Message, ModelQuery, ModelReply, Role, ToolCall, ToolResult
 from pointsman.wire.insertion import mark
 
 __all__ = ["GuidanceMiddleware", "GuidanceState", "read_message"]
@@ -40,33 +42,38 @@ class GuidanceState(AgentState[Any]):
 
 
 class GuidanceMiddleware(AgentMiddleware[GuidanceState, Any, Any]):
-    """Tells a stuck agent so, once. Model classifiers are not asked here, and abstain."""
+    """Tells a stuck agent so, once. Without something to ask, model classifiers abstain."""
 
     state_schema = GuidanceState
 
     def __init__(
-        self, policy: GuidancePolicy | None = None, stronger_model: BaseChatModel | None = None
+        self,
+        policy: GuidancePolicy | None = None,
+        stronger_model: BaseChatModel | None = None,
+        asking: AskingThread | None = None,
     ) -> None:
         super().__init__()
         policy = policy or GuidancePolicy(mode=Mode.ON)
         self._guide: Final = Guide(policy, own=load_classes(policy))
         self._stronger_model: Final = stronger_model
+        self._asking: Final = asking
 
     @hook_config(can_jump_to=["end"])
     def before_model(self, state: GuidanceState, runtime: Runtime[Any]) -> dict[str, Any] | None:  # noqa: ARG002 - the framework's shape
         """Decide for the call that comes next."""
+        return _update(*drive(self._turn(state), self._asking.ask if self._asking else no_model))
+
+    @hook_config(can_jump_to=["end"])
+    async def abefore_model(self, state: GuidanceState, runtime: Runtime[Any]) -> dict[str, Any] | None:  # noqa: ARG002 - as above
+        """Decide for the call that comes next, without blocking the event loop."""
+        ask = self._asking.ask_async if self._asking else ask_nobody
+        return _update(*await drive_async(self._turn(state), ask))
+
+    def _turn(
+        self, state: GuidanceState
+    ) -> Generator[ModelQuery, ModelReply, tuple[GuidanceDecision, GuidanceMemory]]:
         memory = msgspec.convert(state.get("pointsman_memory", {}), GuidanceMemory, str_keys=True)
-        turn = self._guide.turn(_Messages(state["messages"]), memory, session=_thread())
-        decision, memory = without_models(turn)
-        update: dict[str, Any] = {
-            "pointsman_memory": msgspec.to_builtins(memory, str_keys=True),
-            "pointsman_injection": decision.injection,
-            "pointsman_raised": decision.raise_tier,
-        }
-        if decision.stop and decision.firing:
-            said = AIMessage(f"Stopped by Pointsman: still stuck ({decision.firing.reason}).")
-            return {**update, "jump_to": "end", "messages": [said]}
-        return update
+        return self._guide.turn(_Messages(state["messages"]), memory, session=_thread())
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
@@ -89,6 +96,19 @@ class GuidanceMiddleware(AgentMiddleware[GuidanceState, Any, Any]):
         if state.get("pointsman_raised") and self._stronger_model is not None:
             request = request.override(model=self._stronger_model)
         return request
+
+
+def _update(decision: GuidanceDecision, memory: GuidanceMemory) -> dict[str, Any]:
+    """What a decision changes of the agent's state."""
+    update: dict[str, Any] = {
+        "pointsman_memory": msgspec.to_builtins(memory, str_keys=True),
+        "pointsman_injection": decision.injection,
+        "pointsman_raised": decision.raise_tier,
+    }
+    if decision.stop and decision.firing:
+        said = AIMessage(f"Stopped by Pointsman: still stuck ({decision.firing.reason}).")
+        return {**update, "jump_to": "end", "messages": [said]}
+    return update
 
 
 def _appended(messages: Sequence[AnyMessage], text: str) -> list[AnyMessage]:
