@@ -193,7 +193,7 @@ def brief(timeout_ms: int) -> GuidancePolicy:
 def test_a_model_classifier_asks_the_judge_and_fails_open(how: str, judge: Judge | None, told: bool) -> None:
     model = Scripted(calls=1, shown=[])
     policy = brief(timeout_ms=10 if judge and judge.slow else 60_000)
-    made = create_agent(model, [edit], middleware=[guidance_middleware(policy, judge_model=judge)])
+    made: Any = create_agent(model, [edit], middleware=[guidance_middleware(policy, judge_model=judge)])
     end = asyncio.run(made.ainvoke(go())) if how == "async" else made.invoke(go())
     assert end["messages"][-1].content == "done"
     assert hints(model) == [False, told]
