@@ -3,17 +3,17 @@
 import re
 from pathlib import Path
 
+import pytest
 from starlette.routing import Route
 
 from pointsman.errors import CallerError, Overloaded
 from pointsman.gateway._failures import _KINDS
 from pointsman.gateway._live_state import build_live_state
 from pointsman.gateway._local_replies import error_code
-from pointsman.gateway._request import _NOT_UP
 from pointsman.gateway._routes import OPEN_PATHS
 from pointsman.gateway.app import Gateway
 from pointsman.testing import ScriptedDecider
-from pointsman.upstreams.port import HOP_BY_HOP
+from pointsman.upstreams.relayed_headers import REQUEST, REQUEST_PREFIXES, RESPONSE, RESPONSE_PREFIXES
 from pointsman.wire import WIRES
 
 ROOT = Path(__file__).parents[2]
@@ -52,8 +52,16 @@ def test_every_metric() -> None:
     assert set(re.findall(r"^\| `(pointsman_\w+)`", section, re.MULTILINE)) == names
 
 
-def test_every_header_that_goes_no_further() -> None:
-    section = PAGE.partition("## Headers of a request\n")[2].partition("##")[0]
-    for name in _NOT_UP - HOP_BY_HOP - {b"host", b"content-length", b"content-type"}:
-        named = name.decode()
-        assert f"`{named}`" in section or f"`{named.rpartition('-')[0]}-…`" in section, named
+@pytest.mark.parametrize(
+    ("heading", "names", "prefixes"),
+    [
+        ("## Headers of a request", REQUEST, REQUEST_PREFIXES),
+        ("## Headers of a response", RESPONSE, RESPONSE_PREFIXES),
+    ],
+)
+def test_every_header_that_is_relayed(
+    heading: str, names: frozenset[bytes], prefixes: tuple[bytes, ...]
+) -> None:
+    section = PAGE.partition(f"{heading}\n")[2].partition("\n## ")[0]
+    for name in (*map(bytes.decode, names), *(f"{prefix.decode()}…" for prefix in prefixes)):
+        assert f"`{name}`" in section, name

@@ -83,7 +83,7 @@ async def telling(asked: Asked, send: Any) -> None:
         await start_stream(send, events(format_of(asked.path))[0])
         raise ConnectionAbortedError
     status = 401 if b'"refuse":true' in asked.body else 400
-    await reply(send, status, body, ("content-type", "application/json"), ("x-echo", key))
+    await reply(send, status, body, ("content-type", "application/json"), ("openai-echo", key))
 
 
 @pytest.fixture

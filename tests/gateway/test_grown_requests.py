@@ -35,7 +35,15 @@ def test_all_requests_together_are_bounded_too() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["x-accel-redirect", "x-accel-buffering", "x-sendfile", "refresh", "clear-site-data", "location"],
+    [
+        "x-accel-redirect",
+        "x-accel-buffering",
+        "x-sendfile",
+        "refresh",
+        "clear-site-data",
+        "location",
+        "access-control-allow-origin",
+    ],
 )
 def test_what_a_server_in_front_or_a_browser_would_obey_stays_here(name: str) -> None:
     sent = [(name.encode(), b"/secret"), (b"content-type", b"application/json")]

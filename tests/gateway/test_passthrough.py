@@ -34,7 +34,11 @@ TEXT = ("content-type", "text/plain")
 
 async def echo(asked: Asked, send: Any) -> None:
     await reply(
-        send, 200, asked.body or b"nothing", ("content-type", "application/octet-stream"), ("x-a", "1")
+        send,
+        200,
+        asked.body or b"nothing",
+        ("content-type", "application/octet-stream"),
+        ("x-ratelimit-a", "1"),
     )
 
 
@@ -108,7 +112,7 @@ def test_what_arrives(run: Trial, method: str, path: str) -> None:
     body = b'{ "a": 1 }' if method == "POST" else b""
     more = {"content": body, "headers": {"content-type": "application/json"}} if body else {}
     got = run.ask(method, f"/v1{path}", **more)
-    assert (got.status_code, got.content, got.headers["x-a"]) == (200, body or b"nothing", "1")
+    assert (got.status_code, got.content, got.headers["x-ratelimit-a"]) == (200, body or b"nothing", "1")
     assert got.headers["x-pointsman-upstream"] == "up0"
     [seen] = run.upstream.asked
     assert (seen.method, seen.path, seen.body) == (method, f"/base/v1{path}", body)

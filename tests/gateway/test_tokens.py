@@ -63,7 +63,7 @@ def served(
 
 
 def count(url: str, **more: Any) -> httpx.Response:
-    headers = {"anthropic-version": "2023-06-01", "anthropic-beta": "b", "x-mine": "1"}
+    headers = {"anthropic-version": "2023-06-01", "anthropic-beta": "b", "traceparent": "00-1"}
     asked = {**REQUEST, **more}
     got = httpx.post(
         f"{url}/v1/messages/count_tokens?beta=true", json=asked, headers=headers, trust_env=False
@@ -87,7 +87,7 @@ def test_openai_counts_a_translated_request() -> None:
     assert asked.path == "/v1/responses/input_tokens"
     assert asked.headers["authorization"] == "Bearer sk-up"
     assert "anthropic-beta" not in asked.headers
-    assert asked.headers["x-mine"] == "1"
+    assert asked.headers["traceparent"] == "00-1"
     sent = json.loads(asked.body)
     assert sent.keys() == {"model", "instructions", "input", "tools", "reasoning"}
     assert sent["model"] == "model-0"

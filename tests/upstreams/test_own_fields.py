@@ -152,7 +152,7 @@ def test_they_are_on_the_wire_and_no_secret_comes_back(tmp_path: Path) -> None:
     async def refuse(asked: Any, send: Any) -> None:
         echo = json.dumps({"error": {"message": f"no {asked.headers['x-gateway-token']}", "type": "x"}})
         await reply(
-            send, 400, echo.encode(), ("content-type", "application/json"), ("x-echo", "s3cret-token")
+            send, 400, echo.encode(), ("content-type", "application/json"), ("openai-echo", "s3cret-token")
         )
 
     upstream = ScriptedUpstream(refuse)
@@ -172,7 +172,7 @@ def test_they_are_on_the_wire_and_no_secret_comes_back(tmp_path: Path) -> None:
         "store": False,
     }
     assert (got.status_code, got.json()["error"]["message"]) == (400, "no T ***")
-    assert "x-echo" not in got.headers
+    assert "openai-echo" not in got.headers
 
 
 @pytest.mark.parametrize(
@@ -183,6 +183,8 @@ def test_they_are_on_the_wire_and_no_secret_comes_back(tmp_path: Path) -> None:
         ('headers = { connection = "close" }', 'the header "connection" is set by the gateway'),
         ('headers = { Transfer-Encoding = "chunked" }', "is set by the gateway"),
         ('headers = { "X-Pointsman-Tier" = "x" }', "is set by the gateway"),
+        ('pass_headers = ["x-acme", "X-Api-Key"]', 'the header "X-Api-Key" is not for a setting to relay'),
+        ('return_headers = ["x acme"]', '"x acme" is neither the name of a header nor'),
         ('headers = { "x y" = "x" }', '"x y" is not a header name'),
         ('headers = { "x:" = "x" }', '"x:" is not a header name'),
         ('headers = { a = "1\\r\\nx: y" }', 'the value of "a" must be printable ASCII in one line'),

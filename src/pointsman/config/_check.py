@@ -32,6 +32,7 @@ from pointsman.toml_source import KeyPath
 from pointsman.upstreams.own_fields import RESERVED_MEMBERS, header_problems
 from pointsman.upstreams.port import DEMO_URL, UpstreamSpec
 from pointsman.upstreams.proxies import is_loopback, parse_proxy
+from pointsman.upstreams.relayed_headers import name_problems
 from pointsman.upstreams.trust import trust
 from pointsman.vocabulary import Tier
 from pointsman.wire import ASKABLE
@@ -108,6 +109,9 @@ def _own_fields(name: str, upstream: UpstreamSpec) -> Iterator[Problem]:
     values = {header: value.reveal() for header, value in upstream.headers.items()}
     for header, message in header_problems(values):
         yield Problem(("upstreams", name, "headers", header), message)
+    for key, names in (("pass_headers", upstream.pass_headers), ("return_headers", upstream.return_headers)):
+        for place, message in name_problems(names):
+            yield Problem(("upstreams", name, key, place), message)
     if "" in upstream.query:
         yield Problem(("upstreams", name, "query"), "a query parameter has no name")
     for member in sorted(upstream.body.keys() & RESERVED_MEMBERS):

@@ -255,8 +255,7 @@ async def _call(
 
 def _headers_up(state: LiveState, upstream: Upstream, inbound: Inbound) -> list[tuple[bytes, bytes]]:
     all_headers: Headers = inbound.scope["headers"]
-    named = {token.strip().lower() for token in inbound.headers.get(b"connection", b"").split(b",")}
-    sent = [pair for pair in upstream_headers(all_headers) if pair[0] not in named]
+    sent = upstream_headers(all_headers, upstream.taken)
     sent += [pair for pair in all_headers if pair[0] == b"content-type"]
     sent += [pair for pair in upstream.headers[inbound.wire.format] if pair[0] != b"content-type"]
     if upstream.forwards_auth:
@@ -333,7 +332,7 @@ def _own_headers(inbound: Inbound, upstream: Upstream, exchanged: _Exchanged) ->
 def _headers_down(
     inbound: Inbound, upstream: Upstream, exchange: Exchange, exchanged: _Exchanged
 ) -> list[tuple[bytes, bytes]]:
-    sent = downstream_headers(exchange.headers, upstream.secrets)
+    sent = downstream_headers(exchange.headers, upstream.secrets, upstream.returned)
     sent += _own_headers(inbound, upstream, exchanged)
     # Only who asked once more knows whether that helped; the upstream's advice is for who asked once.
     kept = (b"x-should-retry",) if inbound.scope["method"] not in _IDEMPOTENT else ()

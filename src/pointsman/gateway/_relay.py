@@ -6,17 +6,18 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 from pointsman.decision.decision import Decision
 from pointsman.errors import UpstreamError
 from pointsman.gateway._attempts import RunningAttempt, UpstreamResponse, first_answer
 from pointsman.gateway._failures import Failure, failure_kind
-from pointsman.gateway._request import KEPT_NAMES, OWN_PREFIX, DecidedRequest
+from pointsman.gateway._request import DecidedRequest
 from pointsman.gateway._translating import KEPT, Translating, translating
 from pointsman.gateway.upstream import Target, printable
 from pointsman.upstreams import port
+from pointsman.upstreams.relayed_headers import HeaderNames, name_down
 from pointsman.vocabulary import AgentRequest
 from pointsman.wire import Ending, Fault, Usage, sse
 from pointsman.wire.base import Wire
@@ -46,16 +47,6 @@ _PIECE: Final = 64 << 10
 _SELECTED: Final = 1_000  # characters of the names of capabilities in a header
 _REQUEST_ID: Final = 128  # characters of a caller's request id that are kept
 
-#: Not for a caller: framing, which our server does anew, and what would speak for another host.
-_NOT_DOWN: Final = port.HOP_BY_HOP | {
-    b"content-length", b"date", b"server", b"set-cookie", b"alt-svc", b"strict-transport-security",
-    b"clear-site-data", b"location", b"refresh", b"x-sendfile", b"x-lighttpd-send-file",
-    b"x-should-retry",  # the gateway is who retries
-}  # fmt: skip
-
-#: The caller's own or the decision's id goes by this name; the upstream's keeps one beside it.
-_RENAMED: Final = {b"x-request-id": b"x-pointsman-upstream-request-id"}
-
 
 async def relay(
     request: DecidedRequest,
@@ -73,7 +64,8 @@ async def relay(
     attempt = result.attempt
     if (request.left_out or request.is_lowered) and request.on_answer is not None:
         request.on_answer(attempt.target, request.left_out)
-    sent = downstream_headers(result.exchange.headers, attempt.target.upstream.secrets)
+    upstream = attempt.target.upstream
+    sent = downstream_headers(result.exchange.headers, upstream.secrets, upstream.returned)
     sent += build_headers(attempt.target)
     if attempt.changes:
         sent.append((b"x-pointsman-translated", printable(attempt.changes)))
@@ -266,20 +258,25 @@ def _upstream_error(wire: Wire, failure: Failure, secrets: Sequence[bytes]) -> b
     return body if wire.is_error(body) else b""
 
 
-def downstream_headers(sent: port.Headers, secrets: Sequence[bytes]) -> Headers:
-    """Return what of an upstream's headers goes to the caller, without any that repeats a secret."""
-    passed = [(new, value) for name, value in sent if (new := _name_down(name))]
+def downstream_headers(
+    sent: port.Headers, secrets: Sequence[bytes], returned: HeaderNames | None = None
+) -> Headers:
+    """Return what of an upstream's headers goes to the caller, without any that repeats a secret.
+
+    Args:
+        sent: The upstream's headers.
+        secrets: What none may hold.
+        returned: Those that this upstream is configured to return besides.
+    """
+    passed = [(new, value) for name, value in sent if (new := name_down(name))]
+    if returned is not None:
+        passed += [pair for pair in sent if not name_down(pair[0]) and pair[0] in returned]
+    if nominated := [value for name, value in sent if name == b"connection"]:  # headers of this connection
+        hops = {each.strip().lower() for value in nominated for each in value.split(b",")}
+        passed = [pair for pair in passed if pair[0] not in hops]
     for secret in secrets:
         passed = [pair for pair in passed if secret not in pair[1]]
     return passed
-
-
-@lru_cache(KEPT_NAMES)
-def _name_down(name: bytes) -> bytes:
-    """The name under which a header goes to the caller; empty when it does not."""
-    if name in _NOT_DOWN or name.startswith((OWN_PREFIX, b"x-accel-")):  # nginx obeys the second
-        return b""
-    return _RENAMED.get(name, name)
 
 
 def response_headers(

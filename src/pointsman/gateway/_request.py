@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from secrets import token_hex
 from typing import Final, NamedTuple
 
@@ -21,7 +21,8 @@ from pointsman.gateway._metrics import Metrics
 from pointsman.gateway.upstream import Target
 from pointsman.offload import offload
 from pointsman.stores.ledger.port import Attempt, Ledger, ShadowAnswer
-from pointsman.upstreams.port import HOP_BY_HOP, Call, Headers
+from pointsman.upstreams.port import Call, Headers
+from pointsman.upstreams.relayed_headers import HeaderNames, goes_up
 from pointsman.vocabulary import LARGE, AgentRequest, ModelSpec, Parameters, WireFormat
 from pointsman.wire import WIRES, Body, Wire
 from pointsman.wire.body import Edit, Span
@@ -32,27 +33,12 @@ from pointsman.wire.signed_turns import SignedTurn
 from pointsman.wire.translate import Translated, translate_request, upstream_format
 
 __all__ = [
-    "KEPT_NAMES",
-    "OWN_PREFIX",
     "DecidedRequest",
     "Prepared",
     "model_edit",
     "upstream_headers",
     "without_providers",
 ]
-
-#: Ours alone: nobody else can set one, in either direction.
-OWN_PREFIX: Final = b"x-pointsman-"
-
-#: Not for an upstream: the caller's key and cookies, where it came from, and what the gateway sets.
-#: Compression is not asked for, because the gateway reads what passes.
-_NOT_UP: Final = HOP_BY_HOP | {
-    b"host", b"content-length", b"content-type", b"expect", b"accept-encoding",
-    b"authorization", b"x-api-key", b"api-key", b"x-goog-api-key", b"cookie",
-    b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip",
-    b"true-client-ip", b"x-client-ip", b"x-cluster-client-ip", b"cf-connecting-ip", b"fastly-client-ip",
-    b"x-original-url", b"x-rewrite-url", b"x-http-method", b"x-http-method-override", b"x-method-override",
-}  # fmt: skip
 
 #: What the longest answer is called in each format.
 _OUTPUT_LIMITS: Final[Mapping[WireFormat, tuple[str, ...]]] = {
@@ -64,26 +50,20 @@ _OUTPUT_LIMITS: Final[Mapping[WireFormat, tuple[str, ...]]] = {
 #: How the names of headers begin that have a meaning to one provider alone.
 _PROVIDERS: Final = (b"anthropic-", b"openai-", b"chatgpt-")
 
-#: Names of headers whose way is remembered; a client sends the same dozen with every request.
-KEPT_NAMES: Final = 512
 
-
-def upstream_headers(sent: Headers) -> list[tuple[bytes, bytes]]:
-    """Return what of a caller's headers goes to the upstream."""
+def upstream_headers(sent: Headers, taken: HeaderNames | None = None) -> list[tuple[bytes, bytes]]:
+    """Return what of a caller's headers goes to an upstream, which may be configured to take others."""
     named = [value for name, value in sent if name == b"connection"]
     # Most say keep-alive, and are not looked at further. Others name headers of this connection alone.
     hops = {each.strip().lower() for value in named if value != b"keep-alive" for each in value.split(b",")}
-    return [pair for pair in sent if _goes_up(pair[0]) and pair[0] not in hops]
+    if taken is None:
+        return [pair for pair in sent if goes_up(pair[0]) and pair[0] not in hops]
+    return [pair for pair in sent if (goes_up(pair[0]) or pair[0] in taken) and pair[0] not in hops]
 
 
 def without_providers(sent: Headers) -> list[tuple[bytes, bytes]]:
     """Return the headers that go to a provider of another format too."""
     return [pair for pair in sent if not pair[0].startswith(_PROVIDERS)]
-
-
-@lru_cache(KEPT_NAMES)
-def _goes_up(name: bytes) -> bool:
-    return name not in _NOT_UP and not name.startswith(OWN_PREFIX)
 
 
 def model_edit(body: Body, place: Span | None, model: bytes) -> Edit:
@@ -207,7 +187,9 @@ class DecidedRequest:
             body = await self._with_parameters(body, given, translated=not is_native)
         if not is_native:
             return await self._translate(target, body, given, changed)
-        sent = self._headers + target.upstream.headers[self.wire.format]
+        taken = target.upstream.taken
+        relayed = self._headers if taken is None else upstream_headers(self._inbound.all_headers, taken)
+        sent = relayed + target.upstream.headers[self.wire.format]
         if self.wire.model_call and (required := self.wire.model_call.headers):
             sent += [pair for pair in required if pair[0] not in self._inbound.headers]
         if target.upstream.forwards_auth:
@@ -295,7 +277,7 @@ class DecidedRequest:
             translated = translated._replace(unique=token_hex(16))
         if changed:
             translated = translated._replace(changed=translated.changed + changed)
-        sent = without_providers(self._headers)
+        sent = without_providers(upstream_headers(self._inbound.all_headers, target.upstream.taken))
         if wire.model_call:
             sent += wire.model_call.headers
         sent += target.upstream.headers[wire.format]

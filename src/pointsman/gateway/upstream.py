@@ -11,6 +11,7 @@ import msgspec
 from pointsman.gateway._circuit_breaker import CircuitBreaker
 from pointsman.gateway._trouble import Trouble
 from pointsman.upstreams.port import UpstreamClient, UpstreamSpec, credentials
+from pointsman.upstreams.relayed_headers import HeaderNames
 from pointsman.vocabulary import ModelSpec, WireFormat
 
 __all__ = ["Target", "Upstream", "connected", "printable", "targets"]
@@ -26,6 +27,9 @@ class Upstream:
         self.trouble = Trouble(spec.name)
         self.secrets = spec.secrets
         self.forwards_auth = spec.forward_auth
+        #: Headers of callers that it takes, and of its own that it returns, besides those of every upstream.
+        self.taken = HeaderNames.taken(spec.pass_headers, forward_auth=spec.forward_auth) or None
+        self.returned = HeaderNames(name.encode() for name in spec.return_headers) or None
         #: Models whose tokens it does not count, by id, and until when: seconds of ``time.monotonic``.
         self.uncounted: dict[bytes, float] = {}
         #: The headers that every request of a format carries.

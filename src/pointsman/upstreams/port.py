@@ -199,6 +199,15 @@ class UpstreamSpec(msgspec.Struct, frozen=True):
     connections: Annotated[
         int, Meta(ge=1, description="Maximum number of connections; further requests wait.")
     ] = 512
+    pass_headers: Annotated[
+        tuple[str, ...],
+        Meta(
+            description="Further headers of callers that it takes; `x-acme-*` is every name that begins so."
+        ),
+    ] = ()
+    return_headers: Annotated[
+        tuple[str, ...], Meta(description="Further headers of its responses that callers get.")
+    ] = ()
     # as a request may have; the largest there are hold images in base64
     answer_bytes: Annotated[
         int, Meta(ge=1, description="Maximum bytes of a whole response, and of one event of a stream.")
