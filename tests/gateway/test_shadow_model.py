@@ -4,6 +4,7 @@ import dataclasses
 import json
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -482,7 +483,7 @@ BESIDE: dict[str, Callable[[Asked, Any], Awaitable[None]] | None] = {
 def test_bytes_headers_and_decisions_are_those_without_it(
     tmp_path: Path, beside: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pointsman.runtime.secrets.token_hex", lambda _: "0" * 10)
+    monkeypatch.setattr("pointsman.runtime.new_ids", lambda: map("d-{}".format, count(1)).__next__)
     (tmp_path / "candidate.toml").write_text(CANDIDATE, encoding="utf-8")
     first, other = ScriptedUpstream(speak), ScriptedUpstream(BESIDE[beside] or speak)
     with first.running() as url, other.running() as up:

@@ -209,6 +209,7 @@ def test_runs_are_replayed_without_a_change_and_what_another_capabilities_policy
     assert {part for line in changed for part in line["changed"]} == {"capabilities"}
     assert summary["changed"] == {"any": len(changed), "capabilities": len(changed)}
     assert all(line["why"] for line in changed)
+    assert all(why.startswith("capabilities") for line in changed for why in line["why"])
     assert {line["session"] for line in changed} == {"s", "s:orchestrator"}
 
 

@@ -19,6 +19,7 @@ __all__ = [
     "Injection",
     "StandingInjection",
     "TextMode",
+    "role_mark_of",
     "run_mark",
     "run_of",
     "without_content",
@@ -77,11 +78,13 @@ def run_mark(node: str, run: str) -> str:
 
 def run_of(decision: Decision) -> tuple[str, str]:
     """Return the id of the run and the node whose question a decision is; empty where it is of no run."""
-    for reason in decision.reasons:
-        if reason.code.startswith(_ROLES) and _OF_RUN in reason.detail:
-            node, _, run = reason.detail.rpartition(_OF_RUN)
-            return run, node
-    return "", ""
+    node, of, run = role_mark_of(decision).rpartition(_OF_RUN)
+    return (run, node) if of else ("", "")
+
+
+def role_mark_of(decision: Decision) -> str:
+    """Return by what the role of a request was recognised; empty where no reason says so."""
+    return next((reason.detail for reason in decision.reasons if reason.code.startswith(_ROLES)), "")
 
 
 def without_content(decision: Decision) -> Decision:

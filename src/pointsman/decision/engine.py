@@ -20,7 +20,7 @@ from pointsman.capabilities import (
 )
 from pointsman.decision.additions import MOST_CHARACTERS, MOST_PLACES, remember, standing
 from pointsman.decision.aliases import LONGEST_SHOWN, ModelNames, Named
-from pointsman.decision.decision import Decision, Injection, StandingInjection
+from pointsman.decision.decision import Decision, Injection, StandingInjection, role_mark_of
 from pointsman.decision.events import AgentEvent, going_on, prompt_of, with_event
 from pointsman.decision.input import ReadRequest, RequestInput
 from pointsman.decision.memory import Memory
@@ -197,7 +197,8 @@ class Engine:
         reading = request if isinstance(request, ReadRequest) else self.read(request, memory)
         draft = _Draft(reading, memory)
         if role := reading.input.role:
-            mark, purpose = reading.request.role_mark if reading.request else "", reading.input.purpose
+            mark = reading.request.role_mark if reading.request else reading.role_mark
+            purpose = reading.input.purpose
             if role is not _MAIN or mark or purpose in _MARKED:
                 by = mark or (_BY_NAME if reading.request else _RECORDED)
                 draft.reasons.append(
@@ -371,6 +372,7 @@ class Engine:
             learned_score=then.tier.learned_router if same_router and then.tier else None,
             capabilities=then.capabilities,
             was_too_long=any(reason.code == TOO_LONG for reason in then.refused),
+            role_mark=role_mark_of(then),
         )
 
     def _recorded_evidence(self, asked: RequestInput) -> Evidence:
