@@ -37,8 +37,9 @@ from pointsman.encoders import load_encoder
 from pointsman.encoders.learned_routers import encoder_of, load_learned_router
 from pointsman.errors import ConfigError
 from pointsman.guidance import GuidancePolicy, asks_models
-from pointsman.model_calls import Ask, Questions, ask_models, ask_nobody
+from pointsman.model_calls import Allowance, Ask, Questions, ask_models, ask_nobody
 from pointsman.model_choice.choice import BYTES_PER_TOKEN
+from pointsman.model_choice.pools import pools
 from pointsman.runtime import Runtime
 from pointsman.stores.ledger import Retention, SqliteLedger
 from pointsman.stores.pattern_cache import open_scanner
@@ -51,7 +52,7 @@ from pointsman.tiers import (
     load_profile,
 )
 from pointsman.upstreams.port import UpstreamClient, UpstreamSpec
-from pointsman.vocabulary import Mode, ModelSpec, Tier
+from pointsman.vocabulary import Mode, ModelQuery, ModelSpec, Tier
 
 __all__ = [
     "asks_somebody",
@@ -242,7 +243,24 @@ def _profiles(config: Config, domains: DomainSet) -> dict[str, ModelProfile]:
 
 def build_questions(policy: Policy) -> Questions:
     """Return the budget of a policy's verification, with nothing asked yet."""
-    return Questions(policy.verify, price=question_price(policy))
+    return Questions(policy.verify, price=question_price(policy), allowances=_allowances(policy))
+
+
+def _allowances(policy: Policy) -> dict[str, Allowance]:
+    """What classifiers of guidance and the selection of capabilities may ask for, by kind of question."""
+    simple = next((entry.model for entry in pools(policy.tier_models).get(Tier.SIMPLE, ())), "")
+    default = policy.models.get(policy.verify.model if policy.verify else simple, _CALLERS)
+
+    def price(need: ModelQuery) -> float | None:
+        model = policy.models.get(need.model, default)
+        read = (len(need.system) + len(need.text)) / BYTES_PER_TOKEN
+        return model.cost(read, 0, need.max_tokens)
+
+    limits = {
+        "guidance": policy.guidance and policy.guidance.money_per_day,
+        "judge_capability": policy.capabilities and policy.capabilities.money_per_day,
+    }
+    return {kind: Allowance(most, price) for kind, most in limits.items() if most is not None}
 
 
 def question_price(policy: Policy) -> float | None:

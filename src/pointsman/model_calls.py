@@ -7,7 +7,9 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from threading import Lock, Thread
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+import msgspec
 
 from pointsman.errors import MissingKey, UpstreamError
 from pointsman.tiers import Spending, Verification, cache_key
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MAX_PARALLEL",
+    "Allowance",
     "Ask",
     "AskingThread",
     "ModelInThread",
@@ -37,6 +40,8 @@ _CLOSING: Final = 5.0
 
 #: Questions to models asked at the same time.
 MAX_PARALLEL: Final = 5
+
+_UNLIMITED: Final = Verification()
 
 _log: Final = logging.getLogger("pointsman.guidance")
 
@@ -123,6 +128,13 @@ async def ask_together(
     return await asyncio.gather(*map(one, needs))
 
 
+class Allowance(NamedTuple):
+    """What questions of one kind may cost."""
+
+    money_per_day: float  # in the currency of the prices
+    price: Callable[[ModelQuery], float | None]  # of a question at most; None where it is unknown
+
+
 class _Account:
     """Today's spending, which the policies before and after a reload share."""
 
@@ -133,14 +145,22 @@ class _Account:
 class Questions:
     """What has been asked: the answers remembered, and what the questions cost so far."""
 
-    def __init__(self, budget: Verification | None = None, *, price: float | None = 0.0) -> None:
+    def __init__(
+        self,
+        budget: Verification | None = None,
+        *,
+        price: float | None = 0.0,
+        allowances: Mapping[str, Allowance] | None = None,
+    ) -> None:
         """Start with nothing asked.
 
         Args:
             budget: What verifying tiers may cost; None allows none.
             price: Of one verification at most, in the currency of the prices; None where it is unknown.
+            allowances: What questions of other kinds may cost, by kind; by default they have no limit.
         """
-        self.is_limited = budget is not None  # else requests need not be counted
+        self.is_limited = budget is not None or bool(allowances)  # else requests need not be counted
+        self._allowances = allowances or {}
         self._budget = budget
         self._price = price
         self._capacity = CACHE if budget is None else budget.cache
@@ -162,8 +182,8 @@ class Questions:
 
     def count_request(self, now: float) -> None:
         """Count a request, whether or not it asks. ``now`` is in seconds since the epoch."""
-        if self._budget is not None:
-            self._account.spending = self._budget.request(self.spending, now)
+        if self.is_limited:
+            self._account.spending = (self._budget or _UNLIMITED).request(self.spending, now)
 
     def settled(self, need: ModelQuery) -> ModelReply | None:
         """The answer given before, or a refusal for want of budget; None when a model is to be asked."""
@@ -172,10 +192,22 @@ class Questions:
             self._answers.move_to_end(key)
             return ModelReply(known)
         if need.kind != "verify_tier":
-            return None
+            return self._refused(need)
         if self._budget is None or self._budget.refuses(self.spending, self._price):
             return ModelReply(error="budget")
         self._account.spending = self._budget.ask(self.spending, self._price)
+        return None
+
+    def _refused(self, need: ModelQuery) -> ModelReply | None:
+        """Count what a question may cost, or refuse it where that is too much or unknown."""
+        allowance = self._allowances.get(need.kind)
+        if allowance is None:
+            return None
+        price, spent = allowance.price(need), self.spending.others.get(need.kind, 0.0)
+        if price is None or spent + price > allowance.money_per_day:
+            return ModelReply(error="budget")
+        others = {**self.spending.others, need.kind: spent + price}
+        self._account.spending = msgspec.structs.replace(self.spending, others=others)
         return None
 
     def keep(self, need: ModelQuery, answer: ModelReply) -> None:

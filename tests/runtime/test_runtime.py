@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from pointsman.capabilities import CapabilityPolicy
 from pointsman.decision.decision import Decision
 from pointsman.decision.policy import Policy
 from pointsman.errors import UnknownModel, UpstreamTimeout
-from pointsman.factory import build_engine
+from pointsman.factory import build_engine, build_questions, default_policy
+from pointsman.guidance import GuidancePolicy
 from pointsman.model_calls import Questions, ask_models
 from pointsman.runtime import Runtime, new_ids
 from pointsman.stores.ledger import MemoryLedger, SqliteLedger
@@ -275,3 +277,33 @@ def test_the_loop_goes_on_while_a_store_elsewhere_is_asked() -> None:
     assert (first.input.user_message, second.input.user_message) == (1, 1)
     assert running.failures == 0
     assert [decision.id for decision in running.ledger.decisions(newest_first=False)] == [first.id, second.id]
+
+
+@pytest.mark.parametrize("kind", ["guidance", "judge_capability"])
+def test_questions_of_a_kind_end_with_their_money_until_the_next_day(kind: str) -> None:
+    model = ModelSpec("small", "up", "s", input_per_million=100_000.0, output_per_million=0.0)
+    policy = replace(
+        default_policy(),
+        models={"small": model},
+        guidance=GuidancePolicy(money_per_day=25.0),
+        capabilities=CapabilityPolicy(money_per_day=25.0),
+    )
+    questions = build_questions(policy)
+    questions.count_request(0.0)
+    asked = [questions.settled(ModelQuery(kind, "", f"{n}" * 400, model="small")) for n in range(3)]
+    assert asked == [None, None, ModelReply(error="budget")]  # 100 tokens are 10
+    questions.count_request(90_000.0)
+    assert questions.settled(ModelQuery(kind, "", "4" * 400, model="small")) is None
+    other = ModelQuery("verify_tier", "", "4", model="small")
+    assert questions.settled(other) == ModelReply(error="budget")  # no verification is configured
+
+
+def test_a_question_of_unknown_price_is_refused_where_money_is_limited() -> None:
+    policy = replace(
+        default_policy(),
+        models={"small": ModelSpec("small", "up", "s")},
+        guidance=GuidancePolicy(money_per_day=25.0),
+    )
+    questions = build_questions(policy)
+    assert questions.settled(ModelQuery("guidance", "", "x", model="small")) == ModelReply(error="budget")
+    assert questions.settled(ModelQuery("judge_capability", "", "x", model="small")) is None

@@ -116,6 +116,13 @@ class CapabilitySettings(SelectionPolicy, frozen=True, kw_only=True):
     always_active: Annotated[
         tuple[str, ...], Meta(description="Capabilities and tools that are selected for every task.")
     ] = ()
+    money_per_day: Annotated[
+        Annotated[float, Meta(ge=0)] | None,
+        Meta(
+            description="Budget: maximum cost per day of questions to `model`, in the currency of the "
+            "prices. Then `on_failure` decides, as where a price is unknown."
+        ),
+    ] = None
 
 
 class CapabilityPolicy(CapabilitySettings, frozen=True, kw_only=True):

@@ -332,6 +332,8 @@ def _capabilities(file: File, directory: Path) -> Iterator[Problem]:
         yield from _refused((*table, "application"), partial(load_registry, named_by))
     if spec.model:
         yield from _asked(file, (*table, "model"), spec.model)
+        if spec.money_per_day is not None and spec.model in file.models:
+            yield from _priced(file, spec.model, (*table, "money_per_day"))
     elif spec.strategy is not Strategy.LOCAL:
         yield Problem(
             (*table, "strategy"), f'strategy "{spec.strategy}" asks a model, and none is named', 'model = "…"'

@@ -89,6 +89,13 @@ class GuidancePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     default_providers: Annotated[
         bool, Meta(description="Whether the built-in providers speak, by the thresholds above.")
     ] = True
+    money_per_day: Annotated[
+        Annotated[float, Meta(ge=0)] | None,
+        Meta(
+            description="Budget: maximum cost per day of questions of model classifiers, in the currency of the "
+            "prices. Then they abstain, as where a price is unknown."
+        ),
+    ] = None
     providers: Annotated[
         tuple[ProviderSpec, ...], Meta(description="Further providers. See [[guidance.providers]].")
     ] = ()

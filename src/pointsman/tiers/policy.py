@@ -25,6 +25,7 @@ class Spending(msgspec.Struct, frozen=True, gc=False):
     requests: int = 0
     asked: int = 0
     money: float = 0.0  # in the currency of the prices
+    others: dict[str, float] = {}  # the same for questions of other kinds, by kind
 
 
 class Verification(msgspec.Struct, frozen=True, kw_only=True):
