@@ -257,8 +257,8 @@ def _allowances(policy: Policy) -> dict[str, Allowance]:
         return model.cost(read, 0, need.max_tokens)
 
     limits = {
-        "guidance": policy.guidance and policy.guidance.money_per_day,
-        "judge_capability": policy.capabilities and policy.capabilities.money_per_day,
+        "guidance": policy.guidance.money_per_day if policy.guidance else None,
+        "judge_capability": policy.capabilities.money_per_day if policy.capabilities else None,
     }
     return {kind: Allowance(most, price) for kind, most in limits.items() if most is not None}
 

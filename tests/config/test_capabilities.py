@@ -128,7 +128,7 @@ def test_another_capability_is_another_policy(tmp_path: Path) -> None:
     ("table", "message"),
     [
         ('file = "none.json"', "none.json does not exist"),
-        ('strategy = "llm"\nmodel = "small"\nmoney_per_day = 1', "money_per_day"),
+        ('money_per_day = 1\nmodel = "small"', 'the price of "small" is unknown'),
         ('application = "none.py"', "none.py: no such Python file"),
         ('application = "app"', '"app" names no application'),
         ('application = "no.such:app"', 'cannot import "no.such": ModuleNotFoundError'),

@@ -92,8 +92,8 @@ class GuidancePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     money_per_day: Annotated[
         Annotated[float, Meta(ge=0)] | None,
         Meta(
-            description="Budget: maximum cost per day of questions of model classifiers, in the currency of the "
-            "prices. Then they abstain, as where a price is unknown."
+            description="Budget: maximum cost per day of what classifiers ask models, in the currency of "
+            "the prices. Then they abstain, as where a price is unknown."
         ),
     ] = None
     providers: Annotated[
