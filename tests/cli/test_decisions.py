@@ -266,3 +266,15 @@ def test_an_answer_without_usage_costs_something_unknown(tmp_path: Path) -> None
         ", cost unknown: no usage\n"
         in run(tmp_path / "l.sqlite", "show", "d1", "--config", str(config)).output
     )
+
+
+def test_sub_agents_are_listed_with_their_session_and_marked(tmp_path: Path) -> None:
+    ledger = SqliteLedger(tmp_path / "l.sqlite")
+    for number, (session, role) in enumerate([("s", None), ("s:a1", AgentRole.SUBAGENT), ("t", None)]):
+        made = a_decision(f"d{number}", at=float(number), session=session)
+        ledger.append(msgspec.structs.replace(made, input=msgspec.structs.replace(made.input, role=role)))
+    ledger.close()
+    _, *lines = run(tmp_path / "l.sqlite", "list", "--session", "s").output.splitlines()
+    assert [(line.split()[2], "(sub-agent)" in line) for line in lines] == [("d1", True), ("d0", False)]
+    exported = run(tmp_path / "l.sqlite", "export", "--session", "s").output.splitlines()
+    assert [json.loads(line)["decision"]["id"] for line in exported] == ["d0", "d1"]
