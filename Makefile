@@ -2,6 +2,8 @@
 VENV := .venv
 DEV := requirements/dev.txt
 PY := $(VENV)/bin/python
+# Many processes import the same modules: the first one compiles them for all.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: docs run test quick search check lock clean
 run: $(VENV)/.ready
