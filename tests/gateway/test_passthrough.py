@@ -601,3 +601,20 @@ def test_a_caller_who_waits_to_be_asked_for_the_body(run: Trial) -> None:
         caller.sendall(b"body")
         assert statuses(received(caller, b"body")) == [b"200"]
     assert "expect" not in run.upstream.asked[0].headers
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b'{"model":"m0","model":"other"}', "duplicate key"),
+        (b'{"model":"other","model":"m0"}', "duplicate key"),
+        (b'{"model":"other","Model":"m0"}', "another spelling"),
+        (b'{"mod\\u0065l":"other"}', "another spelling"),
+        (b'{"input":1,"input":2}', "duplicate key"),
+    ],
+)
+def test_what_two_readers_could_read_differently_is_not_passed_on(run: Trial, body: bytes, says: str) -> None:
+    got = run.ask("POST", "/v1/embeddings", content=body, headers={"content-type": "application/json"})
+    assert got.status_code == 400
+    assert says in got.json()["error"]["message"]
+    assert not run.upstream.asked

@@ -17,6 +17,7 @@ from pointsman.gateway._request import model_edit
 from pointsman.gateway.upstream import Target, Upstream
 from pointsman.vocabulary import WireFormat
 from pointsman.wire import WIRES, Body
+from pointsman.wire.names import check_names
 
 __all__ = ["PassedBody", "is_passed", "passed_path", "with_model_id"]
 
@@ -147,6 +148,7 @@ class _Named(msgspec.Struct, gc=False):
 
 
 _decode: Final = msgspec.json.Decoder(_Named).decode
+_MODEL: Final = frozenset({"model"})
 
 
 def with_model_id(raw: bytes, targets: Mapping[str, Target], upstream: Upstream) -> bytes:
@@ -155,10 +157,11 @@ def with_model_id(raw: bytes, targets: Mapping[str, Target], upstream: Upstream)
     Any other body stays as it is: what it means is the upstream's affair.
 
     Raises:
-        MalformedRequest: the model is of another upstream.
+        MalformedRequest: the model is of another upstream; a name stands twice, or "model" otherwise spelled.
         TooLarge: the name cannot be replaced in so large a body.
     """
     try:
+        check_names(raw, _MODEL)
         name = _decode(raw).model
     except UNREADABLE:
         return raw

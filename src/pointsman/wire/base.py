@@ -101,7 +101,7 @@ class Members(NamedTuple):
 
     known: Callable[[bytes], Any]  # all its members; refuses one with a member that is not known
     checked: Callable[[bytes], Any]  # conversation and model of any body; says what is wrong with them
-    names: tuple[str, ...]
+    names: frozenset[str]
 
     @classmethod
     def of(cls, struct: type[msgspec.Struct], items: str) -> Members:
@@ -111,7 +111,7 @@ class Members(NamedTuple):
         fields = [(items, field.type, *default), ("model", str, "auto")]
         checked = msgspec.defstruct("Request", fields, gc=False)
         known = msgspec.json.Decoder(struct)
-        return cls(known.decode, msgspec.json.Decoder(checked).decode, struct.__struct_fields__)
+        return cls(known.decode, msgspec.json.Decoder(checked).decode, frozenset(struct.__struct_fields__))
 
 
 class Insertion(NamedTuple):

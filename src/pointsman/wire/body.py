@@ -19,6 +19,7 @@ from pointsman.errors import MalformedRequest, TooLarge
 from pointsman.vocabulary import LARGE
 from pointsman.wire._values import count_values
 from pointsman.wire.base import ABSENT, Items, Wire
+from pointsman.wire.names import NAME, decoded_name, member_spans
 
 __all__ = ["MAX_MEMBERS", "MAX_VALUES", "Body", "Edit", "Items", "Span"]
 
@@ -30,12 +31,11 @@ MAX_MEMBERS: Final = 1_000
 
 _decode_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_items: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_encode: Final = msgspec.json.Encoder().encode
 _decode_text: Final = msgspec.json.Decoder(str).decode
 _FEWER: Final = "send fewer messages and tools"
 _DEPTH: Final = "about 1,000 levels are read"
 
-#: A member's name up to its value; the first one also takes the opening brace.
-_NAME: Final = re.compile(rb'[\s,{]*+"([^"\\]*+(?:\\.[^"\\]*+)*+)"\s*+:\s*+')
 _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"')
 #: What stands between the items of a list, as encoders in use write it.
 _BETWEEN: Final = (b",", b", ")
@@ -51,7 +51,7 @@ Edit: TypeAlias = tuple[Span, bytes]
 class Body:
     """One request body, and where the values of its members stand."""
 
-    __slots__ = ("_items", "_known", "_members", "_model", "raw", "readable", "wire")
+    __slots__ = ("_items", "_known", "_members", "_model", "_spans", "raw", "readable", "wire")
 
     def __init__(self, wire: Wire, raw: bytes, *, trusted: bool = False) -> None:
         """Read a body.
@@ -62,7 +62,7 @@ class Body:
             trusted: It comes from inside the process: nothing is refused before ``conversation``.
 
         Raises:
-            MalformedRequest: not a JSON object.
+            MalformedRequest: not a JSON object, or a name stands in it twice or in another spelling.
             TooLarge: nested deeper than the decoder goes (about 1,000 levels), more than ``MAX_VALUES``
                 values, or more than ``MAX_MEMBERS`` of them at the top level.
         """
@@ -76,6 +76,7 @@ class Body:
         #: The members by name, where all of them are known; what else is in a body, or wrong, is found later.
         self._known: Any = None
         self._model = "auto"
+        self._spans: dict[str, Span] | None = None  # of all members, where they have been looked for
         try:
             known: Any = wire.members.known(raw)
             if known.model is not ABSENT:
@@ -84,6 +85,9 @@ class Body:
         except UNREADABLE:
             if not trusted:
                 self._split()
+        # As many bytes as what was read takes without a space leave room for no other name.
+        if not trusted and (self._known is None or len(raw) > LARGE or len(_encode(self._known)) != len(raw)):
+            self._spans = member_spans(self.readable, self._end_of, wire.members.names)
 
     def _split(self) -> None:
         """Split a body by the names of its members."""
@@ -153,7 +157,7 @@ class Body:
     @property
     def is_empty(self) -> bool:
         """Whether it has no members at all."""
-        return _NAME.match(self.readable) is None
+        return NAME.match(self.readable) is None
 
     @property
     def last_item(self) -> msgspec.Raw | None:
@@ -228,19 +232,15 @@ class Body:
         """
         if name == self._items and name not in self:
             return None
-        readable, known, at = self.readable, self._known, 0
+        if self._spans is not None:
+            return self._spans.get(name)
+        at = 0
         seen: set[str] = set()
-        while found := _NAME.match(readable, at):
-            start, member = found.end(), found[1].decode()
-            if "\\" in member:
-                member = _decode_text(f'"{member}"')
+        while found := NAME.match(self.readable, at):
+            start, member = found.end(), decoded_name(found[1])
             if member in seen:
                 break
-            if member == self._items:
-                at = self._end_of_items(start)
-            else:
-                view = memoryview(self.members[member] if known is None else getattr(known, member))
-                at = start + view.nbytes if readable.startswith(view, start) else -1
+            at = self._end_of(member, start)
             if at < 0:
                 break
             if member == name:
@@ -249,6 +249,14 @@ class Body:
         if name not in self:
             return None
         raise MalformedRequest("duplicate key in the request body")
+
+    def _end_of(self, member: str, start: int) -> int:
+        """Where the value of a member ends that begins at ``start``; -1 where it is another."""
+        if member == self._items:
+            return self._end_of_items(start)
+        known = self._known
+        view = memoryview(self.members[member] if known is None else getattr(known, member))
+        return start + view.nbytes if self.readable.startswith(view, start) else -1
 
     def _end_of_items(self, start: int) -> int:
         """Where the conversation ends that begins at ``start``; -1 where it is another."""

@@ -14,7 +14,7 @@ from pointsman.wire.base import ABSENT, Members
 __all__ = ["MEMBERS", "read_item", "write_body"]
 
 
-class _Members(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+class _Members(msgspec.Struct, gc=False, forbid_unknown_fields=True, omit_defaults=True):
     """Members that OpenAI documents, and those that compatible servers and routers add."""
 
     messages: list[msgspec.Raw]

@@ -14,7 +14,7 @@ from pointsman.wire.base import ABSENT, Member, Members
 __all__ = ["MEMBERS", "read_item", "system", "write_body"]
 
 
-class _Members(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+class _Members(msgspec.Struct, gc=False, forbid_unknown_fields=True, omit_defaults=True):
     """Members that Anthropic documents, and those that its clouds and routers add."""
 
     messages: list[msgspec.Raw]

@@ -33,7 +33,7 @@ _ASSISTANT: Final = Role.ASSISTANT  # by plain name: see ``items``
 PASSED: Final = b'{"type":"reasoning"}'
 
 
-class _Members(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+class _Members(msgspec.Struct, gc=False, forbid_unknown_fields=True, omit_defaults=True):
     """Members that OpenAI documents, and those that Codex and routers add."""
 
     input: list[msgspec.Raw] | str | None = None  # absent where the caller names a stored prompt
