@@ -237,7 +237,9 @@ class Body:
         at = 0
         seen: set[str] = set()
         while found := NAME.match(self.readable, at):
-            start, member = found.end(), decoded_name(found[1])
+            start, member = found.end(), found[1].decode()
+            if "\\" in member:
+                member = decoded_name(found[1])
             if member in seen:
                 break
             at = self._end_of(member, start)
