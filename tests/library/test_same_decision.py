@@ -124,13 +124,13 @@ def in_the_library(directory: Path, wire: WireFormat) -> list[Decision]:
 
 
 def decided(decision: Decision) -> dict[str, Any]:
-    """A decision without what differs each time: its id, the time of day, the time it took, and the bytes
-    by which two encoders of JSON differ.
+    """A decision without what differs each time: its id, the time of day, the time it took, the bytes by
+    which two encoders of JSON differ, and what headers alone say: the client, and its project.
     """
     plain: dict[str, Any] = msgspec.to_builtins(decision)
     for name in ("id", "elapsed_us"):
         plain.pop(name)
-    for name in ("arrived_at", "size", "steps"):
+    for name in ("arrived_at", "size", "steps", "client", "project"):
         plain["input"].pop(name, None)
     return plain
 
