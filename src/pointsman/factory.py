@@ -22,6 +22,7 @@ from pointsman.config import (
     CapabilitiesSpec,
     Config,
     LearnedRouterSpec,
+    ProjectsSpec,
     SessionsSpec,
     is_profile,
     load,
@@ -47,9 +48,11 @@ from pointsman.stores.sessions import MemorySessions, SessionStore, SqliteSessio
 from pointsman.tiers import (
     BUILTIN_PROFILES,
     LearnedRouterPolicy,
+    ProjectPolicy,
     TierProfile,
     builtin_profile,
     load_profile,
+    read_projects,
 )
 from pointsman.upstreams.port import UpstreamClient, UpstreamSpec
 from pointsman.vocabulary import Mode, ModelQuery, ModelSpec, Tier
@@ -146,6 +149,7 @@ def build_policy(config: Config) -> Policy:
         learned_router=_learned_router(tiers.learned_router),
         verify=tiers.verify,
         roles=tiers.roles,
+        projects=_projects(tiers.projects),
         domains=domains,
         guidance=None if config.guidance.mode is Mode.OFF else config.guidance,
         aliases=(*config.aliases.items(), *CLIENT_ALIASES),
@@ -272,6 +276,13 @@ def question_price(policy: Policy) -> float | None:
     # What goes in is the rubric and the cut text, what comes out a label.
     read = (len(rules.rubric) + rules.cut) / BYTES_PER_TOKEN
     return model.cost(read, 0, rules.max_tokens)
+
+
+def _projects(spec: ProjectsSpec | None) -> ProjectPolicy | None:
+    if spec is None or spec.mode is Mode.OFF:
+        return None
+    found = read_projects(read(spec.file).encode(), str(spec.file))
+    return ProjectPolicy(projects=found, mode=spec.mode, explore=spec.explore, seed=spec.seed)
 
 
 def _learned_router(spec: LearnedRouterSpec | None) -> LearnedRouterPolicy | None:

@@ -129,6 +129,7 @@ class Stage(StrEnum):
     FORCED = "forced"  # the caller named a tier or a model
     ALIAS = "alias"  # an alias of the model name says the tier
     ROLE = "role"  # ``[tiers.roles]`` says the tier of this role
+    PROJECT = "project"  # outcomes of the project say which tier is good enough
     OVERRIDE = "override"  # an override of the profile
     RULES = "rules"  # the weighted score
     LEARNED = "learned"  # the learned router

@@ -108,6 +108,8 @@ def after_a_call(*more: dict[str, Any]) -> list[dict[str, Any]]:
         (MESSAGES, CLAUDE, SDK, {"tools": [TOOL], "said": said("Do it")}, "main message"),
         (MESSAGES, CLAUDE, SDK, {"tools": [TOOL], "said": after_a_call()}, "main tool_iteration"),
         (MESSAGES, CLAUDE, SDK, {"tools": [TOOL], "said": after_a_call(*said("x")[0]["content"])}, "main tool_iteration"),
+        (MESSAGES, CLAUDE, SDK, {"tools": [TOOL], "said": after_a_call(*said("Go on", "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.")[0]["content"])}, "helper compaction"),
+        (MESSAGES, CLAUDE, SDK, {"tools": [TOOL], "said": after_a_call(*said(PLANNING)[0]["content"])}, "main tool_iteration"),
         (MESSAGES, CLAUDE, f"{SDK}\n{TITLE}", {}, "helper title"),
         (MESSAGES, CLAUDE, "", {"said": said("You are coming up with a succinct title and git branch name for")}, "helper title"),
         (MESSAGES, CLAUDE, "Analyze if this message indicates a new conversation topic.", {}, "helper topic"),

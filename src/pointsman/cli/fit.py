@@ -10,6 +10,7 @@ import typer
 
 from pointsman.cli.fit_capabilities import capabilities
 from pointsman.cli.fit_policy import policy
+from pointsman.cli.fit_projects import projects
 from pointsman.cli.options import JsonOption, OutcomesOption, StrongOption, WeakOption
 from pointsman.cli.output import Group, needs_extra, print_json, save, writable
 from pointsman.learning.datasets import read_outcomes
@@ -31,6 +32,7 @@ def register(app: typer.Typer) -> None:
 
 fit.command()(capabilities)
 fit.command()(policy)
+fit.command()(projects)
 
 
 @fit.command()

@@ -15,7 +15,7 @@ from pointsman.config.applications import application_at, load_registry
 from pointsman.config.convert import Problem, did_you_mean
 from pointsman.config.files import read
 from pointsman.config.own_classes import load_class
-from pointsman.config.shapes import HASH, File, LearnedRouterSpec
+from pointsman.config.shapes import HASH, File, LearnedRouterSpec, ProjectsSpec
 from pointsman.decision.aliases import REFUSE, Target, first_of_each, follow
 from pointsman.decision.client_aliases import CLIENT_ALIASES
 from pointsman.domains import parse_domains
@@ -27,6 +27,7 @@ from pointsman.tiers import (
     forced_tier,
     load_profile,
     read_learned_router,
+    read_projects,
 )
 from pointsman.toml_source import KeyPath
 from pointsman.upstreams.own_fields import RESERVED_MEMBERS, header_problems
@@ -164,6 +165,7 @@ def _tiers(file: File) -> Iterator[Problem]:
         yield from _pool(file, tier.lower())
     yield from _verify(file)
     yield from _learned_router(file.tiers.learned_router)
+    yield from _projects(file.tiers.projects)
     yield from _rising(("tiers", "boundaries"), file.tiers.boundaries)
 
 
@@ -230,6 +232,16 @@ def _learned_router(learned_router: LearnedRouterSpec | None) -> Iterator[Proble
         )
     else:
         yield Problem(path, f"{learned_router.file} does not exist", "make one: pointsman fit tiers")
+
+
+def _projects(projects: ProjectsSpec | None) -> Iterator[Problem]:
+    if projects is None:
+        return
+    path = ("tiers", "projects", "file")
+    if projects.file.is_file():
+        yield from _refused(path, lambda: read_projects(projects.file.read_bytes(), str(projects.file)))
+    else:
+        yield Problem(path, f"{projects.file} does not exist", "make one: pointsman fit projects")
 
 
 def _verify(file: File) -> Iterator[Problem]:

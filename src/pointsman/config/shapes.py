@@ -19,7 +19,7 @@ from pointsman.decision.decision import TextMode
 from pointsman.decision.policy import DomainSettings
 from pointsman.guidance import GuidancePolicy
 from pointsman.model_choice.pools import Pool, Served, pools
-from pointsman.tiers import LearnedRouterSettings, RoleTiers, Verification
+from pointsman.tiers import LearnedRouterSettings, ProjectSettings, RoleTiers, Verification
 from pointsman.upstreams.port import Limits, Secret, ServerSpec, UpstreamSpec, hash_key
 from pointsman.vocabulary import Mode, ModelSpec, Tier
 
@@ -35,6 +35,7 @@ __all__ = [
     "KeySpec",
     "LearnedRouterSpec",
     "LedgerSpec",
+    "ProjectsSpec",
     "RunSpec",
     "Sections",
     "ServerTable",
@@ -76,6 +77,12 @@ class LearnedRouterSpec(LearnedRouterSettings, frozen=True, kw_only=True):
     file: Annotated[Path, Meta(description="Learned router file, written by `pointsman fit tiers`.")]
 
 
+class ProjectsSpec(ProjectSettings, frozen=True, kw_only=True):
+    """Tiers by project, learned from own outcomes. Without this table no project has a tier of its own."""
+
+    file: Annotated[Path, Meta(description="File of projects, written by `pointsman fit projects`.")]
+
+
 class TiersSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Which model serves which tier, and how the tier is decided."""
 
@@ -97,6 +104,7 @@ class TiersSpec(msgspec.Struct, frozen=True, kw_only=True):
         None
     )
     verify: Annotated[Verification | None, Meta(description="See [tiers.verify].")] = None
+    projects: Annotated[ProjectsSpec | None, Meta(description="See [tiers.projects].")] = None
     roles: Annotated[RoleTiers, Meta(description="See [tiers.roles].")] = RoleTiers()
 
     @property

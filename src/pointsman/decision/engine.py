@@ -50,6 +50,7 @@ from pointsman.model_choice.fitness import (
 from pointsman.model_choice.pools import pools
 from pointsman.text.extract import Extracted, Searched, extract, searched
 from pointsman.tiers import LearnedStage, TierDecision, TierScorer, asks_to_decide, forced_tier
+from pointsman.tiers.projects import ANY, ProjectPolicy, tier_of_project
 from pointsman.tiers.roles import SESSION, name_of
 from pointsman.trajectory.state import TrajectoryState
 from pointsman.trajectory.step import Step
@@ -92,6 +93,8 @@ _BY_ROLE: Final = Stage.ROLE
 
 #: Stages at which the tier does not follow from the prompt: such a call leaves the session's model.
 _SAYS_TIER: Final = frozenset({Stage.ALIAS, Stage.ROLE})
+_MESSAGE: Final = Purpose.MESSAGE
+_ITERATION: Final = Purpose.TOOL_ITERATION
 #: What the main conversation may be for beside its usual work.
 _MARKED: Final = frozenset({Purpose.PLAN, Purpose.EDIT})
 
@@ -413,7 +416,7 @@ class Engine:
         if forced:
             draft.tier = _without_rules(forced, 1.0, "forced by the model id", Stage.FORCED)
         elif asks_to_decide(asked):
-            draft.tier = self._tier_of_role(draft) or (yield from self._decide_tier(draft))
+            draft.tier = self._said_tier(draft) or (yield from self._decide_tier(draft))
         elif (model := (yield from self._choose_by_name(draft, asked))) or draft.tier is None:
             self._use_model(draft, model)
             return
@@ -432,21 +435,36 @@ class Engine:
         target = named.target
         if target.tier:
             draft.tier = _without_rules(target.tier, 1.0, f'alias "{named.pattern}"', _ALIAS)
-        elif not target.model and (by_role := self._tier_of_role(draft)):
-            draft.tier = by_role
+        elif not target.model and (said := self._said_tier(draft)):
+            draft.tier = said
         elif not target.model and draft.input.role is _HELPER and draft.input.purpose is None:
             draft.tier = _without_rules(HELPER_TIER, 1.0, f'helper call, alias "{named.pattern}"', _ALIAS)
         elif not target.model:
             draft.tier = yield from self._decide_tier(draft)
         return target.model
 
-    def _tier_of_role(self, draft: _Draft) -> TierDecision | None:
-        """The tier that the operator gives to the role of a request; None where it is decided."""
+    def _said_tier(self, draft: _Draft) -> TierDecision | None:
+        """The tier that the operator gives to a request's role, or outcomes to its project; else None."""
         role, purpose = draft.input.role, draft.input.purpose
-        tier = self._role_tiers.get((role, purpose))
-        if tier is None:
+        if tier := self._role_tiers.get((role, purpose)):
+            return _without_rules(tier, 1.0, f"[tiers.roles] {name_of(role, purpose)}", _BY_ROLE)
+        policy = self.policy.projects
+        if policy is None or not draft.input.project or role is _HELPER:
             return None
-        return _without_rules(tier, 1.0, f"[tiers.roles] {name_of(role, purpose)}", _BY_ROLE)
+        return self._tier_of_project(draft, policy)
+
+    def _tier_of_project(self, draft: _Draft, policy: ProjectPolicy) -> TierDecision | None:
+        """The cheapest tier that is good enough for the project; None: none is known, or observed alone."""
+        asked = draft.input
+        purpose = _MESSAGE if asked.purpose is _ITERATION else asked.purpose
+        message = f"{asked.session}#{asked.user_message}"
+        role = name_of(asked.role, purpose)
+        found = tier_of_project(policy, asked.project, role, ANY, message=message, tiers=self._models.tiers)
+        if found is None:
+            return None
+        by = "observe" if policy.mode is Mode.OBSERVE else "explore" if found.explores else "tier"
+        draft.reasons.append(Reason(f"projects.{by}", found.why))
+        return None if by == "observe" else _without_rules(found.tier, 1.0, found.why, Stage.PROJECT)
 
     def _use_model(self, draft: _Draft, name: str) -> None:
         """Use the model that the caller named, unless it is known to be unable."""

@@ -20,7 +20,7 @@ from pointsman.domains import DomainSet, ModelProfile
 from pointsman.evidence import Signal
 from pointsman.guidance import GuidancePolicy
 from pointsman.model_choice.pools import TierModels
-from pointsman.tiers import LearnedRouterPolicy, RoleTiers, TierProfile, Verification
+from pointsman.tiers import LearnedRouterPolicy, ProjectPolicy, RoleTiers, TierProfile, Verification
 from pointsman.vocabulary import Mode, ModelSpec
 
 __all__ = ["DomainPolicy", "DomainSettings", "Policy"]
@@ -61,6 +61,7 @@ class Policy:
     roles: RoleTiers = field(
         default_factory=RoleTiers
     )  # which tier serves what agents send beside their main conversation
+    projects: ProjectPolicy | None = None  # None: no project has a tier of its own
     domains: DomainPolicy | None = None  # None: domains are off
     guidance: GuidancePolicy | None = None  # None: guidance is off
     aliases: Aliases = ()  # patterns of model names and their targets; the first that matches counts

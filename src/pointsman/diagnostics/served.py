@@ -21,6 +21,7 @@ STAGES: Final = {
     Stage.FORCED: "asked for by name",
     Stage.ALIAS: "by an alias of the name asked for",
     Stage.ROLE: "by the role of the request",
+    Stage.PROJECT: "by outcomes of the project",
     Stage.OVERRIDE: "decided by an override",
     Stage.RULES: "decided by the weighted score",
     Stage.LEARNED: "decided by the learned router",

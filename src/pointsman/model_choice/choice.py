@@ -74,6 +74,8 @@ class ModelChooser:
 
     def __init__(self, tier_models: TierModels, models: Mapping[str, ModelSpec]) -> None:
         self._pools = pools(tier_models)
+        #: The tiers that have a model, the cheapest first.
+        self.tiers = tuple(self._pools)
         self._models = models
         windows = [model.context_window for model in models.values() if model.context_window is not None]
         self.smallest_window = min(windows, default=None)  # of those known

@@ -14,7 +14,7 @@ from pointsman.stores.ledger import Outcome, Record
 from pointsman.trajectory import Step
 from pointsman.vocabulary import Stage
 
-__all__ = ["Fittable", "derive", "fittable", "new_outcomes"]
+__all__ = ["Fittable", "derive", "fittable", "new_outcomes", "scores_of"]
 
 #: Failed calls in a row that count against an answer. Source: the error-streak detector's default.
 STREAK: Final = 3
@@ -159,7 +159,7 @@ def fittable(records: Iterable[Record], models: Sequence[str] = ()) -> Iterator[
     domains: dict[str, str] = {}
     for record in records:
         text = record.text
-        scored = dict(_scores(record)) if text and not text.startswith(HASHED) else {}
+        scored = dict(scores_of(record)) if text and not text.startswith(HASHED) else {}
         if text and scored:
             for model, score in scored.items():
                 found.setdefault(text, {}).setdefault(model, []).append(score)
@@ -172,7 +172,7 @@ def fittable(records: Iterable[Record], models: Sequence[str] = ()) -> Iterator[
             yield Fittable(prompt, means, domains[prompt])
 
 
-def _scores(record: Record) -> Iterator[tuple[str, float]]:
+def scores_of(record: Record) -> Iterator[tuple[str, float]]:
     """Each model whose answer to a turn has a score."""
     answer = answered(record.attempts)
     for model in sorted({outcome.model for outcome in record.outcomes}):

@@ -13,6 +13,7 @@ from pointsman.tiers.decision import TierDecision
 from pointsman.tiers.learned_router import LearnedRouter, LearnedScore, LearnedScorer, read_learned_router
 from pointsman.tiers.policy import LearnedRouterSettings, Spending, Verification
 from pointsman.tiers.profile import TierProfile
+from pointsman.tiers.projects import ProjectPolicy, ProjectSettings, read_projects
 from pointsman.tiers.roles import RoleTiers
 
 __all__ = [
@@ -26,6 +27,8 @@ __all__ = [
     "LearnedScore",
     "LearnedScorer",
     "LearnedStage",
+    "ProjectPolicy",
+    "ProjectSettings",
     "RoleTiers",
     "Scored",
     "Spending",
@@ -41,4 +44,5 @@ __all__ = [
     "load_profile",
     "parse_tier",
     "read_learned_router",
+    "read_projects",
 ]

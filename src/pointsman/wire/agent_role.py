@@ -34,6 +34,8 @@ _LAST: Final = 8
 _SYSTEM: Final = Role.SYSTEM
 _USER: Final = Role.USER
 _MARKS: Final = tuple(mark for client in CLIENTS for mark in client.marks)
+#: Those of requests that are no turn of the conversation.
+_BESIDE: Final = tuple(mark for mark in _MARKS if not mark.is_main)
 
 
 class RequestRole(NamedTuple):
@@ -75,9 +77,9 @@ class _Seen(NamedTuple):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The texts of the last message, where a user sends it and it holds no results of tools."""
+        """The texts of the last message, where a user sends it; what tools returned is none of them."""
         last = self.last
-        return last.texts if last is not None and last.role is _USER and not last.results else ()
+        return last.texts if last is not None and last.role is _USER else ()
 
     @property
     def is_tool_iteration(self) -> bool:
@@ -104,18 +106,19 @@ def read_role(
     limit = next((found for name in _OUTPUT_LIMITS if (found := _number(body, name))), 0)
     seen = _Seen.of(request, headers, limit)
     subagent = _subagent(headers, seen.system)
-    if seen.is_tool_iteration:
-        purpose = Purpose.TOOL_ITERATION
-        return RequestRole(AgentRole.SUBAGENT, purpose, subagent) if subagent else _main(_ITERATION, is_agent)
-    mark = next((mark for mark in _MARKS if _matches(mark, seen)), None)
+    goes_on = seen.is_tool_iteration
+    # Claude Code puts the words of a compaction into the message with the results of the tools before it.
+    marks = _BESIDE if goes_on else _MARKS
+    mark = next((mark for mark in marks if _matches(mark, seen)), None)
     if subagent:
-        return RequestRole(AgentRole.SUBAGENT, mark.purpose if mark else Purpose.MESSAGE, subagent)
+        work = Purpose.TOOL_ITERATION if goes_on else Purpose.MESSAGE
+        return RequestRole(AgentRole.SUBAGENT, mark.purpose if mark else work, subagent)
     if mark is not None:
         return _of(mark)
-    if is_agent and not request.tools and 0 < limit <= _SMALL:
+    if is_agent and not goes_on and not request.tools and 0 < limit <= _SMALL:
         shown = f"no tools and at most {limit} tokens of output"
         return RequestRole(AgentRole.HELPER, Purpose.HELPER, shown)
-    return _main(_TURN, is_agent)
+    return _main(_ITERATION if goes_on else _TURN, is_agent)
 
 
 def _matches(mark: Mark, seen: _Seen) -> bool:

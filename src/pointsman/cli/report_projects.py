@@ -1,0 +1,53 @@
+"""``pointsman report projects``: what own outcomes say of each project."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from pointsman.cli.decisions import opened
+from pointsman.cli.fit_projects import KeepOption, TargetOption, tiers_of
+from pointsman.cli.options import ConfigOption, JsonOption, LedgerOption
+from pointsman.cli.output import config_file, needs_extra, print_json
+from pointsman.config import AnyKey, load
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pointsman.stores.ledger import Record
+
+__all__ = ["projects"]
+
+
+def projects(
+    *,
+    target: TargetOption = 0.95,
+    keep: KeepOption = False,
+    ledger: LedgerOption = None,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Report the outcomes of each project by model, what is expected, and the tier that is good enough."""
+    with needs_extra("fit", "pointsman report projects"):
+        from pointsman.learning.projects import fit_projects
+        from pointsman.reports.projects import outcomes_of, project_lines, uses
+    tiers = tiers_of(load(config_file(config), AnyKey()))
+    with opened(ledger, config) as store:
+        records = list(store.records())
+    found = fit_projects(list(outcomes_of(records)), tiers, target=target, keep=keep)
+    counts = uses(records)
+    if as_json:
+        print_json({"projects": found, "requests": counts})
+        return
+    for line in project_lines(found, _clients(records), counts):
+        typer.echo(line)
+
+
+def _clients(records: Iterable[Record]) -> dict[str, str]:
+    """The programs seen in each project."""
+    seen: dict[str, set[str]] = {}
+    for record in records:
+        if client := record.decision.input.client:
+            seen.setdefault(record.decision.input.project, set()).add(client)
+    return {project: " ".join(sorted(clients)) for project, clients in seen.items()}

@@ -1,0 +1,240 @@
+"""Learns which tier is good enough for a project from its own outcomes.
+
+Of every project, kind of prompt, role and model the success is a Beta posterior. Its prior is that of the
+level above with ``PRIOR`` pseudo-outcomes: a cell with few outcomes says what the project says, a project
+with few what the model does everywhere, and a model without any ``START``. Outcomes count less the older
+they are.
+Source of the shrinkage by pseudo-counts: Gelman et al., "Bayesian Data Analysis", third edition, section 5.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betainc
+from scipy.stats import beta
+
+from pointsman.errors import PointsmanError
+from pointsman.jsonl import decoded, numbered_lines
+from pointsman.tiers.projects import ANY, Cell, Projects, cell_name
+
+__all__ = ["HALF_LIFE", "PRIOR", "START", "Beta", "ProjectOutcome", "chance_above", "chance_kept",
+           "fit_projects", "posteriors", "read_project_outcomes"]  # fmt: skip
+
+#: Pseudo-outcomes of the level above.
+PRIOR: Final = 10.0
+#: Mean success of a model of which nothing is known.
+START: Final = 0.5
+#: Days after which an outcome counts half.
+HALF_LIFE: Final = 90.0
+_DAY: Final = 86_400.0
+#: Points at which an integral over a success from 0 to 1 is taken: its error is below 1/1000.
+_POINTS: Final = 1_001
+
+
+class ProjectOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """How well a model did on one user message of a project. Also a line of a file of such outcomes."""
+
+    id: str
+    project: str
+    model: str  # configured name
+    score: float  # 0 to 1
+    at: float = 0.0  # seconds since the epoch
+    kind: str = ANY
+    role: str = ANY
+
+
+class Beta(msgspec.Struct, frozen=True):
+    """A posterior of a success."""
+
+    a: float
+    b: float
+    successes: float  # own, decayed
+    outcomes: float
+
+    @property
+    def mean(self) -> float:
+        """The success that is expected."""
+        return self.a / (self.a + self.b)
+
+
+def read_project_outcomes(file: Path) -> list[ProjectOutcome]:
+    """Read outcomes from JSON lines.
+
+    Raises:
+        PointsmanError: the file cannot be read, a line is wrong, or two lines contradict each other.
+    """
+    decode = msgspec.json.Decoder(ProjectOutcome).decode
+    found: dict[tuple[str, str], tuple[ProjectOutcome, str]] = {}
+    for place, row in decoded(numbered_lines(file), decode, file):
+        if not 0 <= row.score <= 1:
+            raise PointsmanError(f'{place}: "score" must be from 0 to 1, not {row.score:g}')
+        key = (row.id, row.model)
+        known = found.get(key)
+        if known is not None and known[0].score != row.score:
+            raise PointsmanError(
+                f'{place}: "{row.id}" has score {row.score:g} for "{row.model}", and {known[0].score:g} '
+                f"at {known[1]}",
+                hint="give each outcome an id of its own, or keep one of the two lines",
+            )
+        found[key] = (row, place)
+    return [row for row, _ in found.values()]
+
+
+def posteriors(
+    outcomes: Sequence[ProjectOutcome], *, now: float | None = None, half_life: float = HALF_LIFE
+) -> dict[str, dict[str, Beta]]:
+    """Return the posterior of every model in every cell, by ``cell_name`` and model.
+
+    The levels are: the model everywhere (``*|*|*``), in the project, in a kind or a role of it, in both.
+
+    Args:
+        outcomes: In any order.
+        now: Seconds since the epoch; default: the time of the latest outcome.
+        half_life: Days after which an outcome counts half.
+    """
+    latest = max((each.at for each in outcomes), default=0.0) if now is None else now
+    sums: dict[tuple[str, str], list[float]] = {}
+    for each in outcomes:
+        weight = 0.5 ** (max(latest - each.at, 0.0) / _DAY / half_life)
+        for name in _cells(each):
+            total = sums.setdefault((name, each.model), [0.0, 0.0])
+            total[0] += weight * each.score
+            total[1] += weight
+    found: dict[str, dict[str, Beta]] = {}
+    models = sorted({model for _, model in sums})
+    for name in sorted({name for name, _ in sums}, key=lambda name: name.count(ANY), reverse=True):
+        found[name] = {model: _shrunk(name, model, sums, found) for model in models}
+    return found
+
+
+def _cells(each: ProjectOutcome) -> Iterator[str]:
+    """The cells that an outcome belongs to, each once, the widest first."""
+    names = (
+        cell_name(ANY),
+        cell_name(each.project),
+        cell_name(each.project, each.kind),
+        cell_name(each.project, ANY, each.role),
+        cell_name(each.project, each.kind, each.role),
+    )
+    return iter(dict.fromkeys(names))
+
+
+def _shrunk(
+    name: str,
+    model: str,
+    sums: Mapping[tuple[str, str], Sequence[float]],
+    found: Mapping[str, Mapping[str, Beta]],
+) -> Beta:
+    successes, count = sums.get((name, model), (0.0, 0.0))
+    above = _above(name)
+    mean = START if above is None else found[above][model].mean
+    return Beta(successes + PRIOR * mean, count - successes + PRIOR * (1 - mean), successes, count)
+
+
+def _above(name: str) -> str | None:
+    """The level above a cell; None above the model everywhere. A role says more than a kind."""
+    project, kind, role = name.split("|")
+    if kind != ANY and role != ANY:
+        return cell_name(project, ANY, role)
+    if kind != ANY or role != ANY:
+        return cell_name(project)
+    return None if project == ANY else cell_name(ANY)
+
+
+def chance_above(posterior: Beta, target: float) -> float:
+    """The probability that a success exceeds a target."""
+    return float(1.0 - betainc(posterior.a, posterior.b, min(max(target, 0.0), 1.0)))
+
+
+def chance_kept(posterior: Beta, best: Beta, share: float) -> float:
+    """The probability that a success exceeds a share of another's; the two are independent."""
+    at: NDArray[np.float64] = np.linspace(0.0, 1.0, _POINTS)
+    middle = (at[1:] + at[:-1]) / 2
+    weights = np.diff(beta.cdf(at, best.a, best.b))
+    above = 1.0 - betainc(posterior.a, posterior.b, np.clip(share * middle, 0.0, 1.0))
+    return float(np.sum(weights * above))
+
+
+def fit_projects(
+    outcomes: Sequence[ProjectOutcome],
+    tiers: Mapping[str, Sequence[str]],
+    *,
+    target: float,
+    keep: bool = False,
+    certainty: float = 0.9,
+    half_life: float = HALF_LIFE,
+) -> Projects:
+    """Choose for each cell the cheapest tier all of whose models are good enough with enough certainty.
+
+    A tier is judged by own outcomes of its models in the project. A project without outcomes of a model says
+    nothing of it: what others did is a prior, and no reason to save.
+
+    Args:
+        outcomes: In any order.
+        tiers: Models of each tier by its name in lower case, the cheapest first.
+        target: The success that is good enough, or with ``keep`` the share of that of the last tier.
+        keep: See there.
+        certainty: The probability with which it must be.
+        half_life: Days after which an outcome counts half.
+
+    Raises:
+        PointsmanError: there is nothing to learn from.
+    """
+    if not outcomes:
+        raise PointsmanError(
+            "no outcome belongs to a project",
+            hint="pointsman outcomes import adds outcomes; a decision has a project where its agent names "
+            "its working directory",
+        )
+    found = posteriors(outcomes, half_life=half_life)
+    cells = {
+        name: _cell(models, tiers, target=target, keep=keep, certainty=certainty)
+        for name, models in found.items()
+        if not name.startswith(ANY)
+    }
+    return Projects(
+        target=target, keep=keep, certainty=certainty, made_at=max(each.at for each in outcomes), cells=cells
+    )
+
+
+def _cell(
+    models: Mapping[str, Beta],
+    tiers: Mapping[str, Sequence[str]],
+    *,
+    target: float,
+    keep: bool,
+    certainty: float,
+) -> Cell:
+    order = list(tiers)
+    known = [each for name in tiers[order[-1]] if (each := models.get(name)) and each.outcomes]
+    best = max(known, key=_mean, default=None)
+    chances = {}
+    for tier in order[:-1] if keep else order:
+        own = [models.get(name) for name in tiers[tier]]
+        if any(each is None or not each.outcomes for each in own) or (keep and best is None):
+            continue
+        given = [each for each in own if each is not None]
+        chances[tier] = round(
+            min(
+                chance_kept(each, best, target) if keep and best else chance_above(each, target)
+                for each in given
+            ),
+            4,
+        )
+    good = next((tier for tier, chance in chances.items() if chance >= certainty), "")
+    shown = {
+        name: (round(each.successes, 3), round(each.outcomes, 3), round(each.mean, 4))
+        for name, each in models.items()
+        if each.outcomes
+    }
+    return Cell(round(sum(each.outcomes for each in models.values())), shown, chances, good)
+
+
+def _mean(posterior: Beta) -> float:
+    return posterior.mean

@@ -1,0 +1,88 @@
+"""What own outcomes say of each project, and of the tier that is good enough for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final
+
+from pointsman.learning.projects import ProjectOutcome
+from pointsman.reports.outcomes import scores_of
+from pointsman.stores.ledger import Record
+from pointsman.tiers.projects import ANY, Projects
+from pointsman.tiers.roles import name_of
+
+__all__ = ["outcomes_of", "project_lines", "uses"]
+
+#: The role of requests that go on with a user message: outcomes are about the message.
+_ITERATION: Final = "tool_iteration"
+_MESSAGE: Final = "message"
+#: Codes of the reasons of decisions in which a project had a say.
+_CODES: Final = ("projects.tier", "projects.explore", "projects.observe")
+
+
+def outcomes_of(
+    records: Iterable[Record], kind_of: Callable[[Record], str] | None = None
+) -> Iterator[ProjectOutcome]:
+    """Yield one outcome for each user message and model of records: the mean of what was said of it.
+
+    Args:
+        records: Oldest first.
+        kind_of: The kind of a prompt; None: kinds are not told apart.
+    """
+    said: dict[tuple[str, ...], list[tuple[float, float, str]]] = {}
+    for record in records:
+        asked = record.decision.input
+        if not asked.project:
+            continue
+        role = name_of(asked.role, asked.purpose) or ANY
+        role = _MESSAGE if role == _ITERATION else role
+        turn = f"{asked.session}#{asked.user_message}" if asked.user_message else record.decision.id
+        for model, score in scores_of(record):
+            kind = kind_of(record) if kind_of else ANY
+            key = (asked.project, kind, role, model, turn)
+            said.setdefault(key, []).append((score, asked.arrived_at, record.decision.id))
+    for (project, kind, role, model, _), scores in said.items():
+        yield ProjectOutcome(
+            id=scores[0][2],
+            project=project,
+            model=model,
+            score=sum(score for score, _, _ in scores) / len(scores),
+            at=scores[0][1],
+            kind=kind,
+            role=role,
+        )
+
+
+def uses(records: Iterable[Record]) -> dict[str, int]:
+    """Count the decisions in which a project had a say, by the code of its reason, and all of a project."""
+    counts = {"requests": 0, **dict.fromkeys(_CODES, 0)}
+    for record in records:
+        counts["requests"] += bool(record.decision.input.project)
+        for reason in record.decision.reasons:
+            if reason.code in counts:
+                counts[reason.code] += 1
+    return counts
+
+
+def project_lines(found: Projects, names: Mapping[str, str], counts: Mapping[str, int]) -> Iterator[str]:
+    """The report for a person: a line for each cell and model.
+
+    Args:
+        found: The cells.
+        names: Clients seen in a project, by its key.
+        counts: As ``uses`` gives them.
+    """
+    goal = f"{found.target:g} of the last tier's success" if found.keep else f"success {found.target:g}"
+    yield f"good enough: {goal}, with probability {found.certainty:g}"
+    yield f"{'project':21}{'kind':10}{'role':12}{'model':16}{'outcomes':>9}{'success':>9}{'expected':>10}"
+    for name, cell in found.cells.items():
+        project, kind, role = name.split("|")
+        for model, (successes, outcomes, mean) in cell.models.items():
+            share = f"{successes / outcomes:.2f}" if outcomes else "-"
+            yield f"{project:21}{kind:10}{role:12}{model:16}{outcomes:>9.1f}{share:>9}{mean:>10.2f}"
+        chances = ", ".join(f"{tier} {chance:.2f}" for tier, chance in cell.chance.items()) or "nothing known"
+        client = names.get(project, "")
+        verdict = f"tier {cell.tier}" if cell.tier else "no tier is known to be good enough"
+        yield f"  {verdict} ({chances}){', ' + client if client and kind == role == ANY else ''}"
+    said = ", ".join(f"{code.partition('.')[2]} {counts[code]:,}" for code in _CODES if counts.get(code))
+    yield f"{counts['requests']:,} requests of projects{'; decided by project: ' + said if said else ''}"

@@ -1,0 +1,157 @@
+"""The cheapest tier that is good enough for a project, as a file made from its outcomes says.
+
+Pure: probabilities are computed where the file is made (``learning/projects.py``); here one is looked up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import blake2b
+from typing import Annotated, Final, NamedTuple
+
+import msgspec
+from msgspec import Meta
+
+from pointsman.decoding import UNREADABLE, why_unreadable
+from pointsman.errors import ConfigError
+from pointsman.vocabulary import Mode, Tier
+
+__all__ = ["ANY", "FORMAT", "Cell", "ProjectPolicy", "ProjectSettings", "ProjectTier", "Projects",
+           "cell_name", "read_projects", "tier_of_project"]  # fmt: skip
+
+#: Version of the file's format; another one is refused.
+FORMAT: Final = 1
+#: Stands for every kind of prompt, or every role.
+ANY: Final = "*"
+
+_SCALE: Final = 2.0**64
+
+
+class Cell(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One project, or a kind and role of it: what is known of each model, and the tier good enough."""
+
+    outcomes: int  # own, of all models
+    models: dict[str, tuple[float, float, float]]  # name -> successes, outcomes (both decayed), mean expected
+    chance: dict[str, float] = {}  # by tier in lower case: the probability that it is good enough
+    tier: str = ""  # the cheapest that is with enough certainty, in lower case; empty: none is known to be
+
+
+class Projects(msgspec.Struct, frozen=True):
+    """A file of projects: the cells by name."""
+
+    target: float  # success that is good enough, or with ``keep`` the share of the best tier's
+    keep: bool
+    certainty: float  # probability with which a tier must reach it
+    made_at: float  # seconds since the epoch: of the latest outcome
+    cells: dict[str, Cell]  # by ``cell_name``
+    format: int = FORMAT
+
+
+class ProjectSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Tiers by project, learned from own outcomes. Without this table no project has a tier of its own."""
+
+    mode: Annotated[
+        Mode, Meta(description="`observe` records what the project's tier would be; `on` uses it.")
+    ] = Mode.OBSERVE
+    explore: Annotated[
+        Annotated[float, Meta(ge=0, le=0.5)],
+        Meta(
+            description="Share of user messages that try the next cheaper tier, so that outcomes of it "
+            "become known. Only where a project has a tier."
+        ),
+    ] = 0.0
+    seed: Annotated[int, Meta(description="Random seed of the exploration.")] = 0
+
+
+class ProjectPolicy(ProjectSettings, frozen=True, kw_only=True):
+    """The settings with what the file holds."""
+
+    projects: Projects
+
+
+class ProjectTier(NamedTuple):
+    """What a project says of a user message."""
+
+    tier: Tier
+    why: str
+    explores: bool = False
+
+
+def cell_name(project: str, kind: str = ANY, role: str = ANY) -> str:
+    """The name of a cell: ``project|kind|role``."""
+    return f"{project}|{kind}|{role}"
+
+
+def read_projects(data: bytes, place: str) -> Projects:
+    """Read a file that ``pointsman fit projects`` wrote.
+
+    Raises:
+        ConfigError: it is not one, or of another format.
+    """
+    try:
+        found = msgspec.json.decode(data, type=Projects)
+    except UNREADABLE as error:
+        raise ConfigError(
+            why_unreadable(error), place=place, hint="pointsman fit projects makes one"
+        ) from error
+    if found.format != FORMAT:
+        raise ConfigError(
+            f"a file of format {found.format}; this version reads {FORMAT}",
+            place=place,
+            hint="pointsman fit projects makes a new one",
+        )
+    return found
+
+
+def tier_of_project(
+    policy: ProjectPolicy, project: str, role: str, kind: str, *, message: str, tiers: tuple[Tier, ...]
+) -> ProjectTier | None:
+    """Return the tier of a project's user message; None where nothing is known to be good enough.
+
+    The most particular cell that has a tier counts: kind and role, role, kind, the project as a whole.
+
+    Args:
+        policy: The file and its settings.
+        project: Its key.
+        role: The name of the request's role.
+        kind: Of the prompt; ``ANY`` where kinds are not looked for.
+        message: What the exploration is drawn by: the same on every tool iteration.
+        tiers: Those that have a model, the cheapest first.
+    """
+    cells = policy.projects.cells
+    for name in _names(project, role, kind):
+        cell = cells.get(name)
+        if cell is not None and cell.tier:
+            return _explored(policy, Tier(cell.tier.upper()), cell, message, tiers)
+    return None
+
+
+def _names(project: str, role: str, kind: str) -> Mapping[str, None]:
+    return dict.fromkeys(
+        (
+            cell_name(project, kind, role),
+            cell_name(project, ANY, role),
+            cell_name(project, kind, ANY),
+            cell_name(project),
+        )
+    )
+
+
+def _explored(
+    policy: ProjectPolicy, tier: Tier, cell: Cell, message: str, tiers: tuple[Tier, ...]
+) -> ProjectTier:
+    found = policy.projects
+    goal = f"{found.target:g} of the best tier's success" if found.keep else f"success {found.target:g}"
+    chance = cell.chance.get(tier.lower(), 0.0)
+    why = f"{tier} reaches {goal} with probability {chance:.2f}, by {cell.outcomes} outcomes"
+    below = [step for step in tiers if step.rank < tier.rank]
+    if policy.explore and below and _drawn(policy.seed, message) < policy.explore:
+        cheaper = below[-1]
+        return ProjectTier(cheaper, f"exploration tries {cheaper}: {why}", explores=True)
+    return ProjectTier(tier, why)
+
+
+def _drawn(seed: int, message: str) -> float:
+    """A number from 0 to 1: the same for the same seed and message, everywhere and always."""
+    digest = blake2b(f"{seed}\0{message}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest) / _SCALE

@@ -1,0 +1,128 @@
+"""``pointsman fit projects`` and ``report projects``: from a ledger's outcomes to a file that decides."""
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+from typer.testing import CliRunner, Result
+
+from pointsman.cli import app
+from pointsman.config import AnyKey, load
+from pointsman.decision.decision import Decision
+from pointsman.decision.input import RequestInput
+from pointsman.errors import ConfigError
+from pointsman.factory import build_policy
+from pointsman.learning.projects import ProjectOutcome
+from pointsman.stores.ledger import Attempt, Outcome, SqliteLedger
+from pointsman.tiers.projects import cell_name
+from pointsman.vocabulary import AgentRole, Mode, Purpose, Reason, WireFormat
+
+CONFIG = """
+[upstreams.main]
+base_url = "http://127.0.0.1:1/v1"
+
+[models]
+small = { upstream = "main", id = "s", input_per_million = 1.0, output_per_million = 5.0 }
+large = { upstream = "main", id = "l", input_per_million = 5.0, output_per_million = 25.0 }
+
+[tiers]
+simple = "small"
+complex = "large"
+"""
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """A configuration, and a ledger of a project whose outcomes are good with both models."""
+    (tmp_path / "pointsman.toml").write_text(CONFIG)
+    ledger = SqliteLedger(tmp_path / "ledger.sqlite")
+    for number in range(80):
+        model = "small" if number % 2 else "large"
+        asked = RequestInput(
+            format=WireFormat.CHAT, model_asked="auto", session=f"s{number}", arrived_at=float(number),
+            user_message=1, role=AgentRole.MAIN, purpose=Purpose.MESSAGE, project="p-1", client="claude-cli",
+        )  # fmt: skip
+        again = msgspec.structs.replace(asked, purpose=Purpose.TOOL_ITERATION)
+        for place, read in enumerate((asked, again)):
+            name = f"d{number}-{place}"
+            why = (Reason("projects.observe", "…"),)
+            ledger.append(Decision(id=name, input=read, policy="p", tier=None, chain=(model,), reasons=why))
+            ledger.append(
+                Attempt(
+                    decision=name,
+                    number=1,
+                    model=model,
+                    upstream="main",
+                    status=200,
+                    started_at=0.0,
+                    total_ms=1.0,
+                )
+            )
+        ledger.append(Outcome(decision=f"d{number}-1", score=float(number % 20 > 0)))
+    ledger.close()
+    return tmp_path
+
+
+def run(folder: Path, *arguments: str) -> Result:
+    config = ("--config", str(folder / "pointsman.toml"))
+    return CliRunner().invoke(app, [*arguments, *config])
+
+
+def test_fit_writes_a_file_that_the_configuration_takes(files: Path) -> None:
+    out = files / "projects.json"
+    ledger = ("--ledger", str(files / "ledger.sqlite"))
+    done = run(files, "fit", "projects", *ledger, "--out", str(out), "--target", "0.8", "--keep")
+    assert done.exit_code == 0, done.output
+    assert done.output.startswith(
+        "80 outcomes, 2 cells, 2 with a tier"
+    )  # one for each message, not each step
+    text = (files / "pointsman.toml").read_text()
+    (files / "pointsman.toml").write_text(text + f'[tiers.projects]\nfile = "{out}"\nmode = "on"\n')
+    projects = build_policy(load(files / "pointsman.toml", AnyKey())).projects
+    assert projects is not None
+    assert projects.mode is Mode.ON
+    assert projects.projects.cells[cell_name("p-1", role="message")].tier == "simple"
+
+
+def test_the_report_shows_each_model_and_the_tier(files: Path) -> None:
+    ledger = ("--ledger", str(files / "ledger.sqlite"))
+    lines = run(files, "report", "projects", *ledger, "--target", "0.8", "--keep").output.splitlines()
+    assert lines[0] == "good enough: 0.8 of the last tier's success, with probability 0.9"
+    assert lines[2].split()[:5] == ["p-1", "*", "*", "large", "40.0"]
+    assert any(line.startswith("  tier simple (simple ") and line.endswith("claude-cli") for line in lines)
+    assert lines[-1] == "160 requests of projects; decided by project: observe 160"
+    found = json.loads(run(files, "report", "projects", *ledger, "--json").output)
+    assert found["requests"]["requests"] == 160
+
+
+def test_a_file_of_outcomes_does_without_a_ledger(files: Path) -> None:
+    data, out = files / "o.jsonl", files / "p.json"
+    rows = [ProjectOutcome(id=str(n), project="p", model="large", score=1.0) for n in range(30)]
+    data.write_bytes(b"\n".join(map(msgspec.json.encode, rows)))
+    given = ("--data", str(data), "--out", str(out), "--json")
+    done = run(files, "fit", "projects", *given, "--target", "0.5")
+    assert json.loads(done.output) == {"file": str(out), "outcomes": 30, "cells": 1, "with_tier": 1}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"), [(None, "does not exist"), ("{", "truncated"), ('{"format": 1}', "missing")]
+)
+def test_a_wrong_file_is_an_error_of_the_configuration(
+    files: Path, content: str | None, message: str
+) -> None:
+    file = files / "x.json"
+    if content is not None:
+        file.write_text(content)
+    config = files / "pointsman.toml"
+    config.write_text(config.read_text() + f'[tiers.projects]\nfile = "{file}"\n')
+    with pytest.raises(ConfigError, match=message):
+        load(config, AnyKey())
+
+
+def test_one_tier_alone_is_nothing_to_choose_from(files: Path) -> None:
+    config = files / "pointsman.toml"
+    config.write_text(config.read_text().replace('complex = "large"\n', ""))
+    done = run(files, "fit", "projects", "--out", str(files / "p.json"))
+    assert done.exit_code
+    assert "fewer than two tiers" in str(done.exception)

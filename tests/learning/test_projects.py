@@ -1,0 +1,130 @@
+"""Posteriors by project: shrinkage level by level, decay, and a tier only where it is certain."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pointsman.errors import PointsmanError
+from pointsman.learning.projects import (
+    PRIOR,
+    Beta,
+    ProjectOutcome,
+    chance_above,
+    chance_kept,
+    fit_projects,
+    posteriors,
+    read_project_outcomes,
+)
+from pointsman.tiers.projects import cell_name
+
+DAY = 86_400.0
+TIERS = {"simple": ("small",), "complex": ("large",)}
+
+
+def outcomes(project: str, model: str, good: int, bad: int, *, at: float = 0.0, role: str = "message",
+             kind: str = "*") -> list[ProjectOutcome]:  # fmt: skip
+    return [
+        ProjectOutcome(
+            id=f"{project}-{model}-{role}-{kind}-{at}-{n}", project=project, model=model,
+            score=float(n < good),            at=at, role=role, kind=kind,
+        )
+        for n in range(good + bad)
+    ]  # fmt: skip
+
+
+def test_each_level_shrinks_to_the_one_above() -> None:
+    found = posteriors([*outcomes("a", "small", 30, 10), *outcomes("b", "small", 0, 2)])
+    everywhere = (30 + PRIOR * 0.5) / (42 + PRIOR)
+    assert found[cell_name("*")]["small"].mean == pytest.approx(everywhere)
+    project = (0 + PRIOR * everywhere) / (2 + PRIOR)
+    assert found[cell_name("b")]["small"].mean == pytest.approx(project)
+    role = (0 + PRIOR * project) / (2 + PRIOR)
+    assert found[cell_name("b", role="message")]["small"].mean == pytest.approx(role)
+
+
+def test_a_cell_without_own_outcomes_says_what_is_said_above_it() -> None:
+    found = posteriors([*outcomes("a", "small", 30, 10), *outcomes("b", "large", 5, 5)])
+    assert found[cell_name("b")]["small"].mean == found[cell_name("*")]["small"].mean
+    assert found[cell_name("b")]["small"].outcomes == 0
+
+
+def test_kind_and_role_are_levels_of_their_own() -> None:
+    rows = [
+        *outcomes("a", "small", 20, 0, kind="law"),
+        *outcomes("a", "small", 0, 20, kind="code", role="plan"),
+    ]
+    found = posteriors(rows)
+    law = found[cell_name("a", "law")]["small"].mean
+    code = found[cell_name("a", "code", "plan")]["small"].mean
+    assert code < found[cell_name("a")]["small"].mean < law
+
+
+def test_outcomes_decay() -> None:
+    old = posteriors([*outcomes("a", "small", 0, 40), *outcomes("a", "small", 10, 0, at=360 * DAY)])
+    new = posteriors([*outcomes("a", "small", 0, 40), *outcomes("a", "small", 10, 0, at=DAY)])
+    assert old[cell_name("a")]["small"].mean > new[cell_name("a")]["small"].mean + 0.2
+    assert old[cell_name("a")]["small"].outcomes == pytest.approx(10 + 40 / 16)
+
+
+@given(st.floats(0.5, 50), st.floats(0.5, 50), st.floats(0, 1))
+def test_chances_are_probabilities_that_fall_with_the_target(a: float, b: float, target: float) -> None:
+    posterior = Beta(a, b, 0, 0)
+    assert 0 <= chance_above(posterior, target) <= 1
+    assert chance_above(posterior, target) >= chance_above(posterior, min(target + 0.1, 1.0))
+    best = Beta(5, 5, 0, 0)
+    assert chance_kept(posterior, best, 0.5) >= chance_kept(posterior, best, 1.0) - 1e-9
+
+
+def test_two_equal_models_are_each_better_half_of_the_time() -> None:
+    posterior = Beta(30, 20, 0, 0)
+    assert chance_kept(posterior, posterior, 1.0) == pytest.approx(0.5, abs=0.005)
+
+
+@pytest.mark.parametrize(
+    ("small", "large", "tier"),
+    [
+        ((95, 5), (95, 5), "simple"),
+        ((40, 60), (95, 5), ""),
+        ((4, 0), (4, 0), ""),  # too few to be certain
+    ],
+)
+def test_a_tier_is_named_only_where_it_is_certain(
+    small: tuple[int, int], large: tuple[int, int], tier: str
+) -> None:
+    rows = [*outcomes("a", "small", *small), *outcomes("a", "large", *large)]
+    found = fit_projects(rows, TIERS, target=0.9, keep=True)
+    assert found.cells[cell_name("a")].tier == tier
+
+
+def test_what_others_did_is_no_reason_to_save() -> None:
+    rows = [*outcomes("a", "small", 500, 0), *outcomes("a", "large", 500, 0), *outcomes("b", "large", 50, 0)]
+    found = fit_projects(rows, TIERS, target=0.5)
+    assert found.cells[cell_name("a")].tier == "simple"
+    assert found.cells[cell_name("b")].tier == "complex"  # the small model was never tried there
+    assert fit_projects(rows, TIERS, target=0.5, keep=True).cells[cell_name("b")].tier == ""
+
+
+def test_every_model_of_a_tier_must_be_good_enough() -> None:
+    rows = [*outcomes("a", "small", 90, 10), *outcomes("a", "tiny", 10, 90), *outcomes("a", "large", 90, 10)]
+    tiers = {"simple": ("small", "tiny"), "complex": ("large",)}
+    assert fit_projects(rows, tiers, target=0.7).cells[cell_name("a")].tier == "complex"
+
+
+def test_lines_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "o.jsonl"
+    rows = outcomes("a", "small", 1, 1)
+    file.write_bytes(b"\n".join(map(msgspec.json.encode, [*rows, rows[0]])))
+    assert read_project_outcomes(file) == rows  # the same line twice says the same
+    file.write_bytes(
+        b"\n".join(map(msgspec.json.encode, [*rows, msgspec.structs.replace(rows[0], score=0.0)]))
+    )
+    with pytest.raises(PointsmanError, match=r"o\.jsonl:3: .* has score 0 for .small., and 1 at .*:1"):
+        read_project_outcomes(file)
+    file.write_text('{"id": "x", "project": "a", "model": "m", "score": 2}')
+    with pytest.raises(PointsmanError, match="from 0 to 1, not 2"):
+        read_project_outcomes(file)
+    with pytest.raises(PointsmanError, match="no outcome belongs to a project"):
+        fit_projects([], TIERS, target=0.5)
