@@ -28,6 +28,7 @@ PointsmanError
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 __all__ = [
@@ -54,6 +55,7 @@ __all__ = [
     "UpstreamTooLarge",
     "UpstreamUnavailable",
     "WrongContentType",
+    "did_you_mean",
 ]
 
 #: Characters of a whole message to a caller.
@@ -227,3 +229,11 @@ class UpstreamUnavailable(UpstreamError):
 
 class UpstreamBusy(UpstreamUnavailable):
     """As many requests as the provider may have connections are in progress. It has not failed."""
+
+
+def did_you_mean(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
+    """Return ``; did you mean "…"?`` with the nearest known word, or nothing when none is near."""
+    from difflib import get_close_matches  # only for an error
+
+    near = get_close_matches(word, list(known), n=1, cutoff=cutoff)  # 0.6 is the library's own
+    return f'; did you mean "{near[0]}"?' if near else ""

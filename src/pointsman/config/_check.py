@@ -12,14 +12,14 @@ from urllib.parse import SplitResult, urlsplit
 from pointsman import catalogue
 from pointsman.capabilities import OnFailure, Strategy, parse_calibration, parse_capabilities
 from pointsman.config.applications import application_at, load_registry
-from pointsman.config.convert import Problem, did_you_mean
+from pointsman.config.convert import Problem
 from pointsman.config.files import read
 from pointsman.config.own_classes import load_class
 from pointsman.config.shapes import HASH, File, LearnedRouterSpec, ProjectsSpec
 from pointsman.decision.aliases import REFUSE, Target, first_of_each, follow
 from pointsman.decision.client_aliases import CLIENT_ALIASES
 from pointsman.domains import parse_domains
-from pointsman.errors import ConfigError
+from pointsman.errors import ConfigError, did_you_mean
 from pointsman.guidance import ClassifierError, classes_of, tables_in
 from pointsman.tiers import (
     BUILTIN_PROFILES,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -15,13 +14,13 @@ from msgspec import structs
 
 from pointsman.config.describe import POOL_WORDS, choices, describe
 from pointsman.config.shapes import HASHED, POOL, File
-from pointsman.errors import ConfigError
+from pointsman.errors import ConfigError, did_you_mean
 from pointsman.guidance import ClassifierError
 from pointsman.model_choice.pools import TierModel
 from pointsman.toml_source import KeyPath
 from pointsman.upstreams.port import JsonTemplate, ProxyUrl, Secret, Template
 
-__all__ = ["Converter", "Problem", "did_you_mean", "given", "is_pool", "keys", "list_of", "table"]
+__all__ = ["Converter", "Problem", "given", "is_pool", "keys", "list_of", "table"]
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -49,12 +48,6 @@ class Problem:
     path: KeyPath  # the key at fault
     message: str
     hint: str = ""  # the way out
-
-
-def did_you_mean(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
-    """Return ``; did you mean "…"?`` with the nearest known word, or nothing when none is near."""
-    near = difflib.get_close_matches(word, list(known), n=1, cutoff=cutoff)  # 0.6 is the library's own
-    return f'; did you mean "{near[0]}"?' if near else ""
 
 
 def table(path: KeyPath) -> str:

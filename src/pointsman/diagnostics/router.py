@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from pointsman.config import Config, examine
-from pointsman.config.convert import did_you_mean
 from pointsman.config.edit import set_value, write_file
 from pointsman.config.files import read
 from pointsman.decoding import syntax_error
 from pointsman.diagnostics._doctor import Check, diagnose
 from pointsman.diagnostics.aliases import describe_aliases, describe_taken_ids, list_aliases, taken_ids
-from pointsman.errors import ConfigError
+from pointsman.errors import ConfigError, did_you_mean
 from pointsman.vocabulary import ModelSpec, Tier
 
 __all__ = ["USAGE", "answer_in_band", "choose_classifier", "describe_check", "describe_routing"]

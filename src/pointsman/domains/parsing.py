@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -15,7 +14,7 @@ import msgspec
 from pointsman.decoding import syntax_error
 from pointsman.domains.data import CUE_GROUP, LEXICON, Concept, Domain, DomainSet
 from pointsman.domains.values import DomainClass
-from pointsman.errors import LexiconError
+from pointsman.errors import LexiconError, did_you_mean
 from pointsman.evidence import Kind, PatternSet, Signal, SignalTable
 from pointsman.toml_source import TomlSource, path_in
 
@@ -158,10 +157,10 @@ class _Reader:
     def _check_keys(self, table: Mapping[str, object], kind: str, where: str, path: tuple[str, ...]) -> None:
         for key in table:
             if key not in _KNOWN[kind]:
-                near = difflib.get_close_matches(key, _KNOWN[kind], n=1)
-                suggestion = f'; did you mean "{near[0]}"?' if near else ""
                 place = self._source.at((*path, key))
-                raise LexiconError(f'unknown key "{key}" {where}{suggestion}', place=place)
+                raise LexiconError(
+                    f'unknown key "{key}" {where}{did_you_mean(key, _KNOWN[kind])}', place=place
+                )
 
 
 def _signals(domain: str, concept: str, items: Iterable[str | _Pattern]) -> tuple[Signal, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import Final
 import msgspec
 
 from pointsman.decoding import syntax_error
-from pointsman.errors import LexiconError
+from pointsman.errors import LexiconError, did_you_mean
 from pointsman.evidence._patterns import PatternSet
 from pointsman.evidence._signals import Kind, Signal, SignalTable
 from pointsman.toml_source import TomlSource, path_in
@@ -102,8 +101,7 @@ class _Reader:
             return LexiconError(f"{reason} at {at}", place=place)
         *above, key = path
         known = _KEYS["group" if above else "file"]
-        near = difflib.get_close_matches(str(key), known, n=1)
-        meant = f'; did you mean "{near[0]}"?' if near else f"; known are {', '.join(known)}"
+        meant = did_you_mean(str(key), known) or f"; known are {', '.join(known)}"
         return LexiconError(f'unknown key "{key}"{meant}', place=place)
 
     def _terms(self, lexicon: str, group: str, entries: _Group) -> Iterator[Term]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import tomllib
-from difflib import get_close_matches
 from pkgutil import get_data  # importlib.resources brings tempfile and half of os.path with it
 from typing import Final
 
 import msgspec
 
 from pointsman.decoding import syntax_error
-from pointsman.errors import ConfigError, LexiconError
+from pointsman.errors import ConfigError, LexiconError, did_you_mean
 from pointsman.evidence import Kind, PatternSet, Signal, SignalTable
 from pointsman.tiers.profile import (
     Confidence,
@@ -101,8 +100,5 @@ def _explain(message: str, source: TomlSource) -> ConfigError:
     where = f" in [{table}]" if table else ""
     if moved := _MOVED.get((table, str(key))):
         return ConfigError(f'"{key}"{where} is now {moved}', place=source.at(path))
-    near = get_close_matches(
-        str(key), [name for type_ in _TABLES[table] for name in type_.__struct_fields__], n=1
-    )
-    meant = f'; did you mean "{near[0]}"?' if near else ""
+    meant = did_you_mean(str(key), (name for type_ in _TABLES[table] for name in type_.__struct_fields__))
     return ConfigError(f'unknown key "{key}"{where}{meant}', place=source.at(path))

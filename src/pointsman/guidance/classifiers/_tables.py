@@ -6,13 +6,13 @@ The same plain values stand in a file and in a ``ProviderSpec`` of a program (do
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Final, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from pointsman.errors import ConfigError
+from pointsman.errors import ConfigError, did_you_mean
 from pointsman.guidance._context import GuidanceClassifier, GuidanceContext
 from pointsman.guidance._results import ClassificationResult
 from pointsman.guidance.classifiers._content import LargeOutputClassifier, SensitiveContentClassifier
@@ -46,7 +46,6 @@ __all__ = [
     "checked",
     "described",
     "members",
-    "near",
     "own_object",
     "tables_in",
 ]
@@ -191,7 +190,7 @@ def _named(name: object, given: Mapping[str, Any], path: Path) -> GuidanceClassi
         at = (*path, "name") if given else path
         raise ClassifierError(
             at,
-            f"unknown classifier {_shown(name)}{near(str(name), CLASSIFIERS)}",
+            f"unknown classifier {_shown(name)}{did_you_mean(str(name), CLASSIFIERS)}",
             hint=f"known: {', '.join(CLASSIFIERS)}; or a table with all, any, not or entry_point",
         )
     types = {key: kind for key, kind in get_type_hints(of).items() if key not in _NOT_SET}
@@ -200,7 +199,7 @@ def _named(name: object, given: Mapping[str, Any], path: Path) -> GuidanceClassi
         if key not in types:
             raise ClassifierError(
                 (*path, key),
-                f'unknown parameter "{key}" of {what}{near(key, types)}',
+                f'unknown parameter "{key}" of {what}{did_you_mean(key, types)}',
                 hint=f"known: {', '.join((*types, 'min_confidence'))}",
             )
     for key in _REQUIRED.get(str(name), ()):
@@ -284,14 +283,6 @@ def _expected(kind: Any) -> str:
 
 def _shown(value: object) -> str:
     return msgspec.json.encode(value, enc_hook=str).decode()[:80]
-
-
-def near(word: str, known: Iterable[str]) -> str:
-    """Return ``; did you mean "…"?`` with the nearest known word; nothing where none is near."""
-    from difflib import get_close_matches  # only for an error
-
-    found = get_close_matches(word, list(known), n=1)
-    return f'; did you mean "{found[0]}"?' if found else ""
 
 
 def tables_in(value: object, path: Path = ()) -> Iterator[tuple[Path, Mapping[str, Any]]]:
