@@ -19,6 +19,7 @@ PointsmanError
  ├─ MissingExtra           an optional dependency is not installed   names the extra
  ├─ Overloaded             the gateway holds too much at once        503; the same request again, later
  └─ UpstreamError          the provider failed                       502; never carries a key or a body
+     ├─ StaleConnection    a kept connection had been closed      502
      ├─ UpstreamMalformed  what it sent is no answer of HTTP or SSE  502
      ├─ UpstreamTooLarge   an answer, event or head over its limit   502
      ├─ UpstreamTimeout    no answer in time                         504
@@ -42,6 +43,7 @@ __all__ = [
     "Overloaded",
     "PointsmanError",
     "PreviousResponseNotFound",
+    "StaleConnection",
     "StoreUnavailable",
     "TooLarge",
     "TooManyOutcomes",
@@ -205,6 +207,10 @@ class UpstreamError(PointsmanError):
 
 class MissingKey(UpstreamError):
     """The provider refuses requests without a key, and none is configured for it."""
+
+
+class StaleConnection(UpstreamError):
+    """A kept connection turned out to be closed when the request was sent; the next one goes on a new one."""
 
 
 class UpstreamMalformed(UpstreamError):

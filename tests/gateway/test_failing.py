@@ -264,19 +264,23 @@ def test_an_error_in_the_callers_own_format(
     assert answer.json().get("type") == ("error" if spoken.path == "/v1/messages" else None)
 
 
-def test_the_breaker_leaves_a_failing_upstream_alone_and_says_when_to_come_back(
+def test_the_breaker_puts_a_failing_upstream_last_and_never_out_of_the_chain(
     between: Callable[..., Any],
 ) -> None:
-    with between(hang_up) as (client, upstreams):
-        answers = [
-            client.post("/v1/messages", content=SPOKEN["messages"].body(), headers=HEADERS) for _ in range(7)
-        ]
+    def post(number: int) -> httpx.Response:
+        headers = {**HEADERS, "x-session-id": f"s-{number}"}
+        got: httpx.Response = client.post("/v1/messages", content=SPOKEN["messages"].body(), headers=headers)
+        return got
+
+    with between(hang_up, well) as (client, upstreams):
+        answers = [post(number) for number in range(12)]
         ready = client.get("/health/ready").json()
-    assert [answer.status_code for answer in answers] == [502] * 5 + [503] * 2
-    assert 1 <= int(answers[-1].headers["retry-after"]) <= 5
-    assert "circuit breaker" in answers[-1].json()["error"]["message"]
-    assert len(upstreams[0].asked) == 5
-    assert ready["open_circuits"] == ["up0"]
+        assert [answer.status_code for answer in answers] == [200] * 12
+        assert len(upstreams[0].asked) == 10
+        assert ready["open_circuits"] == ["up0"]
+        upstreams[1].answering, upstreams[0].answering = error_500, well
+        assert post(12).headers["x-pointsman-model"] == "m0", "no other is left"
+        assert client.get("/health/ready").json()["open_circuits"] == []
 
 
 def test_stores_that_fail_are_named_without_a_reason_and_requests_are_served() -> None:

@@ -141,11 +141,12 @@ def test_a_lower_tier_for_want_of_a_credential(tmp_path: Path, caplog: pytest.Lo
 
 def test_a_lower_tier_for_want_of_an_upstream(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with serving(tmp_path, caplog, (answering, ""), (down, "")) as found:
-        for _ in range(7):
-            assert found.post().headers["x-pointsman-model"] == "easy"
+        for number in range(12):
+            session = {"x-session-id": f"s-{number}"}
+            assert found.post(own=session).headers["x-pointsman-model"] == "easy"
         told = found.told("of tier SIMPLE")
         assert found.counted("lower_tier") == [
-            'pointsman_lower_tier_total{served="SIMPLE",tier="REASONING"} 7.0'
+            'pointsman_lower_tier_total{served="SIMPLE",tier="REASONING"} 12.0'
         ]
         assert found.attempts() == [("hard", 0, "breaker"), ("easy", 200, "")]
     assert len(told) == 2  # one while it fails, one while it is not asked
@@ -223,22 +224,26 @@ def test_the_operators_fault_stays_in_sight_while_the_breaker_is_open(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with serving(tmp_path, caplog, (refusing, ""), (down, "")) as found:
-        messages = [found.post(model="simple").json()["error"]["message"] for _ in range(7)]
-    assert all(message.startswith('upstream "up0" refuses the key') for message in messages)
-    assert 'the circuit breaker of upstream "up1" is open' in messages[-1]
+        for number in range(12):
+            got = found.post(model="simple", own={"x-session-id": f"s-{number}"})
+            message = got.json()["error"]["message"]
+            assert message.startswith('upstream "up0" refuses the key')
+            assert 'upstream "up1" answered with status 503' in message, "it is asked as the last one left"
+        assert found.told("opened")
 
 
 def test_a_failing_upstream_is_told_while_a_fallback_answers(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with serving(tmp_path, caplog, (down, ""), (answering, "")) as found:
-        for _ in range(8):
-            assert found.post(model="simple").status_code == 200
+        for number in range(12):
+            own = {"x-session-id": f"s-{number}"}
+            assert found.post(model="simple", own=own).status_code == 200
         assert found.told() == [
             'upstream "up0" began to fail: answered with status 503',
             (
-                'the circuit breaker of upstream "up0" opened: 5 failures in a row, next try in 5 s; '
-                "the last: answered with status 503"
+                'the circuit breaker of upstream "up0" opened: 10 of the last 10 requests failed, '
+                "next try in 5 s; the last: answered with status 503"
             ),
         ]
 

@@ -45,7 +45,7 @@ def clients(state: LiveState) -> dict[str, Any]:
 def test_unchanged_upstreams_keep_connections_and_circuit_breaker(monkeypatch: Any) -> None:
     first = built(monkeypatch, UPSTREAMS)
     for target in first.targets.values():
-        for _ in range(5):
+        for _ in range(10):
             target.upstream.breaker.record_failure(0.0)
     second = built(monkeypatch, CHANGED, previous=first)
     assert {name: target.upstream.breaker.is_open for name, target in second.targets.items()} == {

@@ -186,7 +186,7 @@ def pieces(spoken: Spoken) -> Iterator[bytes]:
 
 def test_a_cut_stream_never_looks_complete(sdk: Sdk, spoken: Spoken, monkeypatch: pytest.MonkeyPatch) -> None:
     """After whatever event the upstream dies, reading the stream to its end raises."""
-    monkeypatch.setattr(circuit_breaker, "_THRESHOLD", 1_000)
+    monkeypatch.setattr(circuit_breaker, "_LEAST", 1_000)
     cuts = list(pieces(spoken))
     left = iter(cuts)
 

@@ -178,7 +178,7 @@ SDKS = {
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retry, "_FIRST", 0.001)
-    monkeypatch.setattr(circuit_breaker, "_THRESHOLD", 1_000)
+    monkeypatch.setattr(circuit_breaker, "_LEAST", 1_000)
 
 
 @contextmanager

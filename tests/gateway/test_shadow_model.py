@@ -184,12 +184,12 @@ def test_it_gets_the_same_request_with_what_was_added_once(start: Start) -> None
 
 def test_a_key_that_makes_two_requests_one_is_not_passed_on(start: Start) -> None:
     trial, first, other = start()
-    body, headers = request(WireFormat.CHAT), {"idempotency-key": "k-1", "x-of-the-caller": "1"}
+    body, headers = request(WireFormat.CHAT), {"idempotency-key": "k-1", "traceparent": "00-1"}
     httpx.post(trial.url + PATHS[WireFormat.CHAT], json=body, headers=headers)
     trial.shadow()
     assert first.asked[0].headers["idempotency-key"] == "k-1"
     assert "idempotency-key" not in other.asked[0].headers
-    assert other.asked[0].headers["x-of-the-caller"] == "1"
+    assert other.asked[0].headers["traceparent"] == "00-1"
 
 
 @pytest.mark.parametrize(

@@ -32,11 +32,11 @@ def test_a_breaker_that_opens_is_told_once_until_it_works(caplog: pytest.LogCapt
     trouble = Trouble("main")
     with caplog.at_level(logging.WARNING, "pointsman"):
         for _ in range(3):
-            trouble.opened('upstream "main" answered with status 500', 5, 5.0)
+            trouble.opened('upstream "main" answered with status 500', 9, 10, 5.0)
         trouble.worked()
-        trouble.opened('upstream "main" answered with status 500', 6, 10.0)
+        trouble.opened('upstream "main" answered with status 500', 16, 20, 10.0)
     assert [record.getMessage() for record in caplog.records] == [
-        OPENED.format("5 failures in a row, next try in 5 s"),
+        OPENED.format("9 of the last 10 requests failed, next try in 5 s"),
         AGAIN,
-        OPENED.format("6 failures in a row, next try in 10 s"),
+        OPENED.format("16 of the last 20 requests failed, next try in 10 s"),
     ]

@@ -49,7 +49,7 @@ def server_error(wire: WireFormat, *, stream: bool) -> bytes:
 
 
 def rate_limited(wire: WireFormat, *, stream: bool) -> bytes:
-    return _head("429 Too Many Requests", "text/plain", 4) + b"retry-after: 1\r\n\r\nslow"
+    return _head("429 Too Many Requests", "text/plain", 4) + b"retry-after-ms: 5\r\n\r\nslow"
 
 
 def cut(wire: WireFormat, *, stream: bool) -> bytes:

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeAlias
 
 from pointsman.upstreams.http import HttpClient
-from pointsman.upstreams.port import Call, Timeouts, UpstreamSpec
+from pointsman.upstreams.port import Call, Timeouts, UpstreamSpec, send
 
 __all__ = ["CALL", "OK", "PATIENT", "Serve", "Server", "ask", "client_of", "listening"]
 
@@ -84,7 +84,7 @@ async def client_of(
 
 
 async def ask(client: HttpClient) -> tuple[int, bytes]:
-    exchange = await client.send(CALL)
+    exchange = await send(client, CALL)
     try:
         return exchange.status, await exchange.read()
     finally:

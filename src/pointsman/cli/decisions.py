@@ -48,6 +48,7 @@ _HEADING: Final = (
 #: Why a model was not asked (``Attempt.error``).
 _NOT_ASKED: Final = {
     "breaker": "not asked: its circuit breaker is open",
+    "held": "not asked: its upstream had asked to wait (Retry-After)",
     "credential": "not asked: its upstream takes the caller's own credential, and there was none",
     "translation": "not asked: the request cannot be translated for it",
 }

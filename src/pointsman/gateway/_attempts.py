@@ -15,12 +15,13 @@ from typing import Final
 import msgspec
 
 from pointsman.decoding import UNREADABLE
-from pointsman.errors import CallerError, Unauthorized, UpstreamError, UpstreamTooLarge
+from pointsman.errors import CallerError, StaleConnection, Unauthorized, UpstreamError, UpstreamTooLarge
 from pointsman.gateway._failures import (
     NOT_ASKED,
     Failure,
     circuit_open,
     connection_failure,
+    held,
     refuses_our_key,
     status_failure,
     together,
@@ -51,6 +52,9 @@ _MAX_COMMENTS: Final = 64 << 10
 _MAX_ERROR: Final = 1 << 20
 #: Failures that are no failures of the upstream.
 _NOT_FAILED: Final = frozenset({"busy", "credential", "translation"})
+#: Why a model is passed over until no other is left.
+_PASSED_OVER: Final = frozenset({"breaker", "held"})
+_RATE_LIMITED: Final = 429
 
 
 class RunningAttempt:
@@ -112,7 +116,12 @@ class UpstreamResponse(msgspec.Struct, frozen=True):
 
 
 async def first_answer(request: DecidedRequest, targets: Sequence[Target]) -> UpstreamResponse | Failure:
-    """Try each model in order, each several times, until one answers or the attempts are used up."""
+    """Try each model in order, each several times, until one answers or the attempts are used up.
+
+    A model that is passed over is tried when no other has answered: a circuit breaker puts an upstream at the
+    end of the chain and never out of it.
+    """
+    passed_over: list[Target] = []
     for target in targets:
         result = await _try_model(request, target)
         if isinstance(result, UpstreamResponse):
@@ -120,8 +129,26 @@ async def first_answer(request: DecidedRequest, targets: Sequence[Target]) -> Up
         _leave_out(request, target, result)
         if not result.fall_back or request.attempts >= _MAX_ATTEMPTS:
             break
+        if result.kind in _PASSED_OVER and (result.wait or 0.0) <= _LONGEST_PAUSE:
+            passed_over.append(target)
+    else:
+        for target in passed_over:
+            if request.attempts >= _MAX_ATTEMPTS:
+                break
+            result = await _try_last(request, target)
+            if isinstance(result, UpstreamResponse):
+                return result
+            _leave_out(request, target, result)
     # ``LiveState.candidates`` refuses a request without a target.
     return together([failure for _, failure in request.left_out])
+
+
+async def _try_last(request: DecidedRequest, target: Target) -> UpstreamResponse | Failure:
+    """Try a model that was passed over, because no other has answered."""
+    request.left_out = tuple(pair for pair in request.left_out if pair[0] is not target)
+    if wait := target.upstream.held(target.model.name):
+        await asyncio.sleep(wait)
+    return await _try_model(request, target, is_last=True)
 
 
 def _leave_out(request: DecidedRequest, target: Target, failure: Failure) -> None:
@@ -143,37 +170,78 @@ def _leave_out(request: DecidedRequest, target: Target, failure: Failure) -> Non
         )
 
 
-async def _try_model(request: DecidedRequest, target: Target) -> UpstreamResponse | Failure:
-    upstream, breaker = target.upstream, target.upstream.breaker
-    most = 1 if request.client_is_retrying else 1 + upstream.spec.retries
-    result: UpstreamResponse | Failure | None = None
-    for number in range(1, most + 1):
-        if breaker.failures and (wait := breaker.seconds_to_wait(time.monotonic())):
-            return result or circuit_open(upstream, wait)  # why it opened explains more
+async def _try_model(
+    request: DecidedRequest, target: Target, *, is_last: bool = False
+) -> UpstreamResponse | Failure:
+    upstream = target.upstream
+    if (upstream.breaker.is_open or upstream.holds) and not is_last and (why := _pass_over(target)):
+        return why
+    upstream.waiting += 1
+    try:
         result = await _try(request, target)
-        if isinstance(result, UpstreamResponse):
-            if breaker.failures or upstream.trouble.is_told:
-                upstream.worked()
-            return result
-        _count(result, target)
+        if isinstance(result, Failure):
+            result = await _try_again(request, target, result)
+    finally:
+        upstream.waiting -= 1
+    if isinstance(result, Failure):
+        _count(request, result, target)
+    elif upstream.breaker.failures or upstream.breaker.is_open or upstream.trouble.is_told:
+        upstream.worked()
+    return result
+
+
+def _pass_over(target: Target) -> Failure | None:
+    """Return why a model is not asked now; None where it is."""
+    upstream = target.upstream
+    if wait := upstream.held(target.model.name):
+        return held(upstream, wait)
+    if wait := upstream.breaker.seconds_to_wait(time.monotonic()):
+        return circuit_open(upstream, wait)
+    return None
+
+
+async def _try_again(request: DecidedRequest, target: Target, result: Failure) -> UpstreamResponse | Failure:
+    """Retry a failed request as often as it may be; a probe of the circuit breaker is not retried."""
+    upstream = target.upstream
+    _hold(result, target)
+    retries = 0 if request.client_is_retrying or upstream.breaker.is_open else upstream.spec.retries
+    for number in range(1, 1 + retries):
         pause = backoff(number) if result.wait is None else result.wait
-        if number == most or request.attempts >= _MAX_ATTEMPTS:
-            return result
-        if not result.retry or pause > _LONGEST_PAUSE:
-            return result
-        await asyncio.sleep(pause)
-    raise AssertionError("the last try returns")
+        if not result.retry or pause > _LONGEST_PAUSE or request.attempts >= _MAX_ATTEMPTS:
+            break
+        if not upstream.may_retry:
+            break
+        upstream.retrying += 1
+        try:
+            await asyncio.sleep(pause)
+            again = await _try(request, target)
+        finally:
+            upstream.retrying -= 1
+        if isinstance(again, UpstreamResponse):
+            return again
+        result = again
+        _hold(result, target)
+    return result
 
 
-def _count(failure: Failure, target: Target) -> None:
+def _hold(failure: Failure, target: Target) -> None:
+    """Let all requests wait for as long as the upstream asked this one to."""
+    if failure.wait and is_retryable(failure.status):
+        # A rate limit is of one model; who cannot serve cannot serve any.
+        target.upstream.hold(target.model.name if failure.status == _RATE_LIMITED else "", failure.wait)
+
+
+def _count(request: DecidedRequest, failure: Failure, target: Target) -> None:
     """Tell the upstream's circuit breaker, and the log where only the operator or time can help."""
     upstream = target.upstream
     if failure.kind in _NOT_FAILED:
         return
     if failure.kind != "status" or failure.status >= 500:
-        upstream.failed(failure.fault.message)
+        # Whatever a request contains, it cannot be why there is no connection.
+        session = None if failure.kind == "connect" else request.session
+        upstream.failed(failure.fault.message, session)
         return
-    upstream.breaker.record_success()  # it works; it did not like this request
+    upstream.breaker.record_success(time.monotonic())  # it works; it did not like this request
     if failure.is_operators or is_retryable(failure.status):
         upstream.trouble.failed(failure.fault.message, time.monotonic())
 
@@ -186,9 +254,13 @@ async def _try(request: DecidedRequest, target: Target) -> UpstreamResponse | Fa
     except CallerError as error:
         return untranslatable(target, error)
     attempt = RunningAttempt(request, target, prepared)
-    upstream = target.upstream
     try:
-        exchange = await upstream.client.send(prepared.call)
+        try:
+            exchange = await target.upstream.client.send(prepared.call)
+        except StaleConnection:  # sent again at once, and told: the upstream may have read it all the same
+            attempt.finish(0, "stale")
+            attempt = RunningAttempt(request, target, prepared)
+            exchange = await target.upstream.client.send(prepared.call)
     except UpstreamError as error:
         return connection_failure(attempt, error)
     except asyncio.CancelledError:

@@ -33,6 +33,7 @@ __all__ = [
     "circuit_open",
     "connection_failure",
     "failure_kind",
+    "held",
     "refuses_our_key",
     "status_failure",
     "together",
@@ -42,7 +43,7 @@ __all__ = [
 ]
 
 #: Failures before an upstream was asked.
-NOT_ASKED: Final = frozenset({"breaker", "credential", "translation"})
+NOT_ASKED: Final = frozenset({"breaker", "held", "credential", "translation"})
 #: Classes of failure by error; the first that fits counts.
 _KINDS: Final[Mapping[type[UpstreamError], str]] = {
     UpstreamTimeout: "timeout",
@@ -226,3 +227,9 @@ def circuit_open(upstream: Upstream, wait: float) -> Failure:
     name = upstream.spec.name
     fault = Fault(503, f'the circuit breaker of upstream "{name}" is open', "upstream_unavailable")
     return Failure(fault, "breaker", upstream, wait=wait)
+
+
+def held(upstream: Upstream, wait: float) -> Failure:
+    """The upstream asked for no request until then."""
+    message = f'upstream "{upstream.spec.name}" asked to wait for another {wait:.0f} s (Retry-After)'
+    return Failure(Fault(429, message, "upstream_held"), "held", upstream, wait=wait)

@@ -19,7 +19,14 @@ import msgspec
 
 from pointsman.access import Ownership
 from pointsman.decoding import UNREADABLE
-from pointsman.errors import CallerError, MethodNotAllowed, NotFound, Overloaded, UpstreamError
+from pointsman.errors import (
+    CallerError,
+    MethodNotAllowed,
+    NotFound,
+    Overloaded,
+    StaleConnection,
+    UpstreamError,
+)
 from pointsman.gateway._failures import failure_kind, refuses_our_key
 from pointsman.gateway._inbound import (
     BodyReservation,
@@ -56,6 +63,9 @@ _LONGEST_PAUSE: Final = 8.0
 #: Bytes of an error that are looked at: a page, in which no key must stand.
 _ERROR_BYTES: Final = 1 << 20
 _NO_BODY: Final = frozenset({204, 304})
+_RATE_LIMITED: Final = 429
+#: What such requests count as where others count by session, and where others wait by model.
+_PASSED: Final = "passed on"
 
 
 class Inbound(NamedTuple):
@@ -78,6 +88,7 @@ class _Exchanged:
         self.id = f"p-{uuid.uuid4().hex}"
         self.status = 0
         self.error = ""
+        self.attempts = 0
         self.bytes_in = self.bytes_out = 0
         self.first_byte: float | None = None  # seconds since the request arrived
         self._inbound = inbound
@@ -207,7 +218,7 @@ class Passthrough:
             await check_references(state.ownership, caller, call.body)
         made = _Made(state.ownership, caller) if caller and method == "POST" and makes_object(path) else None
         try:
-            exchange = await _first_answer(upstream, call, tries)
+            exchange = await _first_answer(upstream, call, tries, exchanged)
         except UpstreamError as error:
             return await _fail(inbound, upstream, error, exchanged, send)
         exchanged.first_byte = exchanged.seconds
@@ -263,53 +274,69 @@ def _headers_up(state: LiveState, upstream: Upstream, inbound: Inbound) -> list[
     return sent
 
 
-async def _first_answer(upstream: Upstream, call: Call, tries: int) -> Exchange:
-    """Return the head of the upstream's answer, after retries where the request may be sent again."""
-    breaker = upstream.breaker
+async def _first_answer(upstream: Upstream, call: Call, tries: int, exchanged: _Exchanged) -> Exchange:
+    """Return the head of the upstream's answer, after retries where the request may be sent again.
+
+    The circuit breaker is told and not asked: there is no other upstream for such a request.
+    """
     for number in range(1, tries + 1):
-        if breaker.failures and breaker.seconds_to_wait(time.monotonic()):
-            raise _CircuitOpen
+        if wait := upstream.held(_PASSED):
+            raise _Held(wait)
         pause = backoff(number)
         try:
-            exchange = await upstream.client.send(call)
+            exchange = await _send(upstream, call, exchanged)
         except UpstreamError as error:
             kind = failure_kind(error)
             if kind != "busy":
-                upstream.failed(error.message)
+                upstream.failed(error.message, None if kind == "connect" else _PASSED)
             if number == tries or kind in {"busy", "timeout", "too_large"}:
                 raise
         else:
             _note(upstream, exchange.status)
             asked = retry_after(exchange.headers)
             pause = pause if asked is None else asked
-            if number == tries or not is_retryable(exchange.status) or pause > _LONGEST_PAUSE:
+            is_last = number == tries or pause > _LONGEST_PAUSE or not upstream.may_retry
+            if is_last or not is_retryable(exchange.status):
+                if asked and is_retryable(exchange.status):
+                    upstream.hold(_PASSED if exchange.status == _RATE_LIMITED else "", asked)
                 return exchange
             exchange.close()
         await asyncio.sleep(pause)
     raise AssertionError("the last try returns or raises")
 
 
+async def _send(upstream: Upstream, call: Call, exchanged: _Exchanged) -> Exchange:
+    """Send a request and count it, once more where a kept connection had been closed."""
+    exchanged.attempts += 1
+    try:
+        return await upstream.client.send(call)
+    except StaleConnection:
+        exchanged.attempts += 1
+        return await upstream.client.send(call)
+
+
 def _note(upstream: Upstream, status: int) -> None:
     """Tell the circuit breaker and the log how an upstream answered."""
     said = f"answered with status {status}"
     if status >= 500:
-        upstream.failed(said)
+        upstream.failed(said, _PASSED)
     elif status < 400:
-        if upstream.breaker.failures or upstream.trouble.is_told:
+        if upstream.breaker.failures or upstream.breaker.is_open or upstream.trouble.is_told:
             upstream.worked()
     else:
-        upstream.breaker.record_success()  # it works; it did not like this request
+        upstream.breaker.record_success(time.monotonic())  # it works; it did not like this request
         if is_retryable(status) or refuses_our_key(upstream, status):
             upstream.trouble.failed(said, time.monotonic())
 
 
-class _CircuitOpen(UpstreamError):
-    """The upstream is not asked for now."""
+class _Held(UpstreamError):
+    """The upstream asked for no request until later."""
 
-    status = 503
+    status = 429
 
-    def __init__(self) -> None:
-        super().__init__("the circuit breaker is open")
+    def __init__(self, wait: float) -> None:
+        super().__init__(f"it asked to wait for another {wait:.0f} s (Retry-After)")
+        self.wait = wait
 
 
 def _misconfigured(upstream: Upstream, exchange: Exchange) -> Fault | None:
@@ -325,6 +352,7 @@ def _misconfigured(upstream: Upstream, exchange: Exchange) -> Fault | None:
 def _own_headers(inbound: Inbound, upstream: Upstream, exchanged: _Exchanged) -> list[tuple[bytes, bytes]]:
     return [
         (b"x-pointsman-upstream", printable(upstream.spec.name)),
+        (b"x-pointsman-attempts", b"%d" % exchanged.attempts),
         (b"x-request-id", request_id(inbound.headers) or exchanged.id.encode()),
     ]
 
@@ -380,7 +408,7 @@ async def _relay_body(
     except (UpstreamError, CallerError, Overloaded) as error:
         exchanged.error = failure_kind(error) if isinstance(error, UpstreamError) else "refused"
         if isinstance(error, UpstreamError):
-            upstream.failed(error.message)
+            upstream.failed(error.message, _PASSED)
         log.warning('an answer of upstream "%s" was cut off: %s', upstream.spec.name, error.message)
         return exchange.status
     await send({"type": "http.response.body", "body": b""})
@@ -391,12 +419,13 @@ async def _fail(
     inbound: Inbound, upstream: Upstream, error: UpstreamError, exchanged: _Exchanged, send: Send
 ) -> int:
     """Tell the caller that the upstream has not answered."""
-    kind = "unavailable" if isinstance(error, _CircuitOpen) else failure_kind(error)
-    exchanged.error = "breaker" if isinstance(error, _CircuitOpen) else kind
+    exchanged.error = kind = "held" if isinstance(error, _Held) else failure_kind(error)
     name = upstream.spec.name
     fault = Fault(error.status, f'{error.message} (upstream "{name}")', f"upstream_{kind}")
     sent = _own_headers(inbound, upstream, exchanged)
-    if inbound.scope["method"] in _IDEMPOTENT:
+    if isinstance(error, _Held):
+        sent.append((b"retry-after", b"%d" % max(round(error.wait), 1)))
+    elif inbound.scope["method"] in _IDEMPOTENT:
         sent.append((b"x-should-retry", b"false"))  # the gateway has tried
     log.warning("%s %s: %s", inbound.scope["method"], _shown(inbound.scope), fault.message)
     return await send_fault(inbound.wire, fault, sent, send)

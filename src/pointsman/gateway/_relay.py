@@ -195,7 +195,7 @@ def _broken_off(attempt: RunningAttempt, status: int, error: UpstreamError | Non
     kind = failure_kind(error) if error else "cut"
     attempt.finish(status, kind, usage)
     message = error.message if error else "the upstream ended the stream before the answer was whole"
-    attempt.target.upstream.failed(message)
+    attempt.target.upstream.failed(message, attempt.request.session)
     return Fault(502, message, f"upstream_{kind}")
 
 
@@ -237,7 +237,7 @@ async def _fail(request: DecidedRequest, failure: Failure, sent: Headers, send: 
     sent.append(_JSON)
     if failure.wait is not None:
         sent.append((b"retry-after", b"%d" % max(round(failure.wait), 1)))
-    if failure.kind != "status" or status >= 500:
+    if failure.kind not in {"status", "held"} or status >= 500:
         sent.append((b"x-should-retry", b"false"))  # the gateway has tried; a client that does too multiplies
     log.warning(
         "%s answered with status %d after %d attempts: %s",

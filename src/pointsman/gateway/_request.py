@@ -164,6 +164,11 @@ class DecidedRequest:
         if selected is not None and selected.tools is not None:
             self._edits += kept_tools(body, selected.tools)
 
+    @property
+    def session(self) -> str:
+        """The session of the request."""
+        return self._turn.session
+
     async def prepare(self, target: Target) -> Prepared:
         """Return the request as this model's upstream gets it.
 

@@ -31,6 +31,7 @@ from pointsman.model_choice.fitness import BYTES_PER_TOKEN, Requirements, lacks
 from pointsman.stores.ledger.port import ShadowAnswer
 from pointsman.stores.ledger.redact import kept_text
 from pointsman.upstreams.port import Call, read_at_most
+from pointsman.upstreams.port import send as send_call
 from pointsman.vocabulary import ModelSpec
 from pointsman.wire import Body, Ending, Usage, Wire
 from pointsman.wire.completion import CompletionSummary
@@ -272,7 +273,7 @@ def _has_effects(body: Body) -> bool:
 
 async def _ask(attempt: _ShadowAttempt, request: DecidedRequest, target: Target, text: TextMode) -> None:
     prepared = await request.prepare(target)
-    exchange = await target.upstream.client.send(_without_key(prepared.call))
+    exchange = await send_call(target.upstream.client, _without_key(prepared.call))
     try:
         attempt.status = exchange.status
         attempt.first_byte = time.monotonic() - attempt.began

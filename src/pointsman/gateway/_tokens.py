@@ -20,6 +20,7 @@ from pointsman.gateway._request import model_edit, upstream_headers, without_pro
 from pointsman.gateway.upstream import Target
 from pointsman.offload import offload
 from pointsman.upstreams.port import Call
+from pointsman.upstreams.port import send as send_call
 from pointsman.vocabulary import LARGE, WireFormat
 from pointsman.wire import WIRES
 from pointsman.wire.translate import translate_request
@@ -125,7 +126,7 @@ async def _send(target: Target, inbound: InboundRequest, wire: WireFormat, call:
     try:
         if upstream.forwards_auth:
             sent += caller_credentials(inbound.all_headers, inbound.keys)
-        exchange = await upstream.client.send(call._replace(headers=sent))
+        exchange = await send_call(upstream.client, call._replace(headers=sent))
         try:
             counted = await exchange.read()
         finally:

@@ -29,16 +29,17 @@ class Trouble:
         self.is_told, self._next = True, now + _EVERY
         log.warning('upstream "%s" began to fail: %s', self._name, self._bare(why))
 
-    def opened(self, why: str, failures: int, seconds: float) -> None:
-        """It is not asked for some seconds after this many failures in a row."""
+    def opened(self, why: str, failures: int, requests: int, seconds: float) -> None:
+        """It is not asked for some seconds after this many failures among its latest requests."""
         if self._is_open:
             return
         self.is_told = self._is_open = True
         log.warning(
             'the circuit breaker of upstream "%s" opened: '
-            "%d failures in a row, next try in %.0f s; the last: %s",
+            "%d of the last %d requests failed, next try in %.0f s; the last: %s",
             self._name,
             failures,
+            requests,
             seconds,
             self._bare(why),
         )

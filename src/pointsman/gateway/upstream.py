@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -15,6 +15,13 @@ from pointsman.upstreams.relayed_headers import HeaderNames
 from pointsman.vocabulary import ModelSpec, WireFormat
 
 __all__ = ["Target", "Upstream", "connected", "printable", "targets"]
+
+#: Retries that may be in progress at once: a share of the requests that wait, and a few at least, as in
+#: Envoy's retry budget. Three retries of every request would be four times the load on what fails from load.
+_RETRY_SHARE: Final = 0.2
+_LEAST_RETRIES: Final = 3
+#: Longest time in seconds for which all requests wait because one was told to; then one asks again.
+_LONGEST_HOLD: Final = 60.0
 
 
 class Upstream:
@@ -32,22 +39,52 @@ class Upstream:
         self.returned = HeaderNames(name.encode() for name in spec.return_headers) or None
         #: Models whose tokens it does not count, by id, and until when: seconds of ``time.monotonic``.
         self.uncounted: dict[bytes, float] = {}
+        #: Requests that wait for the beginning of a response, and how many of these are retries.
+        self.waiting = self.retrying = 0
+        #: Until when it asked for no request (``Retry-After``), in seconds of ``time.monotonic``: by model,
+        #: or for all of them under "".
+        self.holds: dict[str, float] = {}
         #: The headers that every request of a format carries.
         self.headers = {
             wire: [(b"content-type", b"application/json"), *credentials(spec, wire)] for wire in WireFormat
         }
 
-    def failed(self, why: str) -> None:
-        """It did not answer, or with an error of its own; ``why`` is told in the log, once."""
+    @property
+    def may_retry(self) -> bool:
+        """Whether the retry budget allows a retry: a share of the requests that wait, and a few at least."""
+        return self.retrying < max(_LEAST_RETRIES, _RETRY_SHARE * self.waiting)
+
+    def hold(self, model: str, seconds: float) -> None:
+        """Send nothing for some seconds: to one model, or with "" to any, as the upstream asked.
+
+        With the caller's own credential the limit is the caller's, and no other has to wait.
+        """
+        if not self.forwards_auth:
+            until = time.monotonic() + min(seconds, _LONGEST_HOLD)
+            self.holds[model] = max(until, self.holds.get(model, 0.0))
+
+    def held(self, model: str) -> float:
+        """Return the seconds for which a model gets no request; 0 for none."""
         now = time.monotonic()
-        self.breaker.record_failure(now)
+        self.holds = {name: until for name, until in self.holds.items() if until > now}
+        return max(self.holds.get(model, now), self.holds.get("", now)) - now
+
+    def failed(self, why: str, session: str | None = None) -> None:
+        """A request was not answered, or with an error of its own; ``why`` is told in the log, once.
+
+        Args:
+            why: What happened.
+            session: Whose request it was, where the request itself may be the cause.
+        """
+        now = time.monotonic()
+        self.breaker.record_failure(now, session)
         self.trouble.failed(why, now)
         if self.breaker.is_open:
-            self.trouble.opened(why, self.breaker.failures, self.breaker.pause)
+            self.trouble.opened(why, self.breaker.failures, self.breaker.requests, self.breaker.pause)
 
     def worked(self) -> None:
         """It answered."""
-        self.breaker.record_success()
+        self.breaker.record_success(time.monotonic())
         if self.trouble.is_told:
             self.trouble.worked()
 

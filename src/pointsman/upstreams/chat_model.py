@@ -12,7 +12,7 @@ import msgspec
 from pointsman.decoding import UNREADABLE
 from pointsman.errors import ConfigError, MissingKey, UpstreamError, UpstreamTimeout, UpstreamUnavailable
 from pointsman.upstreams.chat_model_port import ChatModel, ModelAnswer
-from pointsman.upstreams.port import Call, UpstreamClient, UpstreamSpec, credentials, read_at_most
+from pointsman.upstreams.port import Call, UpstreamClient, UpstreamSpec, credentials, read_at_most, send
 from pointsman.vocabulary import ModelSpec, Prompt
 from pointsman.wire import ASKABLE, WIRES, Wire
 from pointsman.wire.base import ModelCall, Usage
@@ -71,7 +71,7 @@ class HttpModel:
     async def _send(self, prompt: Prompt, *, plain: bool) -> tuple[int, bytes]:
         write = self._format.write_plain if plain else self._format.write
         body = msgspec.json.encode(write(self._spec.id, prompt))
-        exchange = await self._client.send(Call(self._path, self._headers, body))
+        exchange = await send(self._client, Call(self._path, self._headers, body))
         try:
             return exchange.status, await read_at_most(exchange, MAX_REPLY, _TOO_LONG)
         finally:

@@ -10,7 +10,7 @@ from typing import Annotated, Final, Literal, NamedTuple, NoReturn, Protocol, Ty
 import msgspec
 from msgspec import Meta
 
-from pointsman.errors import UpstreamError
+from pointsman.errors import StaleConnection, UpstreamError
 from pointsman.vocabulary import WireFormat
 from pointsman.wire import WIRES, sse
 
@@ -34,6 +34,7 @@ __all__ = [
     "credentials",
     "hash_key",
     "read_at_most",
+    "send",
 ]
 
 #: Names in lower case. Bytes from end to end: the gateway passes them on and reads few.
@@ -363,6 +364,7 @@ class UpstreamClient(Protocol):
         """Send a request and wait for the head of the answer.
 
         Raises:
+            StaleConnection: a kept connection had been closed; the same request goes on a new one.
             UpstreamBusy: all connections it may have are in use.
             UpstreamUnavailable: no connection.
             UpstreamTimeout: nothing came in time.
@@ -373,6 +375,18 @@ class UpstreamClient(Protocol):
     def close(self) -> None:
         """Close the connections that are kept; one in use closes after its answer."""
         ...
+
+
+async def send(client: UpstreamClient, call: Call) -> Exchange:
+    """Send a request that nobody counts, once more where a kept connection had been closed.
+
+    Raises:
+        UpstreamError: as ``UpstreamClient.send``.
+    """
+    try:
+        return await client.send(call)
+    except StaleConnection:
+        return await client.send(call)
 
 
 async def read_at_most(exchange: Exchange, limit: int, refusal: str) -> bytes:

@@ -47,8 +47,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     model: str  # configured name
     upstream: str
     status: int  # HTTP status; 0 when none arrived
-    #: "timeout", "busy", "connect", "cut", "malformed", "too_large", "status", ""; where a model was not
-    #: asked: "breaker", "credential", "translation". Never a body or a key.
+    #: "timeout", "busy", "connect", "stale", "cut", "malformed", "too_large", "status", ""; where a model
+    #: was not asked: "breaker", "held", "credential", "translation". Never a body or a key.
     error: str = ""
     started_at: float  # seconds since the epoch
     first_byte_ms: float | None = None

@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from pointsman.errors import UpstreamBusy, UpstreamTimeout
-from pointsman.upstreams.http._connection import Connection, Response, Stale
+from pointsman.errors import StaleConnection, UpstreamBusy, UpstreamTimeout
+from pointsman.upstreams.http._connection import Connection, Response
 from pointsman.upstreams.http._route import Route
 from pointsman.upstreams.port import Call, Exchange, Upload, UpstreamSpec
 
@@ -66,12 +66,14 @@ class HttpClient:
         if call.upload is not None:  # it cannot be sent again: no connection that may have been closed
             return await self._ask(await self._connect(), request, call)
         connection = self._kept()
-        if connection is not None:
-            try:
-                return await self._ask(connection, request, call)
-            except Stale:  # closed by the upstream while it lay idle: nobody has seen the request
-                await self._take_place()
-        return await self._ask(await self._connect(), request, call)
+        if connection is None:
+            connection = await self._connect()
+        try:
+            return await self._ask(connection, request, call)
+        except StaleConnection:
+            while self._idle:  # closed as well, in all likelihood
+                self._idle.pop().transport.close()
+            raise
 
     def close(self) -> None:
         """See ``UpstreamClient``."""

@@ -7,10 +7,10 @@ from typing import Final, Protocol, cast
 
 import httptools
 
-from pointsman.errors import UpstreamError, UpstreamMalformed, UpstreamTooLarge
+from pointsman.errors import StaleConnection, UpstreamError, UpstreamMalformed, UpstreamTooLarge
 from pointsman.upstreams.port import Headers, Upload
 
-__all__ = ["Connection", "Response", "Stale"]
+__all__ = ["Connection", "Response"]
 
 #: Bytes waiting for a slow caller before the upstream is told to wait too; uvicorn holds as many.
 _HIGH_WATER: Final = 64 << 10
@@ -44,10 +44,6 @@ class Owner(Protocol):
     def forget(self, answer: Response) -> None:
         """Stop timing an answer, and let another request have its place."""
         ...
-
-
-class Stale(UpstreamError):
-    """A kept connection had been closed before the request was sent on it."""
 
 
 class Response:
@@ -247,7 +243,7 @@ class Connection(asyncio.Protocol):
         if exc is None and answer.status and not _says_where_it_ends(answer.headers):
             answer.finish()  # such an answer ends with its connection
         elif self._was_used and self._begun and self.loop.time() - self._begun < _CLOSE_RACE:
-            answer.fail(Stale("the connection had been closed"))
+            answer.fail(StaleConnection("the upstream had closed the connection"))
         else:
             answer.fail(UpstreamError("the connection to the upstream broke off"))
 

@@ -1,0 +1,82 @@
+"""The circuit breaker: what opens it, what does not, and how it closes."""
+
+import random
+
+import pytest
+
+from pointsman.gateway._circuit_breaker import CircuitBreaker
+
+
+def fed(results: str, every: float = 0.1) -> CircuitBreaker:
+    """A breaker after some requests: ``.`` answered, ``x`` failed, a letter: failed in that session."""
+    breaker = CircuitBreaker()
+    for number, result in enumerate(results):
+        if result == ".":
+            breaker.record_success(number * every)
+        else:
+            breaker.record_failure(number * every, None if result == "x" else result)
+    return breaker
+
+
+@pytest.mark.parametrize(
+    ("results", "is_open"),
+    [
+        ("x" * 9, False),
+        ("x" * 10, True),
+        ("abcdefghi", False),
+        ("abcdefghij", True),
+        ("a" * 100, False),  # one session
+        ("ab" * 100, False),
+        ("xxxxxxxx..", False),  # after two answers it is judged at the next failure
+        ("xxxxxxxx..x", True),
+        ("xxxxxxx...xx", False),
+        ("." * 100 + "x" * 9, False),  # while all goes well nothing is counted
+        ("." * 100 + "x" * 10, True),
+        ("x...." * 50, False),
+        ("xx" + "." * 18 + "x" * 15, False),
+        ("xx" + "." * 18 + "x" * 16, True),  # of the last twenty
+    ],
+)
+def test_what_opens_it(results: str, is_open: bool) -> None:
+    assert fed(results).is_open == is_open
+
+
+def test_failures_that_are_old_count_no_more() -> None:
+    assert not fed("x" * 100, every=7.0).is_open  # nine in a minute
+    assert fed("x" * 100, every=6.0).is_open
+    breaker = fed("xxx")
+    breaker.record_success(100.0)
+    assert (breaker.failures, breaker.requests) == (0, 0)
+
+
+def test_one_probe_at_a_time_and_twenty_seconds_at_most() -> None:
+    breaker, now, pauses = fed("x" * 10, every=0.0), 0.0, []
+    for _ in range(5):
+        wait = breaker.seconds_to_wait(now)
+        pauses.append(wait)
+        now += wait
+        assert breaker.seconds_to_wait(now) == 0.0, "the probe"
+        assert breaker.seconds_to_wait(now) > 0.0, "the others wait for it"
+        breaker.record_failure(now)
+        breaker.record_failure(now)  # of a request that was sent before
+    assert pauses == [5.0, 10.0, 20.0, 20.0, 20.0]
+    now += 20.0
+    assert breaker.seconds_to_wait(now) == 0.0
+    assert breaker.seconds_to_wait(now + 20.0) == 0.0, "a probe that never comes back is not waited for"
+    breaker.record_success(now + 21.0)
+    assert not breaker.is_open
+    assert breaker.seconds_to_wait(now + 21.0) == 0.0
+    assert breaker.pause == 5.0
+
+
+def test_an_upstream_that_fails_three_times_in_ten_stays_in_use() -> None:
+    breaker, chance, held_back = CircuitBreaker(), random.Random(7), 0
+    for number in range(50_000):
+        now = number * 0.1
+        if breaker.seconds_to_wait(now):
+            held_back += 1
+        elif chance.random() < 0.3:
+            breaker.record_failure(now, str(number))
+        else:
+            breaker.record_success(now)
+    assert held_back < 500
