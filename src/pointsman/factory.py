@@ -47,6 +47,7 @@ from pointsman.stores.pattern_cache import open_scanner
 from pointsman.stores.sessions import MemorySessions, SessionStore, SqliteSessions, ValkeySessions
 from pointsman.tiers import (
     BUILTIN_PROFILES,
+    EscalationPolicy,
     LearnedRouterPolicy,
     ProjectPolicy,
     TierProfile,
@@ -150,6 +151,7 @@ def build_policy(config: Config) -> Policy:
         verify=tiers.verify,
         roles=tiers.roles,
         projects=_projects(tiers.projects),
+        escalation=_escalation(tiers.escalation),
         domains=domains,
         guidance=None if config.guidance.mode is Mode.OFF else config.guidance,
         aliases=(*config.aliases.items(), *CLIENT_ALIASES),
@@ -276,6 +278,10 @@ def question_price(policy: Policy) -> float | None:
     # What goes in is the rubric and the cut text, what comes out a label.
     read = (len(rules.rubric) + rules.cut) / BYTES_PER_TOKEN
     return model.cost(read, 0, rules.max_tokens)
+
+
+def _escalation(spec: EscalationPolicy | None) -> EscalationPolicy | None:
+    return None if spec is None or spec.mode is Mode.OFF else spec
 
 
 def _projects(spec: ProjectsSpec | None) -> ProjectPolicy | None:

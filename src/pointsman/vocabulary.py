@@ -130,6 +130,7 @@ class Stage(StrEnum):
     ALIAS = "alias"  # an alias of the model name says the tier
     ROLE = "role"  # ``[tiers.roles]`` says the tier of this role
     PROJECT = "project"  # outcomes of the project say which tier is good enough
+    CHEAP_FIRST = "cheap_first"  # the user message begins on a cheaper tier
     OVERRIDE = "override"  # an override of the profile
     RULES = "rules"  # the weighted score
     LEARNED = "learned"  # the learned router

@@ -1,4 +1,4 @@
-"""``pointsman report``: savings, roles, projects, drift, shadow, and the effect of guidance."""
+"""``pointsman report``: savings, roles, projects, escalation, drift, shadow, and the effect of guidance."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pointsman.cli.decisions import opened
 from pointsman.cli.options import ConfigOption, JsonOption, LedgerOption
 from pointsman.cli.output import Group, config_file, print_json
 from pointsman.cli.report_drift import report_drift
+from pointsman.cli.report_escalation import escalation
 from pointsman.cli.report_projects import projects
 from pointsman.cli.report_roles import roles
 from pointsman.cli.report_shadow import shadow
@@ -32,13 +33,14 @@ __all__ = ["followed_in", "register"]
 _report: Final = typer.Typer(
     cls=Group,
     no_args_is_help=True,
-    help="Report savings, roles, projects, drift, shadow, and the effect of guidance.",
+    help="Report savings, roles, projects, escalation, drift, shadow, and the effect of guidance.",
 )
 
 
 def register(app: typer.Typer) -> None:
     """Add ``report`` to the command line."""
     _report.command("drift")(report_drift)
+    _report.command("escalation")(escalation)
     _report.command("projects")(projects)
     _report.command("roles")(roles)
     _report.command("shadow")(shadow)

@@ -35,7 +35,7 @@ from pointsman.upstreams.port import DEMO_URL, UpstreamSpec
 from pointsman.upstreams.proxies import is_loopback, parse_proxy
 from pointsman.upstreams.relayed_headers import name_problems
 from pointsman.upstreams.trust import trust
-from pointsman.vocabulary import Tier
+from pointsman.vocabulary import Mode, Tier
 from pointsman.wire import ASKABLE
 
 __all__ = ["RESERVED", "check", "is_loopback"]
@@ -166,6 +166,13 @@ def _tiers(file: File) -> Iterator[Problem]:
     yield from _verify(file)
     yield from _learned_router(file.tiers.learned_router)
     yield from _projects(file.tiers.projects)
+    escalation = file.tiers.escalation
+    if escalation and escalation.mode is not Mode.OFF and file.guidance.mode is Mode.OFF:
+        yield Problem(
+            ("tiers", "escalation"),
+            "escalation follows the agent's run, and guidance is off",
+            'mode = "observe" under [guidance] follows it and adds nothing',
+        )
     yield from _rising(("tiers", "boundaries"), file.tiers.boundaries)
 
 

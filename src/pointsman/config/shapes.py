@@ -19,7 +19,7 @@ from pointsman.decision.decision import TextMode
 from pointsman.decision.policy import DomainSettings
 from pointsman.guidance import GuidancePolicy
 from pointsman.model_choice.pools import Pool, Served, pools
-from pointsman.tiers import LearnedRouterSettings, ProjectSettings, RoleTiers, Verification
+from pointsman.tiers import EscalationPolicy, LearnedRouterSettings, ProjectSettings, RoleTiers, Verification
 from pointsman.upstreams.port import Limits, Secret, ServerSpec, UpstreamSpec, hash_key
 from pointsman.vocabulary import Mode, ModelSpec, Tier
 
@@ -105,6 +105,7 @@ class TiersSpec(msgspec.Struct, frozen=True, kw_only=True):
     )
     verify: Annotated[Verification | None, Meta(description="See [tiers.verify].")] = None
     projects: Annotated[ProjectsSpec | None, Meta(description="See [tiers.projects].")] = None
+    escalation: Annotated[EscalationPolicy | None, Meta(description="See [tiers.escalation].")] = None
     roles: Annotated[RoleTiers, Meta(description="See [tiers.roles].")] = RoleTiers()
 
     @property

@@ -36,7 +36,7 @@ _ROLES: Final = "agent."
 class Injection(msgspec.Struct, frozen=True, gc=False):
     """Text to add at the end of what the model sees."""
 
-    source: str  # "guidance" or "domains"
+    source: str  # "guidance", "domains" or "escalation"
     text: str
 
 

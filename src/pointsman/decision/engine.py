@@ -50,6 +50,7 @@ from pointsman.model_choice.fitness import (
 from pointsman.model_choice.pools import pools
 from pointsman.text.extract import Extracted, Searched, extract, searched
 from pointsman.tiers import LearnedStage, TierDecision, TierScorer, asks_to_decide, forced_tier
+from pointsman.tiers.escalation import handover, start_of, trouble_of
 from pointsman.tiers.projects import ANY, ProjectPolicy, tier_of_project
 from pointsman.tiers.roles import SESSION, name_of
 from pointsman.trajectory.state import TrajectoryState
@@ -448,10 +449,14 @@ class Engine:
         role, purpose = draft.input.role, draft.input.purpose
         if tier := self._role_tiers.get((role, purpose)):
             return _without_rules(tier, 1.0, f"[tiers.roles] {name_of(role, purpose)}", _BY_ROLE)
-        policy = self.policy.projects
-        if policy is None or not draft.input.project or role is _HELPER:
+        if role is _HELPER:
             return None
-        return self._tier_of_project(draft, policy)
+        projects, escalation, project = self.policy.projects, self.policy.escalation, draft.input.project
+        if projects and project and (tier_decision := self._tier_of_project(draft, projects)):
+            return tier_decision
+        if escalation and (tier := start_of(escalation, project)):
+            return _without_rules(tier, 1.0, "cheap first", Stage.CHEAP_FIRST)
+        return None
 
     def _tier_of_project(self, draft: _Draft, policy: ProjectPolicy) -> TierDecision | None:
         """The cheapest tier that is good enough for the project; None: none is known, or observed alone."""
@@ -476,10 +481,9 @@ class Engine:
 
     def _choose_chain(self, draft: _Draft, decided: Tier, *, free: bool) -> None:
         asked = draft.input
-        guidance = draft.guidance
-        raised = free and guidance is not None and guidance.raise_tier and asked.role is not _HELPER
+        raised = free and self._is_raised(draft)
         tier = self._models.next_up(decided) if raised else decided
-        if raised:
+        if raised and draft.guidance and draft.guidance.raise_tier:
             draft.reasons.append(Reason("guidance.raise-tier", f"stuck: {tier} instead of {decided}"))
         needed = _needed(draft)
         sticky = free and draft.tier is not None and draft.tier.stage not in _SAYS_TIER
@@ -492,6 +496,43 @@ class Engine:
             return
         draft.chain, draft.parameters = choice.models, choice.parameters
         draft.reasons.extend(choice.reasons)
+
+    def _is_raised(self, draft: _Draft) -> bool:
+        """Whether guidance or trouble raises the tier of this request."""
+        if draft.input.role is _HELPER:
+            return False
+        by_guidance = draft.guidance is not None and draft.guidance.raise_tier
+        return (self.policy.escalation is not None and self._escalates(draft)) or by_guidance
+
+    def _escalates(self, draft: _Draft) -> bool:
+        """Whether trouble raises the tier of this user message: once, and then until its end."""
+        policy, asked, memory, key = self.policy.escalation, draft.input, draft.memory, draft.reading.message
+        if policy is None or not asked.user_message:
+            return False
+        if memory.escalated == key:
+            draft.reasons.append(Reason("escalation.stays", "the tier is raised until the user speaks"))
+            return True
+        firing = draft.guidance.firing if draft.guidance else None
+        state = draft.reading.seen.trajectory.state if draft.reading.seen else None
+        calls = state.attempt if state else 0
+        found = trouble_of(
+            policy,
+            calls=calls,
+            stuck=firing.reason or firing.classifier if firing else "",
+            project=asked.project,
+            model=memory.model,
+            message=f"{asked.session}#{asked.user_message}",
+        )
+        if found is None:
+            return False
+        acts = policy.mode is Mode.ON and not found.is_control
+        by = found.kind if acts else "observe" if policy.mode is Mode.OBSERVE else "withheld"
+        draft.reasons.append(Reason(f"escalation.{by}", found.why))
+        if acts:
+            draft.memory = msgspec.structs.replace(memory, escalated=key)
+            errors = sum(step.is_error for step in state.steps[-calls:]) if state and calls else 0
+            draft.injections.append(Injection("escalation", handover(calls, errors)))
+        return acts
 
     def _is_too_long(self, draft: _Draft, names: tuple[str, ...]) -> bool:
         """Whether the request is certainly longer than every window; the usual estimate may be wrong."""

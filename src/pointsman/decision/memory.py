@@ -24,5 +24,6 @@ class Memory(msgspec.Struct, frozen=True, omit_defaults=True):
     domains: DomainMemory = DomainMemory()
     guidance: GuidanceMemory = GuidanceMemory()
     capabilities: CapabilityMemory = CapabilityMemory()
+    escalated: str = ""  # identity of the user message for which the tier is raised
     searched: Searched = Searched()  # for the user's words
     additions: Additions = Additions()  # texts added, and to which messages

@@ -20,7 +20,14 @@ from pointsman.domains import DomainSet, ModelProfile
 from pointsman.evidence import Signal
 from pointsman.guidance import GuidancePolicy
 from pointsman.model_choice.pools import TierModels
-from pointsman.tiers import LearnedRouterPolicy, ProjectPolicy, RoleTiers, TierProfile, Verification
+from pointsman.tiers import (
+    EscalationPolicy,
+    LearnedRouterPolicy,
+    ProjectPolicy,
+    RoleTiers,
+    TierProfile,
+    Verification,
+)
 from pointsman.vocabulary import Mode, ModelSpec
 
 __all__ = ["DomainPolicy", "DomainSettings", "Policy"]
@@ -62,6 +69,7 @@ class Policy:
         default_factory=RoleTiers
     )  # which tier serves what agents send beside their main conversation
     projects: ProjectPolicy | None = None  # None: no project has a tier of its own
+    escalation: EscalationPolicy | None = None  # None: trouble raises no tier
     domains: DomainPolicy | None = None  # None: domains are off
     guidance: GuidancePolicy | None = None  # None: guidance is off
     aliases: Aliases = ()  # patterns of model names and their targets; the first that matches counts

@@ -22,6 +22,7 @@ STAGES: Final = {
     Stage.ALIAS: "by an alias of the name asked for",
     Stage.ROLE: "by the role of the request",
     Stage.PROJECT: "by outcomes of the project",
+    Stage.CHEAP_FIRST: "the tier on which user messages of the project begin",
     Stage.OVERRIDE: "decided by an override",
     Stage.RULES: "decided by the weighted score",
     Stage.LEARNED: "decided by the learned router",

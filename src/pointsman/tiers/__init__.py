@@ -10,6 +10,7 @@ from pointsman.tiers._model_ids import asks_to_decide, forced_tier
 from pointsman.tiers._scorer import Scored, TierScorer
 from pointsman.tiers._verification import cache_key, parse_tier
 from pointsman.tiers.decision import TierDecision
+from pointsman.tiers.escalation import EscalationPolicy
 from pointsman.tiers.learned_router import LearnedRouter, LearnedScore, LearnedScorer, read_learned_router
 from pointsman.tiers.policy import LearnedRouterSettings, Spending, Verification
 from pointsman.tiers.profile import TierProfile
@@ -20,6 +21,7 @@ __all__ = [
     "BUILTIN_PROFILES",
     "Change",
     "Contribution",
+    "EscalationPolicy",
     "Explanation",
     "LearnedRouter",
     "LearnedRouterPolicy",

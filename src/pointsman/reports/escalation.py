@@ -1,0 +1,140 @@
+"""How long own successful runs are, and what raising the tier of a user message came to.
+
+A run is one user message and all that follows it. Of each source, a model in a project, the runs that
+succeeded say how many tool calls a run may have before it is trouble.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Final
+
+from pointsman.learning.intervals import difference_of_shares
+from pointsman.reports.outcomes import scores_of
+from pointsman.reports.usage import answered
+from pointsman.stores.ledger import Record
+from pointsman.tiers.escalation import ENOUGH, source_of
+
+__all__ = ["Escalated", "SourceRuns", "escalations", "runs_in"]
+
+#: A run succeeded if the mean of its scores is at least this.
+_GOOD: Final = 0.5
+_RAISED: Final = frozenset({"escalation.stuck", "escalation.long"})
+_WITHHELD: Final = "escalation.withheld"
+
+
+@dataclass(slots=True)
+class _Run:
+    source: str = ""
+    calls: int = 0
+    scores: list[float] = field(default_factory=list)
+    raised: bool = False
+    withheld: bool = False
+
+    @property
+    def success(self) -> bool | None:
+        """None where nobody said."""
+        return fmean(self.scores) >= _GOOD if self.scores else None
+
+
+@dataclass(slots=True)
+class SourceRuns:
+    """The runs of one source."""
+
+    source: str  # ``PROJECT|MODEL``
+    runs: int = 0
+    successes: list[int] = field(default_factory=list)  # tool calls of each successful run
+    failures: list[int] = field(default_factory=list)
+
+    def limit(self, quantile: float) -> int | None:
+        """Tool calls that no more than the rest of the successful runs exceed; None with too few of them.
+
+        Args:
+            quantile: Of the successful runs, 1 for the longest.
+        """
+        if len(self.successes) < ENOUGH:
+            return None
+        ordered = sorted(self.successes)
+        return ordered[max(math.ceil(quantile * len(ordered)), 1) - 1]
+
+
+@dataclass(slots=True)
+class Escalated:
+    """User messages in trouble by side: how many were said to have succeeded, and of how many it was said."""
+
+    treated: int = 0
+    treated_said: int = 0
+    treated_good: int = 0
+    control: int = 0
+    control_said: int = 0
+    control_good: int = 0
+
+    def lines(self) -> Iterator[str]:
+        """The comparison for a person."""
+        for name, count, said, good in (
+            ("tier raised", self.treated, self.treated_said, self.treated_good),
+            ("not raised (control group)", self.control, self.control_said, self.control_good),
+        ):
+            share = f", {good / said:.0%} of {said} with an outcome succeeded" if said else ", no outcome"
+            yield f"{name}: {count} user messages{share}"
+        if min(self.treated_said, self.control_said) < ENOUGH:
+            yield f"too little data: {ENOUGH} user messages with an outcome are needed on each side"
+            return
+        low, high = difference_of_shares(
+            self.treated_good, self.treated_said, self.control_good, self.control_said
+        )
+        yield f"difference of success: 95 % interval {low:+.0%} to {high:+.0%}"
+
+
+def _collect(records: Iterable[Record]) -> Iterator[_Run]:
+    runs: dict[tuple[str, int], _Run] = {}
+    for record in records:
+        asked = record.decision.input
+        if not asked.user_message or not asked.conversation:
+            continue
+        run = runs.setdefault((asked.session, asked.user_message), _Run())
+        answer = answered(record.attempts)
+        if not run.source and answer:
+            run.source = source_of(asked.project, answer.model)
+        run.calls += len(asked.steps)
+        run.scores += [score for _, score in scores_of(record)]
+        codes = {reason.code for reason in record.decision.reasons}
+        run.raised = run.raised or bool(codes & _RAISED)
+        run.withheld = run.withheld or _WITHHELD in codes
+    return iter(runs.values())
+
+
+def runs_in(records: Iterable[Record]) -> list[SourceRuns]:
+    """Return the runs of each source, the most first. Runs whose tier was raised say nothing of their model.
+
+    Args:
+        records: Oldest first.
+    """
+    found: dict[str, SourceRuns] = {}
+    for run in _collect(records):
+        if not run.source or run.raised:
+            continue
+        each = found.setdefault(run.source, SourceRuns(run.source))
+        each.runs += 1
+        if run.success is not None:
+            (each.successes if run.success else each.failures).append(run.calls)
+    return sorted(found.values(), key=lambda each: (-each.runs, each.source))
+
+
+def escalations(records: Iterable[Record]) -> Escalated:
+    """Compare user messages whose tier was raised with those of the control group."""
+    found = Escalated()
+    for run in _collect(records):
+        good = run.success
+        if run.raised:
+            found.treated += 1
+            found.treated_said += good is not None
+            found.treated_good += bool(good)
+        elif run.withheld:
+            found.control += 1
+            found.control_said += good is not None
+            found.control_good += bool(good)
+    return found
