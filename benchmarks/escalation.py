@@ -83,9 +83,9 @@ def main() -> None:
     print("| source | runs | stuck | stuck or long | ahead |\n|---|---|---|---|---|")
     for (source, success), rows in sorted(tally.items()):
         values = np.array(rows, float)
-        runs = f"{len(rows) // _DRAWS} {'successful' if success else 'failed'}"
+        count = f"{len(rows) // _DRAWS} {'successful' if success else 'failed'}"
         ahead = "-" if np.isnan(values[:, 2]).all() else f"{np.nanmean(values[:, 2]):.0%}"
-        print(f"| {source} | {runs} | {values[:, 0].mean():.1%} | {values[:, 1].mean():.1%} | {ahead} |")
+        print(f"| {source} | {count} | {values[:, 0].mean():.1%} | {values[:, 1].mean():.1%} | {ahead} |")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.stuck_agents import call, requests, say
 
 from pointsman.config import AnyKey, load
 from pointsman.decision.decision import Decision
@@ -20,6 +19,7 @@ from pointsman.guidance import GuidancePolicy
 from pointsman.tiers import EscalationPolicy, builtin_profile
 from pointsman.vocabulary import AgentRole, Mode, ModelSpec, Stage, Tier, WireFormat
 from pointsman.wire.request import read_request
+from support.stuck_agents import call, requests, say
 
 CHAT = WireFormat.CHAT
 MODELS = {name: ModelSpec(name, "main", f"v-{name}") for name in ("small", "middle", "large")}
@@ -41,7 +41,8 @@ def engine(escalation: EscalationPolicy | None, guidance: GuidancePolicy | None 
 def run(
     by: Engine, histories: Sequence[list[dict[str, Any]]], *, role: AgentRole = AgentRole.MAIN
 ) -> list[Decision]:
-    memory, found = Memory(), []
+    memory = Memory()
+    found: list[Decision] = []
     for history in histories:
         body = {
             "model": "auto",

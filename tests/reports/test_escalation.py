@@ -75,8 +75,10 @@ def test_the_command_prints_lines_for_the_configuration(tmp_path: Path, as_json:
     ledger = SqliteLedger(tmp_path / "l.sqlite")
     for record in runs(*(run(n, n % 10, 1.0) for n in range(20)), run(20, 40, 0.0, model="large")):
         ledger.append(record.decision)
-        for entry in (*record.attempts, *record.outcomes):
-            ledger.append(entry)
+        for attempt in record.attempts:
+            ledger.append(attempt)
+        for outcome in record.outcomes:
+            ledger.append(outcome)
     ledger.close()
     arguments = ["report", "escalation", "--ledger", str(tmp_path / "l.sqlite")]
     output = CliRunner().invoke(app, [*arguments, *(["--json"] if as_json else [])]).output
