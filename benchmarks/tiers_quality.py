@@ -24,7 +24,7 @@ from typing import Any
 
 import msgspec
 
-from pointsman.evidence import PatternSet, Scanner, SignalTable, build_matcher
+from pointsman.evidence import PatternSet, Reading, Scanner, SignalTable, build_matcher
 from pointsman.text import extract
 from pointsman.tiers import TierProfile, TierScorer, builtin_profile, load_profile
 from pointsman.vocabulary import Tier
@@ -58,7 +58,8 @@ class Profile:
         table = SignalTable(profile.signals())
         self.name = profile.name
         self.scorer = TierScorer(profile, table)
-        self.scanner = Scanner(table, build_matcher(PatternSet(table)))
+        reading = Reading(table, profile.name) if profile.normalise else None
+        self.scanner = Scanner(table, build_matcher(PatternSet(table)), reading=reading)
 
     def words(self, text: str) -> str:
         """What counts of a prompt."""

@@ -93,10 +93,10 @@ def build_engine(policy: Policy) -> Engine:
     learned_router_encoder = (
         encoder_of(policy.learned_router.learned_router) if policy.learned_router else None
     )
-    selection = policy.capabilities
+    selection, profile = policy.capabilities, policy.profile
     return Engine(
         policy,
-        open_scanner(policy.signals()),
+        open_scanner(policy.signals(), normalised_for=profile.name if profile.normalise else ""),
         encoder,
         learned_router_encoder=learned_router_encoder,
         capability_encoder=load_encoder(selection.encoder) if selection else None,

@@ -11,7 +11,17 @@ from typer.testing import CliRunner
 
 from pointsman.cli import app
 from pointsman.evidence import detect_script
-from pointsman.learning.robustness import CHANGES, FRAMES, evaluate_robustness
+from pointsman.learning.datasets import read_easy
+from pointsman.learning.robustness import (
+    CHANGES,
+    FORM,
+    FRAMES,
+    KEYWORD_GADGETS,
+    decided_simple,
+    evaluate_gadgets,
+    evaluate_robustness,
+)
+from pointsman.learning.show import gadget_lines
 from pointsman.tiers.learned_router import LearnedScorer
 from pointsman.vocabulary import Script
 from support.learned_routers import blank
@@ -75,9 +85,39 @@ def test_the_command(tmp_path: Path) -> None:
     file = tmp_path / "data.jsonl"
     file.write_text("\n".join(json.dumps({"prompt": prompt, "more": 1}) for prompt in PROMPTS[:20]))
     shown = CliRunner().invoke(app, ["eval", "robustness", "--data", str(file)]).stdout
-    assert [line.split("  ")[0] for line in shown.splitlines()] == ["unchanged, 20 prompts", *CHANGES]
+    headings = [line.split("  ")[0] for line in shown.splitlines()]
+    assert headings[: len(CHANGES) + 3] == ["unchanged, 20 prompts", *CHANGES, "mean of form alone", ""]
+    assert headings[-1] == "keyword gadgets: mean" or "no easy prompt" in headings[-1]
     said = CliRunner().invoke(app, ["eval", "robustness", "--data", str(file), "--json", "--seed", "4"])
     assert len(json.loads(said.stdout)["rows"]) == 2 * len(CHANGES)
     file.write_text("{}")
     error = CliRunner().invoke(app, ["eval", "robustness", "--data", str(file)]).exception
     assert "data.jsonl:1" in str(error)
+
+
+EASY = ["What is the capital of Japan?", "Who is Grace Hopper?", "How many legs has a spider?"]
+
+
+def test_keywords_beside_an_easy_prompt_raise_the_seed_and_not_the_default() -> None:
+    rows = {(row.decider, row.gadget): row.raised for row in evaluate_gadgets(EASY)}
+    assert {rows["default", gadget] for gadget in KEYWORD_GADGETS} == {0.0}
+    assert rows["seed", "six in a code block"] > 0.5
+
+
+def test_the_form_of_a_prompt_does_not_change_its_tier() -> None:
+    prompts = [
+        *EASY,
+        "Explain how merge sort works, in detail.",
+        "Prove that the square root of 2 is irrational.",
+    ]
+    rows = [row for row in evaluate_robustness(prompts) if row.decider == "default" and row.change in FORM]
+    assert {row.unchanged for row in rows if row.change != "typos"} == {1.0}
+
+
+def test_easy_prompts_are_those_the_file_calls_so(tmp_path: Path) -> None:
+    file = tmp_path / "data.jsonl"
+    lines = [{"prompt": "a", "weak": 1}, {"prompt": "b", "weak": False}, {"prompt": "c"}]
+    file.write_text("\n".join(map(json.dumps, [*lines, {"prompt": "d", "expected_tier": "SIMPLE"}])))
+    assert read_easy(file) == ["a", "d"]
+    assert decided_simple([*EASY, "Prove it by induction."]) == EASY
+    assert gadget_lines([])[0].startswith("no easy prompt")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pointsman.evidence import PatternSet, Scanner, SignalTable, build_matcher
+from pointsman.evidence import PatternSet, Reading, Scanner, SignalTable, build_matcher
 from pointsman.tiers import TierDecision, TierProfile, TierScorer, builtin_profile
 from pointsman.vocabulary import Evidence
 
@@ -24,7 +24,8 @@ class Bench:
     def __init__(self, profile: TierProfile) -> None:
         self.table = SignalTable(profile.signals())
         self.scorer = TierScorer(profile, self.table)
-        self._scanner = Scanner(self.table, build_matcher(PatternSet(self.table)))
+        reading = Reading(self.table, profile.name) if profile.normalise else None
+        self._scanner = Scanner(self.table, build_matcher(PatternSet(self.table)), reading=reading)
 
     def scan(self, text: str) -> Evidence:
         return self._scanner.scan(text)

@@ -13,7 +13,7 @@ from pointsman.cli.options import JsonOption, LearnedRouterOption, OutcomesOptio
 from pointsman.cli.output import Group, needs_extra, print_json
 from pointsman.encoders.learned_routers import load_scorer
 from pointsman.errors import PointsmanError
-from pointsman.learning.datasets import read_outcomes, read_prompts
+from pointsman.learning.datasets import read_easy, read_outcomes, read_prompts
 
 __all__ = ["register"]
 
@@ -92,22 +92,26 @@ def robustness(
     seed: Annotated[int, typer.Option(help="Random seed of the changes and the bootstrap.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure robustness: how many decisions stay the same when a prompt is reworded.
+    """Measure robustness: whether decisions change with the form of a prompt, or with keywords set beside it.
 
-    The changes are typing errors (one word in twenty), case, politeness, and the language of an instruction
-    around the prompt. The decision of a rule profile is the tier; of a learned router, the side of a
-    boundary.
+    The changes are typing errors (one word in twenty), spacing, case, look-alike letters, politeness, and the
+    language of an instruction around the prompt. The decision of a rule profile is the tier; of a learned
+    router, the side of a boundary. Easy prompts are those labelled SIMPLE or right by the weak model, where
+    the file says so, else those of tier SIMPLE.
     """
     with needs_extra("fit", "pointsman eval robustness"):
-        from pointsman.learning.robustness import evaluate_robustness
-        from pointsman.learning.show import robustness_lines
+        from pointsman.learning.robustness import decided_simple, evaluate_gadgets, evaluate_robustness
+        from pointsman.learning.show import gadget_lines, robustness_lines
 
     scorer = load_scorer(learned_router) if learned_router else None
-    rows = evaluate_robustness(read_prompts(data), scorer, boundary=boundary, seed=seed)
+    prompts = read_prompts(data)
+    rows = evaluate_robustness(prompts, scorer, boundary=boundary, seed=seed)
+    easy = read_easy(data) or decided_simple(prompts)
+    gadgets = evaluate_gadgets(easy, seed=seed) if easy else []
     if as_json:
-        print_json({"rows": rows})
+        print_json({"rows": rows, "gadgets": gadgets})
     else:
-        typer.echo("\n".join(robustness_lines(rows)))
+        typer.echo("\n".join([*robustness_lines(rows), "", *gadget_lines(gadgets)]))
 
 
 def _ratio(weak: float | None, strong: float | None) -> float | None:

@@ -7,6 +7,7 @@ from pointsman.evidence._matcher import Matcher, ReMatcher
 from pointsman.evidence._patterns import PatternSet
 from pointsman.evidence._scan import Scanner, detect_script, estimate_tokens
 from pointsman.evidence._signals import Kind, Signal, SignalTable
+from pointsman.evidence.normal import Reading
 
 __all__ = [
     "Keep",
@@ -14,6 +15,7 @@ __all__ = [
     "Matcher",
     "PatternSet",
     "ReMatcher",
+    "Reading",
     "Scanner",
     "Signal",
     "SignalTable",

@@ -7,6 +7,7 @@ from typing import Final
 
 from pointsman.evidence._matcher import Matcher
 from pointsman.evidence._signals import SignalTable
+from pointsman.evidence.normal import Reading
 from pointsman.vocabulary import Evidence, Script
 
 __all__ = ["Scanner", "detect_script", "estimate_tokens"]
@@ -67,9 +68,20 @@ class Scanner:
         table: SignalTable,
         matcher: Matcher,
         *,
+        reading: Reading | None = None,
         cache_entries: int = _ENTRIES,
         cache_bytes: int = _BYTES,
     ) -> None:
+        """Make ready to scan.
+
+        Args:
+            table: names the signals.
+            matcher: finds them.
+            reading: what of a text's form is undone before; None scans it as it is written.
+            cache_entries: texts kept, in each of two generations.
+            cache_bytes: of those texts.
+        """
+        self._reading: Final = reading
         self.table: Final = table
         self._matcher: Final = matcher
         self._entries: Final = cache_entries  # of one generation
@@ -88,16 +100,19 @@ class Scanner:
         return evidence
 
     def _examine(self, text: str) -> Evidence:
-        length = len(text)
-        is_ascii = text.isascii()
+        reading = self._reading
+        read = reading.plain(text) if reading else text
+        lowered = read.lower()
+        hits = reading.hits(lowered, self._matcher.match) if reading else self._matcher.match(lowered)
+        length = len(read)
         return Evidence(
             text=text,
-            hits=self._matcher.match(text.lower()),
+            hits=hits,
             characters=length,
-            utf16_units=length if is_ascii else len(text.encode("utf-16-le", "surrogatepass")) // 2,
-            tokens=estimate_tokens(text),
-            questions=text.count("?"),
-            script=detect_script(text),
+            utf16_units=length if read.isascii() else len(read.encode("utf-16-le", "surrogatepass")) // 2,
+            tokens=estimate_tokens(read),
+            questions=read.count("?"),
+            script=detect_script(read),
         )
 
     def _keep(self, evidence: Evidence) -> None:

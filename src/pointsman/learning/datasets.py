@@ -12,7 +12,7 @@ import msgspec
 from pointsman.errors import ConfigError, PointsmanError
 from pointsman.jsonl import decoded, numbered_lines
 
-__all__ = ["Graded", "PromptOutcome", "read_graded", "read_outcomes", "read_prompts"]
+__all__ = ["Graded", "PromptOutcome", "read_easy", "read_graded", "read_outcomes", "read_prompts"]
 
 
 class _Line(msgspec.Struct, frozen=True):
@@ -56,6 +56,8 @@ class Graded:
 
 class _Prompt(msgspec.Struct, frozen=True):
     prompt: str
+    weak: float | bool | None = None
+    expected_tier: str = ""
 
 
 def read_prompts(path: Path) -> list[str]:
@@ -65,8 +67,20 @@ def read_prompts(path: Path) -> list[str]:
         PointsmanError: the file cannot be read or holds no line.
         ConfigError: a line has no prompt.
     """
+    return [row.prompt for row in _prompts(path)]
+
+
+def read_easy(path: Path) -> list[str]:
+    """Read the prompts of a file that need no strong model: labelled SIMPLE, or right by the weak model.
+
+    Empty where the lines do not say. Raises what ``read_prompts`` raises.
+    """
+    return [row.prompt for row in _prompts(path) if row.expected_tier == "SIMPLE" or row.weak == 1]
+
+
+def _prompts(path: Path) -> list[_Prompt]:
     decode = msgspec.json.Decoder(_Prompt).decode
-    found = [row.prompt for _, row in decoded(numbered_lines(path), decode, path.name)]
+    found = [row for _, row in decoded(numbered_lines(path), decode, path.name)]
     if not found:
         raise PointsmanError(f"{path} holds no line")
     return found

@@ -23,12 +23,42 @@ from pointsman.learning.rankers import RULES, by_learned_router, decided
 from pointsman.tiers.learned_router import LearnedScorer
 from pointsman.vocabulary import Tier
 
-__all__ = ["CHANGES", "RobustnessRow", "evaluate_robustness"]
+__all__ = [
+    "CHANGES",
+    "FORM",
+    "GADGETS",
+    "KEYWORD_GADGETS",
+    "GadgetRow",
+    "RobustnessRow",
+    "decided_simple",
+    "evaluate_gadgets",
+    "evaluate_robustness",
+]
 
 #: One word of so many with at least four letters gets a slip of the keys: about the rate of hurried typing.
 TYPO_EVERY: Final = 20
 
 _WORD: Final = re.compile(r"[^\W\d_]{4,}")
+
+#: Spaces and letters that are replaced, as a share of all.
+LOOSE_SHARE: Final = 0.25
+HOMOGLYPH_SHARE: Final = 0.25
+
+_SPACES: Final = ("  ", "   ", "\t", "\u00a0", "\u2009", " \u200b", "\n")
+_LOOKALIKES: Final = {
+    "a": "аɑα", "c": "сϲ", "d": "ԁ", "e": "е", "g": "ɡ", "h": "һ", "i": "і", "j": "ј", "o": "оο", "p": "рρ",
+    "q": "ԛ", "s": "ѕ", "v": "ν", "w": "ԝ", "x": "х", "y": "у", "A": "АΑ", "B": "ВΒ", "C": "С", "E": "ЕΕ",
+    "H": "НΗ", "I": "ІΙ", "K": "КΚ", "M": "МΜ", "N": "Ν", "O": "ОΟ", "P": "РΡ", "S": "Ѕ", "T": "ТΤ",
+    "X": "ХΧ", "Y": "Υ",
+}  # fmt: skip
+
+#: Keywords of profile ``default`` and of the seed.
+_GADGET_WORDS: Final = (
+    "prove", "theorem", "lemma", "derive", "induction", "step by step", "logically", "first principles",
+    "chain of thought", "algorithm", "architecture", "distributed", "kubernetes", "microservices",
+    "scalability", "function", "python", "refactor", "debug", "api", "edit", "install", "verify",
+    "commit", "explain", "compare", "analyze", "evaluate",
+)  # fmt: skip
 
 #: What people say around a request: before it, after it.
 _POLITE: Final = (
@@ -143,10 +173,103 @@ def _frame(text: str, draw: Random) -> tuple[str, str]:
     return FRAMES["en"].replace("{}", text), FRAMES[language].replace("{}", text)
 
 
+def _loose(text: str, draw: Random) -> tuple[str, str]:
+    """Other spaces between words, one in four; some invisible."""
+    parts = re.split("( )", text)
+    return text, "".join(
+        draw.choice(_SPACES) if part == " " and draw.random() < LOOSE_SHARE else part for part in parts
+    )
+
+
+def _homoglyphs(text: str, draw: Random) -> tuple[str, str]:
+    """One Latin letter in four replaced by one of another script that looks the same."""
+    return text, "".join(
+        draw.choice(_LOOKALIKES[letter])
+        if letter in _LOOKALIKES and draw.random() < HOMOGLYPH_SHARE
+        else letter
+        for letter in text
+    )
+
+
+def _any_case(text: str, draw: Random) -> tuple[str, str]:
+    return text, "".join(draw.choice((letter.lower(), letter.upper())) for letter in text)
+
+
+def _all_forms(text: str, draw: Random) -> tuple[str, str]:
+    changed = text
+    for change in (_typos, _any_case, _loose, _homoglyphs):
+        changed = change(changed, draw)[1]
+    return text, changed
+
+
+#: Changes of form alone: the second of the two figures of robustness is over these.
+FORM: Final = ("typos", "spacing", "lower case", "upper case", "mixed case", "homoglyphs")
+
 CHANGES: Final[Mapping[str, Change]] = {
     "typos": _typos,
+    "spacing": _loose,
     "lower case": lambda text, _: (text, text.lower()),
     "upper case": lambda text, _: (text, text.upper()),
+    "mixed case": _any_case,
+    "homoglyphs": _homoglyphs,
+    "all of these": _all_forms,
     "polite": _polite,
     "frame translated": _frame,
 }
+
+
+def _words(draw: Random, count: int) -> str:
+    return " ".join(draw.sample(_GADGET_WORDS, count))
+
+
+#: Keywords of no concern to the prompt, set beside it. The last is the control: it has no keyword.
+GADGETS: Final[Mapping[str, Callable[[str, Random], str]]] = {
+    "three after": lambda text, draw: f"{text} {_words(draw, 3)}",
+    "six before": lambda text, draw: f"{_words(draw, 6)}. {text}",
+    "three in quotes": lambda text, draw: f'{text} "{_words(draw, 3)}"',
+    "six in a code block": lambda text, draw: f"{text}\n```\n{_words(draw, 6)}\n```",
+    "five plain words": lambda text, _: f"{text} blue window table apple garden",
+}
+
+
+#: The first of the two figures of robustness is over these.
+KEYWORD_GADGETS: Final = tuple(GADGETS)[:-1]
+
+
+class GadgetRow(msgspec.Struct, frozen=True, kw_only=True):
+    """How often one gadget raises the tier of easy prompts. Shares are 0 to 1."""
+
+    decider: str
+    gadget: str
+    n: int
+    raised: float
+    low: float  # bounds of the 95 % bootstrap interval
+    high: float
+
+
+def decided_simple(prompts: Sequence[str]) -> list[str]:
+    """The prompts to which profile ``default`` gives tier SIMPLE."""
+    tiers = zip(prompts, _tiers(prompts, "default"), strict=True)
+    return [prompt for prompt, tier in tiers if tier is Tier.SIMPLE]
+
+
+def evaluate_gadgets(easy: Sequence[str], *, seed: int = 0) -> list[GadgetRow]:
+    """Measure how often keywords set beside an easy prompt raise its tier, for both rule profiles.
+
+    Args:
+        easy: prompts that need no strong model, as people wrote them.
+        seed: of the keywords and the resamples.
+    """
+    rows = []
+    for decider in RULES:
+        before = _tiers(easy, decider)
+        for gadget, apply in GADGETS.items():
+            after = _tiers([apply(text, Random(f"{seed} {gadget} {text}")) for text in easy], decider)
+            raised = np.array([one.rank < other.rank for one, other in zip(before, after, strict=True)])
+            row = _row(decider, gadget, raised, seed)
+            rows.append(
+                GadgetRow(
+                    decider=decider, gadget=gadget, n=row.n, raised=row.unchanged, low=row.low, high=row.high
+                )
+            )
+    return rows

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from pointsman.evidence import PatternSet, Scanner, Signal, SignalTable, build_matcher
+from pointsman.evidence import PatternSet, Reading, Scanner, Signal, SignalTable, build_matcher
 
 __all__ = ["CompiledPatterns", "cache_directory", "open_scanner"]
 
@@ -21,11 +21,14 @@ _KEPT: Final = 16
 _DIGEST: Final = hashlib.sha256().digest_size
 
 
-def open_scanner(signals: Iterable[Signal], *, directory: Path | None = None) -> Scanner:
+def open_scanner(
+    signals: Iterable[Signal], *, normalised_for: str = "", directory: Path | None = None
+) -> Scanner:
     """Build a scanner that listens for the signals.
 
     Args:
         signals: What every lexicon in use declares.
+        normalised_for: The lexicon for which texts are normalised before they are scanned; empty for none.
         directory: Where compiled patterns are kept; ``cache_directory()`` when not given.
 
     Raises:
@@ -34,7 +37,8 @@ def open_scanner(signals: Iterable[Signal], *, directory: Path | None = None) ->
     """
     table = SignalTable(signals)
     where = directory or cache_directory()
-    return Scanner(table, build_matcher(PatternSet(table), keep=CompiledPatterns(where) if where else None))
+    matcher = build_matcher(PatternSet(table), keep=CompiledPatterns(where) if where else None)
+    return Scanner(table, matcher, reading=Reading(table, normalised_for) if normalised_for else None)
 
 
 def cache_directory() -> Path | None:

@@ -120,7 +120,7 @@ class CompiledDimension:
 class CompiledOverride:
     """One override of one profile."""
 
-    __slots__ = ("_counted", "_needed", "_shown", "_tokens_above", "override")
+    __slots__ = ("_barred", "_counted", "_more_every", "_needed", "_shown", "_tokens_above", "override")
 
     def __init__(self, override: Override, gauges: Mapping[str, CompiledDimension]) -> None:
         self.override = override
@@ -128,11 +128,18 @@ class CompiledOverride:
         # A keyword of two dimensions is two signals, so the bits of a union are the sum of the counts.
         self._counted = _union(gauges[name].mask for name in override.count_of)
         self._needed = _union(gauges[name].mask for name in override.needs)
+        self._more_every = override.one_more_every or 0
+        self._barred = _union(gauges[name].mask for name in override.unless)
         self._shown = tuple(gauges[name] for name in override.shown_of)
 
     def applies(self, hits: int, tokens: int, utf16_units: int) -> bool:
         """Whether all its conditions hold."""
-        if tokens <= self._tokens_above or (hits & self._counted).bit_count() < self.override.count_from:
+        if tokens <= self._tokens_above or hits & self._barred:
+            return False
+        wanted = self.override.count_from
+        if self._more_every:
+            wanted += tokens // self._more_every
+        if (hits & self._counted).bit_count() < wanted:
             return False
         if not self._needed or hits & self._needed:
             return True

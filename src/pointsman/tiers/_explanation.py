@@ -46,6 +46,8 @@ def explain(scorer: TierScorer, evidence: Evidence, domain: str = "") -> Explana
     """
     tokens = scorer.tokens(evidence)
     contributions = tuple(_contribution(gauge, evidence, tokens) for gauge in scorer.gauges)
+    if excess := scorer.score(evidence).excess:
+        contributions += (Contribution("saturation", 0, (), -excess, 1.0, -excess),)
     if added := scorer.profile.domain_scores.get(domain):
         contributions += (Contribution("domain", 1, (domain,), added, 1.0, added),)
     return Explanation(

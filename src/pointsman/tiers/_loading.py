@@ -16,6 +16,7 @@ from pointsman.tiers.profile import (
     Dimension,
     Margin,
     Override,
+    Saturation,
     Step,
     TierProfile,
     VerificationPrompt,
@@ -32,6 +33,7 @@ _TABLES: Final[dict[str, tuple[type[msgspec.Struct], ...]]] = {
     "dimensions": (Dimension,),
     "escalation": (Confidence, Margin),
     "overrides": (Override,),
+    "saturation": (Saturation,),
     "steps": (Step,),
     "verification": (VerificationPrompt,),
 }

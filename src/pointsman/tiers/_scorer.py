@@ -35,6 +35,7 @@ class Scored(msgspec.Struct, frozen=True, gc=False):
         tuple[CompiledDimension, Level, int, int]
     ]  # (dimension, level, measure, hits) where it scores, in order
     tokens: int  # the profile's estimate
+    excess: float = 0.0  # taken off the sum: what keywords add beyond the most that a dimension allows
 
 
 class TierScorer:
@@ -70,6 +71,10 @@ class TierScorer:
         self._utf16 = profile.tokens is TokenEstimate.UTF16
         floor = profile.without_signals
         self._floor = floor.rank if floor else 0  # lowest rank without any signal
+        limits = [gauge for gauge in self.gauges if gauge.dimension.others_at_most is not None]
+        self._limiting = sum(gauge.mask for gauge in limits)
+        self._lifting = sum(by_name[name].mask for gauge in limits for name in gauge.dimension.but_not_beside)
+        self._most = min((gauge.dimension.others_at_most or 0.0 for gauge in limits), default=0.0)
         self._reasons = tuple((_reason_of(profile, tier),) for tier in _TIERS)
 
     def tokens(self, evidence: Evidence) -> int:
@@ -87,21 +92,35 @@ class TierScorer:
             (place, gauge, tokens if gauge.counts_tokens else evidence.questions, 0)
             for place, gauge in self._always
         ]
-        left = evidence.hits & self._any_hit
+        hits = evidence.hits
+        most = self._most if hits & self._limiting and not hits & self._lifting else None
+        left = hits & self._any_hit
         while left:  # once for each dimension that found anything
             place, gauge, mask = self._group_of[left.bit_length()]
             found = left & mask
             left ^= found
             measured.append((place, gauge, found.bit_count(), found))
         measured.sort()
-        total = 0.0
+        total = raised = 0.0
         parts: list[tuple[CompiledDimension, Level, int, int]] = []
         for _, gauge, measure, found in measured:
             level = gauge.by_count[measure] if found else gauge.at(measure)
             if level.score:
                 total += level.contribution
                 parts.append((gauge, level, measure, found))
-        return Scored(total, parts, tokens)
+                if found and level.contribution > 0.0:
+                    raised += level.contribution
+        excess = raised - self._allowed(raised, tokens, most) if raised else 0.0
+        return Scored(total - excess, parts, tokens, excess)
+
+    def _allowed(self, raised: float, tokens: int, most: float | None) -> float:
+        """What the keywords may add together of what they add one by one."""
+        saturation = self.profile.saturation
+        if saturation:
+            raised = min(raised, saturation.most)
+            if tokens > saturation.fades_from:
+                raised *= (saturation.fades_from / tokens) ** saturation.power
+        return raised if most is None else min(raised, most)
 
     def by_rules(self, evidence: Evidence, domain: str = "") -> TierDecision:
         """Decide without a model.
@@ -120,6 +139,8 @@ class TierScorer:
             for gauge, level, measure, found in scored.parts
             if level.template
         ]
+        if scored.excess:
+            signals.append(f"saturated (-{scored.excess:.2f})")
         if added:
             signals.append(f"domain {domain} ({added:+g})")
         for rule in self.rules:

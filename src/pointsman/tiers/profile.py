@@ -24,6 +24,7 @@ __all__ = [
     "Matching",
     "Measure",
     "Override",
+    "Saturation",
     "Step",
     "TierProfile",
     "TokenEstimate",
@@ -88,6 +89,9 @@ class Dimension(_Table, frozen=True, kw_only=True):
     curve: tuple[tuple[_Count, _Finite], ...] = ()  # (measure, score) points, joined along log(measure)
     patterns: tuple[str, ...] = ()  # regular expressions, linear-time subset, on lower-cased text
     keywords: dict[str, tuple[str, ...]] = {}  # language -> words; order is the order of display
+    #: Where this dimension is found, the most that what the other keywords add may be. Source: decision 0150.
+    others_at_most: Annotated[float, msgspec.Meta(ge=0.0, le=1e6)] | None = None
+    but_not_beside: tuple[str, ...] = ()  # dimensions that lift that limit where they are found
 
     def __post_init__(self) -> None:
         if bool(self.steps) == bool(self.curve):
@@ -115,8 +119,12 @@ class Override(_Table, frozen=True, kw_only=True):
     tokens_above: _Count | None = None
     count_of: tuple[str, ...] = ()  # dimensions whose hits are added up
     count_from: _Count = 0
+    one_more_every: Annotated[int, msgspec.Meta(ge=1)] | None = (
+        None  # tokens for which one more must be found
+    )
     unless_long: _Count | None = None  # with ``needs``: enough on its own when the text has more UTF-16 units
     needs: tuple[str, ...] = ()  # dimensions of which one must have a hit
+    unless: tuple[str, ...] = ()  # dimensions of which none may have a hit
     shown_of: tuple[str, ...] = ()  # dimensions whose keywords the signal names; the first three
 
     def __post_init__(self) -> None:
@@ -125,6 +133,14 @@ class Override(_Table, frozen=True, kw_only=True):
         if self.tokens_above is None and not self.count_of:
             raise ValueError(f'override "{self.name}" needs a condition: tokens_above or count_of')
         _placeholders(self.signal)
+
+
+class Saturation(_Table, frozen=True, kw_only=True):
+    """The most that all keywords together may add to the sum. Source: docs/decisions/0150."""
+
+    most: Annotated[float, msgspec.Meta(ge=0.0, le=1e6)]
+    fades_from: Annotated[int, msgspec.Meta(ge=1)] = 1_000_000  # tokens beyond which they add less
+    power: Annotated[float, msgspec.Meta(ge=0.0, le=16.0)] = 1.0  # times (fades_from / tokens) ** power
 
 
 class Confidence(_Table, frozen=True, kw_only=True, tag_field="rule", tag="confidence"):
@@ -176,6 +192,10 @@ class TierProfile(_Table, frozen=True, kw_only=True):
     #: Whether a long message without a system role is judged by its short last paragraph.
     #: Source: docs/sources/prompt-classifier.md, "Prompt extraction"; why only there: docs/decisions/0134.
     last_paragraph: bool = False
+    #: Whether look-alike letters, spacing and slips of the keys are undone before the scan, and keywords in
+    #: quotations and code left out. Why not in ``seed``: docs/decisions/0150.
+    normalise: bool = False
+    saturation: Saturation | None = None
     domain_scores: dict[
         str, _Finite
     ] = {}  # task domain -> what it adds to the sum; empty: domains are not read
@@ -194,8 +214,12 @@ class TierProfile(_Table, frozen=True, kw_only=True):
         if len(set(names)) != len(names):
             twice = next(name for name in names if names.count(name) > 1)
             raise ValueError(f'two dimensions are named "{twice}"')
+        for dimension in self.dimensions:
+            for name in dimension.but_not_beside:
+                if name not in names:
+                    raise ValueError(f'dimension "{dimension.name}" names an unknown dimension "{name}"')
         for override in self.overrides:
-            for name in (*override.count_of, *override.needs, *override.shown_of):
+            for name in (*override.count_of, *override.needs, *override.unless, *override.shown_of):
                 if name not in names:
                     raise ValueError(f'override "{override.name}" names an unknown dimension "{name}"')
 
