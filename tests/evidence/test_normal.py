@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pointsman.evidence import PatternSet, Reading, Scanner, Signal, SignalTable, build_matcher
-from pointsman.evidence.normal import READ, Spelling, spaced, without_lookalikes, without_quotations
+from pointsman.evidence._scan import READ, Spelling
+from pointsman.evidence.normal import spaced, without_lookalikes, without_quotations
 
 SIGNALS = [
     Signal("own", "proof", "prove"),

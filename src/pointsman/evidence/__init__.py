@@ -5,9 +5,8 @@ from __future__ import annotations
 from pointsman.evidence._engines import Keep, build_matcher, engine_names
 from pointsman.evidence._matcher import Matcher, ReMatcher
 from pointsman.evidence._patterns import PatternSet
-from pointsman.evidence._scan import Scanner, detect_script, estimate_tokens
+from pointsman.evidence._scan import Reading, Scanner, detect_script, estimate_tokens
 from pointsman.evidence._signals import Kind, Signal, SignalTable
-from pointsman.evidence.normal import Reading
 
 __all__ = [
     "Keep",

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Final
 
 from pointsman.evidence._matcher import Matcher
-from pointsman.evidence._signals import SignalTable
-from pointsman.evidence.normal import Reading
+from pointsman.evidence._signals import Kind, Signal, SignalTable
+from pointsman.evidence.normal import (
+    MAY_BE_LOOSE,
+    MAY_QUOTE,
+    WORDS_THEMSELVES,
+    spaced,
+    without_lookalikes,
+    without_quotations,
+)
 from pointsman.vocabulary import Evidence, Script
 
-__all__ = ["Scanner", "detect_script", "estimate_tokens"]
+__all__ = ["READ", "Reading", "Scanner", "Spelling", "detect_script", "estimate_tokens"]
 
 #: Kept evidence, in each of two generations. Twice 8 MiB holds the latest words of thousands of sessions and
 #: leaves the gateway far under its 100 MB; an entry of a short prompt takes about 0.5 kB.
@@ -52,6 +61,26 @@ _BY_SIXTEEN: Final = {
 _ASCII_LETTER: Final = re.compile("[A-Za-z]")
 _LETTER: Final = re.compile(r"[^\W\d_]")
 _HEAD: Final = 4096  # characters searched for a first letter where the sample holds none
+
+
+#: Letters from which a word with two letters swapped, or one doubled, is corrected.
+_SWAPPED: Final = 4
+#: Letters from which a keyword is found with a letter left out, one too many, and one replaced: of shorter
+#: words too many are words themselves ("probes" and "proves", "contract" and "contrast").
+_SHORTENED: Final = 5
+_LENGTHENED: Final = 9
+_DOUBLED: Final = 6
+_REPLACED: Final = 9
+
+#: Longest texts of which anything is undone, and of which words are corrected, in characters. In a longer one
+#: the length decides and no keyword (docs/decisions/0150), and a hostile one costs no more.
+READ: Final = 1_000
+SHORT: Final = 256
+
+#: Words whose correction is remembered: about 1 MB.
+_REMEMBERED: Final = 8_192
+
+_WORD: Final = re.compile(r"[^\W\d_]+")
 
 
 class Scanner:
@@ -146,3 +175,102 @@ def estimate_tokens(text: str) -> int:
     Source: docs/explanation/evidence.md, "Token estimate". ASCII text needs no encoding to be measured.
     """
     return (len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))) // 4
+
+
+def _may_be_loose(text: str) -> bool:
+    """Whether a text may hold more than one space between words, or words spelt letter by letter."""
+    return any(mark in text for mark in MAY_BE_LOOSE) or 3 * text.count(" ") > len(text)
+
+
+class Spelling:
+    """The words of a lexicon, ready to be recognised with one slip of the keys in them."""
+
+    def __init__(self, signals: Iterable[Signal]) -> None:
+        """Take the words of the keywords that are matched as whole words."""
+        words = {
+            word
+            for signal in signals
+            if signal.kind in {Kind.WORD, Kind.PREFIX}
+            for word in _WORD.findall(signal.pattern.lower())
+            if len(word) >= _SWAPPED
+        }
+        self._words: Final = frozenset(words)
+        self._known: Final = self._words | WORDS_THEMSELVES
+        #: A word with one letter left out -> the word.
+        self._slips: Final[dict[str, str]] = {}
+        for word in sorted(words):
+            for place in range(1, len(word) - 1) if len(word) >= _SHORTENED else ():
+                self._slips.setdefault(word[:place] + word[place + 1 :], word)
+        # Most words of a text are common ones: looked at once, they cost a tenth.
+        self._meant: Final = lru_cache(_REMEMBERED)(self._mean)
+
+    def corrected(self, lowered: str) -> str:
+        """A short text with each word that is one slip from a keyword made that keyword.
+
+        A slip is a letter left out, doubled or added, two swapped, or one replaced.
+        """
+        if len(lowered) > SHORT:
+            return lowered
+        unknown = set(_WORD.findall(lowered)) - self._known
+        meant = {word: known for word in unknown if (known := self._meant(word))}
+        return _WORD.sub(lambda found: meant.get(found[0], found[0]), lowered) if meant else lowered
+
+    def _mean(self, word: str) -> str:
+        """The keyword that a word is one slip from; empty where it is none."""
+        size = len(word)
+        if size < _SWAPPED:
+            return ""
+        missing = self._slips.get(word)
+        if missing:
+            return missing
+        words = self._words
+        for at in range(size - 1):
+            one, two = word[at], word[at + 1]
+            if one != two and (meant := f"{word[:at]}{two}{one}{word[at + 2 :]}") in words:
+                return meant
+            if size >= (_DOUBLED if one == two else _LENGTHENED):
+                meant = word[:at] + word[at + 1 :]
+                if meant in words:
+                    return meant
+        return self._replaced(word) if size >= _REPLACED else ""
+
+    def _replaced(self, word: str) -> str:
+        for place in range(1, len(word) - 1):
+            meant = self._slips.get(word[:place] + word[place + 1 :], "")
+            if len(meant) == len(word) and meant[place + 1 :] == word[place + 1 :]:
+                return meant
+        return ""
+
+
+class Reading:
+    """How one lexicon wants texts read before they are scanned."""
+
+    def __init__(self, table: SignalTable, lexicon: str) -> None:
+        """Collect the lexicon's words.
+
+        Args:
+            table: of all signals.
+            lexicon: whose words are corrected, and are not looked for in quotations.
+        """
+        own = [signal for signal in table.signals if signal.lexicon == lexicon]
+        self._spelling = Spelling(own)
+        self._others = len(own) < len(table)
+        self._own = sum(table.bit(signal) for signal in own)
+
+    def plain(self, text: str) -> str:
+        """The text with look-alike letters and loose spacing undone: what is measured."""
+        if len(text) > READ or (text.isascii() and not _may_be_loose(text)):
+            return text
+        return spaced(without_lookalikes(text))
+
+    def hits(self, lowered: str, match: Callable[[str], int]) -> int:
+        """The signals of a lower-cased text; the lexicon's own from outside quotations, words corrected."""
+        if len(lowered) > READ:
+            return match(lowered)
+        outside = without_quotations(lowered) if any(mark in lowered for mark in MAY_QUOTE) else lowered
+        outside = self._spelling.corrected(outside)
+        if outside == lowered:
+            return match(lowered)
+        if not self._others:
+            return match(outside)
+        return (match(outside) & self._own) | (match(lowered) & ~self._own)

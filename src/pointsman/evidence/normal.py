@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
-from functools import lru_cache
 from typing import Final
 
-from pointsman.evidence._signals import Kind, Signal, SignalTable
-
-__all__ = ["Reading", "Spelling", "spaced", "without_lookalikes", "without_quotations"]
+__all__ = [
+    "MAY_BE_LOOSE",
+    "MAY_QUOTE",
+    "WORDS_THEMSELVES",
+    "spaced",
+    "without_lookalikes",
+    "without_quotations",
+]
 
 #: Letters of other scripts that look like an ASCII letter, lower case and capitals. Source: the Unicode
 #: consortium's confusables.txt (UTS 39), the entries of Cyrillic, Greek and Armenian whose target is ASCII,
@@ -50,7 +53,7 @@ _ASCII_LETTER: Final = re.compile("[A-Za-z]")
 _FOREIGN_LETTER: Final = re.compile(f"[{_FOREIGN}]")
 
 #: Where spacing may be loose: each is found in a tenth of the time of one expression for all.
-_MAY_BE_LOOSE: Final = ("  ", "\t", "\r", "\n", " ,", " .", " ;", " :", " !", " ?", "\f", "\v")
+MAY_BE_LOOSE: Final = ("  ", "\t", "\r", "\n", " ,", " .", " ;", " :", " !", " ?", "\f", "\v")
 _RUN: Final = re.compile(r"[^\S\n]+")
 _AT_END: Final = re.compile(r" ?\n ?")
 _LINES: Final = re.compile(r"\n{3,}")
@@ -69,28 +72,11 @@ _QUOTED: Final = re.compile(
     r'|"[^"\n]*"|“[^“”\n]*”|„[^„“”\n]*[“”]|«[^«»\n]*»|「[^「」\n]*」|『[^『』\n]*』'
     r"|(?<!\w)'[^'\n]*'(?!\w)|(?<!\w)‘[^‘’\n]*’(?!\w)"
 )
-_MAY_QUOTE: Final = ('"', "`", " '", "“", "„", "«", "「", "『", "‘")
-
-#: Letters from which a word with two letters swapped, or one doubled, is corrected.
-_SWAPPED: Final = 4
-#: Letters from which a keyword is found with a letter left out, one too many, and one replaced: of shorter
-#: words too many are words themselves ("probes" and "proves", "contract" and "contrast").
-_SHORTENED: Final = 5
-_LENGTHENED: Final = 9
-_DOUBLED: Final = 6
-_REPLACED: Final = 9
-
-#: Longest texts of which anything is undone, and of which words are corrected, in characters. In a longer one
-#: the length decides and no keyword (docs/decisions/0150), and a hostile one costs no more.
-READ: Final = 1_000
-SHORT: Final = 256
-
-#: Words whose correction is remembered: about 1 MB.
-_REMEMBERED: Final = 8_192
+MAY_QUOTE: Final = ('"', "`", " '", "“", "„", "«", "「", "『", "‘")
 
 #: Words one slip from a keyword that are words themselves: all that were met in the development data and
 #: among the 32,000 tokens of the static encoder.
-_WORDS_THEMSELVES: Final = frozenset(
+WORDS_THEMSELVES: Final = frozenset(
     """
     anleitung anne assim auer avid backed bass bild buen cain catching chan chin coherence compte conte
     covert crate definite depos deprivation deprive diana différentes drive driver emil excerpt extras
@@ -141,7 +127,7 @@ def spaced(text: str) -> str:
     """
     if 3 * text.count(" ") > len(text):
         text = _LETTERS.sub(lambda found: found[0].replace(" ", ""), text)
-    if text.isascii() and not any(mark in text for mark in _MAY_BE_LOOSE):
+    if text.isascii() and not any(mark in text for mark in MAY_BE_LOOSE):
         return text
     text = _AT_END.sub("\n", _RUN.sub(" ", text))
     text = _SOFT.sub(" ", text)
@@ -153,101 +139,10 @@ def without_quotations(text: str) -> str:
 
     The same object where there is none.
     """
-    if text.startswith("'") or any(mark in text for mark in _MAY_QUOTE):
+    if text.startswith("'") or any(mark in text for mark in MAY_QUOTE):
         return _QUOTED.sub(_marks, text)
     return text
 
 
 def _marks(found: re.Match[str]) -> str:
     return "```\n```" if found[0].startswith("```") else '""'
-
-
-class Spelling:
-    """The words of a lexicon, ready to be recognised with one slip of the keys in them."""
-
-    def __init__(self, signals: Iterable[Signal]) -> None:
-        """Take the words of the keywords that are matched as whole words."""
-        words = {
-            word
-            for signal in signals
-            if signal.kind in {Kind.WORD, Kind.PREFIX}
-            for word in _WORD.findall(signal.pattern.lower())
-            if len(word) >= _SWAPPED
-        }
-        self._words: Final = frozenset(words)
-        self._known: Final = self._words | _WORDS_THEMSELVES
-        #: A word with one letter left out -> the word.
-        self._slips: Final[dict[str, str]] = {}
-        for word in sorted(words):
-            for place in range(1, len(word) - 1) if len(word) >= _SHORTENED else ():
-                self._slips.setdefault(word[:place] + word[place + 1 :], word)
-        # Most words of a text are common ones: looked at once, they cost a tenth.
-        self._meant: Final = lru_cache(_REMEMBERED)(self._mean)
-
-    def corrected(self, lowered: str) -> str:
-        """A short text with each word that is one slip from a keyword made that keyword.
-
-        A slip is a letter left out, doubled or added, two swapped, or one replaced.
-        """
-        if len(lowered) > SHORT:
-            return lowered
-        unknown = set(_WORD.findall(lowered)) - self._known
-        meant = {word: known for word in unknown if (known := self._meant(word))}
-        return _WORD.sub(lambda found: meant.get(found[0], found[0]), lowered) if meant else lowered
-
-    def _mean(self, word: str) -> str:
-        """The keyword that a word is one slip from; empty where it is none."""
-        size = len(word)
-        if size < _SWAPPED:
-            return ""
-        missing = self._slips.get(word)
-        if missing:
-            return missing
-        words = self._words
-        for at in range(size - 1):
-            one, two = word[at], word[at + 1]
-            if one != two and (meant := f"{word[:at]}{two}{one}{word[at + 2 :]}") in words:
-                return meant
-            if size >= (_DOUBLED if one == two else _LENGTHENED):
-                meant = word[:at] + word[at + 1 :]
-                if meant in words:
-                    return meant
-        return self._replaced(word) if size >= _REPLACED else ""
-
-    def _replaced(self, word: str) -> str:
-        for place in range(1, len(word) - 1):
-            meant = self._slips.get(word[:place] + word[place + 1 :], "")
-            if len(meant) == len(word) and meant[place + 1 :] == word[place + 1 :]:
-                return meant
-        return ""
-
-
-class Reading:
-    """How one lexicon wants texts read before they are scanned."""
-
-    def __init__(self, table: SignalTable, lexicon: str) -> None:
-        """Collect the lexicon's words.
-
-        Args:
-            table: of all signals.
-            lexicon: whose words are corrected, and are not looked for in quotations.
-        """
-        own = [signal for signal in table.signals if signal.lexicon == lexicon]
-        self._spelling = Spelling(own)
-        self._others = len(own) < len(table)
-        self._own = sum(table.bit(signal) for signal in own)
-
-    def plain(self, text: str) -> str:
-        """The text with look-alike letters and loose spacing undone: what is measured."""
-        return spaced(without_lookalikes(text)) if len(text) <= READ else text
-
-    def hits(self, lowered: str, match: Callable[[str], int]) -> int:
-        """The signals of a lower-cased text; the lexicon's own from outside quotations, words corrected."""
-        if len(lowered) > READ:
-            return match(lowered)
-        outside = self._spelling.corrected(without_quotations(lowered))
-        if outside == lowered:
-            return match(lowered)
-        if not self._others:
-            return match(outside)
-        return (match(outside) & self._own) | (match(lowered) & ~self._own)
