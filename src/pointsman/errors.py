@@ -10,6 +10,7 @@ PointsmanError
  │   ├─ UnknownDecision    the ledger holds no decision of this id   404
  │   ├─ MethodNotAllowed   the path is there for other methods       405
  │   ├─ TooManyOutcomes    a decision has as many as it may have     409
+ │   ├─ IdempotencyKeyReused  its key was used for another request   422
  │   ├─ TooLarge           body, header or nesting over its limit    413
  │   ├─ WrongContentType   not application/json                      415
  │   └─ Unauthorized       missing or wrong key                      401
@@ -35,6 +36,7 @@ from typing import Final
 __all__ = [
     "CallerError",
     "ConfigError",
+    "IdempotencyKeyReused",
     "LexiconError",
     "MalformedRequest",
     "MethodNotAllowed",
@@ -145,6 +147,12 @@ class TooManyOutcomes(CallerError):
     """A decision has as many outcomes as a ledger keeps of one."""
 
     status = 409  # not 429: SDKs send that again, and it cannot help
+
+
+class IdempotencyKeyReused(CallerError):
+    """A request with the same ``Idempotency-Key`` had another body."""
+
+    status = 422
 
 
 class TooLarge(CallerError):

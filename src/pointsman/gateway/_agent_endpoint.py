@@ -8,6 +8,8 @@ from functools import partial
 
 from pointsman.gateway._capability_commands import answer_switch, may_hold_command, take_commands
 from pointsman.gateway._conversations import Continuation, Conversations, with_conversation
+from pointsman.gateway._idempotency import HEADER as IDEMPOTENCY_KEY
+from pointsman.gateway._idempotency import IdempotentAnswers
 from pointsman.gateway._inbound import InboundRequest
 from pointsman.gateway._kept_conversations import Kept, KeptConversations
 from pointsman.gateway._kept_items import KeptItems
@@ -39,10 +41,20 @@ class AgentEndpoint:
         self._reasoning = KeptReasoning()
         self._kept = KeptConversations()
         self._items = KeptItems()
+        self._answers = IdempotentAnswers(metrics)
         self._lower_tiers = LowerTiers(metrics)
 
     async def answer(self, state: LiveState, inbound: InboundRequest, send: Send) -> int:
-        """Answer one request, and return the status sent."""
+        """Answer one request, and return the status sent.
+
+        Raises:
+            CallerError: it cannot be served.
+        """
+        if IDEMPOTENCY_KEY in inbound.headers:
+            return await self._answers.answer(inbound, send, partial(self._answer, state, inbound))
+        return await self._answer(state, inbound, send)
+
+    async def _answer(self, state: LiveState, inbound: InboundRequest, send: Send) -> int:
         sent = inbound.body
         inbound, agent_request, continuation, kept = await self._read(state, inbound)
         text = ""

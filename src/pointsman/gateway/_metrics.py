@@ -46,6 +46,7 @@ _COUNTERS: Final = {
     "unpriced": _Counter("Attempts of unknown cost: their model has no price.", ("model",)),
     "unmetered": _Counter("Answers of unknown cost: the upstream reported no usage.", ("model",)),
     "continued": _Counter("Requests that go on from a response the upstream keeps.", ("before",)),
+    "replayed": _Counter("Requests answered with the answer to an earlier one of their Idempotency-Key.", ()),
     "passed": _Counter("Requests passed on to an upstream as they came.", ("upstream", "method", "result")),
     "shadow_answers": _Counter("Requests sampled for the shadow model.", ("model", "result")),
     "disconnects": _Counter("Requests whose caller went away.", ()),

@@ -1,0 +1,170 @@
+"""Requests with an ``Idempotency-Key``: the second of the same key gets the answer to the first.
+
+It waits while the first is in progress, and gets a successful answer for a minute after its end. A stream
+comes as a whole when the first has ended: nothing of it is sent before, so that the second can take the place
+of a first that is cancelled, as when its caller has lost the connection. Source: the IETF draft
+"The Idempotency-Key HTTP Header Field", section 2; docs/decisions/0146.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, Final
+
+from pointsman.errors import IdempotencyKeyReused
+from pointsman.gateway._inbound import InboundRequest
+from pointsman.gateway._metrics import Metrics
+from pointsman.gateway._relay import Headers, Send, send_pieces
+from pointsman.wire import Ending, Wire
+
+__all__ = ["HEADER", "IdempotentAnswers"]
+
+HEADER: Final = b"idempotency-key"
+#: Seconds for which an answer is kept after its end.
+_KEPT: Final = 60.0
+#: Bytes of all answers that are kept and of those being written down, with their requests; and of one answer.
+_TOTAL: Final = 16 << 20
+_LONGEST: Final = 1 << 20
+#: Parts at the end of a stream that say how it ended.
+_LAST: Final = 8
+
+
+class _Entry:
+    """The first request of a key, and its answer as far as it has come."""
+
+    def __init__(self, body: bytes) -> None:
+        self.body = body
+        self.ended = asyncio.Event()
+        self.expires = 0.0
+        self.status = 0
+        self.headers: Headers = []
+        self.parts: list[bytes] = []
+        self.size = 0  # bytes of the answer
+        self.held = 0  # bytes of the parts
+        self.is_whole = False
+
+    def is_good(self, wire: Wire) -> bool:
+        """Whether the answer is a success from its beginning to its end."""
+        if not (self.is_whole and 200 <= self.status < 300 and self.held == self.size):
+            return False
+        if not dict(self.headers).get(b"content-type", b"").startswith(b"text/event-stream"):
+            return True
+        return wire.end(self.parts[-_LAST:]).ending in {Ending.COMPLETE, Ending.SAID}
+
+
+class IdempotentAnswers:
+    """The requests with a key that are in progress, and the answers of the last minute.
+
+    For one event loop.
+    """
+
+    def __init__(self, metrics: Metrics, clock: Callable[[], float] = time.monotonic) -> None:
+        self.bytes_kept = 0  # of answers that have ended
+        self.bytes_coming = 0  # of those in progress
+        self._metrics = metrics
+        self._clock = clock
+        self._running: dict[bytes, _Entry] = {}
+        self._kept: OrderedDict[bytes, _Entry] = OrderedDict()  # the oldest first
+
+    async def answer(
+        self, inbound: InboundRequest, send: Send, handle: Callable[[Send], Awaitable[int]]
+    ) -> int:
+        """Answer a request: with the answer to an earlier one of its key, else as ``handle`` does.
+
+        Raises:
+            IdempotencyKeyReused: the earlier one had another body.
+        """
+        key = _identity(inbound)
+        while (entry := self._running.get(key) or self._found(key)) is not None:
+            if entry.body != inbound.body.raw:
+                raise IdempotencyKeyReused(
+                    "this Idempotency-Key was used for another request",
+                    hint="send a new key with a new request",
+                )
+            if key in self._kept:
+                return await self._replay(entry, send)
+            await entry.ended.wait()
+        return await self._first(key, inbound, send, handle)
+
+    async def _first(
+        self, key: bytes, inbound: InboundRequest, send: Send, handle: Callable[[Send], Awaitable[int]]
+    ) -> int:
+        entry = self._running[key] = _Entry(inbound.body.raw)
+
+        async def noting(message: MutableMapping[str, Any]) -> None:
+            await send(message)
+            self._note(entry, message)
+
+        try:
+            return await handle(noting)
+        finally:
+            del self._running[key]
+            self.bytes_coming -= entry.held
+            self._keep(key, entry, inbound.wire)
+            entry.ended.set()
+
+    def _note(self, entry: _Entry, message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            entry.status, entry.headers = message["status"], list(message["headers"])
+            return
+        part = message.get("body", b"")
+        entry.size += len(part)
+        if entry.size <= _LONGEST and self.bytes_coming + len(part) <= _TOTAL:
+            entry.parts.append(part)
+            entry.held += len(part)
+            self.bytes_coming += len(part)
+        else:
+            self.bytes_coming -= entry.held
+            entry.held = 0
+            entry.parts.clear()
+        entry.is_whole = not message.get("more_body", False)
+
+    def _keep(self, key: bytes, entry: _Entry, wire: Wire) -> None:
+        weight = entry.size + len(entry.body)
+        if not entry.is_good(wire) or weight > _TOTAL:
+            return
+        entry.expires = self._clock() + _KEPT
+        self._kept[key] = entry
+        self.bytes_kept += weight
+        while self.bytes_kept > _TOTAL or next(iter(self._kept.values())).expires <= self._clock():
+            self._forget(next(iter(self._kept)))
+
+    def _found(self, key: bytes) -> _Entry | None:
+        entry = self._kept.get(key)
+        if entry is not None and entry.expires <= self._clock():
+            self._forget(key)
+            return None
+        return entry
+
+    def _forget(self, key: bytes) -> None:
+        entry = self._kept.pop(key)
+        self.bytes_kept -= entry.size + len(entry.body)
+
+    async def _replay(self, entry: _Entry, send: Send) -> int:
+        self._metrics.count("replayed")
+        headers = [*entry.headers, (b"x-pointsman-replayed", b"1")]
+        await send({"type": "http.response.start", "status": entry.status, "headers": headers})
+        await send_pieces(send, b"".join(entry.parts))
+        await send({"type": "http.response.body", "body": b""})
+        return entry.status
+
+
+def _identity(inbound: InboundRequest) -> bytes:
+    """Return what tells a key from all others: whose it is, with which credential, and what is asked.
+
+    The credential counts beside the caller: where it goes to the upstream, the answer is for its owner alone.
+    """
+    headers = inbound.headers
+    parts = (
+        inbound.caller.encode(),
+        headers.get(b"authorization", b""),
+        headers.get(b"x-api-key", b""),
+        inbound.wire.path,
+        inbound.query,
+        headers[HEADER],
+    )
+    return hashlib.sha256(b"".join(b"%d:%b" % (len(part), part) for part in parts)).digest()
