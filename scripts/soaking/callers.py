@@ -1,0 +1,178 @@
+"""Callers: most ask and read, some read slowly, leave in the middle, or never finish what they send."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+import random
+import time
+from collections import Counter
+from typing import Any, Final, NamedTuple
+
+from support.requests_by_format import PATHS, request
+
+from pointsman.vocabulary import WireFormat
+from pointsman.wire import WIRES
+from pointsman.wire.base import Ending
+
+__all__ = ["Callers"]
+
+_WORDS: Final = (
+    "hi",
+    "fix the failing test in the login module",
+    "summarise this log file " + "with many lines " * 200,
+    "design a distributed queue, step by step, and prove that no message is lost",
+)
+_SESSIONS: Final = 2_000
+_PATIENCE: Final = 60.0  # seconds for one answer; on a machine with nothing else to do it takes milliseconds
+
+Pair = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class Answer(NamedTuple):
+    """A whole HTTP answer."""
+
+    status: int
+    body: bytes
+    keeps: bool  # the connection may be used again
+
+
+class Callers:
+    """All callers of one run, and what became of their requests."""
+
+    def __init__(self, port: int, seed: int) -> None:
+        self.results: Counter[str] = Counter()
+        self.lost: list[str] = []  # what should have been served and was not
+        self.told: set[str] = set()  # numbers of the requests whose stream ended with an error event
+        self.milliseconds: list[float] = []  # of small answers that are not streamed
+        self._port = port
+        self._chance = random.Random(seed)  # noqa: S311 - no secret
+        self._numbers = itertools.count()
+
+    async def ask(self, every: float, until: float) -> None:
+        """Ask one request after the other on kept connections, and expect a whole answer to each."""
+        pair: Pair | None = None
+        while time.monotonic() < until:
+            number, wire = str(next(self._numbers)), self._chance.choice(list(WireFormat))
+            streams = self._chance.random() < 0.5
+            sent = self._request(number, wire, streams=streams)
+            began = time.monotonic()
+            try:
+                pair = pair or await self._connect()
+                pair[1].write(sent)
+                async with asyncio.timeout(_PATIENCE):
+                    answer = await _read(pair[0])
+                self._judge(number, wire, answer, streams=streams)
+                if not streams:
+                    self.milliseconds.append((time.monotonic() - began) * 1e3)
+                if not answer.keeps:
+                    pair = _closed(pair)
+            except (OSError, asyncio.IncompleteReadError, TimeoutError) as error:
+                self.lost.append(f"{number} {wire} {streams=}: {type(error).__name__} {error}")
+                pair = _closed(pair)
+            await asyncio.sleep(self._chance.expovariate(1 / every))
+        _closed(pair)
+
+    async def read_slowly(self, until: float) -> None:
+        """Ask for a large answer and take little of it: some all the time, some nothing."""
+        while time.monotonic() < until:
+            with contextlib.suppress(OSError):
+                reader, writer = await self._connect(limit=1 << 14)
+                streams = self._chance.random() < 0.5
+                writer.write(self._request("0", WireFormat.CHAT, streams=streams, large=True))
+                reads = self._chance.random() < 0.5
+                end = time.monotonic() + 15
+                while time.monotonic() < min(end, until):
+                    if reads and not await reader.read(1 << 14):
+                        break
+                    await asyncio.sleep(0.2)
+                writer.transport.abort()
+            self.results["slow readers"] += 1
+
+    async def leave(self, every: float, until: float) -> None:
+        """Ask, and go away before the answer, inside it, or inside the request."""
+        while time.monotonic() < until:
+            with contextlib.suppress(OSError):
+                reader, writer = await self._connect()
+                sent = self._request("0", WireFormat.CHAT, streams=True, large=self._chance.random() < 0.3)
+                cut = len(sent) if self._chance.random() < 0.7 else self._chance.randrange(1, len(sent))
+                writer.write(sent[:cut])
+                await writer.drain()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(self._chance.random() * 0.1):
+                        await reader.read(1 << 12)
+                writer.transport.abort()
+            self.results["disconnects"] += 1
+            await asyncio.sleep(self._chance.expovariate(1 / every))
+
+    async def never_finish(self, until: float) -> None:
+        """Send half a head or half a body, and wait until the gateway has had enough."""
+        whole = self._request("0", WireFormat.CHAT, streams=False, size=200_000)
+        while time.monotonic() < until:
+            with contextlib.suppress(OSError):
+                reader, writer = await self._connect()
+                writer.write(whole[: self._chance.choice((10, len(whole) // 2))])
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(max(until - time.monotonic(), 0)):
+                        await reader.read()
+                writer.transport.abort()
+            self.results["unfinished requests"] += 1
+
+    async def get(self, path: str) -> str:
+        """Return one of the gateway's own pages."""
+        reader, writer = await self._connect()
+        writer.write(f"GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".encode())
+        page = await reader.read()
+        writer.close()
+        return page.decode()
+
+    async def _connect(self, limit: int = 1 << 20) -> Pair:
+        return await asyncio.open_connection("127.0.0.1", self._port, limit=limit)
+
+    def _request(
+        self, number: str, wire: WireFormat, *, streams: bool, large: bool = False, size: int = 0
+    ) -> bytes:
+        asked: dict[str, Any] = request(wire)
+        words = self._chance.choice(_WORDS) + "x" * size
+        said = words if wire is WireFormat.RESPONSES else [{"role": "user", "content": words}]
+        asked |= {WIRES[wire].items: said} | ({"stream": True} if streams else {})
+        body = json.dumps(asked).encode()
+        session = self._chance.randrange(_SESSIONS)
+        head = (
+            f"POST {PATHS[wire]}?n={number}{'&large=1' if large else ''} HTTP/1.1\r\nhost: x\r\n"
+            f"content-type: application/json\r\nx-session-id: s-{session}\r\ncontent-length: {len(body)}\r\n\r\n"
+        )
+        return head.encode() + body
+
+    def _judge(self, number: str, wire: WireFormat, answer: Answer, *, streams: bool) -> None:
+        if answer.status != 200:
+            self.lost.append(f"{number} {wire} {streams=}: {answer.status} {answer.body[:300]!r}")
+        elif not streams:
+            json.loads(answer.body)
+            self.results["whole"] += 1
+        elif WIRES[wire].end([answer.body]).ending is Ending.COMPLETE:
+            self.results["streams"] += 1
+        elif b"error" in answer.body:
+            self.told.add(number)
+        else:
+            self.lost.append(f"{number} {wire} a stream without an end: {answer.body[-300:]!r}")
+
+
+def _closed(pair: Pair | None) -> None:
+    if pair is not None:
+        pair[1].close()
+
+
+async def _read(reader: asyncio.StreamReader) -> Answer:
+    head = (await reader.readuntil(b"\r\n\r\n")).lower()
+    status, keeps = int(head.split(b" ", 2)[1]), b"connection: close" not in head
+    if b"transfer-encoding: chunked" not in head:
+        length = int(head.partition(b"content-length: ")[2].split(b"\r\n", 1)[0])
+        return Answer(status, await reader.readexactly(length), keeps)
+    body = b""
+    while size := int(await reader.readuntil(b"\r\n"), 16):
+        body += (await reader.readexactly(size + 2))[:-2]
+    await reader.readexactly(2)
+    return Answer(status, body, keeps)
