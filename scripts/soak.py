@@ -2,7 +2,7 @@
 
 .venv/bin/python scripts/soak.py [--minutes 30] [--seed 1]
 
-Upstreams that break a quarter of their answers with a healthy one behind them, callers who read slowly, leave,
+An upstream that breaks a quarter of its answers with a healthy one behind it, callers who read slowly, leave
 or never finish a request, a reload every 20 seconds (every fifth wrong), and a full disk for a tenth of the
 time. Ends with status 1 when a request was lost that should have been served, or memory or descriptors grew.
 """
@@ -18,20 +18,22 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from soaking.callers import Callers  # noqa: E402 - needs the path above
-from soaking.gateway import Gateway, Sample  # noqa: E402
-from soaking.upstream import Upstream  # noqa: E402
+from soaking.callers import Callers
+from soaking.gateway import Gateway, Sample
+from soaking.upstream import Upstream
 
 _CALLERS: Final = 12
 _EVERY: Final = 0.5  # seconds between two requests of a caller, on average
-_SAMPLES_EVERY: Final = 5.0
+_SAMPLES_EVERY: Final = 2.0
 _RELOAD_EVERY: Final = 20.0
-#: MB, and descriptors, by which the last fifth may lie above the second: the allocator's and the caches' own ups
-#: and downs. A leak of one request's 20 kB would be 800 MB after 40,000 requests.
+#: Seconds after which nothing is left of a request: idle connections to upstreams are closed after 50.
+_REST: Final = 75.0
+#: MB, and descriptors, by which the last fifth may lie above the second: the ups and downs of the allocator.
+#: A leak of 20 kB in each request would be 800 MB after 40,000 requests.
 _MEMORY_MAY_GROW: Final = 20.0
 _FILES_MAY_GROW: Final = 16
 
@@ -70,11 +72,51 @@ async def _sample(gateway: Gateway, until: float) -> list[Sample]:
 def _fifths(values: Sequence[float]) -> list[float]:
     """The median of each fifth of the time."""
     size = max(len(values) // 5, 1)
-    return [statistics.median(values[start : start + size]) for start in range(0, size * 5, size)]
+    return [
+        statistics.median(values[start : start + size])
+        for start in range(0, min(size * 5, len(values)), size)
+    ]
 
 
-async def soak(folder: Path, minutes: float, seed: int) -> bool:
-    """Run the load, print what came of it, and return whether all went well."""
+class Result(NamedTuple):
+    """What came of a run."""
+
+    callers: Callers
+    main: Upstream
+    samples: Sequence[Sample]
+    first: Sample  # when all that is opened once is open, and nobody asks
+    rest: Sample  # when everybody has gone
+    reloads: int
+    full: str  # what readiness said while the disk was full
+    ready: str  # and afterwards
+    metrics: str
+    status: int  # of the process
+
+    @property
+    def memory(self) -> list[float]:
+        """MB, by fifths of the time."""
+        return _fifths([one.memory for one in self.samples])
+
+    @property
+    def files(self) -> list[float]:
+        """Descriptors, by fifths of the time."""
+        return _fifths([one.files for one in self.samples])
+
+    def faults(self) -> list[str]:
+        """What went wrong, a line each."""
+        memory, files, told = self.memory, self.files, self.callers.told - self.main.cut
+        found = [f"lost: {line}" for line in self.callers.lost]
+        found += [f"an error event, and the upstream had not cut the stream: {number}" for number in told]
+        found += [f"status {self.status} at the end"] if self.status else []
+        found += ["memory grew"] if memory[-1] - memory[1] > _MEMORY_MAY_GROW else []
+        found += ["descriptors grew"] if files[-1] - files[1] > _FILES_MAY_GROW else []
+        found += ["descriptors are held"] if self.rest.files - self.first.files > _FILES_MAY_GROW else []
+        found += [] if "pointsman_requests_in_progress 0" in self.metrics else ["requests are held"]
+        return found
+
+
+async def soak(folder: Path, minutes: float, seed: int) -> Result:
+    """Run the load on a gateway of its own."""
     main, spare = Upstream(breaks=True, seed=seed), Upstream(breaks=False, seed=seed)
     gateway = Gateway(folder, await main.start(), await spare.start())
     await gateway.start()
@@ -86,48 +128,34 @@ async def soak(folder: Path, minutes: float, seed: int) -> bool:
     loads += [callers.read_slowly(until) for _ in range(4)]
     loads += [callers.leave(0.5, until) for _ in range(2)]
     loads += [callers.never_finish(until) for _ in range(6)]
-    samples, reloads, full, *_ = await asyncio.gather(
-        _sample(gateway, until), _reload(gateway, until), _fill_disk(gateway, callers, seconds), *loads
-    )
-    await asyncio.sleep(75)  # idle connections to upstreams are closed after 50 s
+    beside = asyncio.gather(*loads)
+    watched = _sample(gateway, until), _reload(gateway, until), _fill_disk(gateway, callers, seconds)
+    samples, reloads, full = await asyncio.gather(*watched)
+    await beside
+    await asyncio.sleep(_REST)
     rest, metrics = gateway.sample(seconds), await callers.get("/metrics")
     ready = (await callers.get("/health/ready")).partition("\r\n\r\n")[2]
     status = await gateway.stop()
-    told = callers.told - main.cut
-    memory, files = _fifths([one.memory for one in samples]), _fifths([one.files for one in samples])
+    return Result(callers, main, samples, first, rest, reloads, full, ready, metrics, status)
+
+
+def show(result: Result) -> None:
+    """Print the figures."""
+    callers, rest = result.callers, result.rest
     waited = sorted(callers.milliseconds)
+    print("served:", dict(callers.results), "and streams that the upstream cut:", len(callers.told))
+    print("broken by the upstream:", dict(result.main.broken))
     print(
-        f"{minutes:g} minutes, seed {seed}, {_CALLERS} callers; {main.asked + spare.asked} upstream requests"
+        f"whole answers: median {waited[len(waited) // 2]:.1f} ms, p90 {waited[len(waited) * 9 // 10]:.1f} ms"
     )
-    print("served", callers.results.total(), dict(callers.results), "streams cut and told", len(callers.told))
-    print("broken by the upstream", dict(main.broken))
-    print(
-        f"whole answers, ms: median {waited[len(waited) // 2]:.1f}, p90 {waited[len(waited) * 9 // 10]:.1f}"
-    )
-    print(f"lost {len(callers.lost)}; error events without a cut {len(told)}; reloads {reloads}")
-    for line in callers.lost[:20]:
-        print("  ", line)
-    print(
-        "memory by fifth of the time, MB:", *(f"{one:.0f}" for one in memory), f"; most {_most(samples):.0f}"
-    )
-    print(
-        "descriptors by fifth:",
-        *(f"{one:.0f}" for one in files),
-        f"; first {first.files}, at rest {rest.files}",
-    )
-    print(f"threads at rest {rest.threads}; log {gateway.logged} bytes; status at the end {status}")
-    print("full disk:", full, "| afterwards:", ready)
+    print(f"lost: {len(callers.lost)}; reloads: {result.reloads}")
+    most = max(one.memory for one in result.samples)
+    print("MB by fifths of the time:", *(f"{one:.0f}" for one in result.memory), f"most {most:.0f}")
+    print("descriptors by fifths:", *(f"{one:.0f}" for one in result.files))
+    print(f"descriptors at first {result.first.files}, at rest {rest.files}; threads at rest {rest.threads}")
+    print("full disk:", result.full, "afterwards:", result.ready)
     for name in ("requests_in_progress", "body_bytes_held", "ledger_lost", "session_failures"):
-        print(" ", *re.findall(rf"^pointsman_{name} .*", metrics, re.MULTILINE))
-    grew = memory[4] - memory[1] > _MEMORY_MAY_GROW or files[4] - files[1] > _FILES_MAY_GROW
-    held = rest.files - first.files > _FILES_MAY_GROW or "pointsman_requests_in_progress 0" not in metrics
-    if status or grew or held:
-        print("\n".join(gateway.lines[-20:]))
-    return not (callers.lost or told or grew or held or status)
-
-
-def _most(samples: Sequence[Sample]) -> float:
-    return max(one.memory for one in samples)
+        print(*re.findall(rf"^pointsman_{name} .*", result.metrics, re.MULTILINE))
 
 
 def main() -> int:
@@ -136,7 +164,11 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        return 0 if asyncio.run(soak(Path(folder), asked.minutes, asked.seed)) else 1
+        result = asyncio.run(soak(Path(folder), asked.minutes, asked.seed))
+    show(result)
+    faults = result.faults()
+    print(*faults[:50], sep="\n")
+    return 1 if faults else 0
 
 
 if __name__ == "__main__":

@@ -11,11 +11,10 @@ import time
 from collections import Counter
 from typing import Any, Final, NamedTuple
 
-from support.requests_by_format import PATHS, request
-
 from pointsman.vocabulary import WireFormat
 from pointsman.wire import WIRES
 from pointsman.wire.base import Ending
+from support.requests_by_format import PATHS, request
 
 __all__ = ["Callers"]
 
@@ -31,7 +30,7 @@ _PATIENCE: Final = 60.0  # seconds for one answer; on a machine with nothing els
 Pair = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-class Answer(NamedTuple):
+class Received(NamedTuple):
     """A whole HTTP answer."""
 
     status: int
@@ -48,7 +47,7 @@ class Callers:
         self.told: set[str] = set()  # numbers of the requests whose stream ended with an error event
         self.milliseconds: list[float] = []  # of small answers that are not streamed
         self._port = port
-        self._chance = random.Random(seed)  # noqa: S311 - no secret
+        self._chance = random.Random(seed)
         self._numbers = itertools.count()
 
     async def ask(self, every: float, until: float) -> None:
@@ -68,12 +67,16 @@ class Callers:
                 if not streams:
                     self.milliseconds.append((time.monotonic() - began) * 1e3)
                 if not answer.keeps:
-                    pair = _closed(pair)
+                    pair[1].close()
+                    pair = None
             except (OSError, asyncio.IncompleteReadError, TimeoutError) as error:
                 self.lost.append(f"{number} {wire} {streams=}: {type(error).__name__} {error}")
-                pair = _closed(pair)
+                if pair is not None:
+                    pair[1].close()
+                pair = None
             await asyncio.sleep(self._chance.expovariate(1 / every))
-        _closed(pair)
+        if pair is not None:
+            pair[1].close()
 
     async def read_slowly(self, until: float) -> None:
         """Ask for a large answer and take little of it: some all the time, some nothing."""
@@ -142,11 +145,12 @@ class Callers:
         session = self._chance.randrange(_SESSIONS)
         head = (
             f"POST {PATHS[wire]}?n={number}{'&large=1' if large else ''} HTTP/1.1\r\nhost: x\r\n"
-            f"content-type: application/json\r\nx-session-id: s-{session}\r\ncontent-length: {len(body)}\r\n\r\n"
+            f"content-type: application/json\r\nx-session-id: s-{session}\r\n"
+            f"content-length: {len(body)}\r\n\r\n"
         )
         return head.encode() + body
 
-    def _judge(self, number: str, wire: WireFormat, answer: Answer, *, streams: bool) -> None:
+    def _judge(self, number: str, wire: WireFormat, answer: Received, *, streams: bool) -> None:
         if answer.status != 200:
             self.lost.append(f"{number} {wire} {streams=}: {answer.status} {answer.body[:300]!r}")
         elif not streams:
@@ -160,19 +164,14 @@ class Callers:
             self.lost.append(f"{number} {wire} a stream without an end: {answer.body[-300:]!r}")
 
 
-def _closed(pair: Pair | None) -> None:
-    if pair is not None:
-        pair[1].close()
-
-
-async def _read(reader: asyncio.StreamReader) -> Answer:
+async def _read(reader: asyncio.StreamReader) -> Received:
     head = (await reader.readuntil(b"\r\n\r\n")).lower()
     status, keeps = int(head.split(b" ", 2)[1]), b"connection: close" not in head
     if b"transfer-encoding: chunked" not in head:
         length = int(head.partition(b"content-length: ")[2].split(b"\r\n", 1)[0])
-        return Answer(status, await reader.readexactly(length), keeps)
+        return Received(status, await reader.readexactly(length), keeps)
     body = b""
     while size := int(await reader.readuntil(b"\r\n"), 16):
         body += (await reader.readexactly(size + 2))[:-2]
     await reader.readexactly(2)
-    return Answer(status, body, keeps)
+    return Received(status, body, keeps)

@@ -132,7 +132,7 @@ class Gateway:
 
     @property
     def _running(self) -> asyncio.subprocess.Process:
-        assert self._process is not None  # noqa: S101 - started
+        assert self._process is not None
         return self._process
 
     @property
@@ -142,7 +142,7 @@ class Gateway:
 
     async def _read_log(self) -> None:
         output = self._running.stdout
-        assert output is not None  # noqa: S101 - a pipe
+        assert output is not None
         while line := await output.readline():
             self.logged += len(line)
             self.lines = [*self.lines[-99:], line.decode("utf-8", "replace").rstrip()]

@@ -12,10 +12,9 @@ from collections import Counter
 from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
+from pointsman.vocabulary import WireFormat
 from support.faulty_upstream import FAULTS
 from support.requests_by_format import answer, events, format_of
-
-from pointsman.vocabulary import WireFormat
 
 __all__ = ["Upstream"]
 
@@ -42,7 +41,7 @@ class Upstream:
         self.cut: set[str] = set()  # numbers of the requests whose stream was cut behind its first event
         self.asked = 0
         self._breaks = breaks
-        self._chance = random.Random(seed)  # noqa: S311 - no secret
+        self._chance = random.Random(seed)
 
     async def start(self) -> str:
         """Listen, and return the address."""
