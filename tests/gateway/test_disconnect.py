@@ -8,8 +8,10 @@ import httpx
 import pytest
 
 from pointsman.gateway._inbound import DisconnectWatches
+from pointsman.gateway._usage_so_far import usage_so_far
 from pointsman.testing import MemoryLedger, ScriptedDecider
 from pointsman.vocabulary import WireFormat
+from pointsman.wire import WIRES, Usage
 from support.requests_by_format import PATHS, events, format_of, request, start_stream
 from support.servers import Asked, ScriptedUpstream, gateway, state_for
 from support.waiting import until
@@ -55,3 +57,50 @@ def test_the_upstream_learns_that_the_caller_left(wire: WireFormat, stream: bool
 
 def test_a_watch_begins_soon_enough() -> None:
     assert 2 * DisconnectWatches._EVERY < WITHIN
+
+
+#: Usage that a caller leaves behind after 20 pieces of the answer; a request has 70 to 100 bytes.
+LEFT = {WireFormat.CHAT: (15, 30), WireFormat.RESPONSES: (10, 30), WireFormat.MESSAGES: (7, 7)}
+
+
+@pytest.mark.parametrize("wire", WireFormat)
+def test_what_was_used_until_the_caller_left_is_kept(wire: WireFormat) -> None:
+    """The provider bills it. It was written down as nothing."""
+    pieces = 20
+
+    async def half(asked: Asked, send: Any) -> None:
+        parts = events(format_of(asked.path))
+        piece = next(part for part in parts if b"Paris" in part)
+        await start_stream(send, *parts[: parts.index(piece)], *[piece] * pieces)
+        await asked.disconnected.wait()
+
+    async def read_a_part(url: str) -> None:
+        async with httpx.AsyncClient(trust_env=False) as client:
+            sent = client.build_request("POST", url + PATHS[wire], json=request(wire, stream=True))
+            parts = (await client.send(sent, stream=True)).aiter_raw()
+            got = b""
+            while got.count(b"Paris") < pieces:
+                got += await anext(parts)
+
+    upstream, ledger = ScriptedUpstream(half), MemoryLedger()
+    decider = ScriptedDecider("m0", ledger=ledger)
+    with upstream.running() as url, gateway(state_for(f"{url}/v1", decider=decider)) as running:
+        asyncio.run(read_a_part(running.url))
+        until(lambda: ledger.attempts("d-1"))
+    [attempt] = ledger.attempts("d-1")
+    assert (attempt.error, attempt.estimated) == ("disconnect", True)
+    least, most = LEFT[wire]
+    assert attempt.input_tokens is not None
+    assert least <= attempt.input_tokens <= most
+    assert attempt.output_tokens is not None
+    assert pieces <= attempt.output_tokens <= pieces + 5
+
+
+def test_usage_that_was_reported_is_no_estimate() -> None:
+    stream = events(WireFormat.MESSAGES)
+    usage, is_estimated = usage_so_far(WIRES[WireFormat.MESSAGES], 400, stream, 1_000)
+    assert (usage.input, usage.output, is_estimated) == (7, 4, False)
+
+
+def test_nothing_but_a_request_is_input_alone() -> None:
+    assert usage_so_far(WIRES[WireFormat.CHAT], 400, [], 0) == (Usage(100, None, 0), True)

@@ -285,7 +285,7 @@ def _attempt(attempt: Attempt) -> str:
         where = f"{attempt.model} at {attempt.upstream}"
         return f"left out: {where}: {_NOT_ASKED[attempt.error]}"
     cause = f" ({attempt.error})" if attempt.error else ""
-    used = _used(attempt.input_tokens, attempt.output_tokens)
+    used = _used(attempt.input_tokens, attempt.output_tokens) + (" (estimated)" if attempt.estimated else "")
     where = f"{attempt.model} at {attempt.upstream}"
     translated = f", translated {attempt.translated}" if attempt.translated else ""
     return f"attempt {attempt.number}: {where}: {how}{cause}, {attempt.total_ms:.0f} ms{used}{translated}"

@@ -80,8 +80,10 @@ class RunningAttempt:
         """The upstream has begun to answer."""
         self.first_byte = time.perf_counter() - self._started
 
-    def finish(self, status: int, error: str = "", usage: Usage | None = None) -> None:
-        """Write the attempt down."""
+    def finish(
+        self, status: int, error: str = "", usage: Usage | None = None, *, estimated: bool = False
+    ) -> None:
+        """Write the attempt down; ``estimated``: the upstream did not tell all of the usage."""
         model, upstream = self.target.model, self.target.upstream
         spent = usage or Usage()
         self.request.record(
@@ -98,6 +100,7 @@ class RunningAttempt:
                 input_tokens=spent.input,
                 cached_tokens=spent.cached,
                 output_tokens=spent.output,
+                estimated=estimated,
                 translated=self.changes,
             )
         )

@@ -15,6 +15,7 @@ from pointsman.gateway._attempts import RunningAttempt, UpstreamResponse, first_
 from pointsman.gateway._failures import Failure, failure_kind
 from pointsman.gateway._request import DecidedRequest
 from pointsman.gateway._translating import KEPT, Translating, translating
+from pointsman.gateway._usage_so_far import usage_so_far
 from pointsman.gateway.upstream import Target, printable
 from pointsman.upstreams import port
 from pointsman.upstreams.relayed_headers import HeaderNames, name_down
@@ -125,10 +126,12 @@ async def _stream(request: DecidedRequest, answer: UpstreamResponse, send: Send)
     secrets = attempt.target.upstream.secrets
     translation = translating(attempt.translated, partial(request.keep_translated, attempt.target), secrets)
     read = translation.feed if translation else _without_secrets(request.watch(attempt.target), secrets)
+    size = 0  # bytes of whole events so far
     try:
         while True:
             if block:
                 keep(block)
+                size += len(block)
                 if read is not None:
                     block = read(block)
             if block:
@@ -142,7 +145,9 @@ async def _stream(request: DecidedRequest, answer: UpstreamResponse, send: Send)
     except UpstreamError as broken:
         error = broken
     except asyncio.CancelledError:
-        attempt.finish(exchange.status, "disconnect")
+        asked, blocks = len(request.body.raw), [answer.first, *last]
+        usage, is_estimated = usage_so_far(attempt.wire, asked, blocks, size)
+        attempt.finish(exchange.status, "disconnect", usage, estimated=is_estimated)
         raise
     finally:
         exchange.close()

@@ -56,6 +56,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     input_tokens: int | None = None  # as the upstream reported them
     cached_tokens: int | None = None
     output_tokens: int | None = None
+    estimated: bool = False  # some of the tokens: the caller left before the upstream reported them
     translated: str = (
         ""  # formats and constructs changed, "chat->messages; changed=seed"; empty: sent as it came
     )
