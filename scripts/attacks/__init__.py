@@ -1,9 +1,15 @@
 """Attacks on a gateway from outside, each with bounds. ``scripts/attack.py`` runs them."""
 
-from attacks import bodies, heads, outcomes, unread
+from attacks import bodies, heads, outcomes, overload, unread
 from attacks.base import Attack
 
 __all__ = ["ATTACKS"]
 
 #: Every attack, in the order in which they run. One module for each surface; add yours here.
-ATTACKS: tuple[Attack, ...] = (*bodies.ATTACKS, *heads.ATTACKS, *outcomes.ATTACKS, *unread.ATTACKS)
+ATTACKS: tuple[Attack, ...] = (
+    *bodies.ATTACKS,
+    *heads.ATTACKS,
+    *outcomes.ATTACKS,
+    *unread.ATTACKS,
+    *overload.ATTACKS,
+)

@@ -16,15 +16,18 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["ASKED", "Attack", "Bound", "Gateway", "large_answer", "post", "running", "talk"]
+__all__ = ["ASKED", "Attack", "Bound", "Gateway", "holding", "large_answer", "post", "running", "talk"]
 
 ASKED = b'{"model":"auto","messages":[{"role":"user","content":"hi"}]}'
 
 _CONFIG = """
 [upstreams.main]
 base_url = "{url}"
+[upstreams.demo]
+base_url = "demo:"
 [models]
 small = {{ upstream = "main", id = "small-1" }}
+demo = {{ upstream = "demo", id = "demo-1" }}
 [tiers]
 simple = "small"
 medium = "small"
@@ -43,6 +46,7 @@ class Bound(NamedTuple):
     seen: float
     most: float
     least: float = 0.0
+    is_time: bool = False  # of a clock: another program on the machine may break it
 
     @property
     def is_kept(self) -> bool:
@@ -55,12 +59,14 @@ class Attack(NamedTuple):
 
     name: str
     run: Callable[[Path], Iterable[Bound]]
+    is_quick: bool = False  # seconds; made by CI
 
 
 class Gateway:
     """A gateway in a process of its own (Linux: its figures are read from /proc)."""
 
-    def __init__(self, folder: Path, url: str, more: str) -> None:
+    def __init__(self, folder: Path, url: str, more: str, *, healthy_model: bytes = b"auto") -> None:
+        self.healthy_model = healthy_model  # what a caller asks for who does nothing wrong
         self.port = _free_port()
         self.log = folder / "gateway.log"
         config = folder / "pointsman.toml"
@@ -108,16 +114,26 @@ class Gateway:
         """Return the bytes of its log."""
         return self.log.stat().st_size
 
+    def connections(self) -> int:
+        """Return how many connections of callers are open."""
+        established, here = "01", f":{self.port:04X}"
+        lines = (self._proc / "net" / "tcp").read_text().splitlines()[1:]
+        fields = (line.split() for line in lines)
+        return sum(one[1].endswith(here) and one[3] == established for one in fields)
+
     def serves(self) -> float:
         """Return 1 when a caller who does nothing wrong is served, else 0."""
+        asked = ASKED.replace(b"auto", self.healthy_model)
         with self.connect() as connection:
-            return float(talk(connection, post(ASKED), b"}").startswith(b"HTTP/1.1 200"))
+            return float(talk(connection, post(asked), b"}").startswith(b"HTTP/1.1 200"))
 
 
 @contextlib.contextmanager
-def running(folder: Path, url: str = "demo:", more: str = "") -> Iterator[Gateway]:
+def running(
+    folder: Path, url: str = "demo:", more: str = "", *, healthy_model: bytes = b"auto"
+) -> Iterator[Gateway]:
     """Start a fresh gateway, ask it once so that it is warm, and end it."""
-    gateway = Gateway(folder, url, more)
+    gateway = Gateway(folder, url, more, healthy_model=healthy_model)
     try:
         gateway.wait()
         if not gateway.serves():
@@ -175,6 +191,13 @@ def large_answer(size: int) -> Iterator[str]:
     threading.Thread(target=lambda: asyncio.run(serve()), daemon=True).start()
     ready.wait()
     yield f"http://127.0.0.1:{address[0]}/v1"
+
+
+@contextlib.contextmanager
+def holding() -> Iterator[str]:
+    """Run an upstream that takes every connection and never answers; yields its address."""
+    with socket.create_server(("127.0.0.1", 0), backlog=1_024) as listening:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
 
 
 def _free_port() -> int:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Final
 
-from attacks.base import ASKED, Attack, Bound, Gateway, large_answer, post, running, talk
+from attacks.base import Attack, Bound, large_answer, post, running, talk
+from attacks.healthy import healthy, percentile
 
-__all__ = ["ATTACKS"]
+__all__ = ["ATTACKS", "SHAPES"]
 
 _SIZE: Final = 31_000_000
 _SECONDS: Final = 3.0
@@ -40,7 +40,7 @@ def _many(unit: bytes, between: bytes = b",") -> bytes:
     return between.join([unit] * (_SIZE // (len(unit) + len(between))))
 
 
-_SHAPES: Final[dict[str, Callable[[], bytes]]] = {
+SHAPES: Final[dict[str, Callable[[], bytes]]] = {
     "tool calls": lambda: _HEAD + b",".join(_CALLED % (n, n) for n in range(190_000)) + b"]}",
     "calls of one message": lambda: (
         _HEAD + b'{"role":"assistant","tool_calls":[' + b",".join(_CALL % n for n in range(400_000)) + b"]}]}"
@@ -59,46 +59,16 @@ _SHAPES: Final[dict[str, Callable[[], bytes]]] = {
 }
 
 
-def _waits(gateway: Gateway, stop: threading.Event, waited: list[float]) -> None:
-    """Ask small questions one after the other, and note the milliseconds that each answer took."""
-    with gateway.connect() as connection:
-        while not stop.is_set():
-            began = time.perf_counter()
-            if not talk(connection, post(ASKED, b"x-n: %d" % len(waited)), b"}").startswith(b"HTTP/1.1 200"):
-                connection.close()
-                return
-            waited.append((time.perf_counter() - began) * 1e3)
-            time.sleep(0.004)
-
-
-@contextlib.contextmanager
-def _healthy(gateway: Gateway) -> Iterator[list[float]]:
-    """Ask as a healthy caller does meanwhile; the list is complete behind the block."""
-    waited: list[float] = []
-    stop = threading.Event()
-    thread = threading.Thread(target=_waits, args=(gateway, stop, waited))
-    thread.start()
-    try:
-        yield waited
-    finally:
-        stop.set()
-        thread.join()
-
-
-def _slowest(waited: list[float]) -> float:
-    return sorted(waited)[int(len(waited) * 0.99)] if waited else float("inf")
-
-
 def _sent_again_and_again(name: str, folder: Path) -> Iterable[Bound]:
-    asked = post(_SHAPES[name]())
+    asked = post(SHAPES[name]())
     # "demo:" would read the body once more, on the loop: not what a provider does
     with large_answer(10) as url, running(folder, url) as gateway:
-        with _healthy(gateway) as waited:
+        with healthy(gateway) as waited:
             until = time.monotonic() + _SECONDS
             while time.monotonic() < until:
                 with gateway.connect() as connection:
                     talk(connection, asked, b"}")
-        yield Bound("99th percentile of others, ms", _slowest(waited), _SLOWEST)
+        yield Bound("99th percentile of others, ms", percentile(waited), _SLOWEST, is_time=True)
         yield Bound("peak memory, MB", gateway.peak(), _LARGEST)
 
 
@@ -106,18 +76,21 @@ def _unfinished(folder: Path) -> Iterable[Bound]:
     """Twenty callers send all of a body but its end."""
     asked = post(_said(b'"' + b"x" * _SIZE + b'"'))[:-10]
     with running(folder) as gateway, contextlib.ExitStack() as held:
-        with _healthy(gateway) as waited:
+        with healthy(gateway) as waited:
             for _ in range(20):
                 connection = held.enter_context(gateway.connect())
                 with contextlib.suppress(ConnectionError, TimeoutError):
                     connection.sendall(asked)
             time.sleep(1)
-        yield Bound("99th percentile of others, ms", _slowest(waited), _SLOWEST)
+        yield Bound("99th percentile of others, ms", percentile(waited), _SLOWEST, is_time=True)
         yield Bound("memory, MB", gateway.memory(), _LARGEST)
         yield Bound("others are served", gateway.serves(), 1, 1)
 
 
 ATTACKS: Final = (
-    *(Attack(f"a body of {name}", partial(_sent_again_and_again, name)) for name in _SHAPES),
+    *(
+        Attack(f"a body of {name}", partial(_sent_again_and_again, name), is_quick=name == "tool calls")
+        for name in SHAPES
+    ),
     Attack("bodies without an end", _unfinished),
 )

@@ -24,7 +24,7 @@ def _repeated(sent: bytes, times: int, cpu: float, folder: Path) -> Iterator[Bou
         for _ in range(times):
             with gateway.connect() as connection:
                 talk(connection, sent)
-        yield Bound("CPU ms each", (gateway.cpu() - spent) / times, cpu)
+        yield Bound("CPU ms each", (gateway.cpu() - spent) / times, cpu, is_time=True)
         yield Bound("log bytes each", (gateway.logged() - logged) / times, 200)
         yield Bound("peak MB more", gateway.peak() - memory, 10)
         yield Bound("serves others", gateway.serves(), 1, 1)
@@ -40,7 +40,7 @@ def _trickled(folder: Path) -> Iterator[Bound]:
                     b"v" if sent > 30 else b"GET / HTTP/1.1\r\nx-trickled-head: "[sent : sent + 1]
                 )
                 time.sleep(0)
-        yield Bound("CPU ms for 8,000 bytes", gateway.cpu() - spent, 1_000)
+        yield Bound("CPU ms for 8,000 bytes", gateway.cpu() - spent, 1_000, is_time=True)
         yield Bound("serves others", gateway.serves(), 1, 1)
 
 
@@ -52,14 +52,14 @@ def _flood(folder: Path) -> Iterator[Bound]:
         offer = b"\r\n".join((b"GET /health/live HTTP/1.1", b"host: x", *_UPGRADE, b"", b""))
         got = talk(connection, offer * 2_000 + last)
         yield Bound("answers", got.count(b"HTTP/1.1 200"), 2_001, 100)
-        yield Bound("CPU ms each", (gateway.cpu() - spent) / 2_001, 2)
+        yield Bound("CPU ms each", (gateway.cpu() - spent) / 2_001, 2, is_time=True)
         yield Bound("log bytes", gateway.logged() - logged, 1_000)
 
 
 _WIDE = _CONNECT[:-2] + b"a:b\r\n" * 10_800 + b"\r\n"  # 54 kB
 
 ATTACKS = (
-    Attack("CONNECT with 10,800 headers", partial(_repeated, _WIDE, 10, 5)),
+    Attack("CONNECT with 10,800 headers", partial(_repeated, _WIDE, 10, 5), is_quick=True),
     Attack("CONNECT", partial(_repeated, _CONNECT, _TIMES, 2)),
     Attack("CONNECT with requests behind it", partial(_repeated, _CONNECT + post(ASKED) * 50, _TIMES, 2)),
     Attack(
@@ -68,7 +68,7 @@ ATTACKS = (
     Attack(
         "head of 54 kB", partial(_repeated, post(b"{}", b"connection: close", b"x: " + b"v" * 54_000), 10, 5)
     ),
-    Attack("head of 1 MB", partial(_repeated, post(ASKED, b"x: " + b"v" * 1_000_000), 10, 10)),
+    Attack("head of 1 MB", partial(_repeated, post(ASKED, b"x: " + b"v" * 1_000_000), 10, 10), is_quick=True),
     Attack("10,000 headers", partial(_repeated, post(ASKED, *[b"a:"] * 10_000), 10, 10)),
     Attack("HTTP/2 at once", partial(_repeated, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(18), _TIMES, 2)),
     Attack("not HTTP", partial(_repeated, b"\x16\x03\x01\x02\x00" + bytes(512), _TIMES, 2)),
