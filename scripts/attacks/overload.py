@@ -91,12 +91,17 @@ def _loads(gateway: Gateway, held: contextlib.ExitStack) -> list[Callable[[], ob
         post(SHAPES[name]()) for name in ("tool calls", "members", "half surrogates", "allowed members")
     ]
     turn = iter(range(1 << 30))
+
+    def half_heads() -> None:
+        _opened(gateway, 20, _HALF_HEAD, held)
+        time.sleep(0.2)
+
     return [
         lambda: _talk_once(gateway, b"CONNECT a:1 HTTP/1.1\r\n\r\n" * 50),
         lambda: _talk_once(gateway, shapes[next(turn) % len(shapes)], b"}"),
         lambda: _talk_once(gateway, post(_UNKNOWN) * 20, b"}}"),
         lambda: _talk_once(gateway, post(b'{"score":1}', path=b"/v1/decisions/d-0-1/outcome") * 20, b"}}"),
-        lambda: (_opened(gateway, 20, _HALF_HEAD, held), time.sleep(0.2)),
+        half_heads,
     ]
 
 
