@@ -15,7 +15,14 @@ from typing import Final
 import msgspec
 
 from pointsman.decoding import UNREADABLE
-from pointsman.errors import CallerError, StaleConnection, Unauthorized, UpstreamError, UpstreamTooLarge
+from pointsman.errors import (
+    CallerError,
+    Overloaded,
+    StaleConnection,
+    Unauthorized,
+    UpstreamError,
+    UpstreamTooLarge,
+)
 from pointsman.gateway._failures import (
     NOT_ASKED,
     Failure,
@@ -274,6 +281,10 @@ async def _try(request: DecidedRequest, target: Target) -> UpstreamResponse | Fa
         result = await _read(attempt, exchange)
     except UpstreamError as error:
         result = connection_failure(attempt, error, exchange.status)
+    except Overloaded:
+        attempt.finish(exchange.status, "busy")
+        exchange.close()
+        raise
     except BaseException:
         attempt.finish(exchange.status, "disconnect")
         exchange.close()
@@ -289,7 +300,7 @@ async def _read(attempt: RunningAttempt, exchange: Exchange) -> UpstreamResponse
         return status_failure(attempt, exchange, await _error_body(exchange))
     if is_stream(exchange):
         return await _first_event(attempt, exchange)
-    body = await exchange.read()
+    body = await _whole(attempt, exchange)
     turn = None
     try:
         usage = attempt.wire.usage(body)
@@ -300,6 +311,36 @@ async def _read(attempt: RunningAttempt, exchange: Exchange) -> UpstreamResponse
     except UNREADABLE:
         return unreadable_answer(attempt, status)
     return UpstreamResponse(attempt, exchange, is_stream=False, first=body, usage=usage, turn=turn)
+
+
+async def _whole(attempt: RunningAttempt, exchange: Exchange) -> bytes:
+    """Read a whole answer; a large one when the budget of all answers has room for it.
+
+    Raises:
+        Overloaded: there is no room.
+        UpstreamError: the answer does not come to its end, or is too long.
+    """
+    reservation = attempt.request.reservation
+    if reservation is None:
+        return await exchange.read()
+    framing = dict(exchange.headers)
+    declared, limit = framing.get(b"content-length", b""), attempt.target.upstream.spec.answer_bytes
+    if b"transfer-encoding" not in framing:
+        if not declared.isdigit():
+            return await exchange.read()
+        if LARGE < (size := int(declared)) <= limit:
+            await reservation.take_answer(size)
+        return await exchange.read()
+    parts, size, taken = [], 0, 0
+    while part := await exchange.next():
+        parts.append(part)
+        size += len(part)
+        if size > limit:
+            raise UpstreamTooLarge(f"the upstream answered with more than {limit} bytes")
+        if size > LARGE:
+            reservation.take_of_answer(size - taken)
+            taken = size
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 async def _error_body(exchange: Exchange) -> bytes:

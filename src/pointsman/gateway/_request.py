@@ -14,7 +14,7 @@ from pointsman.decision.decision import Decision
 from pointsman.decoding import UNREADABLE
 from pointsman.errors import PreviousResponseNotFound, Unauthorized
 from pointsman.gateway._failures import Failure
-from pointsman.gateway._inbound import InboundRequest, caller_credentials
+from pointsman.gateway._inbound import BodyReservation, InboundRequest, caller_credentials
 from pointsman.gateway._injections import injections, kept_tools
 from pointsman.gateway._kept_reasoning import KeptReasoning, Watch
 from pointsman.gateway._metrics import Metrics
@@ -182,7 +182,8 @@ class DecidedRequest:
         if is_native and self._own is not None and (cleaned := await self._cleaned(self._own, target)):
             edits += cleaned.edits
             changed = cleaned.changed
-        body = self.body.edited(edits)
+        work = partial(self.body.edited, edits)
+        body = work() if (size := len(self.body.raw)) <= LARGE else await offload(size, work)
         given = self.decision.parameters.get(target.model.name) if self.decision.parameters else None
         limit = self._output_limit(target.model, is_native=is_native)
         if limit is not None:
@@ -227,6 +228,11 @@ class DecidedRequest:
         except UNREADABLE:  # for the upstream to refuse
             return None
         return cleaned if cleaned.changed else None
+
+    @property
+    def reservation(self) -> BodyReservation | None:
+        """What counts its body, and a large answer to it; None: nobody counts."""
+        return self._inbound.reservation
 
     def watch(self, target: Target) -> Watch | None:
         """Return what reads the reasoning in an answer relayed as it is; None where it holds none."""

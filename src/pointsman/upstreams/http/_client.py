@@ -12,6 +12,7 @@ from pointsman.errors import StaleConnection, UpstreamBusy, UpstreamTimeout
 from pointsman.upstreams.http._connection import Connection, Response
 from pointsman.upstreams.http._route import Route
 from pointsman.upstreams.port import Call, Exchange, Upload, UpstreamSpec
+from pointsman.vocabulary import LARGE
 
 __all__ = ["HttpClient"]
 
@@ -84,17 +85,21 @@ class HttpClient:
         while self._idle:
             self._idle.pop().transport.close()
 
-    def _encode(self, call: Call) -> bytes:
+    def _encode(self, call: Call) -> tuple[bytes, ...]:
+        """Return the request; a large body apart, because joining 31 MB takes the event loop some 20 ms."""
         parts = [call.method, b" ", self._target, call.path, self._fixed_lines]
         for name, value in call.headers:
             parts += (name, b": ", value, b"\r\n")
         if call.upload is not None:
             parts.append(_framing(call.upload))
         elif call.body or call.method == b"POST":  # without a body only these say so (RFC 9110, section 8.6)
-            parts += (b"content-length: %d\r\n\r\n" % len(call.body), call.body)
+            parts.append(b"content-length: %d\r\n\r\n" % len(call.body))
+            if len(call.body) > LARGE:
+                return b"".join(parts), call.body
+            parts.append(call.body)
         else:
             parts.append(b"\r\n")
-        return b"".join(parts)
+        return (b"".join(parts),)
 
     async def _take_place(self) -> None:
         """Wait for a place in the connection limit (back-pressure).
@@ -151,8 +156,8 @@ class HttpClient:
             raise
         return connection
 
-    async def _ask(self, connection: Connection, request: bytes, call: Call) -> Response:
-        answer = connection.begin(request)
+    async def _ask(self, connection: Connection, request: tuple[bytes, ...], call: Call) -> Response:
+        answer = connection.begin(*request)
         answer.streams = call.streams
         if call.upload is not None:
             answer.sending = connection.loop.create_task(connection.send(call.upload, answer))

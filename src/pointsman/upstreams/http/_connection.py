@@ -179,12 +179,13 @@ class Connection(asyncio.Protocol):
         self._other = 0  # bytes since the last one of a body
         self._drained: asyncio.Future[None] | None = None  # while the upstream takes nothing more
 
-    def begin(self, request: bytes) -> Response:
+    def begin(self, *request: bytes) -> Response:
         """Send a request; the answer fills as it arrives."""
         self.answer = Response(self._client, self, self.loop)
         self._begun = self.loop.time()
         self._other = 0
-        self.transport.write(request)
+        for part in request:
+            self.transport.write(part)
         return self.answer
 
     async def send(self, upload: Upload, answer: Response) -> None:
