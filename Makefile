@@ -5,7 +5,7 @@ PY := $(VENV)/bin/python
 # Many processes import the same modules: the first one compiles them for all.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: docs run test quick search check lock clean
+.PHONY: audit dist docs run test quick search check lock clean
 run: $(VENV)/.ready
 	$(VENV)/bin/pointsman serve --demo
 
@@ -46,6 +46,23 @@ $(DOCS_VENV)/.ready: requirements/docs.txt pyproject.toml
 	sh scripts/setup-venv.sh $(DOCS_VENV) requirements/docs.txt
 	@touch $@
 
+# The distributions in dist/, with a bill of materials (CycloneDX) and the provenance (in-toto, SLSA) of both.
+DIST_VENV := .venv-dist
+dist: $(DIST_VENV)/.ready
+	rm -rf dist
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(DIST_VENV)/bin/python -m build -q --outdir dist .
+	$(DIST_VENV)/bin/cyclonedx-py requirements requirements/run.txt --pyproject pyproject.toml --mc-type application \
+	    --output-reproducible --of JSON -o dist/pointsman.cdx.json
+	$(DIST_VENV)/bin/python scripts/provenance.py dist
+
+# Known vulnerabilities in what is locked. Where no advisory source can be reached it says so, and that is no failure.
+audit: $(DIST_VENV)/.ready
+	sh scripts/audit.sh $(DIST_VENV) requirements/run.txt
+
+$(DIST_VENV)/.ready: requirements/dist.txt pyproject.toml
+	sh scripts/setup-venv.sh $(DIST_VENV) requirements/dist.txt
+	@touch $@
+
 # Locked, hashed requirements: `make lock` after a change of dependencies. Versions that still fit are kept.
 UV := $(or $(shell command -v uv),.venv-lock/bin/uv)
 COMPILE = $(UV) pip compile -q --universal --generate-hashes --no-emit-index-url --no-header --no-annotate \
@@ -54,6 +71,7 @@ lock: $(UV)
 	$(COMPILE) --extra gateway -o requirements/run.txt
 	$(COMPILE) --all-extras --group dev -o requirements/dev.txt
 	$(COMPILE) --extra gateway --group docs -o requirements/docs.txt
+	$(COMPILE) --extra gateway --group dist -o requirements/dist.txt
 
 .venv-lock/bin/uv:
 	python3 -m venv .venv-lock

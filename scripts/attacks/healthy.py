@@ -60,7 +60,12 @@ def _ask(port: int, model: bytes, stop: threading.Event) -> list[float]:
 
 def _main() -> None:
     stop = threading.Event()
-    threading.Thread(target=lambda: (sys.stdin.readline(), stop.set()), daemon=True).start()
+
+    def listen() -> None:
+        sys.stdin.readline()
+        stop.set()
+
+    threading.Thread(target=listen, daemon=True).start()
     print("begins", flush=True)
     print(json.dumps(_ask(int(sys.argv[1]), sys.argv[2].encode(), stop)))
 

@@ -26,7 +26,7 @@ def run(act: Callable[[AnswerBudget], Awaitable[None]]) -> AnswerBudget:
 async def started(*coroutines: Awaitable[None]) -> list[asyncio.Task[None]]:
     tasks = [asyncio.ensure_future(one) for one in coroutines]
     await asyncio.sleep(0)
-    return tasks  # type: ignore[return-value]  # of coroutines, these are tasks
+    return tasks
 
 
 def test_they_wait_in_order() -> None:
