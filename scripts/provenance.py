@@ -1,7 +1,7 @@
 """Write where the files of a folder come from: ``python scripts/provenance.py dist``.
 
-An in-toto statement with a SLSA provenance predicate (https://slsa.dev/spec/v1.0/provenance): the digest of each
-file, the commit, and the digests of the locked requirements. It is not signed; who publishes the files signs it.
+An in-toto statement with a SLSA provenance predicate (https://slsa.dev/spec/v1.0/provenance): the digests of
+each file and of the locked requirements, and the commit. It is not signed; who publishes the files signs it.
 """
 
 from __future__ import annotations

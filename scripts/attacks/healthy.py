@@ -1,6 +1,6 @@
 """A caller that does nothing wrong, and how long it waits.
 
-It is a process of its own: threads of the attacker would hold its interpreter for longer than the gateway takes.
+It is a process of its own: threads of the attacker would hold its interpreter longer than the gateway takes.
 """
 
 from __future__ import annotations
