@@ -15,7 +15,8 @@ from pointsman.decision.decision import Injection, StandingInjection
 from pointsman.text.extract import fingerprint
 from pointsman.vocabulary import History
 
-__all__ = ["MOST_CHARACTERS", "MOST_PLACES", "Additions", "Place", "remember", "standing"]
+__all__ = ["MOST_CHARACTERS", "MOST_PLACES", "Additions", "Place", "remember", "standing",
+           "without_source"]  # fmt: skip
 
 #: Additions of one session, and characters of their different texts. Domain texts repeat, so 64 places are
 #: some 8 kB of memory. Beyond either bound the older half is dropped at once: the cache then breaks once.
@@ -83,6 +84,18 @@ def remember(additions: Additions, history: History, added: tuple[Injection, ...
     texts = (*additions.texts, *(each for each in added if each not in additions.texts))
     place = Place(index, fingerprint(history[index]), tuple(texts.index(each) for each in added))
     return _bounded(Additions(texts, (*additions.places, place)))
+
+
+def without_source(additions: Additions, source: str) -> Additions:
+    """The additions without the texts of one source, and without places where no other was added."""
+    kept = {number for number, text in enumerate(additions.texts) if text.source != source}
+    if len(kept) == len(additions.texts):
+        return additions
+    places = (
+        Place(place.index, place.key, tuple(number for number in place.texts if number in kept))
+        for place in additions.places
+    )
+    return _without_unused(additions, tuple(place for place in places if place.texts))
 
 
 def _bounded(additions: Additions) -> tuple[Additions, int]:

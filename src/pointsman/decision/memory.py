@@ -5,12 +5,13 @@ from __future__ import annotations
 import msgspec
 
 from pointsman.capabilities import CapabilityMemory
-from pointsman.decision.additions import Additions
+from pointsman.decision.additions import Additions, without_source
 from pointsman.domains import DomainMemory
 from pointsman.guidance import GuidanceMemory
+from pointsman.guidance.memory import Thread
 from pointsman.text.extract import Searched
 
-__all__ = ["Memory"]
+__all__ = ["Memory", "without_content"]
 
 
 class Memory(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -27,3 +28,23 @@ class Memory(msgspec.Struct, frozen=True, omit_defaults=True):
     escalated: str = ""  # identity of the user message for which the tier is raised
     searched: Searched = Searched()  # for the user's words
     additions: Additions = Additions()  # texts added, and to which messages
+
+
+def without_content(memory: Memory) -> Memory:
+    """The memory without any text that may quote a conversation: what may leave the process.
+
+    A failed call keeps the digest of its error, by which it is recognised. A hint names the error that it
+    answers: whoever goes on from this form does not add it again.
+    """
+    additions = without_source(memory.additions, "guidance")
+    guidance = memory.guidance
+    threads = {opening: _without_errors(thread) for opening, thread in guidance.threads.items()}
+    guidance = msgspec.structs.replace(guidance, threads=threads)
+    return msgspec.structs.replace(memory, guidance=guidance, additions=additions)
+
+
+def _without_errors(thread: Thread) -> Thread:
+    state = thread.trajectory.state
+    steps = tuple(step.without_content() for step in state.steps)
+    trajectory = msgspec.structs.replace(thread.trajectory, state=msgspec.structs.replace(state, steps=steps))
+    return msgspec.structs.replace(thread, trajectory=trajectory)

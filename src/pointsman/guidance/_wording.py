@@ -99,7 +99,9 @@ def consultation(trajectory: TrajectoryAnalysis, tool: str) -> str:
     """For an agent that stays stuck after a first word."""
     ask = f"use {_tool(tool)}" if tool else "ask the person you work for"
     latest = trajectory.recent_errors(1)
-    error = f' (last error, {_tool(latest[0].tool_name)}: "{_quote(latest[0].message)}")' if latest else ""
+    error = ""
+    if latest and (said := latest[0].message):  # not known where the session went on in another process
+        error = f' (last error, {_tool(latest[0].tool_name)}: "{_quote(said)}")'
     return (
         f"Still stuck after {trajectory.state.attempt} tool calls in this attempt{error}. Stop retrying. "
         f"Write down what you know, what you tried and what each try showed, then {ask} for another view."

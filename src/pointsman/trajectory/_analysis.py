@@ -116,7 +116,11 @@ class TrajectoryAnalysis:
 
     def error_frequency(self) -> dict[str, int]:
         """Failed calls per error signature in the window, most frequent first."""
-        return _ranked(step.signature for step in self.state.steps if step.is_error)
+        failed = [step for step in self.state.steps if step.is_error]
+        names = {
+            step.error_key: step.signature for step in failed if step.message
+        }  # of another process: a digest
+        return _ranked(names.get(step.error_key, step.signature) for step in failed)
 
     def patterns(self) -> Mapping[str, TrajectoryPattern]:
         """What the detectors found after the latest event, by pattern type."""

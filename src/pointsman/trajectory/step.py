@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import Final
 
@@ -21,6 +22,8 @@ class CallOutcome(StrEnum):
     DECLINED = "declined"  # a person refused or interrupted the call
 
 
+#: What ``digest`` returns.
+_DIGEST: Final = re.compile("[0-9a-f]{16}")
 #: Stands for every character of a result that is not kept.
 _NOT_KEPT: Final = "*"
 
@@ -67,7 +70,13 @@ class Step(msgspec.Struct, frozen=True, gc=False, array_like=True):
         """The step with its error as a hash: equal errors stay equal, and none can be read."""
         if not self.signature and not self.message:
             return self
-        return msgspec.structs.replace(self, signature=digest(self.signature), message="")
+        return msgspec.structs.replace(self, signature=self.error_key, message="")
+
+    @property
+    def error_key(self) -> str:
+        """What equal errors have in common: with the error's text and without it, it is the same."""
+        is_key = not self.signature or (not self.message and _DIGEST.fullmatch(self.signature))
+        return self.signature if is_key else digest(self.signature)
 
     @property
     def result(self) -> StepResult | None:

@@ -14,6 +14,7 @@ from pointsman.errors import StoreUnavailable
 from pointsman.stores._sqlite_file import SqliteFile, insert
 from pointsman.stores.batch_writer import BatchWriter
 from pointsman.stores.sessions._memory import MemorySessions
+from pointsman.stores.sessions._stored import stored_form
 
 __all__ = ["SqliteSessions"]
 
@@ -47,6 +48,10 @@ class _Change(NamedTuple):
     memory: bytes | None  # None: forget it
 
 
+def _stored(change: _Change) -> _Change:
+    return change._replace(memory=stored_form(change.memory or b""))
+
+
 def _is_text(name: str) -> bool:
     """Tell whether a name has UTF-8: a lone surrogate, which JSON can smuggle in, has none."""
     try:
@@ -58,6 +63,8 @@ def _is_text(name: str) -> bool:
 
 class SqliteSessions(MemorySessions):
     """Reads the file once, when made, and writes it from a thread: no request waits for the disk.
+
+    Texts that a memory quotes stay in this process: the file has digests in their place.
 
     A file that cannot be read is told in ``fault`` and in the log, and nothing is remembered from before.
     """
@@ -129,7 +136,7 @@ class SqliteSessions(MemorySessions):
             connection = self._file.writer()
             connection.execute("BEGIN IMMEDIATE")
             with connection:
-                insert(connection, _PUT, [change for change in last if change.memory is not None])
+                insert(connection, _PUT, [_stored(change) for change in last if change.memory is not None])
                 connection.executemany(
                     _FORGET, [(change.session,) for change in last if change.memory is None]
                 )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
 from pointsman.errors import MissingExtra, StoreUnavailable
+from pointsman.stores.sessions._stored import stored_form
 
 __all__ = ["ValkeySessions"]
 
@@ -21,8 +23,15 @@ TIMEOUT: Final = 0.05
 PAUSE: Final = 1.0
 
 
+#: Sessions whose memory is kept with its texts: those that are stuck, 8 kB each.
+WHOLE: Final = 1_000
+
+
 class ValkeySessions:
-    """Keys ``pointsman:session:…`` with a time to live; how many are kept is the server's ``maxmemory``."""
+    """Keys ``pointsman:session:…`` with a time to live; how many are kept is the server's ``maxmemory``.
+
+    Texts that a memory quotes stay in this process: the server has digests in their place.
+    """
 
     waits: Final = True
     fault: Final = ""  # what cannot be kept raises
@@ -58,17 +67,27 @@ class ValkeySessions:
         self._ttl: Final = ttl
         self._clock: Final = clock
         self._failed_at = -math.inf
+        self._whole: Final[OrderedDict[str, tuple[bytes, bytes]]] = OrderedDict()  # as stored, and as put
 
     def get(self, session: str, /) -> bytes | None:
         """Return what was put last, or None when unknown, expired or evicted."""
         with self._available():
             found = self._client.get(PREFIX + session)
-        return found if isinstance(found, bytes) else None
+        if not isinstance(found, bytes):
+            return None
+        stored, whole = self._whole.get(session, (b"", b""))
+        return whole if stored == found else found  # it may have gone on in another process
 
     def put(self, session: str, memory: bytes, /) -> None:
         """Keep a session's memory."""
+        stored = stored_form(memory)
         with self._available():
-            self._client.set(PREFIX + session, memory, px=int(self._ttl * 1_000))
+            self._client.set(PREFIX + session, stored, px=int(self._ttl * 1_000))
+        self._whole.pop(session, None)
+        if stored is not memory:
+            self._whole[session] = stored, memory
+            if len(self._whole) > WHOLE:
+                self._whole.popitem(last=False)
 
     def forget(self, session: str, /) -> bool:
         """Forget a session; tell whether anything was known of it."""

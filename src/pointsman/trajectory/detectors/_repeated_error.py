@@ -32,7 +32,8 @@ class RepeatedErrorDetector:
         latest = trajectory.attempt[-1]
         if not latest.is_error or not latest.signature:
             return None
-        same = [step for step in trajectory.attempt[-self.window :] if step.signature == latest.signature]
+        key = latest.error_key
+        same = [step for step in trajectory.attempt[-self.window :] if step.error_key == key]
         if len(same) < self.threshold:
             return None
         variants = len({(step.tool_name, step.arguments) for step in same})
