@@ -145,7 +145,7 @@ def running(
 
 def post(body: bytes, *headers: bytes, path: bytes = b"/v1/chat/completions") -> bytes:
     """Return a whole request."""
-    lines = (b"POST %s HTTP/1.1" % path, b"host: x", b"content-type: application/json", *headers)
+    lines = (b"POST %s HTTP/1.1" % path, b"host: localhost", b"content-type: application/json", *headers)
     return b"\r\n".join((*lines, b"content-length: %d" % len(body), b"", body))
 
 

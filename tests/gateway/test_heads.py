@@ -19,7 +19,7 @@ from support.servers import Running, gateway, state_for
 pytestmark = pytest.mark.integration
 
 CONNECT = b"CONNECT a:1 HTTP/1.1\r\n"
-LIVE = b"GET /health/live HTTP/1.1\r\nhost: x\r\n"
+LIVE = b"GET /health/live HTTP/1.1\r\nhost: localhost\r\n"
 OFFER = b"connection: upgrade, http2-settings\r\nupgrade: h2c\r\nhttp2-settings: AAMAAABkAAQAAP__\r\n"
 LARGE = 300_000  # bytes, more than the server reads at once
 
@@ -46,8 +46,8 @@ def everything(port: int, *parts: bytes) -> bytes:
         (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(18), b"505", b"send HTTP/1.1"),
         (b"\x16\x03\x01\x02\x00" + bytes(512), b"400", b"use http://"),
         (b"hello\r\n\r\n", b"400", b"not valid HTTP/1.1"),
-        (b"OPTIONS * HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n", b"404", b"there is nothing here"),
-        (b"GET /\xff HTTP/1.1\r\nhost: x\r\n\r\n", b"400", b"not valid HTTP/1.1"),
+        (b"OPTIONS * HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n", b"404", b"there is nothing here"),
+        (b"GET /\xff HTTP/1.1\r\nhost: localhost\r\n\r\n", b"400", b"not valid HTTP/1.1"),
         (LIVE + b"a:\r\n" * 10_000 + b"\r\n", b"431", b"larger than 20000 bytes"),
         (LIVE + b"a:\r\n" * 300 + b"\r\n", b"431", b"more than 256 headers"),
         (LIVE + b"x: " + b"v" * LARGE + b"\r\n\r\n", b"431", b"larger than 20000 bytes"),

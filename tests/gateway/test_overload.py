@@ -23,7 +23,7 @@ from support.waiting import until
 pytestmark = pytest.mark.integration
 
 CHAT, RESPONSES, MESSAGES = b"/v1/chat/completions", b"/v1/responses", b"/v1/messages"
-LIVE = b"GET /health/live HTTP/1.1\r\nhost: x\r\n"
+LIVE = b"GET /health/live HTTP/1.1\r\nhost: localhost\r\n"
 CLAUDE = b"anthropic-version: 2023-06-01"
 
 
@@ -155,7 +155,7 @@ def test_what_is_no_request_is_refused_in_the_callers_format(sent: bytes, member
     ("beginning", "members"),
     [
         (b"POST /v1/mess", OPENAI),
-        (b"POST /v1/messages HTTP/1.1\r\nhost: x\r\n", ANTHROPIC),
+        (b"POST /v1/messages HTTP/1.1\r\nhost: localhost\r\n", ANTHROPIC),
         (head(JSON, length=90_000) + b"{", OPENAI),
         (head(JSON, length=90_000, path=MESSAGES) + b"{", ANTHROPIC),
     ],
@@ -212,7 +212,7 @@ def test_a_connection_without_a_request_is_closed_sooner(monkeypatch: pytest.Mon
 
 
 def ready(running: Running) -> bytes:
-    return talk(running.port, b"GET /health/ready HTTP/1.1\r\nhost: x\r\n\r\n")
+    return talk(running.port, b"GET /health/ready HTTP/1.1\r\nhost: localhost\r\n\r\n")
 
 
 def test_readiness_says_503_while_requests_are_still_served() -> None:

@@ -199,7 +199,7 @@ def test_an_upload(run: Trial, is_sized: bool) -> None:
 def head(method: bytes, path: bytes, *headers: bytes) -> bytes:
     lines = [
         b"%b %b HTTP/1.1" % (method, path),
-        b"host: x",
+        b"host: localhost",
         b"authorization: Bearer right",
         *headers,
         b"",
@@ -541,7 +541,7 @@ def test_whatever_the_target_says_the_upstream_is_the_configured_one(
 
 
 def test_connect_and_upgrade(run: Trial) -> None:
-    refused = talk(run.running.port, b"CONNECT /v1/files HTTP/1.1\r\nhost: x\r\n\r\n", until=b"}")
+    refused = talk(run.running.port, b"CONNECT /v1/files HTTP/1.1\r\nhost: localhost\r\n\r\n", until=b"}")
     assert statuses(refused) in ([b"405"], [b"400"])
     offer = head(
         b"GET", b"/v1/files", b"connection: upgrade, HTTP2-Settings", b"upgrade: h2c", b"http2-settings: AA"

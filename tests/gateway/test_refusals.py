@@ -220,13 +220,13 @@ def test_web_pages_from_elsewhere(running: Running, origin: bytes, status: bytes
     ],
 )
 def test_no_spelling_of_a_path_gets_round_the_key(guarded: Running, path: str) -> None:
-    got = talk(guarded.port, f"GET {path} HTTP/1.1\r\nhost: x\r\n\r\n".encode())
+    got = talk(guarded.port, f"GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
     assert statuses(got) == [b"401"]
 
 
 @pytest.mark.parametrize("path", ["/", "/health/live", "/health/ready", "/health/live?x=1"])
 def test_what_a_load_balancer_asks_needs_no_key(guarded: Running, path: str) -> None:
-    got = talk(guarded.port, f"HEAD {path} HTTP/1.1\r\nhost: x\r\n\r\n".encode(), until=b"\r\n\r\n")
+    got = talk(guarded.port, f"HEAD {path} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode(), until=b"\r\n\r\n")
     assert statuses(got) == [b"200"]
 
 
@@ -311,7 +311,9 @@ def test_an_offer_of_http2_is_passed_over(running: Running, parts: list[bytes], 
 
 def test_websockets_are_refused_as_codex_expects(running: Running) -> None:
     """After a 426 it sends a POST at once; after a 404 it tried six times more, for seven seconds."""
-    asked = b"GET /v1/responses HTTP/1.1\r\nhost: x\r\nconnection: Upgrade\r\nupgrade: WebSocket\r\n\r\n"
+    asked = (
+        b"GET /v1/responses HTTP/1.1\r\nhost: localhost\r\nconnection: Upgrade\r\nupgrade: WebSocket\r\n\r\n"
+    )
     got = talk(running.port, asked, until=b"never")
     assert statuses(got) == [b"426"]
     assert b"send a POST" in got

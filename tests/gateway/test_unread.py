@@ -116,7 +116,7 @@ def test_a_page_too(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(
             running.server.config.loaded_app.metrics, "page", lambda: "x" * LARGE, raising=True
         )
-        with silent(running, b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n"):
+        with silent(running, b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n"):
             connections = running.server.server_state.connections
             until(lambda: connections)
             until(lambda: not connections, seconds=60)

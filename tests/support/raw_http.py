@@ -11,7 +11,7 @@ JSON = b"content-type: application/json"
 def head(*headers: bytes, path: bytes = b"/v1/chat/completions", length: int | None = len(ASKED)) -> bytes:
     """The head of a request that says how long its body is."""
     sized = [b"content-length: %d" % length] if length is not None else []
-    return b"\r\n".join([b"POST %s HTTP/1.1" % path, b"host: x", *sized, *headers, b"", b""])
+    return b"\r\n".join([b"POST %s HTTP/1.1" % path, b"host: localhost", *sized, *headers, b"", b""])
 
 
 def talk(port: int, *parts: bytes, until: bytes = b"}") -> bytes:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import re
 from collections.abc import Mapping, MutableMapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
@@ -27,6 +28,12 @@ Receive: TypeAlias = Any
 #: Of the budget, what bodies above ``LARGE`` may fill: the rest is left to the others, whoever sends what.
 _OF_LARGE: Final = 3 / 4
 
+
+#: A host and a port, the host without the brackets of an IPv6 address (RFC 9110, section 7.2).
+_HOST: Final = re.compile(rb"(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+|[0-9a-f:]+))(?::[0-9]*)?")
+#: Values of ``Host`` that are remembered; a machine is called by a few.
+_HOSTS: Final = 64
+_SET_KEYS: Final = 'set keys = ["${POINTSMAN_KEY}"] under [server]'
 
 #: A key of the gateway, beside a credential that goes to an upstream.
 _OWN_KEY: Final = b"x-pointsman-key"
@@ -73,8 +80,9 @@ def authorise(headers: Mapping[bytes, bytes], server: ServerSpec) -> str:
 
     Both ways in which the clients of the three formats present a key are accepted, and ``x-pointsman-key``
     where those hold a credential for an upstream. Where no key is asked for, web pages are kept out: a
-    browser lets a page reach this machine once the page's own name resolves to it, and says in ``Origin``
-    whose page it is (docs/decisions/0072).
+    browser lets a page reach this machine once the page's own name resolves to it. It says that name in
+    ``Host``, and whose page it is in ``Origin``, which a GET of the same origin does not have
+    (docs/decisions/0072, 0144).
 
     Returns:
         The name of the key presented; empty where none is asked for.
@@ -84,9 +92,10 @@ def authorise(headers: Mapping[bytes, bytes], server: ServerSpec) -> str:
     """
     if not server.keys:
         if b"origin" in headers and not _is_local(headers[b"origin"]):
+            raise Unauthorized("a gateway without keys rejects requests of other web origins", hint=_SET_KEYS)
+        if b"host" in headers and not _is_here(headers[b"host"], server.host):  # HTTP/1.0 needs none
             raise Unauthorized(
-                "a gateway without keys rejects requests of other web origins",
-                hint='set keys = ["${POINTSMAN_KEY}"] under [server]',
+                "a gateway without keys rejects requests for other hosts than this machine", hint=_SET_KEYS
             )
         return ""
     presented = headers.get(_OWN_KEY, b"")
@@ -149,6 +158,16 @@ def _is_local(origin: bytes) -> bool:
     except ValueError:
         return False
     return host is not None and is_loopback(host)
+
+
+@lru_cache(_HOSTS)
+def _is_here(host: bytes, bound: str) -> bool:
+    """Whether the header ``Host`` names this machine, or the address that is bound."""
+    found = _HOST.fullmatch(host.lower())
+    if found is None:
+        return False
+    name = (found[1] or found[2]).decode("ascii")
+    return is_loopback(name) or name == bound.lower()
 
 
 async def read_body(

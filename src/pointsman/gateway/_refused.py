@@ -23,6 +23,10 @@ _LOG_EVERY: Final = 10.0
 _ASKED: Final = re.compile(rb"[A-Z]{1,16} (\S{1,256}) HTTP/1\.")
 
 
+#: Those of the server's other answers too (``serve.Server``).
+_FIELDS: Final = (b"x-content-type-options: nosniff", b"content-type: application/json")
+
+
 class Refused(Exception):
     """A connection sent something that is no request. Raised inside the parser's callbacks too."""
 
@@ -39,7 +43,7 @@ class Refused(Exception):
         else:
             error = {"type": "invalid_request_error", "code": self._code, "message": str(self), "param": None}
             body = msgspec.json.encode({"type": "error", "error": error})
-        fields = (b"content-type: application/json", b"content-length: %d" % len(body), b"connection: close")
+        fields = (*_FIELDS, b"content-length: %d" % len(body), b"connection: close")
         return STATUS_LINE[self.status] + b"\r\n".join((*fields, *self._headers, b"", body))
 
 

@@ -109,6 +109,7 @@ class Server(uvicorn.Server):
                 log_config=None,
                 server_header=False,
                 date_header=False,
+                headers=[("x-content-type-options", "nosniff")],  # of every answer, also of an upstream's
                 proxy_headers=False,
                 backlog=_BACKLOG,
                 timeout_graceful_shutdown=max(round(server.drain), 1),
