@@ -33,6 +33,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from pointsman.printable import printable
+
 __all__ = [
     "CallerError",
     "ConfigError",
@@ -72,8 +74,7 @@ _LONGEST_NAME: Final = 128
 
 def shown(text: str, longest: int = _LONGEST_NAME) -> str:
     """Return what a message or a log line may repeat of a request: cut, and no character that acts."""
-    text = text[:longest]
-    return text if text.isprintable() else "".join(char if char.isprintable() else "?" for char in text)
+    return printable(text[:longest], instead="?")
 
 
 class PointsmanError(Exception):

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, cast
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from pointsman.cli.output import FAILED, USAGE, Group, HelpWriter, report_error, write_commands
+from pointsman.cli.output import FAILED, USAGE, Group, HelpWriter, echo, report_error, write_commands
 from pointsman.cli.summaries import COMMANDS, HEADINGS
 from pointsman.errors import PointsmanError
 
@@ -62,7 +62,7 @@ def _version(value: bool) -> None:
     if value:
         from pointsman import __version__
 
-        typer.echo(f"pointsman {__version__}")
+        echo(f"pointsman {__version__}")
         raise typer.Exit
 
 

@@ -9,11 +9,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-import typer
-
-from pointsman.cli.output import needs_extra, printable
+from pointsman.cli.output import echo, needs_extra
 from pointsman.config import Config
 from pointsman.errors import ConfigError
+from pointsman.printable import printable
 
 with needs_extra("gateway", "pointsman router doctor --live"):
     from pointsman.gateway.live import (
@@ -45,12 +44,12 @@ def live_results(config: Config, model: str) -> list[LiveResult]:
     ]
     if left_out:
         names = ", ".join(left_out)
-        typer.echo(f"Not asked: {names}: the upstream takes the caller's own credential.", err=True)
+        echo(f"Not asked: {names}: the upstream takes the caller's own credential.", err=True)
     if not requests:
         raise ConfigError("there is no model to ask", hint="ask through an agent that is logged in")
     upstreams = ", ".join(dict.fromkeys(each.upstream for each in requests))
     bounds = f"at most {OUTPUT_TOKENS} output tokens each, and {TOTAL_SECONDS / 60:g} minutes together"
-    typer.echo(f"Sending {len(requests)} requests to {upstreams or 'nobody'}: {bounds}.", err=True)
+    echo(f"Sending {len(requests)} requests to {upstreams or 'nobody'}: {bounds}.", err=True)
     log = logging.getLogger("pointsman")
     level = log.level
     log.setLevel(logging.CRITICAL)  # each failure is in the table
@@ -90,7 +89,7 @@ def print_table(results: Sequence[LiveResult]) -> None:
         table.add_row(*(printable(word).replace("[", r"\[") for word in words))
     Console(highlight=False).print(table)
     for line in _failures(results):
-        typer.echo(line)
+        echo(line)
 
 
 def _cell(result: LiveResult) -> str:

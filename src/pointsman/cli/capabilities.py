@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import typer
 
 from pointsman.capabilities import CapabilityRegistry, check_registry
-from pointsman.cli.output import FAILED, Group, print_json
+from pointsman.cli.output import FAILED, Group, echo, print_json
 from pointsman.orchestrator import installed_capabilities, load_capabilities
 
 __all__ = ["register"]
@@ -50,8 +50,8 @@ def list_them(
     width = max((len(str(row["name"])) for row in rows), default=0)
     for row in rows:
         mark = "always" if row["always_active"] else f"{row['examples']} examples"
-        typer.echo(f"{str(row['name']).ljust(width)}  {mark.ljust(12)}  {row['instructions']}")
-    typer.echo(f"{len(rows)} capabilities, version {registry.version}")
+        echo(f"{str(row['name']).ljust(width)}  {mark.ljust(12)}  {row['instructions']}")
+    echo(f"{len(rows)} capabilities, version {registry.version}")
 
 
 @_app.command("check")
@@ -63,10 +63,10 @@ def check(file: CapabilitiesFile = None) -> None:
     registry = _registry(file)
     findings = check_registry(registry)
     for finding in findings:
-        typer.echo(finding)
+        echo(finding)
     if findings:
         raise typer.Exit(FAILED)
-    typer.echo(f"{len(registry)} capabilities, no findings")
+    echo(f"{len(registry)} capabilities, no findings")
 
 
 def _registry(file: Path | None) -> CapabilityRegistry:

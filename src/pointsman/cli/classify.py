@@ -13,7 +13,7 @@ import msgspec
 import typer
 
 from pointsman.cli.options import LearnedRouterOption, ProfileOption
-from pointsman.cli.output import FAILED, config_file, json_line, needs_extra, read_lines
+from pointsman.cli.output import FAILED, config_file, echo, json_line, needs_extra, read_lines
 from pointsman.config import AnyKey, Config, load
 from pointsman.decision.engine import Decided, Engine
 from pointsman.decision.memory import Memory
@@ -99,7 +99,7 @@ def _classify(file: Path | None, classifier: _Classifier) -> bool:
         except CallerError as error:
             failed = True
             answer = {"error": {"line": number, "message": str(error)}}
-        typer.echo(json_line(answer))
+        echo(json_line(answer))
     return failed
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pointsman.cli.options import ConfigOption, JsonOption
-from pointsman.cli.output import FAILED, Group, config_file, print_json
+from pointsman.cli.output import FAILED, Group, config_file, echo, print_json
 from pointsman.config import Config, examine
 from pointsman.config.draft import Found, draft, find_local, find_providers
 from pointsman.config.edit import write_file
@@ -61,20 +61,20 @@ def check(*, config: ConfigOption = None, as_json: JsonOption = False) -> None:
         }
         print_json(checked | {"clients": clients, **named})
     for error in errors if not as_json else ():
-        typer.echo(str(error), err=True)
+        echo(str(error), err=True)
         if error.hint:
-            typer.echo(f"  hint: {error.hint}", err=True)
+            echo(f"  hint: {error.hint}", err=True)
     if errors:
         raise typer.Exit(FAILED)
     if not as_json:
-        typer.echo(f"{file}: no errors\n")
+        echo(f"{file}: no errors\n")
         for warning in warnings:
-            typer.echo(f"warning: {warning}", err=True)
+            echo(f"warning: {warning}", err=True)
         for verdict in verdicts:
             _show(verdict)
-        typer.echo("")
+        echo("")
         for line in [*describe_aliases(aliases), *describe_taken_ids(taken)]:
-            typer.echo(line)
+            echo(line)
 
 
 def _warnings(config: Config) -> list[str]:
@@ -93,9 +93,9 @@ def _plain(verdict: Verdict) -> dict[str, object]:
 def _show(verdict: Verdict) -> None:
     from pointsman.diagnostics import describe_verdict
 
-    typer.echo(f"{verdict.client.name:<18}{describe_verdict(verdict)}")
+    echo(f"{verdict.client.name:<18}{describe_verdict(verdict)}")
     if verdict.hint:
-        typer.echo(f"{'':<18}hint: {verdict.hint}")
+        echo(f"{'':<18}hint: {verdict.hint}")
 
 
 def show(*, config: ConfigOption = None, as_json: JsonOption = False) -> None:
@@ -107,7 +107,7 @@ def show(*, config: ConfigOption = None, as_json: JsonOption = False) -> None:
     if as_json:
         print_json(tables)
     else:
-        typer.echo(as_toml(tables), nl=False)
+        echo(as_toml(tables), nl=False)
 
 
 def init(
@@ -130,13 +130,13 @@ def init(
         found += find_local()
     text = draft(found)
     if str(output) == "-":
-        typer.echo(text, nl=False)
+        echo(text, nl=False)
         return
     if output.exists() and not force:
         raise ConfigError(f"{output} exists", hint="--force replaces it; -o names another")
     write_file(output, text)
     for line in _written(output, found):
-        typer.echo(line)
+        echo(line)
 
 
 def _written(file: Path, found: list[Found]) -> Iterator[str]:

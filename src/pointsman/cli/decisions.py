@@ -15,7 +15,7 @@ import typer
 
 from pointsman.cli import _runs
 from pointsman.cli.options import ConfigOption, DemoOption, JsonLinesOption, JsonOption, LedgerOption
-from pointsman.cli.output import Group, json_line, print_json, printable
+from pointsman.cli.output import Group, echo, json_line, print_json
 from pointsman.config import AnyKey, find, load
 from pointsman.config.shapes import demo_ledger, state_file
 from pointsman.decision.decision import Decision
@@ -24,6 +24,7 @@ from pointsman.diagnostics.selection import describe_selection
 from pointsman.diagnostics.served import STAGES
 from pointsman.errors import ConfigError, PointsmanError, StoreUnavailable
 from pointsman.guidance import Arm, Firing
+from pointsman.printable import printable
 from pointsman.reports.usage import answered, cost, usage, writing
 from pointsman.stores.ledger import (
     Attempt,
@@ -76,14 +77,14 @@ def list_decisions(
     with opened(ledger, config, demo=demo) as store:
         for number, found in enumerate(_newest(store, session, limit)):
             if not number and not as_json:
-                typer.echo(_HEADING)
+                echo(_HEADING)
             if isinstance(found, Decision):
                 line = json_line(found) if as_json else printable(_line(found, store.attempts(found.id)))
-                typer.echo(line)
+                echo(line)
             else:
-                typer.echo(json_line(_runs.as_json(found)) if as_json else printable(_runs.line(found)))
+                echo(json_line(_runs.as_json(found)) if as_json else printable(_runs.line(found)))
     if ledger is None and not demo and _written(demo_ledger()) > _written(_configured(config)):
-        typer.echo("that of pointsman serve --demo is newer: --demo lists it", err=True)
+        echo("that of pointsman serve --demo is newer: --demo lists it", err=True)
 
 
 def show(
@@ -110,7 +111,7 @@ def show(
         print_json(found)
     else:
         for line in _explained(found, _models(config)):
-            typer.echo(printable(line))
+            echo(printable(line))
 
 
 def _newest(store: SqliteLedger, session: str, limit: int) -> Iterator[Decision | tuple[RunEntry, ...]]:
@@ -127,7 +128,7 @@ def _show_run(run: RunRecord, config: Path | None, *, as_json: bool) -> None:
         print_json(run)
         return
     for line in _runs.explained(run, _models(config)):
-        typer.echo(printable(line))
+        echo(printable(line))
 
 
 def export_decisions(
@@ -146,7 +147,7 @@ def export_decisions(
     with opened(ledger, config, demo=demo) as store:
         of_agents = store.runs(session=session, limit=limit) if runs else ()
         for piece in export(store.records(session=session, limit=limit), format, of_agents):
-            typer.echo(piece, nl=False)
+            echo(piece, nl=False)
 
 
 @contextmanager
@@ -232,7 +233,7 @@ def _models(config: Path | None) -> Mapping[str, ModelSpec]:
     except ConfigError as error:
         if config:
             raise
-        typer.echo(f"costs are unknown: {error}", err=True)
+        echo(f"costs are unknown: {error}", err=True)
         return {}
 
 
@@ -267,7 +268,8 @@ def _explained(found: Record, models: Mapping[str, ModelSpec]) -> Iterator[str]:
     yield f"{decision.input.characters} characters, about {decision.input.tokens} tokens"
     yield f"decided in {decision.elapsed_us:.0f} µs"
     if found.text is not None:
-        yield f"text: {found.text}"
+        yield "text:"
+        yield from (f"  {line}" for line in found.text.split("\n"))
     yield from (_attempt(attempt) + _cost(attempt, models) for attempt in found.attempts)
     yield from map(_outcome, found.outcomes)
     for shadow in found.shadows:

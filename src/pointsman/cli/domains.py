@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
-from pointsman.cli.output import FAILED, Group, print_json, read_lines
+from pointsman.cli.output import FAILED, Group, echo, print_json, read_lines
 from pointsman.config import read
 from pointsman.domains import DomainSet, DomainTracker, default_domains, parse_domains
 from pointsman.domains.lint import Severity, check_domains
@@ -53,7 +53,7 @@ def evaluate_file(
         print_json(reports)
         return
     for line in table_lines(reports):
-        typer.echo(line)
+        echo(line)
 
 
 @_app.command("check")
@@ -74,8 +74,8 @@ def check_file(
     else:
         for finding in findings:
             where = f"{finding.domain}/{finding.concept}"
-            typer.echo(f'{finding.severity}: {where}: "{finding.phrase}": {finding.message}')
-        typer.echo(f"{len(known.domains)} domains, {len(findings)} findings")
+            echo(f'{finding.severity}: {where}: "{finding.phrase}": {finding.message}')
+        echo(f"{len(known.domains)} domains, {len(findings)} findings")
     if any(finding.severity is Severity.ERROR for finding in findings):
         raise typer.Exit(FAILED)
 
@@ -87,7 +87,7 @@ def reports_on(
     turns = _turns(file)
     unknown = sorted({turn.domain for turn in turns if turn.domain not in known and turn.speaker == "user"})
     if unknown:
-        typer.echo(f"pointsman: no such domain: {', '.join(unknown)}; their turns count as errors", err=True)
+        echo(f"pointsman: no such domain: {', '.join(unknown)}; their turns count as errors", err=True)
     scanner = open_scanner(known.signals())
     tracker = DomainTracker(known, scanner.table, load_encoder(encoder))
     return evaluate(turns, tracker, scanner, spread=spread)

@@ -10,7 +10,7 @@ import typer
 from pointsman.cli.eval_parts import capabilities, domains, guidance
 from pointsman.cli.eval_sets import datasets, export
 from pointsman.cli.options import JsonOption, LearnedRouterOption, OutcomesOption, StrongOption, WeakOption
-from pointsman.cli.output import Group, needs_extra, print_json
+from pointsman.cli.output import Group, echo, needs_extra, print_json
 from pointsman.encoders.learned_routers import load_scorer
 from pointsman.errors import PointsmanError
 from pointsman.learning.datasets import read_easy, read_outcomes, read_prompts
@@ -62,7 +62,7 @@ def tiers(
     outcomes = read_outcomes(data, weak=weak, strong=strong)
     scorer = load_scorer(learned_router) if learned_router else None
     if scorer and was_fitted_on(scorer.learned_router, outcomes):
-        typer.echo(
+        echo(
             "pointsman: the learned router was fitted on these very prompts: its figures flatter;"
             " pointsman fit tiers measured it on held-out ones",
             err=True,
@@ -77,7 +77,7 @@ def tiers(
     if as_json:
         print_json({"rows": rows})
     else:
-        typer.echo("\n".join(evaluation_lines(rows)))
+        echo("\n".join(evaluation_lines(rows)))
 
 
 @evaluate.command()
@@ -111,7 +111,7 @@ def robustness(
     if as_json:
         print_json({"rows": rows, "gadgets": gadgets})
     else:
-        typer.echo("\n".join([*robustness_lines(rows), "", *gadget_lines(gadgets)]))
+        echo("\n".join([*robustness_lines(rows), "", *gadget_lines(gadgets)]))
 
 
 def _ratio(weak: float | None, strong: float | None) -> float | None:

@@ -11,7 +11,7 @@ import typer
 
 from pointsman.cli.domains import DomainsFile, load_domains, reports_on, table_lines
 from pointsman.cli.options import JsonOption
-from pointsman.cli.output import FAILED, needs_extra, print_json, read_lines, report_error
+from pointsman.cli.output import FAILED, echo, needs_extra, print_json, read_lines, report_error
 from pointsman.cli.select import EncoderName
 from pointsman.cli.watch import read_run
 from pointsman.cli.watch import table_lines as guidance_lines
@@ -50,7 +50,7 @@ def domains(
     if as_json:
         print_json({"rows": reports})
     else:
-        typer.echo("\n".join(table_lines(reports)))
+        echo("\n".join(table_lines(reports)))
 
 
 def capabilities(
@@ -84,7 +84,7 @@ def capabilities(
     if as_json:
         print_json(found)
     else:
-        typer.echo("\n".join(_selection_lines(found)))
+        echo("\n".join(_selection_lines(found)))
 
 
 def guidance(file: JsonLines, as_json: JsonOption = False) -> None:
@@ -104,7 +104,7 @@ def guidance(file: JsonLines, as_json: JsonOption = False) -> None:
     if as_json:
         print_json({"rows": counts.rows()})
     else:
-        typer.echo("\n".join(guidance_lines(counts.rows())))
+        echo("\n".join(guidance_lines(counts.rows())))
     if failed:
         raise typer.Exit(FAILED)
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from pointsman.cli.options import ConfigOption, JsonOption
-from pointsman.cli.output import config_file, json_line, print_json
+from pointsman.cli.output import config_file, echo, json_line, print_json
 from pointsman.config import AnyKey, load
 from pointsman.config.edit import write_file
 from pointsman.errors import PointsmanError
@@ -45,9 +45,7 @@ def datasets(
     file = out or Path(f"{get}.jsonl")
     lines = [json_line(row) for row in rows_of(SETS[get], source)]
     write_file(file, "".join(f"{line}\n" for line in lines))
-    typer.echo(
-        f"wrote {len(lines):,} lines to {file} ({SETS[get].licence}); read it with {SETS[get].command}"
-    )
+    echo(f"wrote {len(lines):,} lines to {file} ({SETS[get].licence}); read it with {SETS[get].command}")
 
 
 def _list(*, as_json: bool) -> None:
@@ -57,8 +55,8 @@ def _list(*, as_json: bool) -> None:
         print_json({"rows": rows})
         return
     for row in rows:
-        typer.echo(f"{row['name']:16}{row['command']:20}{row['licence']:12}{row['repository']}")
-        typer.echo(f"{'':16}{row['about']}")
+        echo(f"{row['name']:16}{row['command']:20}{row['licence']:12}{row['repository']}")
+        echo(f"{'':16}{row['about']}")
 
 
 def export(
@@ -79,4 +77,4 @@ def export(
     policy = build_policy(load(config_file(config), AnyKey()))
     prompts = read_prompts(data)
     files = export_predictions(prompts, policy, router, out, robustness=robustness)
-    typer.echo(f"{len(prompts):,} predictions for {style}: {files[0]}, {files[1]}")
+    echo(f"{len(prompts):,} predictions for {style}: {files[0]}, {files[1]}")

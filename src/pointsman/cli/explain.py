@@ -10,7 +10,7 @@ import msgspec
 import typer
 
 from pointsman.cli.options import JsonOption
-from pointsman.cli.output import print_json, printable, standard_input
+from pointsman.cli.output import echo, print_json, standard_input
 from pointsman.config import AnyKey, Config, find, load
 from pointsman.decision.memory import Memory
 from pointsman.decision.policy import DomainPolicy, Policy
@@ -20,6 +20,7 @@ from pointsman.diagnostics.served import describe_served, headline
 from pointsman.domains import default_domains
 from pointsman.errors import PointsmanError
 from pointsman.factory import build_engine, build_policy, open_sessions, read_profile
+from pointsman.printable import printable
 from pointsman.runtime import decode_memory
 from pointsman.tiers import Explanation
 from pointsman.vocabulary import Stage
@@ -82,10 +83,10 @@ def explain_text(
         print_json(explained.to_json())
         return
     if explained.served:
-        typer.echo(printable(headline(explained.served)) + "\n")
+        echo(headline(explained.served) + "\n")
     _show(explained)
     if explained.served:
-        typer.echo(printable("\n" + "\n".join(describe_served(explained.served))))
+        echo("\n" + "\n".join(describe_served(explained.served)))
 
 
 def _configuration(profile: str | None, file: Path | None) -> Config | None:
@@ -132,28 +133,34 @@ def _show(explained: Explained) -> None:
     console.print(f"{by_rules}[bold]{decision.tier}[/]  {sure}")
     unsure = "; confidence is low" if decision.needs_verification else ""
     stage = _STAGES.get(decision.stage, decision.stage)
-    console.print(f"decided by {stage}, profile {explanation.profile}{unsure}", markup=False)
+    _say(console, f"decided by {stage}, profile {explanation.profile}{unsure}")
     for reason in decision.reasons:
-        console.print(f"  {reason.detail}", markup=False)
+        _say(console, f"  {reason.detail}")
     if words.text:
         console.print()
         console.print(_highlighted(words.text, explanation))
     if words.rules:
-        console.print(f"removed before classification: {', '.join(words.rules)}", markup=False)
+        _say(console, f"removed before classification: {', '.join(words.rules)}")
     console.print()
     console.print(_table(explanation))
     _show_boundaries(console, explanation)
     _show_changes(console, explanation)
     if domains := explained.decision.domains:
-        console.print(f"\nDomains: {domains.effective.signature} (rule {domains.rule})", markup=False)
+        _say(console, f"\nDomains: {domains.effective.signature} (rule {domains.rule})")
     if capabilities := explained.decision.capabilities:
-        console.print("\n" + "\n".join(describe_selection(capabilities)), markup=False)
+        _say(console, "\n" + "\n".join(describe_selection(capabilities)))
+
+
+def _say(console: Console, text: str) -> None:
+    """Print what may quote the prompt."""
+    console.print(printable(text, keep="\n"), markup=False)
 
 
 def _highlighted(text: str, explanation: Explanation) -> Text:
     from rich.text import Text
 
-    shown = Text(text[:_SHOWN] + ("…" if len(text) > _SHOWN else ""), style="dim")
+    cut = text[:_SHOWN] + ("…" if len(text) > _SHOWN else "")
+    shown = Text(printable(cut, keep="\n\t"), style="dim")
     words = [word for part in explanation.contributions for word in part.keywords]
     shown.highlight_words(words, "bold not dim", case_sensitive=False)
     return shown
@@ -161,6 +168,7 @@ def _highlighted(text: str, explanation: Explanation) -> Text:
 
 def _table(explanation: Explanation) -> Table:
     from rich.table import Table
+    from rich.text import Text
 
     table = Table("dimension", "measure", "found", box=None, pad_edge=False, header_style="bold")
     for name in ("score", "weight", "adds"):
@@ -170,7 +178,7 @@ def _table(explanation: Explanation) -> Table:
         table.add_row(
             part.dimension,
             str(part.measure),
-            ", ".join([*part.keywords, *["(pattern)"] * part.has_pattern]),
+            Text(printable(", ".join([*part.keywords, *["(pattern)"] * part.has_pattern]))),
             f"{part.score:.3f}",
             f"{part.weight:.2f}",
             f"{part.contribution:+.3f}",
@@ -190,4 +198,4 @@ def _show_changes(console: Console, explanation: Explanation) -> None:
         return
     console.print("\nWhat would have changed it:")
     for change in explanation.changes:
-        console.print(f"  {change}", markup=False)
+        _say(console, f"  {change}")

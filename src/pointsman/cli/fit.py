@@ -12,7 +12,7 @@ from pointsman.cli.fit_capabilities import capabilities
 from pointsman.cli.fit_policy import policy
 from pointsman.cli.fit_projects import projects
 from pointsman.cli.options import JsonOption, OutcomesOption, StrongOption, WeakOption
-from pointsman.cli.output import Group, needs_extra, print_json, save, writable
+from pointsman.cli.output import Group, echo, needs_extra, print_json, save, writable
 from pointsman.learning.datasets import read_outcomes
 from pointsman.learning.features import Features
 
@@ -75,16 +75,16 @@ def tiers(
             }
         )
         return
-    typer.echo(ranking_table(fitted.rows))
-    typer.echo(_verdict(fitted))
+    echo(ranking_table(fitted.rows))
+    echo(_verdict(fitted))
     errors = (
         f"{name} {error.value:.3f} ({error.low:.3f} .. {error.high:.3f})"
         for name, error in _errors(fitted).items()
     )
-    typer.echo(f"calibration error: {', '.join(errors)}")
+    echo(f"calibration error: {', '.join(errors)}")
     for domain, (of_weak, of_strong) in fitted.learned_router.offsets.items():
-        typer.echo(f"offset of {domain}: weak {of_weak:+.3f}, strong {of_strong:+.3f}")
-    typer.echo(f"learned router written to {out}")
+        echo(f"offset of {domain}: weak {of_weak:+.3f}, strong {of_strong:+.3f}")
+    echo(f"learned router written to {out}")
 
 
 def _errors(fitted: Fit) -> dict[str, Interval]:

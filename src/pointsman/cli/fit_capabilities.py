@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from pointsman.cli.options import JsonOption
-from pointsman.cli.output import needs_extra, print_json, read_lines, save, writable
+from pointsman.cli.output import echo, needs_extra, print_json, read_lines, save, writable
 from pointsman.cli.select import CapabilitiesFile, EncoderName
 from pointsman.encoders import load_encoder
 from pointsman.learning.capabilities import CalibrationReport, fit_capabilities, read_tasks
@@ -39,10 +39,10 @@ def capabilities(
     if as_json:
         print_json({"calibration": str(out), "before": fitted.before, "after": fitted.after})
         return
-    typer.echo(f"{'':24}{'exact':>8}{'recall':>8}{'rejected':>10}{'error':>8}")
-    typer.echo(_line("guides' own", fitted.before))
-    typer.echo(_line("fitted, unseen tasks", fitted.after))
-    typer.echo(f"{fitted.after.tasks} tasks; calibration written to {out}")
+    echo(f"{'':24}{'exact':>8}{'recall':>8}{'rejected':>10}{'error':>8}")
+    echo(_line("guides' own", fitted.before))
+    echo(_line("fitted, unseen tasks", fitted.after))
+    echo(f"{fitted.after.tasks} tasks; calibration written to {out}")
 
 
 def _line(name: str, report: CalibrationReport) -> str:

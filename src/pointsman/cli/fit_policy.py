@@ -11,7 +11,7 @@ import typer
 
 from pointsman.cli.fit_policy_models import NamedModels, ServedModels, served_models
 from pointsman.cli.options import JsonOption, OutcomesOption, StrongOption, WeakOption
-from pointsman.cli.output import FAILED, needs_extra, print_json, save, writable
+from pointsman.cli.output import FAILED, echo, needs_extra, print_json, save, writable
 from pointsman.config import AnyKey, Config, load
 from pointsman.config.edit import write_file
 from pointsman.decision.engine import ANSWER
@@ -211,4 +211,4 @@ def _print(fitted: Fitted, out: Path, *, as_json: bool) -> None:
         )
         return
     lines = policy_lines(fitted)
-    typer.echo("\n".join([*lines, f"policy written to {out}"] if fitted.report.reached else lines))
+    echo("\n".join([*lines, f"policy written to {out}"] if fitted.report.reached else lines))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 import msgspec
 import typer
 
+from pointsman.cli.output import echo
 from pointsman.drivers import no_model
 from pointsman.errors import ConfigError
 from pointsman.guidance import GuidancePolicy, Mode, OwnClasses
@@ -66,7 +67,7 @@ def asking(config: Config, file: Path) -> Iterator[Callable[[ModelQuery], ModelR
     try:
         config = msgspec.structs.replace(load(file), guidance=config.guidance)
     except ConfigError as error:
-        typer.echo(f"pointsman: no model is asked: {error}", err=True)
+        echo(f"pointsman: no model is asked: {error}", err=True)
         yield no_model
         return
     connections = Connections()

@@ -13,7 +13,7 @@ import msgspec
 import typer
 
 from pointsman.cli.guidance_policy import asking, policy_of
-from pointsman.cli.output import FAILED, Group, json_line, print_json, standard_input
+from pointsman.cli.output import FAILED, Group, echo, json_line, print_json, standard_input
 from pointsman.errors import PointsmanError
 from pointsman.guidance import Guide
 from pointsman.integrations.claude_code import HookEvent, HookState, answer_event, read_event, settings
@@ -78,10 +78,10 @@ def claude_code(
         event, kept = read_event(standard_input().read()), HookState(state or default_state())
         answer = _guided(event, kept, given) if config is None else _decided(event, kept, given, config)
     except PointsmanError as error:
-        typer.echo(f"pointsman: {error}", err=True)
+        echo(f"pointsman: {error}", err=True)
         raise typer.Exit(FAILED) from None  # not 2, with which a hook blocks the agent
     if answer is not None:
-        typer.echo(json_line(answer))
+        echo(json_line(answer))
 
 
 def _guided(event: HookEvent, state: HookState, given: dict[str, Any]) -> dict[str, object] | None:
@@ -116,7 +116,7 @@ def install(*, config: ConfigOption = None) -> None:
     try:
         policy = policy_of(config)
     except PointsmanError as error:
-        typer.echo(f"pointsman: {error}", err=True)
+        echo(f"pointsman: {error}", err=True)
         raise typer.Exit(FAILED) from None
     named = f" --config {shlex.quote(str(config.resolve()))}" if config else ""
     print_json(settings(f"{program} hook claude-code{named}", policy))

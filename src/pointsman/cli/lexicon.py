@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from pointsman.cli.output import FAILED, Group, print_json
+from pointsman.cli.output import FAILED, Group, echo, print_json
 from pointsman.config import read
 from pointsman.decoding import syntax_error
 from pointsman.domains import default_domains, parse_domains
@@ -82,17 +82,17 @@ def _read(file: Path) -> Lexicon:
 def _show(report: LintReport, *, notes: bool, top: int) -> None:
     shown = [finding for finding in report.findings if notes or finding.level != "note"]
     for finding in shown:
-        typer.echo(_line(finding))
+        echo(_line(finding))
     hidden = len(report.findings) - len(shown)
-    typer.echo(
+    echo(
         f"{report.patterns} patterns, {len(shown)} findings"
         + (f" and {hidden} notes (--notes prints them)" if hidden else "")
         + f"; all together cost {report.ns_per_byte:.2f} ns per byte"
     )
     if top and report.costs:
-        typer.echo("most expensive patterns:")
+        echo("most expensive patterns:")
     for cost in report.costs[:top]:
-        typer.echo(f"  {cost.ns_per_byte:6.2f} ns per byte  {cost.signal.id}")
+        echo(f"  {cost.ns_per_byte:6.2f} ns per byte  {cost.signal.id}")
 
 
 def _line(finding: Finding) -> str:

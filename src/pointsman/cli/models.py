@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from pointsman.cli.options import ConfigOption, JsonOption
-from pointsman.cli.output import Group, config_file, print_json
+from pointsman.cli.output import Group, config_file, echo, print_json
 from pointsman.config import examine, find
 from pointsman.diagnostics.prices import provider_hint
 from pointsman.errors import ConfigError, PointsmanError
@@ -102,7 +102,7 @@ def _print_rows(rows: Sequence[Sequence[str]]) -> None:
             cell.ljust(width) if place < 3 else cell.rjust(width)
             for place, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
-        typer.echo("  ".join(cells).rstrip())
+        echo("  ".join(cells).rstrip())
 
 
 def show(
@@ -129,10 +129,10 @@ def show(
         print_json({"name": name, "id": model.id, "upstream": model.upstream, "provider": served_by} | values)
         return
     provider_ = served_by or "not one of the catalogue's"
-    typer.echo(f"{name}: {model.id} at upstream {model.upstream}; provider: {provider_}")
+    echo(f"{name}: {model.id} at upstream {model.upstream}; provider: {provider_}")
     _print_facts(found)
     if hint := provider_hint([model] if "input_per_million" not in found else [], written.upstreams):
-        typer.echo(f"hint: {hint}")
+        echo(f"hint: {hint}")
 
 
 def _show_of_catalogue(id_: str, written: File | None, *, as_json: bool) -> None:
@@ -156,7 +156,7 @@ def _show_of_catalogue(id_: str, written: File | None, *, as_json: bool) -> None
         print_json({"models": known})
         return
     for maker, each in found.items():
-        typer.echo(f"{id_}: of the catalogue; provider: {maker or 'any'}")
+        echo(f"{id_}: of the catalogue; provider: {maker or 'any'}")
         _print_facts(each)
 
 
@@ -171,11 +171,11 @@ def _print_facts(found: Mapping[str, Fact]) -> None:
     for field, unit in _FIELDS.items():
         fact = found.get(field)
         if fact is None and field in _DEFAULT_TO_INPUT and "input_per_million" in found:
-            typer.echo(f"  {field:<25}that of input")
+            echo(f"  {field:<25}that of input")
         else:
-            typer.echo(f"  {field:<25}{_shown(fact, unit, letters)}")
+            echo(f"  {field:<25}{_shown(fact, unit, letters)}")
     for origin, letter in letters.items():
-        typer.echo(f"  ({letter}) {origin}")
+        echo(f"  ({letter}) {origin}")
 
 
 def update(
@@ -204,9 +204,7 @@ def update(
     if as_json:
         print_json({"file": str(user_file())} | counts)
         return
-    typer.echo(
-        f"wrote {user_file()}: {len(read.entries):,} models as of {read.as_of}, {priced:,} with prices"
-    )
+    echo(f"wrote {user_file()}: {len(read.entries):,} models as of {read.as_of}, {priced:,} with prices")
 
 
 def _configured(config: Path | None) -> tuple[File, File]:

@@ -11,7 +11,7 @@ import typer
 
 from pointsman.cli.decisions import opened
 from pointsman.cli.options import ConfigOption, LedgerOption
-from pointsman.cli.output import FAILED, Group, json_line, read_lines
+from pointsman.cli.output import FAILED, Group, echo, json_line, read_lines
 from pointsman.errors import CallerError, StoreUnavailable
 from pointsman.reports.outcomes import derive, fittable, new_outcomes
 from pointsman.stores.ledger import Ledger, Outcome
@@ -54,10 +54,10 @@ def import_outcomes(
                     added += 1
             except (ValueError, RecursionError, CallerError) as error:
                 wrong += 1
-                typer.echo(f"{file}:{number}: {error}", err=True)
+                echo(f"{file}:{number}: {error}", err=True)
                 continue
         _append(store, ())  # waits for the disk
-    typer.echo(f"added {added:,} outcomes" + (f"; {wrong:,} lines were invalid" if wrong else ""))
+    echo(f"added {added:,} outcomes" + (f"; {wrong:,} lines were invalid" if wrong else ""))
     if wrong:
         raise typer.Exit(FAILED)
 
@@ -69,7 +69,7 @@ def derive_outcomes(*, ledger: LedgerOption = None, config: ConfigOption = None)
     """
     with opened(ledger, config) as store:
         added = _append(store, derive(store.records()))
-    typer.echo(f"added {added:,} implicit outcomes")
+    echo(f"added {added:,} implicit outcomes")
 
 
 def export_outcomes(
@@ -87,8 +87,8 @@ def export_outcomes(
     written = 0
     with opened(ledger, config) as store:
         for written, line in enumerate(fittable(store.records(), models), start=1):  # noqa: B007 - counts
-            typer.echo(json_line(line))
-    typer.echo(f"wrote {written:,} prompts", err=True)
+            echo(json_line(line))
+    echo(f"wrote {written:,} prompts", err=True)
 
 
 def _append(store: Ledger, outcomes: Iterable[Outcome]) -> int:

@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from pointsman.errors import ConfigError, MissingExtra, PointsmanError
+from pointsman.printable import printable, printable_json
 
 __all__ = [
     "FAILED",
@@ -20,11 +21,11 @@ __all__ = [
     "Group",
     "HelpWriter",
     "config_file",
+    "echo",
     "first_paragraph",
     "json_line",
     "needs_extra",
     "print_json",
-    "printable",
     "read_lines",
     "report_error",
     "save",
@@ -57,7 +58,7 @@ class Group(TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the options of the group. Without any argument, its help shows the commands."""
         if not args and self.no_args_is_help:
-            typer.echo(ctx.get_help(), err=True)
+            echo(ctx.get_help(), err=True)
             ctx.exit(USAGE)
         return super().parse_args(ctx, args)
 
@@ -85,20 +86,20 @@ def report_error(error: PointsmanError) -> int:
         from pointsman.diagnostics.installation import install_command
 
         hint = install_command(error.extra)
-    typer.echo(printable(f"pointsman: {error}"), err=True)
+    echo(f"pointsman: {error}", err=True)
     if hint:
-        typer.echo(f"  hint: {hint}", err=True)
+        echo(f"  hint: {hint}", err=True)
     return USAGE
 
 
 def json_line(value: object) -> str:
     """One line of JSON."""
-    return _encoder.encode(value).decode()
+    return printable_json(_encoder.encode(value).decode())
 
 
 def print_json(value: object) -> None:
     """Indented JSON on standard output."""
-    typer.echo(msgspec.json.format(_encoder.encode(value), indent=2).decode())
+    echo(printable_json(msgspec.json.format(_encoder.encode(value), indent=2).decode()))
 
 
 def config_file(named: Path | None) -> Path:
@@ -118,9 +119,9 @@ def config_file(named: Path | None) -> Path:
     return file
 
 
-def printable(text: str) -> str:
-    """Take out what steers a terminal: session ids, models and texts are the caller's."""
-    return "".join(char if char.isprintable() or char in "\n\t" else "\ufffd" for char in text)
+def echo(text: str, *, err: bool = False, nl: bool = True) -> None:
+    """Print a text, without anything in it that steers a terminal. Commands print by this function alone."""
+    typer.echo(printable(text, keep="\n\t"), err=err, nl=nl)
 
 
 @contextmanager
@@ -143,7 +144,7 @@ def standard_input() -> BinaryIO:
     if sys.stdin is None:
         raise PointsmanError("standard input is closed", hint="give it a file, or name one")
     if sys.stdin.isatty():
-        typer.echo("pointsman: reading standard input; Ctrl-D ends it", err=True)
+        echo("pointsman: reading standard input; Ctrl-D ends it", err=True)
     return sys.stdin.buffer
 
 

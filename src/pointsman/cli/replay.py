@@ -11,7 +11,7 @@ import typer
 
 from pointsman.cli.decisions import opened
 from pointsman.cli.options import JsonOption
-from pointsman.cli.output import json_line
+from pointsman.cli.output import echo, json_line
 from pointsman.decision.engine import Engine
 from pointsman.errors import PointsmanError
 from pointsman.factory import build_engine, default_policy, read_policy
@@ -52,11 +52,11 @@ def replay(
         for line in _turns(engine, records, out, resume=resume):
             summary.add(line)
             if out is None and (as_json or line.changed):
-                typer.echo(json_line(line) if as_json else _readable(line))
+                echo(json_line(line) if as_json else _readable(line))
     if as_json:
-        typer.echo(json_line({"summary": summary.to_json()}))
+        echo(json_line({"summary": summary.to_json()}))
         return
-    typer.echo("\n".join(summary.lines()))
+    echo("\n".join(summary.lines()))
 
 
 def _turns(

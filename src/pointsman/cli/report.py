@@ -11,7 +11,7 @@ import typer
 
 from pointsman.cli.decisions import opened
 from pointsman.cli.options import ConfigOption, JsonOption, LedgerOption
-from pointsman.cli.output import Group, config_file, print_json
+from pointsman.cli.output import Group, config_file, echo, print_json
 from pointsman.cli.report_drift import report_drift
 from pointsman.cli.report_escalation import escalation
 from pointsman.cli.report_projects import projects
@@ -69,7 +69,7 @@ def guidance(
         print_json({**found, "endings": by})
         return
     for line in [*classifier_lines(rows), "", *effect_lines(effect), *ending_lines(ended)]:
-        typer.echo(line)
+        echo(line)
 
 
 @_report.command("savings")
@@ -107,8 +107,8 @@ def saved(
     if as_json:
         print_json({"prices_as_of": _oldest(dates), "prices": dates, **found.to_json()})
         return
-    typer.echo("\n".join(found.lines()))
-    typer.echo(_dated(dates, file))
+    echo("\n".join(found.lines()))
+    echo(_dated(dates, file))
 
 
 def _configured_name(asked: str, config: Config) -> str:

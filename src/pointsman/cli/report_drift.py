@@ -9,7 +9,7 @@ import typer
 
 from pointsman.cli.decisions import opened
 from pointsman.cli.options import ConfigOption, JsonOption, LedgerOption
-from pointsman.cli.output import config_file, print_json
+from pointsman.cli.output import config_file, echo, print_json
 from pointsman.config import AnyKey, load
 from pointsman.encoders.learned_routers import load_learned_router
 from pointsman.errors import ConfigError
@@ -38,7 +38,7 @@ def report_drift(
         print_json(shown.to_json())
         return
     for line in shown.lines():
-        typer.echo(line)
+        echo(line)
 
 
 def _configured(config: Path | None) -> Path:

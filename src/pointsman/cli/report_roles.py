@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import typer
-
 from pointsman.cli.decisions import opened
 from pointsman.cli.options import ConfigOption, JsonOption, LedgerOption
-from pointsman.cli.output import config_file, print_json
+from pointsman.cli.output import config_file, echo, print_json
 from pointsman.config import AnyKey, load
 from pointsman.reports.roles import roles as add_up
 
@@ -25,4 +23,4 @@ def roles(*, ledger: LedgerOption = None, config: ConfigOption = None, as_json: 
         print_json(found.to_json())
         return
     for line in found.lines():
-        typer.echo(line)
+        echo(line)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pointsman.cli.options import ConfigOption, JsonOption
-from pointsman.cli.output import FAILED, Group, config_file, print_json
+from pointsman.cli.output import FAILED, Group, config_file, echo, print_json
 from pointsman.config import load
 from pointsman.diagnostics import (
     Check,
@@ -43,7 +43,7 @@ def show(*, config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Show which model serves which tier, how the tier is decided, and what each alias means."""
     loaded = load(config_file(config))
     if not as_json:
-        typer.echo(describe_routing(loaded))
+        echo(describe_routing(loaded))
         return
     tiers = loaded.tiers
     print_json(
@@ -73,7 +73,7 @@ def classifier(
     if as_json:
         print_json({"file": str(file), "classifier": name})
     else:
-        typer.echo(f'classifier is now "{name}", in {file}')
+        echo(f'classifier is now "{name}", in {file}')
 
 
 def doctor(
@@ -99,7 +99,7 @@ def doctor(
     for check in diagnose(config, ask_upstreams=not offline):
         checks.append(check)
         if not as_json:
-            typer.echo(describe_check(check))
+            echo(describe_check(check))
     results = _send_live(config, model, as_json=as_json) if live and _is_readable(checks) else []
     if as_json:
         plain = [check._asdict() for check in checks]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pointsman.cli.options import ConfigOption
-from pointsman.cli.output import FAILED, json_line, needs_extra, print_json
+from pointsman.cli.output import FAILED, echo, json_line, needs_extra, print_json
 
 if TYPE_CHECKING:
     from pointsman.api import Pointsman
@@ -57,8 +57,8 @@ def run(
     if as_json:
         print_json(state)
     else:
-        typer.echo(state.get("response") or "")
-    typer.echo(f"pointsman decisions show {state['control_run_id']}", err=True)
+        echo(state.get("response") or "")
+    echo(f"pointsman decisions show {state['control_run_id']}", err=True)
     if state["control_outcome"] not in ("respond", "clarify"):
         raise typer.Exit(FAILED)
 
@@ -74,9 +74,7 @@ def _application(file: Path | None, config: Path | None) -> Iterator[Application
     with _pointsman(config) as pointsman:
         application = pointsman.application(chosen)
         if application.model is None:
-            typer.echo(
-                "no model can be asked: results are repeated as they are; pointsman config init", err=True
-            )
+            echo("no model can be asked: results are repeated as they are; pointsman config init", err=True)
             application = replace(application, model=OfflineModel())
         yield application
 
@@ -108,7 +106,7 @@ async def _follow(agent: Agent, task: str, session: str) -> Mapping[str, Any]:
     async for progress in agent.stream(task, session=session):
         move = progress.move
         wait = f" after {move.delay:g} s" if move.delay else ""
-        typer.echo(f"{move.next}{wait}: {move.reason.detail}", err=True)
+        echo(f"{move.next}{wait}: {move.reason.detail}", err=True)
         state = progress.state
     return state
 

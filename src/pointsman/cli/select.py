@@ -20,7 +20,7 @@ from pointsman.capabilities import (
     parse_calibration,
 )
 from pointsman.cli.options import ConfigOption
-from pointsman.cli.output import FAILED, config_file, json_line, needs_extra, read_lines
+from pointsman.cli.output import FAILED, config_file, echo, json_line, needs_extra, read_lines
 from pointsman.config import AnyKey, CapabilitiesSpec, find, load
 from pointsman.config.applications import load_registry
 from pointsman.decoding import UNREADABLE, why_unreadable
@@ -144,11 +144,11 @@ async def answer_lines(file: Path | None, selector: Selector, ask: Ask) -> bool:
             task = _decode(raw)
         except UNREADABLE as error:
             good = False
-            typer.echo(json_line({"error": {"line": number, "message": why_unreadable(error)}}))
+            echo(json_line({"error": {"line": number, "message": why_unreadable(error)}}))
             continue
         await sleep(0)  # where Ctrl-C is heard: without a model nothing else waits
         selection = await answer_batches(selector.select(task.task), ask)
-        typer.echo(json_line({"id": task.id, **_as_json(selection)}))
+        echo(json_line({"id": task.id, **_as_json(selection)}))
     return good
 
 

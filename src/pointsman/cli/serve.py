@@ -7,16 +7,17 @@ import re
 import socket
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 import typer
 
 from pointsman.catalogue import user_file
-from pointsman.cli.output import config_file, needs_extra
+from pointsman.cli.output import config_file, echo, needs_extra
 from pointsman.config import Config, examine, load
 from pointsman.config.shapes import HASHED
 from pointsman.errors import ConfigError
+from pointsman.printable import printable
 
 if TYPE_CHECKING:
     from pointsman.cli._banner import CallerKey
@@ -81,6 +82,19 @@ def _with_public_name(record: logging.LogRecord) -> bool:
     return True
 
 
+class _OneLine(logging.Formatter):
+    """Writes a message as one line: what is quoted in it can neither forge another nor steer a terminal."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name in logging
+        """Write the line without a traceback."""
+        record.message = printable(record.message)
+        return super().formatMessage(record)
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - the name in logging
+        """Write a traceback, which may quote as well."""
+        return printable(super().formatException(ei), keep="\n\t")
+
+
 def _log_to_stderr(level: str) -> None:
     from pointsman.gateway.log_sampling import LogSampler
 
@@ -88,11 +102,12 @@ def _log_to_stderr(level: str) -> None:
     if level.upper() not in known:
         raise ConfigError(f'unknown log level "{level}"', hint="debug, info, warning, error")
     before = list(logging.getLogger().handlers)
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", datefmt=_TIME)
+    logging.basicConfig()
     for handler in logging.getLogger().handlers:
         handler.addFilter(_with_public_name)
         if handler not in before:  # one of an application's own is its own business
             handler.addFilter(LogSampler(handler))
+            handler.setFormatter(_OneLine("%(asctime)s %(levelname)s %(name)s: %(message)s", _TIME))
     logging.getLogger("pointsman").setLevel(known[level.upper()])
     logging.getLogger("pointsman.gateway").setLevel(logging.INFO)
 
@@ -140,8 +155,8 @@ def _introduce(listening: socket.socket, config: Config, *, demo: bool, key: Cal
     host = _reachable(host)
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     if demo:
-        typer.echo("Pointsman demo: responses come from a built-in upstream; no model is called.\n")
-    typer.echo(banner(config, url, key))
+        echo("Pointsman demo: responses come from a built-in upstream; no model is called.\n")
+    echo(banner(config, url, key))
 
 
 def _caller_key(file: Path | None) -> CallerKey:

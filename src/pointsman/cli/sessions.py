@@ -13,10 +13,11 @@ import typer
 
 from pointsman.cli import _runs
 from pointsman.cli.options import ConfigOption, JsonLinesOption, JsonOption
-from pointsman.cli.output import Group, config_file, json_line, print_json, printable
+from pointsman.cli.output import Group, config_file, echo, json_line, print_json
 from pointsman.config import load
 from pointsman.errors import PointsmanError, StoreUnavailable
 from pointsman.factory import open_sessions
+from pointsman.printable import printable
 from pointsman.stores.ledger import Retention, SqliteLedger
 from pointsman.stores.ledger.runs import usage_by_run
 from pointsman.stores.sessions import SessionStore, SqliteSessions
@@ -44,9 +45,9 @@ def list_sessions(
     with _opened(config) as store:
         for session, put_at in sorted(store.sessions(), key=lambda entry: entry[1], reverse=True):
             if as_json:
-                typer.echo(json_line({"session": session, "used_at": put_at}))
+                echo(json_line({"session": session, "used_at": put_at}))
             else:
-                typer.echo(f"{datetime.fromtimestamp(put_at, UTC):%Y-%m-%d %H:%M:%S} {printable(session)}")
+                echo(f"{datetime.fromtimestamp(put_at, UTC):%Y-%m-%d %H:%M:%S} {printable(session)}")
 
 
 def show(session: SessionArgument, *, config: ConfigOption = None) -> None:
@@ -72,7 +73,7 @@ def forget(session: SessionArgument, *, config: ConfigOption = None, as_json: Js
     if as_json:
         print_json({"session": session, "forgotten": True})
     else:
-        typer.echo(f"forgot {printable(session)}")
+        echo(f"forgot {printable(session)}")
 
 
 def _recorded(config: Path | None, session: str) -> list[dict[str, Any]]:

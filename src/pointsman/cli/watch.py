@@ -11,7 +11,7 @@ import msgspec
 import typer
 
 from pointsman.cli.guidance_policy import GuidanceOption, asking, own_classes, policy_of
-from pointsman.cli.output import FAILED, json_line, print_json, read_lines
+from pointsman.cli.output import FAILED, echo, json_line, print_json, read_lines
 from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.drivers import no_model
 from pointsman.errors import CallerError, MalformedRequest
@@ -81,7 +81,7 @@ def _watch(
         except CallerError as error:
             good = False
             line = {"error": {"line": number, "message": str(error)}}
-            typer.echo(json_line(line), err=counts is not None)
+            echo(json_line(line), err=counts is not None)
             continue
         if counts is None:
             _print_firings(run, replayed)
@@ -124,7 +124,7 @@ def _print_firings(run: Run, replayed: Replayed) -> None:
             "reason": firing.reason,
             "delivered": firing.delivered,
         }
-        typer.echo(json_line(line))
+        echo(json_line(line))
 
 
 def _print_summary(rows: list[GuidanceRow], *, as_json: bool) -> None:
@@ -132,7 +132,7 @@ def _print_summary(rows: list[GuidanceRow], *, as_json: bool) -> None:
         print_json(rows)
         return
     for line in table_lines(rows):
-        typer.echo(line)
+        echo(line)
 
 
 _OUTCOMES: Final = {True: "succeeded", False: "failed", None: "unknown outcome"}

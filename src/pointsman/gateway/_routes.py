@@ -31,6 +31,7 @@ from pointsman.gateway._live_state import LiveState
 from pointsman.gateway._local_replies import ENDPOINTS
 from pointsman.gateway._metrics import Metrics
 from pointsman.gateway._model_pages import model_list, model_page
+from pointsman.printable import printable, printable_json
 from pointsman.stores.ledger.outcome_reports import read_report
 from pointsman.stores.ledger.runs import run_record
 from pointsman.wire import WIRES, Fault, guess_wire
@@ -161,7 +162,7 @@ async def _outcome(request: Request) -> Response:
     except CallerLeft:
         return Response(status_code=400)  # which nobody reads
     except (ValueError, *UNREADABLE) as error:
-        return _error(request, Fault(400, f"not an outcome: {error}", "malformed_request"))
+        return _error(request, Fault(400, f"not an outcome: {printable(str(error))}", "malformed_request"))
     return Response(status_code=202)
 
 
@@ -185,7 +186,8 @@ async def _unavailable(request: Request, error: Exception) -> Response:
 
 
 def _json(value: object, status: int = 200) -> Response:
-    return Response(msgspec.json.encode(value), status, media_type="application/json")
+    text = printable_json(msgspec.json.encode(value).decode())
+    return Response(text, status, media_type="application/json")
 
 
 def _not_found(request: Request, message: str) -> Response:

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from pointsman.decision.decision import Decision, run_of
+from pointsman.printable import printable, printable_json
 from pointsman.stores.ledger._earlier import SHAPE
 from pointsman.stores.ledger.port import Ledger, Record, RunEntry
 from pointsman.stores.ledger.runs import RunRecord, RunUsage, usage_by_run
@@ -39,7 +40,8 @@ COLUMNS: Final = (
 )  # fmt: skip
 
 #: A cell that begins with one of these is a formula to a spreadsheet; callers choose session ids and models.
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+#: In some languages the wide forms count too.
+_FORMULA: Final = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
 def record(ledger: Ledger, decision: Decision) -> Record:
@@ -93,7 +95,7 @@ def _with_runs(found: Iterable[Record], runs: Iterable[Sequence[RunEntry]]) -> I
 
 
 def _line_of(found: Record | RunRecord) -> str:
-    return _VERSION + _encode(found)[1:].decode()
+    return printable_json(_VERSION + _encode(found)[1:].decode())
 
 
 def _row(found: Record) -> tuple[object, ...]:
@@ -129,7 +131,10 @@ def _row(found: Record) -> tuple[object, ...]:
 
 
 def _cell(value: object) -> object:
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+    if not isinstance(value, str):
+        return value
+    text = printable(value)
+    return f"'{text}" if text.lstrip().startswith(_FORMULA) else text
 
 
 def _line(cells: Iterable[object]) -> str:

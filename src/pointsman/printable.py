@@ -1,0 +1,43 @@
+"""Texts that somebody else chose, as a person may see them: in a terminal, a log, a table, an error.
+
+Escape sequences steer a terminal, controls of direction show a text as another, and an end of a line forges
+the next one. Callers choose names of models and sessions, models and upstreams what they answer.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+__all__ = ["printable", "printable_json"]
+
+#: Replaces a character that acts.
+_INSTEAD: Final = "\ufffd"
+#: What ``str.isprintable`` may refuse in JSON: all that is not ASCII, and DEL.
+_SUSPECT: Final = re.compile(r"[^\n\r\t -~]")
+
+
+def printable(text: str, *, keep: str = "", instead: str = _INSTEAD) -> str:
+    """Return a text in which no character acts.
+
+    Args:
+        text: What somebody else said.
+        keep: Characters that may stay, such as the ends of lines.
+        instead: What stands for each of the others.
+    """
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() or char in keep else instead for char in text)
+
+
+def printable_json(json: str) -> str:
+    """Return JSON that means the same, with an escape for each character that acts."""
+    return json if json.isascii() and "\x7f" not in json else _SUSPECT.sub(_escaped, json)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    char = found[0]
+    if char.isprintable():
+        return char
+    units = char.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
