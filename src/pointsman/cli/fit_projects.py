@@ -10,7 +10,7 @@ import typer
 
 from pointsman.cli.decisions import opened
 from pointsman.cli.options import ConfigOption, JsonOption, LedgerOption
-from pointsman.cli.output import config_file, needs_extra, print_json, save, writable
+from pointsman.cli.output import config_file, echo, needs_extra, print_json, save, writable
 from pointsman.config import AnyKey, Config, load
 from pointsman.errors import PointsmanError
 
@@ -73,6 +73,4 @@ def projects(
             {"file": str(out), "outcomes": len(outcomes), "cells": len(found.cells), "with_tier": named}
         )
         return
-    typer.echo(
-        f"{len(outcomes):,} outcomes, {len(found.cells):,} cells, {named:,} with a tier; written to {out}"
-    )
+    echo(f"{len(outcomes):,} outcomes, {len(found.cells):,} cells, {named:,} with a tier; written to {out}")

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import typer
-
 from pointsman.cli.decisions import opened
 from pointsman.cli.fit_projects import KeepOption, TargetOption, tiers_of
 from pointsman.cli.options import ConfigOption, JsonOption, LedgerOption
-from pointsman.cli.output import config_file, needs_extra, print_json
+from pointsman.cli.output import config_file, echo, needs_extra, print_json
 from pointsman.config import AnyKey, load
 
 if TYPE_CHECKING:
@@ -41,7 +39,7 @@ def projects(
         print_json({"projects": found, "requests": counts})
         return
     for line in project_lines(found, _clients(records), counts):
-        typer.echo(line)
+        echo(line)
 
 
 def _clients(records: Iterable[Record]) -> dict[str, str]:
