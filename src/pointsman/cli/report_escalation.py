@@ -9,7 +9,7 @@ import typer
 
 from pointsman.cli.decisions import opened
 from pointsman.cli.options import ConfigOption, JsonOption, LedgerOption
-from pointsman.cli.output import print_json
+from pointsman.cli.output import echo, print_json
 from pointsman.reports.escalation import escalations, runs_in
 from pointsman.tiers.escalation import ENOUGH
 
@@ -36,17 +36,17 @@ def escalation(
     if as_json:
         print_json({"sources": sources, "longest": limits, "effect": effect})
         return
-    typer.echo(f"{'source':40}{'runs':>6}{'succeeded':>11}{'failed':>8}{'limit':>7}")
+    echo(f"{'source':40}{'runs':>6}{'succeeded':>11}{'failed':>8}{'limit':>7}")
     for each in sources:
         limit = limits.get(each.source)
         shown = "-" if limit is None else str(limit)
         good, bad = len(each.successes), len(each.failures)
-        typer.echo(f"{each.source:40}{each.runs:>6}{good:>11}{bad:>8}{shown:>7}")
+        echo(f"{each.source:40}{each.runs:>6}{good:>11}{bad:>8}{shown:>7}")
     if len(limits) < len(sources):
-        typer.echo(f"a limit needs {ENOUGH} successful runs of its source")
+        echo(f"a limit needs {ENOUGH} successful runs of its source")
     for line in effect.lines():
-        typer.echo(line)
+        echo(line)
     if limits:
-        typer.echo("\n[tiers.escalation.longest]")
+        echo("\n[tiers.escalation.longest]")
     for source, limit in limits.items():
-        typer.echo(f"{msgspec.json.encode(source).decode()} = {limit}")
+        echo(f"{msgspec.json.encode(source).decode()} = {limit}")
