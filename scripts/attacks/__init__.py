@@ -1,6 +1,6 @@
 """Attacks on a gateway from outside, each with bounds. ``scripts/attack.py`` runs them."""
 
-from attacks import bodies, heads, outcomes, overload, unread
+from attacks import bodies, callers, heads, outcomes, overload, unread
 from attacks.base import Attack
 
 __all__ = ["ATTACKS"]
@@ -11,5 +11,6 @@ ATTACKS: tuple[Attack, ...] = (
     *heads.ATTACKS,
     *outcomes.ATTACKS,
     *unread.ATTACKS,
+    *callers.ATTACKS,
     *overload.ATTACKS,
 )

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -65,8 +65,17 @@ class Attack(NamedTuple):
 class Gateway:
     """A gateway in a process of its own (Linux: its figures are read from /proc)."""
 
-    def __init__(self, folder: Path, url: str, more: str, *, healthy_model: bytes = b"auto") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        url: str,
+        more: str,
+        *,
+        healthy_model: bytes = b"auto",
+        headers: Sequence[bytes] = (),
+    ) -> None:
         self.healthy_model = healthy_model  # what a caller asks for who does nothing wrong
+        self.headers = headers  # that such a caller sends
         self.port = _free_port()
         self.log = folder / "gateway.log"
         config = folder / "pointsman.toml"
@@ -125,15 +134,21 @@ class Gateway:
         """Return 1 when a caller who does nothing wrong is served, else 0."""
         asked = ASKED.replace(b"auto", self.healthy_model)
         with self.connect() as connection:
-            return float(talk(connection, post(asked), b"}").startswith(b"HTTP/1.1 200"))
+            answer = talk(connection, post(asked, *self.headers), b"}")
+            return float(answer.startswith(b"HTTP/1.1 200"))
 
 
 @contextlib.contextmanager
 def running(
-    folder: Path, url: str = "demo:", more: str = "", *, healthy_model: bytes = b"auto"
+    folder: Path,
+    url: str = "demo:",
+    more: str = "",
+    *,
+    healthy_model: bytes = b"auto",
+    headers: Sequence[bytes] = (),
 ) -> Iterator[Gateway]:
     """Start a fresh gateway, ask it once so that it is warm, and end it."""
-    gateway = Gateway(folder, url, more, healthy_model=healthy_model)
+    gateway = Gateway(folder, url, more, healthy_model=healthy_model, headers=headers)
     try:
         gateway.wait()
         if not gateway.serves():

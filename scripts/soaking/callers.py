@@ -126,7 +126,7 @@ class Callers:
     async def get(self, path: str) -> str:
         """Return one of the gateway's own pages."""
         reader, writer = await self._connect()
-        writer.write(f"GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".encode())
+        writer.write(f"GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n".encode())
         page = await reader.read()
         writer.close()
         return page.decode()
@@ -144,7 +144,7 @@ class Callers:
         body = json.dumps(asked).encode()
         session = self._chance.randrange(_SESSIONS)
         head = (
-            f"POST {PATHS[wire]}?n={number}{'&large=1' if large else ''} HTTP/1.1\r\nhost: x\r\n"
+            f"POST {PATHS[wire]}?n={number}{'&large=1' if large else ''} HTTP/1.1\r\nhost: localhost\r\n"
             f"content-type: application/json\r\nx-session-id: s-{session}\r\n"
             f"content-length: {len(body)}\r\n\r\n"
         )

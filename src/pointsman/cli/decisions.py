@@ -244,7 +244,8 @@ def _explained(found: Record, models: Mapping[str, ModelSpec]) -> Iterator[str]:
     role = f", role {given.role}" if given.role else ""
     role += f" ({given.purpose})" if given.purpose else ""
     role += f", project {given.project}" if given.project else ""
-    asked = f"requested {decision.input.model_asked}, format {decision.input.format}{role}"
+    caller = f", caller {decision.input.caller}" if decision.input.caller else ""
+    asked = f"requested {decision.input.model_asked}, format {decision.input.format}{role}{caller}"
     yield f"{asked}; policy {decision.policy}"
     if tier := decision.tier:
         yield f"tier {tier.tier}, {STAGES[tier.stage]}"
