@@ -95,8 +95,8 @@ def _on_disk(folder: Path) -> Iterator[Bound]:
     history: list[dict[str, object]] = [{"role": "user", "content": f"fix it {_CANARY}"}]
     with running(folder, more=sessions) as gateway, gateway.connect() as connection:
         for number in range(8):
-            call = {"id": f"c{number}", "type": "function"}
-            call |= {"function": {"name": "bash", "arguments": json.dumps({"n": f"{_CANARY}{number}"})}}
+            function = {"name": "bash", "arguments": json.dumps({"n": f"{_CANARY}{number}"})}
+            call = {"id": f"c{number}", "type": "function", "function": function}
             history += [
                 {"role": "assistant", "tool_calls": [call]},
                 {"role": "tool", "tool_call_id": f"c{number}", "content": f"Error: no such file {_CANARY}"},
