@@ -126,3 +126,29 @@ def test_one_tier_alone_is_nothing_to_choose_from(files: Path) -> None:
     done = run(files, "fit", "projects", "--out", str(files / "p.json"))
     assert done.exit_code
     assert "fewer than two tiers" in str(done.exception)
+
+
+def test_a_judge_needs_pairs_that_people_judged(files: Path) -> None:
+    ledger = ("--ledger", str(files / "ledger.sqlite"))
+    done = run(files, "outcomes", "judge", *ledger, "--judge", "small")
+    assert "0 pairs have outcomes of people" in str(done.exception)
+    done = run(files, "outcomes", "judge", *ledger, "--judge", "smal")
+    assert 'no model "smal"' in str(done.exception)
+    assert run(files, "report", "judge", *ledger).output.startswith("no model has judged")
+    assert json.loads(run(files, "report", "judge", *ledger, "--json").output) == {}
+
+
+def test_the_queue_lists_what_is_worth_an_outcome(files: Path) -> None:
+    ledger = SqliteLedger(files / "ledger.sqlite")
+    asked = RequestInput(
+        format=WireFormat.CHAT, model_asked="auto", session="q", arrived_at=99.0, project="p-9"
+    )
+    why = (Reason("escalation.long", "…"),)
+    ledger.append(Decision(id="q", input=asked, policy="p", tier=None, chain=("small",), reasons=why))
+    ledger.append(
+        Attempt(decision="q", number=1, model="small", upstream="m", status=200, started_at=0.0, total_ms=1.0)
+    )
+    ledger.close()
+    given = ("outcomes", "queue", "--ledger", str(files / "ledger.sqlite"))
+    assert run(files, *given).output.split() == ["q", "p-9", "the", "agent", "was", "in", "trouble"]
+    assert json.loads(run(files, *given, "--json").output)["why"] == ["the agent was in trouble"]

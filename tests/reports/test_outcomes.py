@@ -104,6 +104,32 @@ def test_signs(second: Record, expected: list[tuple[str, str]]) -> None:
     assert signs(a_request(1, 1, ASKED, tier=a_tier(Tier.MEDIUM)), second) == expected
 
 
+PASSED = Step("bash", "a", "r", 1, progress="test_passed")
+PLAN = Step("todo", "a", "r", 1, progress="plan_step_completed")
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        ((PASSED,), [("tests-passed", 1.0)]),
+        ((a_step(E), PASSED), [("tests-passed", 1.0)]),
+        ((PASSED, a_step(DENIED)), [("tests-passed", 1.0)]),  # says nothing of the agent
+        ((PASSED, a_step(E)), [("ended-in-error", 0.0)]),
+        ((PASSED, a_step(OK)), []),  # something was done after the tests
+        ((PLAN,), []),
+        ((), []),
+    ],
+)
+def test_the_last_call_of_a_message_says_how_it_ended(
+    steps: tuple[Step, ...], expected: list[tuple[str, float]]
+) -> None:
+    turns = [a_request(1, 1, ASKED), a_request(2, 1, steps=steps), a_request(3, 2, "now the docs, please")]
+    found = [each for each in derive(turns) if each.label in {"tests-passed", "ended-in-error"}]
+    assert [(each.label, each.score) for each in found] == expected
+    assert all(each.decision == "d1" for each in found)
+    assert not [each for each in derive(turns[:2]) if each.label == "tests-passed"]  # it may go on
+
+
 def test_a_streak_over_several_turns_counts_against_the_message_once() -> None:
     tail = [a_request(n, 1, ASKED, steps=(a_step(E),)) for n in range(2, 7)]
     assert signs(a_request(1, 1, ASKED), *tail) == [("d1", "error-streak")]

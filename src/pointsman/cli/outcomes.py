@@ -11,6 +11,8 @@ import typer
 
 from pointsman.cli.decisions import opened
 from pointsman.cli.options import ConfigOption, LedgerOption
+from pointsman.cli.outcomes_judge import judge_outcomes
+from pointsman.cli.outcomes_queue import queue_outcomes
 from pointsman.cli.output import FAILED, Group, echo, json_line, read_lines
 from pointsman.errors import CallerError, StoreUnavailable
 from pointsman.reports.outcomes import derive, fittable, new_outcomes
@@ -26,11 +28,13 @@ BATCH: Final = 1_000
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     outcomes = typer.Typer(
-        cls=Group, no_args_is_help=True, help="Import, derive and export outcomes of decisions."
+        cls=Group, no_args_is_help=True, help="Import, derive, judge and export outcomes of decisions."
     )
     outcomes.command("import")(import_outcomes)
     outcomes.command("derive")(derive_outcomes)
     outcomes.command("export")(export_outcomes)
+    outcomes.command("judge")(judge_outcomes)
+    outcomes.command("queue")(queue_outcomes)
     app.add_typer(outcomes, name="outcomes")
 
 
@@ -63,9 +67,9 @@ def import_outcomes(
 
 
 def derive_outcomes(*, ledger: LedgerOption = None, config: ConfigOption = None) -> None:
-    """Derive implicit outcomes from later requests: retry, escalation, error streak, correction.
+    """Derive implicit outcomes from later requests: retry, escalation, error streak, correction, last call.
 
-    Each has score 0 and an implicit source. A second run adds only new ones.
+    Each has an implicit source, and score 0, or 1 where tests passed last. A second run adds only new ones.
     """
     with opened(ledger, config) as store:
         added = _append(store, derive(store.records()))

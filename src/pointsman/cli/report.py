@@ -14,6 +14,7 @@ from pointsman.cli.options import ConfigOption, JsonOption, LedgerOption
 from pointsman.cli.output import Group, config_file, echo, print_json
 from pointsman.cli.report_drift import report_drift
 from pointsman.cli.report_escalation import escalation
+from pointsman.cli.report_judge import judge
 from pointsman.cli.report_projects import projects
 from pointsman.cli.report_roles import roles
 from pointsman.cli.report_shadow import shadow
@@ -41,6 +42,7 @@ def register(app: typer.Typer) -> None:
     """Add ``report`` to the command line."""
     _report.command("drift")(report_drift)
     _report.command("escalation")(escalation)
+    _report.command("judge")(judge)
     _report.command("projects")(projects)
     _report.command("roles")(roles)
     _report.command("shadow")(shadow)

@@ -32,7 +32,7 @@ HEADINGS: Final = {
         "run": "Execute one task and print the answer; the router's moves go to standard error.",
     },
     "Learn and measure": {
-        "outcomes": "Import, derive and export outcomes of decisions.",
+        "outcomes": "Import, derive, judge and export outcomes of decisions.",
         "fit": "Train on your own outcomes.",
         "eval": "Evaluate routers and classifiers on labelled data.",
         "replay": (

@@ -58,6 +58,6 @@ def endings(records: Iterable[Record]) -> Endings:
 def _add(session: _Session, outcomes: Iterable[Outcome]) -> None:
     for outcome in outcomes:
         if outcome.source.startswith(_IMPLICIT):
-            session.signs += outcome.source != _OF_GUIDANCE
+            session.signs += outcome.source != _OF_GUIDANCE and outcome.score == 0.0
         elif outcome.score is not None and not outcome.model:
             session.scores.append(outcome.score)

@@ -100,7 +100,7 @@ def _collect(records: Iterable[Record]) -> Iterator[_Run]:
         if not run.source and answer:
             run.source = source_of(asked.project, answer.model)
         run.calls += len(asked.steps)
-        run.scores += [score for _, score in scores_of(record)]
+        run.scores += [score for _, score in scores_of(record, judged=False)]
         codes = {reason.code for reason in record.decision.reasons}
         run.raised = run.raised or bool(codes & _RAISED)
         run.withheld = run.withheld or _WITHHELD in codes

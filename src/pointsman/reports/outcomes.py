@@ -14,7 +14,11 @@ from pointsman.stores.ledger import Outcome, Record
 from pointsman.trajectory import Step
 from pointsman.vocabulary import Stage
 
-__all__ = ["Fittable", "derive", "fittable", "new_outcomes", "scores_of"]
+__all__ = ["IMPLICIT", "JUDGE", "Fittable", "derive", "fittable", "new_outcomes", "scores_of"]
+
+#: How the sources of outcomes begin that were derived, and that a model gave as judge of two answers.
+IMPLICIT: Final = "implicit:"
+JUDGE: Final = "judge:"
 
 #: Failed calls in a row that count against an answer. Source: the error-streak detector's default.
 STREAK: Final = 3
@@ -49,7 +53,8 @@ def _said(outcome: Outcome) -> tuple[object, ...]:
 def derive(records: Iterable[Record]) -> Iterator[Outcome]:
     """Yield the implicit outcomes of records, the oldest first, that the records do not have yet.
 
-    All are signs against an answer: score 0. Nothing is taken for a good sign: people who leave say nothing.
+    People who leave say nothing, so silence is no good sign. The one good sign is that the agent's last call
+    for a user message shows passed tests, when the next message comes.
     """
     sessions: dict[str, _Session] = {}
     for record in records:
@@ -64,22 +69,37 @@ class _Session:
         self._latest: Record | None = None
         self._first: Record | None = None  # of the current user message
         self._errors = 0  # in a row, since that message
+        self._last: Step | None = None  # the latest telling call, since that message
         self._said: set[tuple[str, str]] = set()  # (decision, source)
 
     def after(self, record: Record) -> Iterator[Outcome]:
         """What this turn says about those before it."""
         before, first = self._latest, self._first
         now = record.decision
+        new = first is not None and first.decision.input.user_message != now.input.user_message
         self._said.update((now.id, outcome.source) for outcome in record.outcomes)
         if before is not None and first is not None:
             if self._streak(now.input.steps):
                 yield from self._against(first, "error-streak", now.input.arrived_at)
+            if new:
+                yield from self._ended(first, now.input.arrived_at)
             for sign, shown in _SIGNS.items():
                 if shown(before, record):
                     yield from self._against(before, sign, now.input.arrived_at)
-        if first is None or first.decision.input.user_message != now.input.user_message:
-            self._first, self._errors = record, 0
+        if first is None or new:
+            self._first, self._errors, self._last = record, 0, None
+        telling = [step for step in now.input.steps if not step.is_neutral]
+        self._last = telling[-1] if telling else self._last
         self._latest = record
+
+    def _ended(self, first: Record, at: float) -> Iterator[Outcome]:
+        """What the last call for a user message says of its work: passed tests, or a failure."""
+        if self._last is None:
+            return
+        if self._last.is_error:
+            yield from self._against(first, "ended-in-error", at)
+        elif self._last.progress == "test_passed":
+            yield from self._against(first, "tests-passed", at, score=1.0)
 
     def _streak(self, steps: Iterable[Step]) -> bool:
         """Whether these calls complete a streak. Calls that say nothing of the agent are passed over."""
@@ -90,11 +110,11 @@ class _Session:
                 longest = max(longest, self._errors)
         return longest >= STREAK
 
-    def _against(self, record: Record, sign: str, at: float) -> Iterator[Outcome]:
+    def _against(self, record: Record, sign: str, at: float, *, score: float = 0.0) -> Iterator[Outcome]:
         decision, source = record.decision.id, f"implicit:{sign}"
         if (decision, source) not in self._said:
             self._said.add((decision, source))
-            yield Outcome(decision=decision, score=0.0, label=sign, source=source, at=at)
+            yield Outcome(decision=decision, score=score, label=sign, source=source, at=at)
 
 
 def _retried(before: Record, record: Record) -> bool:
@@ -172,11 +192,20 @@ def fittable(records: Iterable[Record], models: Sequence[str] = ()) -> Iterator[
             yield Fittable(prompt, means, domains[prompt])
 
 
-def scores_of(record: Record) -> Iterator[tuple[str, float]]:
-    """Each model whose answer to a turn has a score."""
+def scores_of(record: Record, *, judged: bool = True) -> Iterator[tuple[str, float]]:
+    """Each model whose answer to a turn has a score.
+
+    Args:
+        record: Of one turn.
+        judged: Whether the verdicts of a judge count, which compare two answers and tell no success.
+    """
     answer = answered(record.attempts)
     for model in sorted({outcome.model for outcome in record.outcomes}):
-        score = _score(outcome for outcome in record.outcomes if outcome.model == model)
+        score = _score(
+            outcome
+            for outcome in record.outcomes
+            if outcome.model == model and (judged or not outcome.source.startswith(JUDGE))
+        )
         name = model or (answer.model if answer else "")
         if score is not None and name:
             yield name, score
@@ -184,6 +213,7 @@ def scores_of(record: Record) -> Iterator[tuple[str, float]]:
 
 def _score(outcomes: Iterable[Outcome]) -> float | None:
     scored = [outcome for outcome in outcomes if outcome.score is not None]
-    said = [outcome for outcome in scored if not outcome.source.startswith("implicit:")]
-    values = [outcome.score for outcome in said or scored if outcome.score is not None]
+    said = [outcome for outcome in scored if not outcome.source.startswith((IMPLICIT, JUDGE))]
+    judged = [outcome for outcome in scored if outcome.source.startswith(JUDGE)]
+    values = [outcome.score for outcome in said or judged or scored if outcome.score is not None]
     return fmean(values) if values else None

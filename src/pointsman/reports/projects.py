@@ -37,7 +37,7 @@ def outcomes_of(
         role = name_of(asked.role, asked.purpose) or ANY
         role = _MESSAGE if role == _ITERATION else role
         turn = f"{asked.session}#{asked.user_message}" if asked.user_message else record.decision.id
-        for model, score in scores_of(record):
+        for model, score in scores_of(record, judged=False):
             kind = kind_of(record) if kind_of else ANY
             key = (asked.project, kind, role, model, turn)
             said.setdefault(key, []).append((score, asked.arrived_at, record.decision.id))

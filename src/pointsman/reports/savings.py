@@ -21,7 +21,7 @@ _ASKED_IN_VAIN: Final = frozenset({"tiers.abstained.llm-failed", "tiers.abstaine
 #: What is added up turn by turn.
 _ADDED: Final = (
     *("counted", "no_answer", "no_usage", "at_baseline", "answers", "baseline_cache", "assumed", "switches"),
-    *("retries", "questions", "verification", "trials", "shadow", "writes"),
+    *("retries", "questions", "verification", "trials", "shadow", "judging", "writes"),
 )
 
 
@@ -47,12 +47,13 @@ class Savings:
     verification: float = 0.0  # an estimate: the most a question costs, times the questions
     trials: int = 0
     shadow: float = 0.0  # answers of a shadow model, where usage is known
+    judging: float = 0.0  # what judges of two answers cost, as recorded with their verdicts
     writes: float = 0.0  # the most that prompt caches charged for writing, over the price of input
 
     @property
     def net(self) -> float:
         """What was saved, after everything but ``writes``."""
-        spent = self.answers + self.retries + self.verification + self.shadow
+        spent = self.answers + self.retries + self.verification + self.shadow + self.judging
         return self.at_baseline - self.baseline_cache - spent
 
     @property
@@ -80,7 +81,16 @@ class Savings:
 
     def to_json(self) -> dict[str, object]:
         """Plain values, in a fixed order."""
-        amounts = ("at_baseline", "baseline_cache", "answers", "retries", "verification", "shadow", "net")
+        amounts = (
+            "at_baseline",
+            "baseline_cache",
+            "answers",
+            "retries",
+            "verification",
+            "shadow",
+            "judging",
+            "net",
+        )
         return {
             "baseline": self.baseline,
             "turns": self.turns,
@@ -114,6 +124,8 @@ class Savings:
         yield f"  attempts that did not answer     {-self.retries:>12.4f}"
         yield f"  verification, at most            {-self.verification:>12.4f}  {self.questions:,} questions"
         yield f"  answers of a shadow model        {-self.shadow:>12.4f}  {self.trials:,} answers"
+        if self.judging:
+            yield f"  judges of two answers            {-self.judging:>12.4f}"
         yield f"  net, at least                    {self.net:>12.4f}  {self.share:+.1%}"
         yield from self._unknown()
         yield (
@@ -183,6 +195,7 @@ def savings(
             turn.verification = turn.known(question, verifier)
         _add_retries(turn, record.attempts, models)
         _add_shadows(turn, record.shadows, models)
+        turn.judging = sum(outcome.cost for outcome in record.outcomes)
         now = _add_answer(turn, record, models, before.get(session))
         if session:
             before[session] = now

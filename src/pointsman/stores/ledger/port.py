@@ -68,10 +68,11 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     decision: str  # id
     score: float | None = None  # 0 bad … 1 good
     label: str = ""
-    source: str = "api"  # "api", "import", "implicit:…"
+    source: str = "api"  # "api", "import", "implicit:…", "judge:…"
     comment: str = ""
     at: float = 0.0  # seconds since the epoch
     model: str = ""  # whose answer is meant: that of a shadow; empty: the one the caller got
+    cost: float = 0.0  # of the judgement, in the currency of the prices, where a model judged
 
 
 class PromptText(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -1,0 +1,59 @@
+"""Which answers are most worth an outcome: near a boundary, unfamiliar, or of an agent in trouble."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from pointsman.decision.decision import Decision
+from pointsman.reports.usage import answered
+from pointsman.stores.ledger import Record
+from pointsman.vocabulary import AgentRole, Stage
+
+__all__ = ["Queued", "queue"]
+
+#: Confidence below which a tier is near a boundary: .5 is on it (docs/decisions/0023).
+_NEAR: Final = 0.55
+#: Similarity to the training data below which the learned router does not know a prompt well.
+_UNFAMILIAR: Final = 0.5
+_BY_SCORE: Final = frozenset({Stage.RULES, Stage.LEARNED})
+_TROUBLE: Final = ("escalation.", "guidance.")
+
+
+class Queued(NamedTuple):
+    """A decision that an outcome would tell most about."""
+
+    decision: str
+    why: tuple[str, ...]
+    project: str
+    at: float
+
+
+def queue(records: Iterable[Record]) -> list[Queued]:
+    """Return the decisions without an outcome, the most reasons first, then the newest.
+
+    Of one user message only the decision with the most reasons is returned.
+    """
+    best: dict[tuple[str, int | str], Queued] = {}
+    for record in records:
+        asked = record.decision.input
+        if record.outcomes or answered(record.attempts) is None or asked.role is AgentRole.HELPER:
+            continue
+        found = Queued(record.decision.id, tuple(_reasons(record.decision)), asked.project, asked.arrived_at)
+        key = (asked.session, asked.user_message or found.decision)
+        if found.why and (key not in best or len(found.why) > len(best[key].why)):
+            best[key] = found
+    return sorted(best.values(), key=lambda each: (-len(each.why), -each.at, each.decision))
+
+
+def _reasons(decision: Decision) -> Iterator[str]:
+    tier = decision.tier
+    if tier is not None and tier.stage in _BY_SCORE and tier.confidence < _NEAR:
+        yield f"near a boundary (confidence {tier.confidence:.2f})"
+    learned = tier.learned_router if tier is not None else None
+    if learned is not None and learned.similarity < _UNFAMILIAR:
+        yield f"unfamiliar (similarity {learned.similarity:.2f})"
+    if any(reason.code.startswith(_TROUBLE) for reason in decision.reasons):
+        yield "the agent was in trouble"
+    if any(reason.code == "projects.explore" for reason in decision.reasons):
+        yield "a cheaper tier was tried"

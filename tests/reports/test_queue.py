@@ -1,0 +1,54 @@
+"""The decisions most worth an outcome."""
+
+import msgspec
+import pytest
+
+from pointsman.decision.decision import Decision
+from pointsman.decision.input import RequestInput
+from pointsman.reports.queue import queue
+from pointsman.stores.ledger import Attempt, Outcome, Record
+from pointsman.tiers import TierDecision
+from pointsman.vocabulary import AgentRole, Reason, Stage, Tier, WireFormat
+
+
+def record(
+    name: str, *, confidence: float = 0.9, code: str = "", status: int = 200, stage: Stage = Stage.RULES,
+    outcomes: tuple[Outcome, ...] = (), role: AgentRole | None = None, message: int = 1,
+) -> Record:  # fmt: skip
+    asked = RequestInput(
+        format=WireFormat.CHAT, model_asked="auto", session=name.partition("-")[0], arrived_at=0.0,
+        role=role, user_message=message, project="p-1",
+    )  # fmt: skip
+    tier = TierDecision(Tier.SIMPLE, 0.0, confidence, (), stage, needs_verification=False, reasons=())
+    attempt = Attempt(
+        decision=name, number=1, model="m", upstream="u", status=status, started_at=0.0, total_ms=1.0
+    )
+    reasons = (Reason(code, "…"),) if code else ()
+    decision = Decision(id=name, input=asked, policy="p", tier=tier, chain=("m",), reasons=reasons)
+    return Record(decision, (attempt,), outcomes, None)
+
+
+@pytest.mark.parametrize(
+    ("kept", "why"),
+    [
+        (record("a", confidence=0.52), "near a boundary (confidence 0.52)"),
+        (record("a", code="guidance.error_streak"), "the agent was in trouble"),
+        (record("a", code="escalation.long"), "the agent was in trouble"),
+        (record("a", code="projects.explore"), "a cheaper tier was tried"),
+        (record("a"), ""),
+        (record("a", confidence=0.52, stage=Stage.FORCED), ""),
+        (record("a", confidence=0.52, status=500), ""),
+        (record("a", confidence=0.52, role=AgentRole.HELPER), ""),
+        (record("a", confidence=0.52, outcomes=(Outcome(decision="a", score=1.0),)), ""),
+    ],
+)
+def test_what_is_queued(kept: Record, why: str) -> None:
+    assert [reason for each in queue([kept]) for reason in each.why] == ([why] if why else [])
+
+
+def test_one_decision_of_a_message_and_the_most_reasons_first() -> None:
+    both = record("b-2", confidence=0.52, code="guidance.error_streak")
+    found = queue([record("b-1", confidence=0.52), both, record("c", confidence=0.52)])
+    assert [each.decision for each in found] == ["b-2", "c"]
+    other = msgspec.structs.replace(both.decision.input, user_message=2)
+    assert len(queue([both, record("b-1", confidence=0.52, message=other.user_message)])) == 2
