@@ -9,7 +9,7 @@ import typer
 
 from pointsman.cli.decisions import opened
 from pointsman.cli.options import ConfigOption, LedgerOption
-from pointsman.cli.output import config_file, needs_extra
+from pointsman.cli.output import config_file, echo, needs_extra
 from pointsman.config import Config, load
 from pointsman.errors import ConfigError, PointsmanError, UpstreamError
 from pointsman.reports.judge import (
@@ -64,7 +64,7 @@ def judge_outcomes(
         said = run(_judge(judge, loaded, [*known, *rest][: max(limit, ENOUGH)], len(known)))
         summary = summarise(said)
         for line in summary.lines():
-            typer.echo(line)
+            echo(line)
         if not summary.counts:
             low, high = summary.interval
             raise PointsmanError(
@@ -77,7 +77,7 @@ def judge_outcomes(
             for outcome in labels(pair, judgement, judge, at=now):
                 store.append(outcome)
         store.flush()
-    typer.echo(f"added {2 * len(said):,} outcomes of {judge}")
+    echo(f"added {2 * len(said):,} outcomes of {judge}")
 
 
 async def _judge(
@@ -111,7 +111,7 @@ async def judge_all(model: ChatModel, spec: ModelSpec, pairs: Sequence[Pair]) ->
                 if used is not None:
                     cost += spec.cost(used.input or 0, used.cached or 0, used.output or 0) or 0.0
         except UpstreamError as error:
-            typer.echo(f"{pair.decision}: {error}", err=True)
+            echo(f"{pair.decision}: {error}", err=True)
             continue
         preference, by_position = combine(*words)
         found.append((pair, Judgement(preference, by_position, cost)))

@@ -8,7 +8,7 @@ import typer
 
 from pointsman.cli.decisions import opened
 from pointsman.cli.options import ConfigOption, JsonOption, LedgerOption
-from pointsman.cli.output import json_line, printable
+from pointsman.cli.output import echo, json_line
 from pointsman.reports.queue import queue
 
 __all__ = ["queue_outcomes"]
@@ -29,4 +29,4 @@ def queue_outcomes(
         found = queue(store.records())
     for each in found[:limit]:
         line = f"{each.decision}  {each.project or '-':20}  {'; '.join(each.why)}"
-        typer.echo(json_line(each._asdict()) if as_json else printable(line))
+        echo(json_line(each._asdict()) if as_json else line)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import typer
-
 from pointsman.cli.decisions import opened
 from pointsman.cli.options import ConfigOption, JsonOption, LedgerOption
-from pointsman.cli.output import print_json
+from pointsman.cli.output import echo, print_json
 from pointsman.reports.judge import judged_in
 
 __all__ = ["judge"]
@@ -34,8 +32,8 @@ def judge(*, ledger: LedgerOption = None, config: ConfigOption = None, as_json: 
         )
         return
     if not found:
-        typer.echo("no model has judged; pointsman outcomes judge lets one")
+        echo("no model has judged; pointsman outcomes judge lets one")
     for name, each in found.items():
-        typer.echo(f"judge {name}")
+        echo(f"judge {name}")
         for line in each.lines():
-            typer.echo(f"  {line}")
+            echo(f"  {line}")
