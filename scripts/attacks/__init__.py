@@ -1,6 +1,6 @@
 """Attacks on a gateway from outside, each with bounds. ``scripts/attack.py`` runs them."""
 
-from attacks import bodies, callers, heads, outcomes, overload, unread
+from attacks import bodies, callers, heads, outcomes, overload, unread, upstreams
 from attacks.base import Attack
 
 __all__ = ["ATTACKS"]
@@ -13,4 +13,5 @@ ATTACKS: tuple[Attack, ...] = (
     *unread.ATTACKS,
     *callers.ATTACKS,
     *overload.ATTACKS,
+    *upstreams.ATTACKS,
 )

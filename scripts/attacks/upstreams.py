@@ -1,0 +1,212 @@
+"""Upstreams that send what none should, or fail, and what other callers notice of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import re
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from attacks.base import ASKED, Attack, Bound, Gateway, post, running
+
+__all__ = ["ATTACKS"]
+
+_STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
+_CHOICE = {"index": 0, "message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}
+_ANSWER = json.dumps({"id": "c", "object": "chat.completion", "model": "m", "choices": [_CHOICE]}).encode()
+_EVENT = b'data: {"id":"c","choices":[{"index":0,"delta":{"content":"hi"}}]}\n\n'
+_SHOWN = 1_000_000  # bytes of an answer that are looked at
+_POISON = ASKED.replace(b'"hi"', b'"poison"')
+
+#: Reads one request's body, and returns what is sent and what is sent after it until nobody listens.
+_Says = Callable[[bytes], tuple[bytes, bytes]]
+
+
+def _whole(status: bytes, body: bytes = _ANSWER, *headers: bytes) -> bytes:
+    lines = (b"HTTP/1.1 " + status, b"content-type: application/json", *headers)
+    return b"\r\n".join((*lines, b"content-length: %d" % len(body), b"", body))
+
+
+class _Upstream:
+    """An upstream in a thread of its own that sends bytes; keeps the heads of what it is asked."""
+
+    def __init__(self, says: _Says, *, answers: int = 1_000_000) -> None:
+        self.heads: list[bytes] = []
+        self._says = says
+        self._answers = answers  # on one connection; the next request is read, and the connection closed
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            for number in range(self._answers + 1):
+                head = await reader.readuntil(b"\r\n\r\n")
+                found = re.search(rb"content-length: (\d+)", head, re.IGNORECASE)
+                body = await reader.readexactly(int(found[1]) if found else 0)
+                self.heads.append(head)
+                if number == self._answers:
+                    break
+                first, then = self._says(body)
+                writer.write(first)
+                while then:
+                    writer.write(then)
+                    await writer.drain()
+        writer.close()
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[str]:
+        """Serve; yields the address."""
+        loop, ready, address = asyncio.new_event_loop(), threading.Event(), [0]
+
+        async def start() -> None:
+            server = await asyncio.start_server(self._serve, "127.0.0.1", 0, backlog=512)
+            address[0] = server.sockets[0].getsockname()[1]
+            ready.set()
+
+        def run() -> None:
+            loop.run_until_complete(start())
+            loop.run_forever()
+
+        async def stop() -> None:
+            for task in asyncio.all_tasks() - {asyncio.current_task()}:
+                task.cancel()
+            loop.call_soon(loop.stop)
+
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        ready.wait()
+        try:
+            yield f"http://127.0.0.1:{address[0]}/v1"
+        finally:
+            asyncio.run_coroutine_threadsafe(stop(), loop)
+            thread.join(10)
+
+
+def _ask(gateway: Gateway, body: bytes, *headers: bytes) -> bytes:
+    """Ask on a new connection, and return the answer: its beginning and its end, if it is long."""
+    first, last = b"", b""
+    with gateway.connect() as connection, contextlib.suppress(ConnectionError, TimeoutError):
+        connection.settimeout(60)
+        connection.sendall(post(body, b"connection: close", *headers))
+        while more := connection.recv(1 << 18):
+            if len(first) < _SHOWN:
+                first += more
+            else:
+                last = (last + more)[-_SHOWN:]
+    return first + last
+
+
+#: What an upstream sends, then without end, and the status that the caller gets.
+_SENT: dict[str, tuple[bytes, bytes, int]] = {
+    "an answer": (b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n", b"x" * 65_536, 502),
+    "an event": (_STREAM + b"data: ", b"x" * 65_536, 502),
+    "an event in small parts": (_STREAM + b"data: ", b"x" * 500, 502),
+    "comments": (_STREAM, b": wait\n\n" * 50, 502),
+    "headers": (b"HTTP/1.1 200 OK\r\n", b"x: y\r\n" * 100, 502),
+    "status 103": (b"", b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n", 502),
+    "events after the first": (_STREAM + _EVENT, _EVENT * 500, 200),
+    "status 101": (b"HTTP/1.1 101 X\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n", b"", 502),
+    "status 999": (_whole(b"999 X"), b"", 502),
+    "lines with CR": (_STREAM + b"data: {}\r\rdata: {}\r\r", b"", 502),
+}
+
+
+def _without_end(folder: Path) -> Iterator[Bound]:
+    """Answers, events, comments and headers that do not end, one after the other."""
+    sent = [""]
+
+    def says(body: bytes) -> tuple[bytes, bytes]:
+        return (_whole(b"200 OK"), b"") if b"poison" not in body else _SENT[sent[0]][:2]
+
+    with _Upstream(says).running() as url, running(folder, url) as gateway:
+        before, right = gateway.memory(), 0
+        for name, (_, _, status) in _SENT.items():
+            sent[0] = name
+            got = _ask(gateway, _POISON)
+            right += got.startswith(b"HTTP/1.1 %d" % status) and b'"error"' in got[-1_000:]
+        yield Bound("told as an error", right, len(_SENT), len(_SENT))
+        yield Bound("MB held afterwards", gateway.memory() - before, 100)
+        yield Bound("s of CPU", gateway.cpu() / 1_000, 20, is_time=True)
+        yield Bound("serves others", gateway.serves(), 1, 1)
+
+
+def _failing(folder: Path) -> Iterator[Bound]:
+    """Requests of one caller that make the upstream fail, then 100 at once that fail."""
+
+    def says(body: bytes) -> tuple[bytes, bytes]:
+        return _whole(b"500 X", b"{}") if b"poison" in body else _whole(b"200 OK"), b""
+
+    upstream = _Upstream(says)
+    with upstream.running() as url, running(folder, url) as gateway:
+        for _ in range(3):
+            _ask(gateway, _POISON, b"x-session-id: bad")
+        others = [_ask(gateway, ASKED, b"x-session-id: s-%d" % number) for number in range(20)]
+        served = sum(got.startswith(b"HTTP/1.1 200") for got in others)
+        yield Bound("of 20 others served", served, 20, 20)
+        before = len(upstream.heads)
+        with ThreadPoolExecutor(100) as pool:
+            list(pool.map(lambda _: _ask(gateway, _POISON, b"x-session-id: bad"), range(100)))
+        yield Bound("requests upstream for 100 that fail", len(upstream.heads) - before, 160, 100)
+
+
+def _closing(folder: Path) -> Iterator[Bound]:
+    """Kept connections that close with the request."""
+    upstream = _Upstream(lambda _: (_whole(b"200 OK"), b""), answers=1)
+    with upstream.running() as url, running(folder, url) as gateway:
+        sent, told = len(upstream.heads), 0
+        for _ in range(10):
+            found = re.search(rb"x-pointsman-attempts: (\d+)", _ask(gateway, ASKED))
+            told += int(found[1]) if found else 0
+        yield Bound("sent and not told, of 20", len(upstream.heads) - sent - told, 0)
+
+
+def _headers(folder: Path) -> Iterator[Bound]:
+    """Headers that must not reach the other side."""
+    up = [
+        b"openai-organization",
+        b"x-goog-api-key",
+        b"api-key",
+        b"cookie",
+        b"x-forwarded-for",
+        b"x-nominated",
+    ]
+    down = [
+        b"set-cookie",
+        b"x-accel-redirect",
+        b"access-control-allow-origin",
+        b"refresh",
+        b"clear-site-data",
+    ]
+    returned = _whole(b"200 OK", _ANSWER, *(name + b": leaked" for name in down))
+    upstream = _Upstream(lambda _: (returned, b""))
+    with upstream.running() as url, running(folder, url) as gateway:
+        got = _ask(gateway, ASKED, b"connection: x-nominated", *(name + b": leaked" for name in up))
+        yield Bound("headers leaked", got.count(b"leaked") + upstream.heads[-1].count(b"leaked"), 0)
+        yield Bound("served", got.startswith(b"HTTP/1.1 200"), 1, 1)
+
+
+def _repeated(folder: Path) -> Iterator[Bound]:
+    """One request with an idempotency key, sent 50 times at once, and large answers to many keys."""
+    long = _whole(b"200 OK", _ANSWER.replace(b'"hi"', b'"' + b"x" * 900_000 + b'"'))
+    upstream = _Upstream(lambda body: (long if b"poison" in body else _whole(b"200 OK"), b""))
+    with upstream.running() as url, running(folder, url) as gateway:
+        before = len(upstream.heads)
+        with ThreadPoolExecutor(50) as pool:
+            got = list(pool.map(lambda _: _ask(gateway, ASKED, b"idempotency-key: k"), range(50)))
+        yield Bound("of 50 served", sum(each.startswith(b"HTTP/1.1 200") for each in got), 50, 50)
+        yield Bound("requests upstream for 50 of one key", len(upstream.heads) - before, 1, 1)
+        held = gateway.memory()
+        for number in range(100):
+            _ask(gateway, _POISON, b"idempotency-key: k-%d" % number)
+        yield Bound("MB held for 100 answers of .9 MB", gateway.memory() - held, 60)
+
+
+ATTACKS = (
+    Attack(f"upstream that sends what none should, {len(_SENT)} ways", _without_end),
+    Attack("upstream that fails for one caller", _failing, is_quick=True),
+    Attack("upstream that closes kept connections", _closing, is_quick=True),
+    Attack("upstream and caller whose headers must not pass", _headers, is_quick=True),
+    Attack("upstream asked with one idempotency key", _repeated, is_quick=True),
+)
