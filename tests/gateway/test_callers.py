@@ -1,8 +1,10 @@
 """Keys keep callers apart: what one key made, another cannot read, continue, judge or delete."""
 
+import asyncio
 import hashlib
 import json
 import re
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -14,7 +16,8 @@ import pytest
 from pointsman.runtime import new_ids
 from pointsman.stores.ledger import Ledger, MemoryLedger, SqliteLedger
 from pointsman.testing import ScriptedDecider, a_run_entry
-from pointsman.upstreams.port import ServerSpec, hash_key
+from pointsman.upstreams.port import ServerSpec, caller_name, hash_key
+from support.requests_by_format import start_stream
 from support.servers import Asked, ScriptedUpstream, gateway, reply, state_for
 
 pytestmark = pytest.mark.integration
@@ -362,3 +365,45 @@ def test_the_tokens_of_another_callers_answer_are_not_counted(
     body = {"model": "m0", "input": "On!", "previous_response_id": made}
     assert client.post("/v1/responses/input_tokens", json=body, headers=BOB).status_code == 404
     assert client.post("/v1/responses/input_tokens", json=body, headers=ALICE).status_code == 200
+
+
+def test_an_answer_that_begins_with_a_comment_is_its_callers() -> None:
+    async def answer(asked: Asked, send: Any) -> None:
+        response = {"id": "resp_1", "object": "response", "output": []}
+        done = json.dumps({"type": "response.completed", "response": response})
+        await start_stream(send, b": hold on\n\n", f"event: response.completed\ndata: {done}\n\n".encode())
+        await send({"type": "http.response.body"})
+
+    ledger = MemoryLedger()
+    server = ServerSpec(port=0, keys=(hash_key("alice"), hash_key("bob")))
+    with ScriptedUpstream(answer).running() as url:
+        state = state_for(f"{url}/v1", decider=ScriptedDecider("m0", ledger=ledger), server=server)
+        with gateway(state) as running, httpx.Client(base_url=running.url) as client:
+            body = {"model": "auto", "input": "Hello!", "stream": True}
+            client.post("/v1/responses", json=body, headers=ALICE).raise_for_status()
+    [owner] = ledger._owners.values()
+    assert owner == caller_name(hash_key("alice"))
+
+
+def test_a_stored_answer_is_its_callers_who_left_before_its_end() -> None:
+    left = threading.Event()
+
+    async def begin(asked: Asked, send: Any) -> None:
+        if asked.method == "GET":
+            await reply(send, 200, b'{"id": "resp_1"}')
+            return
+        response = {"id": "resp_1", "object": "response", "output": [], "status": "in_progress"}
+        event = json.dumps({"type": "response.created", "response": response})
+        await start_stream(send, f"event: response.created\ndata: {event}\n\n".encode())
+        await asyncio.to_thread(left.wait)
+
+    server = ServerSpec(port=0, keys=(hash_key("alice"), hash_key("bob")), passthrough="up0")
+    with ScriptedUpstream(begin).running() as url:
+        state = state_for(f"{url}/v1", decider=ScriptedDecider("m0"), server=server)
+        with gateway(state) as running, httpx.Client(base_url=running.url) as client:
+            body = {"model": "auto", "input": "Hello!", "background": True, "stream": True}
+            with client.stream("POST", "/v1/responses", json=body, headers=ALICE) as answer:
+                assert next(answer.iter_lines()) == "event: response.created"
+            assert client.get("/v1/responses/resp_1", headers=BOB).status_code == 404
+            assert client.get("/v1/responses/resp_1", headers=ALICE).status_code == 200
+            left.set()

@@ -18,7 +18,7 @@ from pointsman.gateway._live_state import LiveState
 from pointsman.gateway._local_replies import answer_command, send_text, stop_message
 from pointsman.gateway._metrics import Metrics
 from pointsman.gateway._no_capable_model import LowerTiers, refusal
-from pointsman.gateway._owned import check_continued, check_model_request
+from pointsman.gateway._owned import AnswerClaim, check_continued, check_model_request
 from pointsman.gateway._reading import read_turn
 from pointsman.gateway._relay import Headers, Send, relay, response_headers
 from pointsman.gateway._request import DecidedRequest
@@ -28,6 +28,7 @@ from pointsman.offload import offload
 from pointsman.vocabulary import LARGE, AgentRequest
 from pointsman.wire import Body
 from pointsman.wire.reasoning_formats import own_reasoning
+from pointsman.wire.responses.stored_conversation import is_stored
 
 __all__ = ["AgentEndpoint"]
 
@@ -153,12 +154,16 @@ class AgentEndpoint:
             self._items.keep(agent_request, request.body, answer, translated=True)
 
         def keep_stored(target: Target, answer: Sequence[bytes]) -> None:
-            made = self._conversations.keep(agent_request, request.body, target, answer)
-            if made and agent_request.caller:
-                state.ownership.claim(agent_request.caller, made, agent_request.arrived_at)
+            self._conversations.keep(agent_request, request.body, target, answer)
+            if claim is not None:
+                claim.read(*answer)
             if state.has_several_upstreams:
                 self._items.keep(agent_request, request.body, answer, translated=False)
 
+        claim = None
+        if agent_request.caller and is_stored(request.body.member):
+            claim = AnswerClaim(state.ownership, agent_request.caller, agent_request.arrived_at)
+            request.on_begin = claim.read
         request.on_complete = keep_stored
         request.on_translated = keep
         request.find_item = self._items.stored(agent_request)

@@ -80,10 +80,8 @@ class Conversations:
         """Whether a caller has made a response or conversation that is kept."""
         return self._entries.peek(of_caller(caller, name)) is not None
 
-    def keep(self, request: AgentRequest, body: Body, target: Target, answer: Sequence[bytes]) -> str:
+    def keep(self, request: AgentRequest, body: Body, target: Target, answer: Sequence[bytes]) -> None:
         """Remember a turn and its answer, unless the caller asked the upstream not to store it.
-
-        Returns the answer's id; empty where nothing is stored.
 
         Args:
             request: The request that was decided.
@@ -92,10 +90,10 @@ class Conversations:
             answer: The whole body, or the last events of a stream.
         """
         if not is_stored(body.member):
-            return ""
+            return
         found = answered(answer)
         if found is None:
-            return ""
+            return
         response, items = found
         entry = Continuation(
             request.session,
@@ -106,7 +104,6 @@ class Conversations:
         self._entries.put(of_caller(request.caller, response), entry)
         if conversation := conversation_id(body.member):
             self._entries.put(of_caller(request.caller, conversation), entry)
-        return response
 
 
 def with_conversation(chosen: list[Target], kept: Target | None) -> list[Target]:

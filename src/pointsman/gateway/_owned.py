@@ -20,10 +20,17 @@ from pointsman.errors import NotFound, PreviousResponseNotFound, TooLarge
 from pointsman.offload import offload
 from pointsman.vocabulary import LARGE
 from pointsman.wire.base import Member
-from pointsman.wire.responses.stored_conversation import conversation_id, previous_response
+from pointsman.wire.responses.stored_conversation import answered, conversation_id, previous_response
 
-__all__ = ["check_continued", "check_model_request", "check_path", "check_references", "makes_object",
-           "object_id"]  # fmt: skip
+__all__ = [
+    "AnswerClaim",
+    "check_continued",
+    "check_model_request",
+    "check_path",
+    "check_references",
+    "makes_object",
+    "object_id",
+]
 
 #: Segments of paths that name no object. Any other is taken for an id: a word that is missing here costs a
 #: 404, an id that stood here would be anybody's. Source: the API references of OpenAI and Anthropic.
@@ -157,6 +164,20 @@ async def check_references(
         raise TooLarge(f"the request names more than {_MOST} objects", hint="send several requests")
     if found and await ownership.is_anothers(caller, found):
         raise NotFound("there is no object with one of the ids that the request names")
+
+
+class AnswerClaim:
+    """Notes whose a stored answer is, from its beginning: its caller may leave and ask for it later."""
+
+    def __init__(self, ownership: Ownership, caller: str, at: float) -> None:
+        self._claim = partial(ownership.claim, caller, at=at)
+        self._is_made = False
+
+    def read(self, *parts: bytes) -> None:
+        """Look for the answer's id in its first events, its last, or the whole of it."""
+        if not self._is_made and (found := answered(parts)) is not None:
+            self._claim(found[0])
+            self._is_made = True
 
 
 def _references(body: bytes, names: frozenset[str]) -> set[str]:

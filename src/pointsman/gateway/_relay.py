@@ -71,6 +71,8 @@ async def relay(
     if attempt.changes:
         sent.append((b"x-pointsman-translated", printable(attempt.changes)))
     status = result.exchange.status
+    if attempt.translated is None and request.on_begin is not None:
+        request.on_begin(result.first)
     if result.is_stream:
         await send({"type": "http.response.start", "status": status, "headers": sent})
         await _stream(request, result, send)

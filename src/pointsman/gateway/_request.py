@@ -111,11 +111,13 @@ class DecidedRequest:
 
     __slots__ = ("_edits", "_given_to", "_headers", "_inbound", "_ledger", "_model", "_own", "_path",
                  "_reasoning", "_translated", "_turn", "attempts", "body", "client_is_retrying", "decision",
-                 "find_item", "is_lowered", "left_out", "metrics", "on_answer", "on_complete",
-                 "on_translated", "rows", "wire")  # fmt: skip
+                 "find_item", "is_lowered", "left_out", "metrics", "on_answer", "on_begin",
+                 "on_complete", "on_translated", "rows", "wire")  # fmt: skip
 
     #: Called once it is known who answers, where models were left out or a lower tier was to serve.
     on_answer: Callable[[Target, Sequence[tuple[Target, Failure]]], None] | None
+    #: Called with the beginning of an answer, or all of it, before it is sent; not with a translated one.
+    on_begin: Callable[[bytes], None] | None
     #: Called when all has been sent: with who answered, and the whole body or the last events of a stream.
     on_complete: Callable[[Target, Sequence[bytes]], None] | None
     #: The same of a translated answer, as it went to the caller.
@@ -144,6 +146,7 @@ class DecidedRequest:
         self.left_out: tuple[tuple[Target, Failure], ...] = ()  # in the order of asking
         self.is_lowered = False  # no model of its tier or above can serve it
         self.on_answer = None
+        self.on_begin = None
         self.on_complete = None
         self.on_translated = None
         self.find_item = None
