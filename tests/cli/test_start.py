@@ -71,6 +71,7 @@ def test_the_help_of_all_commands_loads_none() -> None:
         "pointsman.cli.output",
         "pointsman.cli.summaries",
         "pointsman.errors",
+        "pointsman.printable",
     }
 
 
