@@ -12,6 +12,7 @@ import pytest
 import uvloop
 
 from pointsman.gateway import _attempts as attempts
+from pointsman.gateway import _circuit_breaker as circuit_breaker
 from pointsman.gateway import _retry as retry
 from pointsman.gateway._live_state import build_live_state
 from pointsman.gateway.app import Gateway
@@ -111,7 +112,8 @@ def test_a_primary_that_fails_three_times_in_ten_answers_the_rest() -> None:
     assert answered.total() == 400
 
 
-def test_the_last_upstream_that_is_left_is_asked() -> None:
+def test_the_last_upstream_that_is_left_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(circuit_breaker, "_PAUSE", 20.0)  # as after probes that failed
     upstream = Scripted(lambda _: 500)
 
     async def run() -> list[int]:

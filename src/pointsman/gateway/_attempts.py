@@ -59,8 +59,6 @@ _MAX_COMMENTS: Final = 64 << 10
 _MAX_ERROR: Final = 1 << 20
 #: Failures that are no failures of the upstream.
 _NOT_FAILED: Final = frozenset({"busy", "credential", "translation"})
-#: Why a model is passed over until no other is left.
-_PASSED_OVER: Final = frozenset({"breaker", "held"})
 _RATE_LIMITED: Final = 429
 
 
@@ -139,7 +137,7 @@ async def first_answer(request: DecidedRequest, targets: Sequence[Target]) -> Up
         _leave_out(request, target, result)
         if not result.fall_back or request.attempts >= _MAX_ATTEMPTS:
             break
-        if result.kind in _PASSED_OVER and (result.wait or 0.0) <= _LONGEST_PAUSE:
+        if result.kind == "breaker" or (result.kind == "held" and (result.wait or 0.0) <= _LONGEST_PAUSE):
             passed_over.append(target)
     else:
         for target in passed_over:
