@@ -34,8 +34,18 @@ _LAST: Final = 8
 _SYSTEM: Final = Role.SYSTEM
 _USER: Final = Role.USER
 _MARKS: Final = tuple(mark for client in CLIENTS for mark in client.marks)
-#: Those of requests that are no turn of the conversation.
-_BESIDE: Final = tuple(mark for mark in _MARKS if not mark.is_main)
+#: Characters at the beginning of a text in which the words of a mark are looked for, and in a system message.
+_WORDS: Final = 160
+_NOTE: Final = 2_000
+#: The marks to be compared, by whether tools are offered and whether the last message holds results of tools:
+#: such a request is no new turn of the conversation.
+_COMPARED: Final = {
+    (offers, goes_on): tuple(
+        mark for mark in _MARKS if not (offers and mark.without_tools) and not (goes_on and mark.is_main)
+    )
+    for offers in (False, True)
+    for goes_on in (False, True)
+}
 
 
 class RequestRole(NamedTuple):
@@ -51,9 +61,9 @@ class _Seen(NamedTuple):
 
     system: str  # its first ``_BEGINNING`` characters
     instructions: str  # all of it
-    tools: tuple[str, ...]  # names of those offered
-    last: Message | None  # the last message that is not the system's
-    notes: tuple[str, ...]  # texts of the system's messages behind or just before it
+    words: tuple[str, ...]  # how the texts of the last message begin, where a user sends it
+    notes: tuple[str, ...]  # how texts of the system's messages behind or just before it begin
+    is_tool_iteration: bool  # the last message holds results of tools, which are none of its texts
     output: int  # most tokens of an answer; 0: not said
     headers: Mapping[bytes, bytes]  # by name in lower case
 
@@ -70,21 +80,11 @@ class _Seen(NamedTuple):
                     break
                 last = message
             else:
-                notes.extend(message.texts)
-        return cls(
-            request.system[:_BEGINNING], request.system, request.tools, last, tuple(notes), output, headers
-        )
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """The texts of the last message, where a user sends it; what tools returned is none of them."""
-        last = self.last
-        return last.texts if last is not None and last.role is _USER else ()
-
-    @property
-    def is_tool_iteration(self) -> bool:
-        """Whether the last message holds results of tools."""
-        return self.last is not None and bool(self.last.results)
+                notes.extend(text[:_NOTE] for text in message.texts)
+        texts = last.texts if last is not None and last.role is _USER else ()
+        words = tuple([text[:_WORDS].lstrip() for text in texts])
+        goes_on = last is not None and bool(last.results)
+        return cls(request.system[:_BEGINNING], request.system, words, tuple(notes), goes_on, output, headers)
 
 
 _UNKNOWN: Final = RequestRole()
@@ -108,8 +108,11 @@ def read_role(
     subagent = _subagent(headers, seen.system)
     goes_on = seen.is_tool_iteration
     # Claude Code puts the words of a compaction into the message with the results of the tools before it.
-    marks = _BESIDE if goes_on else _MARKS
-    mark = next((mark for mark in marks if _matches(mark, seen)), None)
+    mark = None
+    for each in _COMPARED[bool(request.tools), goes_on]:
+        if _matches(each, seen):
+            mark = each
+            break
     if subagent:
         work = Purpose.TOOL_ITERATION if goes_on else Purpose.MESSAGE
         return RequestRole(AgentRole.SUBAGENT, mark.purpose if mark else work, subagent)
@@ -122,19 +125,18 @@ def read_role(
 
 
 def _matches(mark: Mark, seen: _Seen) -> bool:
-    """Whether a request has all the marks that are given."""
-    if mark.without_tools and seen.tools:
+    """Whether a request has all the marks that are given, beside the absence of tools."""
+    if mark.words and not any(text.startswith(mark.words) for text in seen.words):
+        return False
+    if mark.system and not any(text in seen.system for text in mark.system):
         return False
     if mark.output and not 0 < seen.output <= mark.output:
         return False
     if mark.header and mark.header[1] not in seen.headers.get(mark.header[0], b""):
         return False
-    return (
-        (not mark.system or any(text in seen.system for text in mark.system))
-        and mark.inside in seen.instructions
-        and (not mark.words or any(text.lstrip().startswith(mark.words) for text in seen.words))
-        and (not mark.notes or any(note in text for text in seen.notes for note in mark.notes))
-    )
+    if mark.notes and not any(note in text for text in seen.notes for note in mark.notes):
+        return False
+    return mark.inside in seen.instructions
 
 
 def _from_the_end(request: AgentRequest) -> Iterator[Message]:

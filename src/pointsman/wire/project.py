@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from functools import lru_cache
 from hashlib import blake2b
-from itertools import islice
 from typing import Final
 
 from pointsman.vocabulary import AgentRequest, Role
@@ -54,15 +53,18 @@ def project_key(caller: str, directory: str, client: str = "") -> str:
 
 def working_directory(request: AgentRequest) -> str:
     """Return the directory that an agent's environment block names; empty where there is none."""
-    if found := _named_in(request.system):
-        return found
-    for message in islice(request.history, _FIRST):
-        if message.role is Role.ASSISTANT:
+    # The messages first: to find nothing in a system prompt of 28,000 characters takes 120 µs.
+    history = request.history
+    for index in range(min(len(history), _FIRST)):
+        role = history.role(index)
+        if role is Role.ASSISTANT:
             break
-        for text in message.texts:
+        if role is Role.SYSTEM:  # long, and read as the system prompt already
+            continue
+        for text in history[index].texts:
             if text.lstrip().startswith(_BLOCKS) and (found := _named_in(text)):
                 return found
-    return ""
+    return _named_in(request.system)
 
 
 def _named_in(text: str) -> str:

@@ -11,9 +11,6 @@ from pointsman.wire.clients.cline import CLINE
 from pointsman.wire.clients.codex import CODEX
 from pointsman.wire.clients.opencode import OPENCODE
 
-__all__ = ["CLIENTS", "VERSION", "Client", "Mark"]
-
-#: Changes with any mark, so that a recorded role can be told from one read by other marks.
-VERSION: Final = "2026-11-22"
+__all__ = ["CLIENTS", "Client", "Mark"]
 
 CLIENTS: Final = (CLAUDE_CODE, CODEX, OPENCODE, AIDER, CLINE)
