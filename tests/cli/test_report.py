@@ -185,3 +185,14 @@ def test_the_hooks_own_records(tmp_path: Path) -> None:
 def test_what_cannot_be_read_is_said(arguments: list[str], message: str) -> None:
     result = CliRunner().invoke(app, ["report", "guidance", *arguments])
     assert message in str(result.exception)
+
+
+def test_programs_are_compared_each_by_itself(tmp_path: Path) -> None:
+    kept: list[Entry] = []
+    for number, found in enumerate(decisions(40, 0.2, 0.8)):
+        client = "codex_exec" if number % 2 else "claude-cli"
+        kept.append(msgspec.structs.replace(found, input=msgspec.structs.replace(found.input, client=client)))
+    lines = report(tmp_path, kept).stdout.splitlines()
+    assert lines[-2].split() == ["claude-cli", "10", "20%", "10", "80%", "-", "-"]
+    assert lines[-1].split()[0] == "codex_exec"
+    assert len(report(tmp_path, decisions(40, 0.2, 0.8)).stdout.splitlines()) > 0

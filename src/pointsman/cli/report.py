@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from pathlib import Path
 from typing import Annotated, Final
@@ -24,7 +24,7 @@ from pointsman.errors import PointsmanError, StoreUnavailable
 from pointsman.factory import build_policy, question_price
 from pointsman.guidance import Arm, Mode
 from pointsman.integrations.claude_code import HookState
-from pointsman.reports.ending_effect import EndingEffect, compare_endings
+from pointsman.reports.ending_effect import Ended, EndingEffect, compare_endings
 from pointsman.reports.endings import endings
 from pointsman.reports.guidance_effect import Effect, Followed, compare
 from pointsman.reports.savings import savings
@@ -70,7 +70,8 @@ def guidance(
         by = {name: _ending_json(each) for name, each in ended.items()}
         print_json({**found, "endings": by})
         return
-    for line in [*classifier_lines(rows), "", *effect_lines(effect), *ending_lines(ended)]:
+    by_source = source_lines(rows, _endings_in(ledger) if ledger else [])
+    for line in [*classifier_lines(rows), "", *effect_lines(effect), *ending_lines(ended), *by_source]:
         echo(line)
 
 
@@ -150,6 +151,12 @@ def _from_ledger(file: Path) -> Iterator[Followed]:
         yield from followed_in(ledger.decisions(limit=None, newest_first=False))
 
 
+def _endings_in(file: Path) -> list[Ended]:
+    """How sessions ended, by what was said of them."""
+    with opened(file, None) as ledger:
+        return endings(ledger.records()).said
+
+
 def _ended_in(file: Path) -> dict[str, EndingEffect]:
     """How sessions ended, by what is known of it; without what nothing is known of."""
     with opened(file, None) as ledger:
@@ -180,7 +187,11 @@ def followed_in(decisions: Iterable[Decision]) -> Iterator[Followed]:
         kept = decision.guidance
         if kept and kept.follow_up and kept.mode is Mode.ON:
             yield Followed(
-                decision.input.session, kept.arm, kept.follow_up.classifier, kept.follow_up.continued
+                decision.input.session,
+                kept.arm,
+                kept.follow_up.classifier,
+                kept.follow_up.continued,
+                decision.input.client,
             )
 
 
@@ -211,6 +222,8 @@ def effect_lines(effect: Effect) -> list[str]:
     return [*lines, effect.verdict]
 
 
+#: Of the columns of ``source_lines``.
+_WIDTHS: Final = (7, 9, 10, 9, 13, 10)
 _ENDED: Final = {
     "said": "how sessions ended, by the scores given from the first due hint on (1 is good)",
     "signs": "sessions without a retry or a correction from the first due hint on, as derived",
@@ -228,3 +241,26 @@ def ending_lines(effects: Mapping[str, EndingEffect]) -> Iterator[str]:
             interval = f"95 % interval {effect.low:+.2f} to {effect.high:+.2f}"
             yield f"difference: {effect.difference:+.2f}, {interval}"
         yield effect.verdict
+
+
+def source_lines(rows: Sequence[Followed], ended: Sequence[Ended]) -> Iterator[str]:
+    """A line for each program whose agents were treated or in the control group, where there are several.
+
+    Agents differ in how often they fail and recover, so a difference between all of them says little of one.
+    """
+    sources = sorted({row.source for row in rows} | {each.source for each in ended})
+    if len(sources) < 2:
+        return
+    yield ""
+    heads = ("given", "went on", "withheld", "went on", "score given", "withheld")
+    yield "program".ljust(20) + "".join(
+        f"{head:>{width}}" for head, width in zip(heads, _WIDTHS, strict=True)
+    )
+    for source in sources:
+        effect = compare(row for row in rows if row.source == source)
+        scores = compare_endings([each for each in ended if each.source == source])
+        sides = (effect.treated, effect.control)
+        given, withheld = ((each.sessions, f"{each.share:.0%}" if each.sessions else "-") for each in sides)
+        means = [f"{s.mean:.2f}" if s.scored else "-" for s in (scores.treated, scores.control)]
+        cells = zip((*given, *withheld, *means), _WIDTHS, strict=True)
+        yield (source or "(not known)").ljust(20) + "".join(f"{cell:>{width}}" for cell, width in cells)

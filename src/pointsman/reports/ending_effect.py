@@ -19,6 +19,7 @@ class Ended:
     session: str
     arm: Arm
     score: float | None  # 0 bad to 1 good; None: nobody said
+    source: str = ""  # the program whose agent it was; empty: not known
 
 
 @dataclass(frozen=True, slots=True)

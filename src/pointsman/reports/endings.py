@@ -29,6 +29,7 @@ class Endings:
 @dataclass(slots=True)
 class _Session:
     arm: Arm
+    source: str = ""
     scores: list[float] = field(default_factory=list)
     signs: int = 0
 
@@ -45,13 +46,14 @@ def endings(records: Iterable[Record]) -> Endings:
         guidance, name = record.decision.guidance, record.decision.input.session
         derived = derived or any(outcome.source.startswith(_IMPLICIT) for outcome in record.outcomes)
         if name not in sessions and guidance and guidance.firings and guidance.mode is Mode.ON:
-            sessions[name] = _Session(guidance.arm)
+            sessions[name] = _Session(guidance.arm, record.decision.input.client)
         if name in sessions:
             _add(sessions[name], record.outcomes)
     said = [
-        Ended(name, each.arm, fmean(each.scores) if each.scores else None) for name, each in sessions.items()
+        Ended(name, each.arm, fmean(each.scores) if each.scores else None, each.source)
+        for name, each in sessions.items()
     ]
-    signs = [Ended(name, each.arm, float(not each.signs)) for name, each in sessions.items()]
+    signs = [Ended(name, each.arm, float(not each.signs), each.source) for name, each in sessions.items()]
     return Endings(said, signs if derived else [])
 
 

@@ -26,6 +26,7 @@ class Followed:
     arm: Arm
     classifier: str  # what had fired
     continued: bool  # the streak went on with the next call
+    source: str = ""  # the program whose agent it was; empty: not known
 
 
 @dataclass(frozen=True, slots=True)
