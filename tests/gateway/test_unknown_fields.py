@@ -102,13 +102,13 @@ def test_headers_and_query_we_do_not_know_go_on_too(
     served: tuple[ScriptedUpstream, httpx.Client], wire: WireFormat
 ) -> None:
     upstream, client = served
-    sent = {"content-type": "application/json", "x-new-feature": "a; b", "anthropic-beta": "one,two"}
+    sent = {"content-type": "application/json", "x-openai-new-feature": "a; b", "anthropic-beta": "one,two"}
     body = json.dumps(request(wire)).encode()
     got = client.post(f"{PATHS[wire]}?beta=true&x=%20y", content=body, headers=sent)
     assert got.status_code == 200
     asked = upstream.asked[-1]
     assert asked.path == f"{PATHS[wire]}?beta=true&x=%20y"
-    assert asked.headers["x-new-feature"] == "a; b"
+    assert asked.headers["x-openai-new-feature"] == "a; b"
     assert asked.headers["anthropic-beta"] == "one,two"
     assert asked.body == body.replace(b'"auto"', b'"model-0"')
 
