@@ -287,6 +287,27 @@ def test_another_callers_object_cannot_be_named_in_a_body(
 
 
 @pytest.mark.parametrize(
+    "headers",
+    [
+        {"content-type": "text/plain"},
+        {"content-type": "application/x-www-form-urlencoded"},
+        {"content-type": "application/vnd.api+json"},
+        {},
+        JSON | {"content-encoding": "gzip"},
+    ],
+)
+def test_a_body_that_is_not_read_here_names_nothing(
+    shared: tuple[httpx.Client, ScriptedUpstream], headers: dict[str, str]
+) -> None:
+    client, upstream = shared
+    before = len(upstream.asked)
+    answer = client.post("/v1/batches", content=b'{"input_file_id": "x"}', headers=BOB | headers)
+    assert (answer.status_code, len(upstream.asked)) == (415, before)
+    form = {"content-type": "multipart/form-data; boundary=b"}
+    assert client.post("/v1/files", content=b"--b--", headers=BOB | form).status_code == 200
+
+
+@pytest.mark.parametrize(
     "part",
     [
         '{"type": "file", "file": {"file_id": "%s"}}',

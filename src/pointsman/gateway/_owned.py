@@ -7,7 +7,7 @@ have made, get the same answer.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 from urllib.parse import unquote
@@ -16,7 +16,7 @@ import msgspec
 
 from pointsman.access import Ownership
 from pointsman.decoding import UNREADABLE
-from pointsman.errors import NotFound, PreviousResponseNotFound, TooLarge
+from pointsman.errors import NotFound, PreviousResponseNotFound, TooLarge, WrongContentType
 from pointsman.offload import offload
 from pointsman.vocabulary import LARGE
 from pointsman.wire.base import Member
@@ -28,6 +28,7 @@ __all__ = [
     "check_model_request",
     "check_path",
     "check_references",
+    "check_type",
     "makes_object",
     "object_id",
 ]
@@ -61,6 +62,8 @@ _CONTINUED: Final = frozenset({"conversation", "conversation_id", "previous_resp
 _MODEL_REFERENCES: Final = frozenset({"container", "file_id", "file_ids", "skill_id", "vector_store_ids"})
 _MARKS: Final = (b"file_id", b'"container"', b"skill_id", b"vector_store_id")
 _ESCAPED: Final = re.compile(rb"\\u00[2-7]")
+#: Types of bodies that are passed on where callers are kept apart: one is read, in the other files are sent.
+_TYPES: Final = frozenset({b"application/json", b"multipart/form-data"})
 #: Ids that are looked up of one request: a batch of files has 500 at most.
 _MOST: Final = 1_000
 
@@ -104,6 +107,23 @@ def object_id(path: bytes) -> str:
 def makes_object(path: bytes) -> bool:
     """Whether the answer to a POST may name an object that was made."""
     return path.strip(b"/").partition(b"/")[0].decode("ascii", "replace") not in _STATELESS
+
+
+def check_type(headers: Mapping[bytes, bytes]) -> None:
+    """Refuse a body that may be read at the upstream and not here: it could name any object.
+
+    Args:
+        headers: The caller's, by name.
+
+    Raises:
+        WrongContentType: it is neither JSON nor a form, or it is compressed.
+    """
+    kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+    if kind not in _TYPES or headers.get(b"content-encoding", b"identity") != b"identity":
+        raise WrongContentType(
+            "with keys of several callers a body must be JSON or a form, and not compressed",
+            hint="send 'Content-Type: application/json' or 'multipart/form-data', and no 'Content-Encoding'",
+        )
 
 
 async def check_continued(

@@ -39,7 +39,7 @@ from pointsman.gateway._inbound import (
 from pointsman.gateway._live_state import LiveState
 from pointsman.gateway._local_replies import ENDPOINTS, send_fault
 from pointsman.gateway._metrics import Metrics
-from pointsman.gateway._owned import check_path, check_references, makes_object
+from pointsman.gateway._owned import check_path, check_references, check_type, makes_object
 from pointsman.gateway._passing import PassedBody, passed_path, with_model_id
 from pointsman.gateway._relay import Send, downstream_headers, request_id, send_pieces
 from pointsman.gateway._request import upstream_headers
@@ -213,6 +213,8 @@ class Passthrough:
         is_apart = state.has_several_callers and not upstream.forwards_auth
         if is_apart:
             await check_path(state.ownership, caller, method, path.partition(b"?")[0])
+            if method not in _IDEMPOTENT and _has_body(inbound.headers):
+                check_type(inbound.headers)
         call, tries = await _call(state, upstream, inbound, path, exchanged)
         if is_apart and call.body:
             await check_references(state.ownership, caller, call.body)
@@ -236,6 +238,10 @@ class Passthrough:
             return await _fail(inbound, upstream, error, exchanged, send)
         finally:
             exchange.close()
+
+
+def _has_body(headers: Mapping[bytes, bytes]) -> bool:
+    return b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"
 
 
 async def _call(
