@@ -7,7 +7,9 @@ have made, get the same answer.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 from urllib.parse import unquote
@@ -24,6 +26,7 @@ from pointsman.wire.responses.stored_conversation import answered, conversation_
 
 __all__ = [
     "AnswerClaim",
+    "MadeObject",
     "check_continued",
     "check_model_request",
     "check_path",
@@ -184,6 +187,41 @@ async def check_references(
         raise TooLarge(f"the request names more than {_MOST} objects", hint="send several requests")
     if found and await ownership.is_anothers(caller, found):
         raise NotFound("there is no object with one of the ids that the request names")
+
+
+class _WithId(msgspec.Struct, gc=False):
+    id: str
+
+
+_decode_made: Final = msgspec.json.Decoder(_WithId).decode
+
+
+class MadeObject:
+    """Reads the answer to a request that may have made an object, and notes whose it is."""
+
+    _LONGEST: Final = 256 << 10  # bytes of an answer about one object; that of a large answer is 100 kB
+
+    def __init__(self, ownership: Ownership, caller: str) -> None:
+        self._ownership = ownership
+        self._caller = caller
+        self._held: bytes | None = b""
+
+    def read(self, part: bytes) -> bytes:
+        """Take a part, and return what may be sent on."""
+        if self._held is None:
+            return part
+        self._held += part
+        if len(self._held) <= self._LONGEST and self._held.lstrip()[:1] in {b"{", b""}:
+            return b""
+        part, self._held = self._held, None
+        return part
+
+    def end(self) -> bytes:
+        """Note the object, and return what was held."""
+        held, self._held = self._held or b"", None
+        with suppress(*UNREADABLE):
+            self._ownership.claim(self._caller, _decode_made(held).id, time.time())
+        return held
 
 
 class AnswerClaim:

@@ -11,14 +11,9 @@ import logging
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import partial
 from typing import Final, NamedTuple
 
-import msgspec
-
-from pointsman.access import Ownership
-from pointsman.decoding import UNREADABLE
 from pointsman.errors import (
     CallerError,
     MethodNotAllowed,
@@ -39,7 +34,7 @@ from pointsman.gateway._inbound import (
 from pointsman.gateway._live_state import LiveState
 from pointsman.gateway._local_replies import ENDPOINTS, send_fault
 from pointsman.gateway._metrics import Metrics
-from pointsman.gateway._owned import check_path, check_references, check_type, makes_object
+from pointsman.gateway._owned import MadeObject, check_path, check_references, check_type, makes_object
 from pointsman.gateway._passing import PassedBody, passed_path, with_model_id
 from pointsman.gateway._relay import Send, downstream_headers, request_id, send_pieces
 from pointsman.gateway._request import upstream_headers
@@ -124,41 +119,6 @@ def _shown(scope: Scope) -> str:
     return printable(scope["raw_path"].decode("ascii", "replace")).decode()
 
 
-class _Made:
-    """Reads the answer to a request that may have made an object, and notes whose it is."""
-
-    _LONGEST: Final = 256 << 10  # bytes of an answer about one object; that of a large answer is 100 kB
-
-    def __init__(self, ownership: Ownership, caller: str) -> None:
-        self._ownership = ownership
-        self._caller = caller
-        self._held: bytes | None = b""
-
-    def read(self, part: bytes) -> bytes:
-        """Take a part, and return what may be sent on."""
-        if self._held is None:
-            return part
-        self._held += part
-        if len(self._held) <= self._LONGEST and self._held.lstrip()[:1] in {b"{", b""}:
-            return b""
-        part, self._held = self._held, None
-        return part
-
-    def end(self) -> bytes:
-        """Note the object, and return what was held."""
-        held, self._held = self._held or b"", None
-        with suppress(*UNREADABLE):
-            self._ownership.claim(self._caller, _decode_made(held).id, time.time())
-        return held
-
-
-class _MadeObject(msgspec.Struct, gc=False):
-    id: str
-
-
-_decode_made: Final = msgspec.json.Decoder(_MadeObject).decode
-
-
 class Passthrough:
     """The endpoint of every path that ``is_passed``."""
 
@@ -218,7 +178,11 @@ class Passthrough:
         call, tries = await _call(state, upstream, inbound, path, exchanged)
         if is_apart and call.body:
             await check_references(state.ownership, caller, call.body)
-        made = _Made(state.ownership, caller) if caller and method == "POST" and makes_object(path) else None
+        made = (
+            MadeObject(state.ownership, caller)
+            if caller and method == "POST" and makes_object(path)
+            else None
+        )
         try:
             exchange = await _first_answer(upstream, call, tries, exchanged)
         except UpstreamError as error:
@@ -394,7 +358,7 @@ async def _relay_body(
     sent: list[tuple[bytes, bytes]],
     exchanged: _Exchanged,
     send: Send,
-    made: _Made | None = None,
+    made: MadeObject | None = None,
 ) -> int:
     """Send an answer on while it arrives; one that breaks off is cut off, so that it does not look whole.
 
