@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
+from typing import Any
 
+import httpx
 import pytest
 
 from pointsman.errors import Overloaded
 from pointsman.gateway import _answer_budget as budget_module
 from pointsman.gateway._answer_budget import AnswerBudget
+from pointsman.gateway.app import Gateway
+from pointsman.gateway.serve import Server
+from pointsman.testing import MemoryLedger, ScriptedDecider
+from pointsman.vocabulary import WireFormat
+from support.requests_by_format import PATHS, request
+from support.servers import Answering, Asked, Running, ScriptedUpstream, reply, state_for
+from support.waiting import until
 
 
 def run(act: Callable[[AnswerBudget], Awaitable[None]]) -> AnswerBudget:
@@ -89,3 +99,60 @@ def test_an_answer_without_a_length_is_counted_as_it_comes() -> None:
     with pytest.raises(Overloaded):
         budget.take_now(60)
     assert budget.held == 60
+
+
+LARGE = json.dumps({"choices": [], "text": "x" * 1_000_000}).encode()
+
+
+async def with_length(_: Asked, send: Any) -> None:
+    await reply(send, 200, LARGE, ("content-type", "application/json"), ("content-length", str(len(LARGE))))
+
+
+async def in_chunks(_: Asked, send: Any) -> None:
+    await send(
+        {"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"application/json")]}
+    )
+    for start in range(0, len(LARGE), 50_000):
+        part = LARGE[start : start + 50_000]
+        await send({"type": "http.response.body", "body": part, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("answering", [with_length, in_chunks])
+@pytest.mark.parametrize(("total", "status"), [(1 << 30, 200), (500_000, None)], ids=["room", "no room"])
+def test_a_large_answer_takes_its_share_and_gives_it_back(
+    monkeypatch: pytest.MonkeyPatch, answering: Answering, total: int, status: int | None
+) -> None:
+    ledger, upstream = MemoryLedger(), ScriptedUpstream(answering)
+    decider = ScriptedDecider("m0", ledger=ledger)
+    with upstream.running() as url:
+        app = Gateway(state_for(f"{url}/v1", decider=decider))
+        app.bodies.answers = AnswerBudget(total)
+        taken: list[int] = []
+        give = app.bodies.answers.give
+        monkeypatch.setattr(app.bodies.answers, "give", lambda size: (taken.append(size), give(size)))
+        with Running(Server(app)) as running:
+            path = PATHS[WireFormat.CHAT]
+            got = httpx.post(running.url + path, json=request(WireFormat.CHAT), trust_env=False, timeout=60)
+            until(lambda: app.active == 0)
+    assert app.bodies.answers.held == 0
+    if status or answering is with_length:  # alone, one larger than all is read
+        assert (got.status_code, got.content, sum(taken)) == (200, LARGE, len(LARGE))
+    else:
+        assert (got.status_code, got.headers["retry-after"]) == (503, "1")
+        assert [attempt.error for attempt in ledger.attempts("d-1")] == ["busy"]
+
+
+@pytest.mark.integration
+def test_a_small_answer_takes_no_share() -> None:
+    async def small(_: Asked, send: Any) -> None:
+        await reply(send, 200, b'{"choices":[]}')
+
+    with ScriptedUpstream(small).running() as url:
+        app = Gateway(state_for(f"{url}/v1"))
+        app.bodies.answers = AnswerBudget(0)
+        with Running(Server(app)) as running:
+            path = PATHS[WireFormat.CHAT]
+            got = httpx.post(running.url + path, json=request(WireFormat.CHAT), trust_env=False, timeout=60)
+    assert got.status_code == 200

@@ -10,7 +10,7 @@ import pytest
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from pointsman.gateway._protocol import _Bounded, _CoalescingTransport
+from pointsman.gateway._protocol import CoalescingTransport, _Bounded
 from pointsman.gateway.serve import Server
 from support.raw_http import ASKED, JSON, head
 from support.servers import gateway, state_for
@@ -35,13 +35,13 @@ class Written:
 
 def joining(
     method: str = "POST", *, started: bool = True
-) -> tuple[Written, _CoalescingTransport, SimpleNamespace]:
+) -> tuple[Written, CoalescingTransport, SimpleNamespace]:
     """A transport, what joins writes to it, and the request that is answered."""
     below = Written()
     request = SimpleNamespace(scope={"method": method}, response_started=started)
     return (
         below,
-        _CoalescingTransport(cast("Any", below), cast("Any", SimpleNamespace(cycle=request))),
+        CoalescingTransport(cast("Any", below), cast("Any", SimpleNamespace(cycle=request))),
         request,
     )
 

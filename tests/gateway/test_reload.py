@@ -106,7 +106,7 @@ def test_another_model_serves_from_the_next_request_on(serving: Serving) -> None
 
 
 def test_what_reloads_leave_is_freed(tmp_path: Path) -> None:
-    """Parts of a policy refer to each other, and the collector is told to look seldom: 1 MB a reload stayed."""
+    """Parts of a policy refer to each other, and the collector is told to look seldom: 1 MB each stayed."""
     (file := tmp_path / "pointsman.toml").write_text(FILE + '[guidance]\nmode = "on"\n', encoding="utf-8")
     builder = Builder(lambda: at_any_port(load(file)), file)
     server = Server(Gateway(builder()), builder)

@@ -11,6 +11,7 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from pointsman.gateway._admission import Admission
+from pointsman.gateway._coalescing import CoalescingTransport
 from pointsman.gateway._refused import Refused, SampledLog, asked_format, unreadable
 
 __all__ = ["bounded_protocol", "close_slow", "close_unread"]
@@ -47,37 +48,6 @@ _LINGER_BYTES: Final = 4 << 20
 _UPGRADE: Final = frozenset({b"connection", b"upgrade", b"http2-settings"})
 
 
-class _CoalescingTransport:
-    """A transport that sends the head of an answer with the first of its body.
-
-    uvicorn writes them apart: two system calls, and the caller is woken twice, the first time for nothing.
-    """
-
-    def __init__(self, transport: asyncio.Transport, protocol: _Bounded) -> None:
-        self._transport = transport
-        self._protocol = protocol
-        self._answered: Any = None  # the request whose head was written last
-        self._head = b""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
-
-    def write(self, data: bytes) -> None:
-        request: Any = self._protocol.cycle
-        if request is not self._answered and request.response_started and request.scope["method"] == "POST":
-            self._answered, self._head = request, data
-            return
-        if self._head:
-            data, self._head = self._head + data, b""
-        self._transport.write(data)
-
-    def close(self) -> None:
-        if self._head:
-            self._transport.write(self._head)
-            self._head = b""
-        self._transport.close()
-
-
 class _Bounded(HttpToolsProtocol):
     header_bytes: int
     note: SampledLog
@@ -94,7 +64,7 @@ class _Bounded(HttpToolsProtocol):
     idle_looks = 0  # since then
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn's own
-        super().connection_made(cast("asyncio.Transport", _CoalescingTransport(transport, self)))
+        super().connection_made(cast("asyncio.Transport", CoalescingTransport(transport, self)))
         self.admission.opened(self, self.connections)
 
     def connection_lost(self, exc: Exception | None) -> None:

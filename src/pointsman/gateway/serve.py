@@ -225,8 +225,9 @@ class Server(uvicorn.Server):
 
 
 def _load_anew(load: Callable[[LiveState], LiveState], previous: LiveState) -> LiveState:
-    """Build the next state. What earlier reloads left is collected first, a megabyte each: its parts refer to
-    each other, and the thresholds set at the start would let it lie for millions of requests.
+    """Build the next state, and free what earlier reloads left: a megabyte each.
+
+    Its parts refer to each other, and the thresholds set at the start would let it lie for millions of requests.
     """
     gc.collect()
     return load(previous)
