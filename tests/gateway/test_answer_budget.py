@@ -131,7 +131,12 @@ def test_a_large_answer_takes_its_share_and_gives_it_back(
         app.bodies.answers = AnswerBudget(total)
         taken: list[int] = []
         give = app.bodies.answers.give
-        monkeypatch.setattr(app.bodies.answers, "give", lambda size: (taken.append(size), give(size)))
+
+        def noted(size: int) -> None:
+            taken.append(size)
+            give(size)
+
+        monkeypatch.setattr(app.bodies.answers, "give", noted)
         with Running(Server(app)) as running:
             path = PATHS[WireFormat.CHAT]
             got = httpx.post(running.url + path, json=request(WireFormat.CHAT), trust_env=False, timeout=60)

@@ -10,7 +10,8 @@ import pytest
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from pointsman.gateway._protocol import CoalescingTransport, _Bounded
+from pointsman.gateway._coalescing import CoalescingTransport
+from pointsman.gateway._protocol import _Bounded
 from pointsman.gateway.serve import Server
 from support.raw_http import ASKED, JSON, head
 from support.servers import gateway, state_for

@@ -100,12 +100,12 @@ def test_a_trickle_does_not_count_as_reading(each_look: int, idle: int) -> None:
 def test_what_waits_has_a_bound_over_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond it who takes nothing goes long before its time."""
     monkeypatch.setattr(protocol, "_UNREAD_EVERY", 0.1)
-    monkeypatch.setattr(protocol, "_MOST_UNREAD", LARGE * 3 // 2)
+    monkeypatch.setattr(protocol, "_MOST_UNREAD", LARGE // 2)
     upstream = ScriptedUpstream(whole)
     with upstream.running() as url, gateway(state_for(f"{url}/v1", server=PATIENT)) as running:
         asking = [silent(running, head(JSON) + ASKED) for _ in range(3)]
         until(lambda: len(upstream.asked) == 3)
-        until(lambda: "requests_in_progress 1" in page(running), seconds=60)
+        until(lambda: "requests_in_progress 0" in page(running), seconds=60)
         for connection in asking:
             connection.close()
 

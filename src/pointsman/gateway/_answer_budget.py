@@ -11,7 +11,7 @@ from pointsman.errors import Overloaded
 __all__ = ["AnswerBudget"]
 
 #: Bytes of all whole answers above ``vocabulary.LARGE`` together; the largest images take 28 MB.
-_TOTAL: Final = 48 << 20
+_TOTAL: Final = 32 << 20
 #: Seconds that an answer waits for its share, while its upstream waits too. Those before it are being taken
 #: by their callers; who takes nothing is gone within seconds (see ``_protocol.close_unread``).
 _PATIENCE: Final = 30.0

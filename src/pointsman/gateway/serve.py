@@ -227,7 +227,7 @@ class Server(uvicorn.Server):
 def _load_anew(load: Callable[[LiveState], LiveState], previous: LiveState) -> LiveState:
     """Build the next state, and free what earlier reloads left: a megabyte each.
 
-    Its parts refer to each other, and the thresholds set at the start would let it lie for millions of requests.
+    Its parts refer to each other, and the thresholds set at the start would let it lie for long.
     """
     gc.collect()
     return load(previous)

@@ -245,14 +245,14 @@ class Limits(msgspec.Struct, frozen=True):
 
     # Anthropic's documented limit on a Messages request
     body_bytes: Annotated[int, Meta(ge=1, description="Maximum bytes of a body.")] = 32 << 20
-    # four of the largest bodies, or 3,000 of the 35 kB of a usual agent's turn
+    # three of the largest bodies, or 2,800 of the 35 kB of a usual agent's turn
     total_body_bytes: Annotated[
         int,
         Meta(
             ge=1,
             description="Maximum bytes of all bodies in progress; those above 256 KiB get three quarters.",
         ),
-    ] = 128 << 20
+    ] = 96 << 20
     # nginx allows 32 KiB, Codex sends about 2
     header_bytes: Annotated[int, Meta(ge=1, description="Maximum bytes of all headers together.")] = 64 << 10
     # twice nginx's worker_connections
