@@ -29,8 +29,8 @@ _WITHOUT_REQUEST: Final = 16
 _WITHOUT_BODY: Final = 24
 #: Seconds between looks at connections whose answers wait to be taken.
 _UNREAD_EVERY: Final = 1.0
-#: Bytes of answers that may wait, over all connections; beyond them who takes nothing goes sooner. Half of what
-#: large answers may hold together (``_answer_budget``), so that one such caller does not keep others waiting.
+#: Bytes of answers that may wait, over all connections; beyond them who takes nothing goes sooner. Half of
+#: what large answers may hold (``_answer_budget``), so that one such caller does not keep others waiting.
 _MOST_UNREAD: Final = 16 << 20
 #: Bytes that a caller has to take between two looks to count as reading, and within ``unread_seconds`` to
 #: stay: 273 B/s at the default of 60 s. Who takes a byte now and then would hold its answer for ever.
