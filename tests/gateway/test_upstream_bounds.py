@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import uvloop
 
+from pointsman.gateway import _attempts, _relay
 from pointsman.gateway.app import Gateway
 from pointsman.testing import MemoryLedger, ScriptedDecider
 from pointsman.vocabulary import WireFormat
@@ -37,8 +41,8 @@ def whole(body: bytes, status: bytes = b"200 OK") -> bytes:
 class Raw:
     """Answers every connection with some bytes, then with more of the same until it is closed."""
 
-    def __init__(self, first: bytes, then: bytes = b"") -> None:
-        self.first, self.then = first, then
+    def __init__(self, first: bytes, then: bytes = b"", pause: float = 0.0) -> None:
+        self.first, self.then, self.pause = first, then, pause
         self.asked = self.closed = 0
 
     async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -50,6 +54,7 @@ class Raw:
             while self.then:
                 writer.write(self.then)
                 await writer.drain()
+                await asyncio.sleep(self.pause)
             await reader.read()
         finally:
             self.closed += 1
@@ -144,6 +149,20 @@ def test_after_the_first_event(wire: WireFormat, more: bytes, says: bytes) -> No
         assert got.body.endswith(b"\n\n")
     assert says in got.body[-600:]
     assert b'"error"' in got.body[-600:]
+
+
+@pytest.mark.parametrize("begins", [False, True], ids=["before an event", "after one"])
+@pytest.mark.parametrize("wire", WireFormat)
+def test_comments_are_no_progress(wire: WireFormat, begins: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An upstream that keeps a stream open without an event is given up as one that is silent."""
+    clock = count(1.0, 200.0)
+    steady = SimpleNamespace(**vars(time) | {"monotonic": lambda: next(clock)})
+    monkeypatch.setattr(_attempts, "time", steady)
+    monkeypatch.setattr(_relay, "time", steady)
+    got = asked(Raw(STREAM + events(wire)[0] * begins, COMMENT, 0.001), wire, stream=True)
+    said = b"sent no event for too long" if begins else b"sent only comments for too long"
+    assert said in got.body[-600:]
+    assert got.status == (200 if begins else 504)
 
 
 @pytest.mark.parametrize("wire", WireFormat)

@@ -21,6 +21,7 @@ from pointsman.errors import (
     StaleConnection,
     Unauthorized,
     UpstreamError,
+    UpstreamTimeout,
     UpstreamTooLarge,
 )
 from pointsman.gateway._failures import (
@@ -373,6 +374,7 @@ async def _first_event(attempt: RunningAttempt, exchange: Exchange) -> UpstreamR
     splitter = sse.Splitter(spec.answer_bytes, spec.stream_bytes)
     held: list[bytes] = []
     comments = 0  # bytes of them
+    began = time.monotonic()
     while comments <= _MAX_COMMENTS:
         chunk = await exchange.next()
         if not chunk:
@@ -381,6 +383,8 @@ async def _first_event(attempt: RunningAttempt, exchange: Exchange) -> UpstreamR
         if any(sse.data(event) for event in sse.events(block)):
             break
         comments += len(block)
+        if time.monotonic() - began > attempt.target.upstream.longest_quiet:
+            raise UpstreamTimeout("the upstream sent only comments for too long")
     else:
         raise UpstreamTooLarge(f"the upstream sent more than {_MAX_COMMENTS} bytes before its first event")
     block = b"".join(held) if len(held) > 1 else block

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias
 
 from pointsman.decision.decision import Decision
-from pointsman.errors import UpstreamError
+from pointsman.errors import UpstreamError, UpstreamTimeout
 from pointsman.gateway._attempts import RunningAttempt, UpstreamResponse, first_answer
 from pointsman.gateway._failures import Failure, failure_kind
 from pointsman.gateway._request import DecidedRequest
@@ -124,6 +125,8 @@ async def _stream(request: DecidedRequest, answer: UpstreamResponse, send: Send)
     last: deque[bytes] = deque(maxlen=KEPT)
     block, splitter = answer.first, answer.splitter or sse.Splitter()
     error: UpstreamError | None = None
+    quiet = 0.0  # since when only comments and parts of an event have come, in seconds of a steady clock
+    longest = attempt.target.upstream.longest_quiet
     keep, receive, split = last.append, exchange.next, splitter.feed
     secrets = attempt.target.upstream.secrets
     translation = translating(attempt.translated, partial(request.keep_translated, attempt.target), secrets)
@@ -144,6 +147,7 @@ async def _stream(request: DecidedRequest, answer: UpstreamResponse, send: Send)
             if not chunk:
                 break
             block = split(chunk)
+            quiet = _quiet_since(quiet, block, longest)
     except UpstreamError as broken:
         error = broken
     except asyncio.CancelledError:
@@ -155,6 +159,20 @@ async def _stream(request: DecidedRequest, answer: UpstreamResponse, send: Send)
         exchange.close()
     pending = bytes(splitter.pending)
     await _end(request, answer, translation, [answer.first, *last], pending, error, send)
+
+
+def _quiet_since(since: float, block: bytes, longest: float) -> float:
+    """Return since when only comments and parts of an event have come; 0 when a block holds more.
+
+    Raises:
+        UpstreamTimeout: for longer than it may be.
+    """
+    if b"data" in block:
+        return 0.0
+    now = time.monotonic()
+    if since and now - since > longest:
+        raise UpstreamTimeout("the upstream sent no event for too long")
+    return since or now
 
 
 def _without_secrets(

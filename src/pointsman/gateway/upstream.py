@@ -20,6 +20,8 @@ __all__ = ["Target", "Upstream", "connected", "printable", "targets"]
 #: Envoy's retry budget. Three retries of every request would be four times the load on what fails from load.
 _RETRY_SHARE: Final = 0.2
 _LEAST_RETRIES: Final = 3
+#: As long as an upstream may be silent between two events by default.
+_LONGEST_QUIET: Final = 300.0
 #: Longest time in seconds for which all requests wait because one was told to; then one asks again.
 _LONGEST_HOLD: Final = 60.0
 
@@ -39,6 +41,8 @@ class Upstream:
         self.returned = HeaderNames(name.encode() for name in spec.return_headers) or None
         #: Models whose tokens it does not count, by id, and until when: seconds of ``time.monotonic``.
         self.uncounted: dict[bytes, float] = {}
+        #: Seconds in which a stream must bring an event with data; comments alone are no progress.
+        self.longest_quiet = max(_LONGEST_QUIET, spec.timeouts.first_byte or 0.0)
         #: Requests that wait for the beginning of a response, and how many of these are retries.
         self.waiting = self.retrying = 0
         #: Until when it asked for no request (``Retry-After``), in seconds of ``time.monotonic``: by model,
