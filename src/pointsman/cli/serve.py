@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import re
 import socket
-from contextlib import closing
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -14,6 +16,7 @@ import typer
 
 from pointsman.catalogue import user_file
 from pointsman.cli.output import config_file, echo, needs_extra
+from pointsman.cli.terminal import is_terminal
 from pointsman.config import Config, examine, load
 from pointsman.config.shapes import HASHED
 from pointsman.errors import ConfigError
@@ -21,6 +24,8 @@ from pointsman.printable import printable
 
 if TYPE_CHECKING:
     from pointsman.cli._banner import CallerKey
+    from pointsman.cli.request_lines import RequestLines
+    from pointsman.gateway.build import Builder
 
 __all__ = ["register"]
 
@@ -41,6 +46,16 @@ def serve(
     demo: Annotated[
         bool, typer.Option("--demo", help="Use the built-in demo upstream: no key, no network, no file.")
     ] = False,
+    traffic: Annotated[
+        bool, typer.Option(help="With --demo: let scripted agents send requests, for something to look at.")
+    ] = True,
+    requests: Annotated[
+        bool | None,
+        typer.Option(
+            "--requests/--no-requests",
+            help="Print one line per request, and a summary at the end. Default: on a terminal.",
+        ),
+    ] = None,
     config: Annotated[
         Path | None, typer.Option(help="Configuration; default: pointsman.toml here, then the user's.")
     ] = None,
@@ -69,11 +84,47 @@ def serve(
             WatchedFile(file, user_file()) if file else None
         )  # before it is read, so that no change is missed
         state = builder()
-        server = Server(Gateway(state), builder if file else None, watch)
-        with _bound(state.server.host, state.server.port) as listening:
+        lines = _request_lines(builder) if (is_terminal() if requests is None else requests) else None
+        server = Server(Gateway(state), builder if file else None, watch, lines.tell if lines else None)
+        with _bound(state.server.host, state.server.port) as listening, _summary(lines, builder, demo=demo):
             key = _caller_key(file if state.server.keys else None)
             _introduce(listening, builder.config, demo=demo, key=key)
-            server.run(sockets=[listening])
+            with _demo_traffic(listening) if demo and traffic else nullcontext():
+                server.run(sockets=[listening])
+
+
+def _request_lines(builder: Builder) -> RequestLines:
+    from pointsman.cli.request_lines import RequestLines
+
+    # Of the log, the reason of a refusal; its line says it too.
+    logging.getLogger("pointsman.gateway._local_replies").setLevel(logging.WARNING)
+    return RequestLines(lambda: builder.config.models)
+
+
+@contextmanager
+def _summary(lines: RequestLines | None, builder: Builder, *, demo: bool) -> Iterator[None]:
+    """Print what was served, however the gateway ends."""
+    try:
+        yield
+    finally:
+        if lines is not None:
+            lines.close()
+            echo("\n" + "\n".join(lines.totals.lines(builder.config.ledger.path, demo=demo)))
+
+
+@contextmanager
+def _demo_traffic(listening: socket.socket) -> Iterator[None]:
+    """Let the scripted agents play while the gateway serves."""
+    from pointsman.cli.demo_traffic import DemoTraffic
+
+    host, port = listening.getsockname()[:2]
+    echo("Scripted agents play the sessions demo-…; --no-traffic leaves them out.\n")
+    playing = DemoTraffic(host, port, time.strftime("%m%d-%H%M%S"))
+    playing.start()
+    try:
+        yield
+    finally:
+        playing.stop()
 
 
 def _with_public_name(record: logging.LogRecord) -> bool:

@@ -93,6 +93,8 @@ class Metrics(Collector):
             float, {("disconnects",): 0, ("internal_errors",): 0}
         )
         self._waiting: list[Decision | Attempt] = []
+        #: Is told of each decision and attempt too; must neither block nor raise (``request_log``).
+        self.listener: Callable[[Decision | Attempt], None] | None = None
         self._models: Mapping[str, ModelSpec] = {}
         self._gauges: dict[str, tuple[str, Callable[[], float]]] = {}
         self._results: dict[str, tuple[str, Callable[[], Mapping[str, float]]]] = {}
@@ -118,6 +120,8 @@ class Metrics(Collector):
 
     def seen(self, entry: Decision | Attempt) -> None:
         """Count a decision or an attempt."""
+        if self.listener is not None:
+            self.listener(entry)
         waiting = self._waiting
         waiting.append(entry)
         if len(waiting) >= _BATCH:

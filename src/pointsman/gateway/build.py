@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from pointsman.config import Config, GuidanceSpec, TiersSpec
+from pointsman.config import Config, DomainsSpec, GuidanceSpec, TiersSpec
 from pointsman.config.shapes import LedgerSpec, demo_ledger
 from pointsman.decision.engine import Engine
 from pointsman.diagnostics.router import answer_in_band
@@ -137,7 +137,10 @@ def _answer_command(config: Config, file: Path | None, text: str) -> str:
 
 
 def demo_config() -> Config:
-    """Two models of the built-in demo upstream; guidance on; a ledger of its own."""
+    """Two models of the built-in demo upstream; guidance on for every session; a ledger of its own.
+
+    Its ledger keeps the words of prompts, redacted, so that a decision can be read beside what it is about.
+    """
     models = {
         name: ModelSpec(
             name, "demo", name, input_per_million=price, output_per_million=5 * price, context_window=128_000
@@ -150,6 +153,7 @@ def demo_config() -> Config:
         tiers=TiersSpec(
             simple="demo-small", medium="demo-small", complex="demo-large", reasoning="demo-large"
         ),
-        guidance=GuidanceSpec(mode=Mode.ON),
-        ledger=LedgerSpec(path=demo_ledger()),
+        guidance=GuidanceSpec(mode=Mode.ON, control=0.0),
+        domains=DomainsSpec(mode=Mode.OBSERVE),
+        ledger=LedgerSpec(path=demo_ledger(), text="redacted"),
     )

@@ -22,6 +22,7 @@ from pointsman.errors import ConfigError, PointsmanError
 from pointsman.gateway._live_state import LiveState
 from pointsman.gateway._protocol import bounded_protocol, close_slow, close_unread
 from pointsman.gateway.app import Gateway
+from pointsman.gateway.request_log import RequestLog, ServedRequest
 from pointsman.upstreams.port import ServerSpec
 
 __all__ = ["Server", "WatchedFile", "check_bind"]
@@ -81,6 +82,7 @@ class Server(uvicorn.Server):
         gateway: Gateway,
         load: Callable[[LiveState], LiveState] | None = None,
         watch: WatchedFile | None = None,
+        tell: Callable[[ServedRequest], None] | None = None,
     ) -> None:
         """Prepare to serve.
 
@@ -89,6 +91,7 @@ class Server(uvicorn.Server):
             load: Reads the configuration again and builds what follows the state in effect, which it
                 is given; called on SIGHUP and when ``watch`` changes.
             watch: The configuration file, watched since before it was read for ``gateway``.
+            tell: Is told of each request at its end, on the event loop.
 
         Raises:
             ConfigError: the address is public and no key is configured.
@@ -97,7 +100,7 @@ class Server(uvicorn.Server):
         check_bind(server)
         super().__init__(
             uvicorn.Config(
-                gateway,
+                gateway if tell is None else RequestLog(gateway, tell),
                 host=server.host,
                 port=server.port,
                 loop="uvloop",

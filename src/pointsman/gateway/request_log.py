@@ -1,0 +1,101 @@
+"""Tells of every request when it has ended: what was decided, what was attempted, and the status sent.
+
+Nothing is loaded or called where nobody wants to be told. What is told is formatted and written elsewhere,
+off the event loop (``pointsman.cli.request_lines``).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any, Final
+
+from pointsman.decision.decision import Decision
+from pointsman.gateway._inbound import Receive, Scope
+from pointsman.gateway._passing import is_passed
+from pointsman.gateway._relay import Send
+from pointsman.gateway.app import Gateway
+from pointsman.stores.ledger.port import Attempt
+
+__all__ = ["RequestLog", "ServedRequest"]
+
+_FAILED: Final = 400
+#: Bytes of a refusal that are kept: its message is a sentence.
+_KEPT: Final = 4 << 10
+#: What monitors and browsers ask all the time, and no agent does.
+_NOT_TOLD: Final = (b"/console", b"/health", b"/metrics")
+#: Agents count the tokens of each request beforehand.
+_COUNTS: Final = (b"/count_tokens", b"/input_tokens")
+
+
+class ServedRequest:
+    """One request, filled while it is served."""
+
+    __slots__ = ("attempts", "decision", "ended_at", "method", "path", "refusal", "status")
+
+    def __init__(self, method: str, path: bytes) -> None:
+        self.method = method
+        self.path = path
+        self.decision: Decision | None = None
+        self.attempts: list[Attempt] = []
+        self.status = 0  # 0: the caller left before one was sent
+        self.refusal = b""  # the beginning of the body of an error
+        self.ended_at = 0.0  # seconds since the epoch
+
+    @property
+    def is_told(self) -> bool:
+        """Whether a person wants to hear of it: it was decided or passed on, or it failed."""
+        if self.path.startswith(_NOT_TOLD):
+            return False
+        if self.decision is not None or self.status >= _FAILED:
+            return True
+        return is_passed(self.path) and not self.path.endswith(_COUNTS)
+
+
+_current: Final[ContextVar[ServedRequest | None]] = ContextVar("served_request", default=None)
+
+
+class RequestLog:
+    """An ASGI application around a gateway.
+
+    ``tell`` is called on the event loop: it must neither block nor raise.
+    """
+
+    def __init__(self, gateway: Gateway, tell: Callable[[ServedRequest], None]) -> None:
+        self._gateway = gateway
+        self._tell = tell
+        gateway.metrics.listener = _note
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            return
+        served = ServedRequest(scope["method"], scope["raw_path"])
+
+        async def noting(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                served.status = message["status"]
+            elif served.status >= _FAILED and len(served.refusal) < _KEPT:
+                served.refusal += message.get("body", b"")[:_KEPT]
+            await send(message)
+
+        before = _current.set(served)
+        try:
+            await self._gateway(scope, receive, noting)
+        finally:
+            _current.reset(before)
+            served.ended_at = time.time()
+            if served.is_told:
+                self._tell(served)
+
+
+def _note(entry: Decision | Attempt) -> None:
+    """Note what the gateway has decided or attempted for the request in progress."""
+    served = _current.get()
+    if served is None:
+        return
+    if isinstance(entry, Attempt):
+        served.attempts.append(entry)
+    else:
+        served.decision = entry

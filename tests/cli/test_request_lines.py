@@ -1,0 +1,170 @@
+"""One line for each request of a running gateway, the summary at its end, and the demo's scripted agents."""
+
+import asyncio
+import io
+import os
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from pointsman.cli.demo_traffic import DemoTraffic, ScriptedRequest, one_round
+from pointsman.cli.request_lines import RequestLines, Totals, request_line
+from pointsman.config import Config
+from pointsman.gateway.app import Gateway
+from pointsman.gateway.build import Builder, demo_config
+from pointsman.gateway.request_log import RequestLog, ServedRequest
+from support.in_process import ask
+
+
+@pytest.fixture(scope="module")
+def builder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Builder]:
+    """Of the demo, with a ledger that is thrown away."""
+    path = tmp_path_factory.mktemp("demo") / "demo.sqlite"
+
+    def config() -> Config:
+        found = demo_config()
+        return msgspec.structs.replace(found, ledger=msgspec.structs.replace(found.ledger, path=path))
+
+    with closing(Builder(config)) as built:
+        yield built
+
+
+def served_by(builder: Builder, *requests: ScriptedRequest) -> list[ServedRequest]:
+    told: list[ServedRequest] = []
+    application: Any = RequestLog(Gateway(builder()), told.append)
+
+    async def send_all() -> None:
+        for each in requests:
+            await ask(application, each.path, each.body, {"x-session-id": each.session})
+
+    asyncio.run(send_all())
+    return told
+
+
+def asked(model: str = "auto", text: str = "Hello!", path: str = "/v1/chat/completions") -> ScriptedRequest:
+    return ScriptedRequest("", path, {"model": model, "messages": [{"role": "user", "content": text}]})
+
+
+def test_a_round_of_the_demo_shows_the_small_model_the_large_one_and_one_hint(builder: Builder) -> None:
+    told = served_by(builder, *one_round("a"))
+    lines = [request_line(each, builder.config.models) for each in told]
+    of = {
+        each.decision.input.session if each.decision else "": line
+        for each, line in zip(told, lines, strict=True)
+    }
+    assert re.search(r"SIMPLE +demo-small +200", of["demo-question-a"])
+    assert re.search(r"REASONING +demo-large +200 +\d+ +\d+ +0\.\d{6}", of["demo-proof-a"])
+    hinted = [line for line in lines if "+guidance (error_streak)" in line]
+    assert len(hinted) == 1
+    totals = Totals()
+    for each in told:
+        totals.add(each, builder.config.models)
+    said = "\n".join(totals.lines(Path("/a/demo.sqlite"), demo=True))
+    assert said.startswith(f"Requests: {len(told)}\nTokens: ")
+    assert "Stuck sessions: 1\nLedger: /a/demo.sqlite (pointsman decisions list --demo)" in said
+
+
+def test_a_round_is_the_same_each_time() -> None:
+    assert list(one_round("a")) == list(one_round("a"))
+    assert {each.session for each in one_round("a")}.isdisjoint(each.session for each in one_round("b"))
+
+
+@pytest.mark.parametrize(
+    ("request_", "expected"),
+    [
+        (asked("gtp"), r"-  +/chat/completions +404 .*unknown model \"gtp\"; known: auto"),
+        (asked("demo-large"), r"-  +demo-large +200"),
+        (ScriptedRequest("", "/v1/responses", {"input": "Hello!"}), r"/responses +400"),
+        (asked(path="/v1/embeddings"), r"-  +/embeddings +40\d"),
+    ],
+)
+def test_refusals_and_what_was_not_routed_have_a_line(
+    builder: Builder, request_: ScriptedRequest, expected: str
+) -> None:
+    (told,) = served_by(builder, request_)
+    assert re.search(expected, request_line(told, builder.config.models))
+
+
+@pytest.mark.parametrize("path", ["/health/live", "/metrics", "/v1/models", "/v1/messages/count_tokens"])
+def test_what_monitors_ask_has_none(builder: Builder, path: str) -> None:
+    async def get(application: Any) -> int:
+        method = "POST" if path.endswith("tokens") else "GET"
+        return (await ask(application, path, asked().body, method=method)).status
+
+    told: list[ServedRequest] = []
+    assert asyncio.run(get(RequestLog(Gateway(builder()), told.append))) == 200
+    assert told == []
+
+
+def test_a_line_holds_nothing_that_acts(builder: Builder) -> None:
+    (told,) = served_by(builder, asked("\x1b[31mred\u202e"))
+    line = request_line(told, builder.config.models)
+    assert line.isprintable()
+    assert "\x1b" in request_line(told, builder.config.models, colour=True)  # of ours alone
+
+
+def test_a_stopped_terminal_holds_up_no_request() -> None:
+    """Ctrl-S: writing blocks. What does not fit is counted, and said when the terminal goes on."""
+    goes_on = threading.Event()
+
+    class Stopped(io.StringIO):
+        def write(self, text: str) -> int:
+            goes_on.wait()
+            return super().write(text)
+
+    stream = Stopped()
+    lines = RequestLines(dict, stream)
+    for _ in range(1_500):
+        lines.tell(ServedRequest("POST", b"/v1/chat/completions"))
+    assert lines.totals.requests == 1_500
+    goes_on.set()
+    lines.close()
+    shown = stream.getvalue()
+    assert shown.startswith("time ")
+    left_out = re.search(r"([\d,]+) more requests were not shown", shown)
+    assert left_out
+    assert shown.count("left ") + int(left_out[1].replace(",", "")) == 1_500
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="there are no pseudo-terminals here")
+@pytest.mark.parametrize(("no_colour", "coloured"), [("", True), ("1", False)])
+def test_colours_are_for_terminals_that_want_them(
+    monkeypatch: pytest.MonkeyPatch, no_colour: str, coloured: bool
+) -> None:
+    monkeypatch.setenv("NO_COLOR", no_colour)
+    monkeypatch.setenv("TERM", "xterm")
+    ours, theirs = os.openpty()
+    with os.fdopen(theirs, "w", encoding="utf-8") as terminal:
+        lines = RequestLines(dict, terminal)
+        lines.tell(ServedRequest("POST", b"/v1/x"))
+        lines.close()
+        shown = os.read(ours, 4096).decode()
+    os.close(ours)
+    assert ("\x1b[" in shown) == coloured
+
+
+def test_the_traffic_plays_until_it_is_stopped() -> None:
+    sent: list[ScriptedRequest] = []
+    DemoTraffic("", 0, "x", send=sent.append, wait=lambda _: len(sent) == 20).play()
+    assert len(sent) == 20
+    assert {each.session.rpartition("-")[2] for each in sent} == {"1", "2"}
+
+
+def test_the_traffic_ends_with_the_gateway() -> None:
+    def refuse(_: ScriptedRequest) -> None:
+        raise ConnectionRefusedError
+
+    waited: list[float] = []
+
+    def wait(seconds: float) -> bool:
+        waited.append(seconds)
+        return False
+
+    DemoTraffic("", 0, "x", send=refuse, wait=wait).play()
+    assert len(waited) == 1
