@@ -83,7 +83,8 @@ def main() -> int:
     tool = sys.argv[1] if len(sys.argv) > 1 else "llm-comply"
     worse = 0
     print("caller     upstream   through the gateway")
-    with tempfile.TemporaryDirectory() as temporary, serving(Path(temporary), "--demo") as upstream:
+    options = ("--demo", "--no-traffic")
+    with tempfile.TemporaryDirectory() as temporary, serving(Path(temporary), *options) as upstream:
         direct = {caller: results_of(tool, upstream, kind) for caller, kind in FORMATS.items()}
         for spoken in FORMATS:
             file = Path(temporary) / f"{spoken}.toml"
