@@ -21,11 +21,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import agents
 import msgspec
 from real_agents.clients import AGENTS, Agent, Started
+from real_agents.task import Asked, Offered, Task
 from real_agents.upstream import CALLERS_KEY
 
 from pointsman.reports.roles import roles
@@ -84,6 +85,20 @@ class Case(NamedTuple):
     some: tuple[str, ...]
     never: tuple[str, ...] = ()
     is_counted: bool = True  # in the table of costs
+    subagent: str = ""  # the type of the sub-agent that gets the task first
+
+
+class _Delegating(Task):
+    """The task, given to a sub-agent first."""
+
+    kind = ""
+
+    def _planned(self, step: int, turn: Asked) -> list[tuple[Offered, dict[str, Any] | str]]:
+        offered = {tool.own_name: tool for tool in turn.tools}
+        if step == 1 and "Agent" in offered:
+            given = {"description": "Do it", "prompt": "Do the task", "subagent_type": self.kind}
+            return [(offered["Agent"], given)]
+        return super()._planned(step, turn)
 
 
 def _after(agent: Agent, change: Callable[[list[str]], list[str]]) -> Agent:
@@ -142,6 +157,8 @@ def _cases(cline: Path | None, aider: Path | None) -> Iterator[Case]:
         _after(claude, lambda it: [one for one in it if one != "--dangerously-skip-permissions"] + plan),
         ("plan",),
     )
+    yield Case("Claude Code, sub-agent", claude, ("subagent", *loop), subagent="general-purpose")
+    yield Case("Claude Code, planning sub-agent", claude, ("plan", "subagent", *loop), subagent="Plan")
     yield Case("Codex", codex, loop, ("compaction", "plan"))
     limit = ["-c", "model_auto_compact_token_limit=1100"]
     # It compacts before every turn, and never gets on: the upstream always reports as many tokens.
@@ -185,6 +202,8 @@ def _estimated(records: list[Record]) -> Iterator[Record]:
 
 
 def _try(case: Case, modules: Path, home: Path) -> list[Record]:
+    _Delegating.kind = case.subagent
+    agents.Task = _Delegating if case.subagent else Task
     agents.try_one(case.agent, [case.agent.speaks], modules, home)
     ledger = SqliteLedger(home / "ledger.sqlite")
     try:

@@ -121,6 +121,7 @@ def after_a_call(*more: dict[str, Any]) -> list[dict[str, Any]]:
         (MESSAGES, CLAUDE, "You are a security monitor for autonomous AI coding agents.", {"max_tokens": 64}, "helper check"),
         (MESSAGES, CLAUDE, "", {"said": [{"role": "user", "content": "quota"}], "max_tokens": 1}, "helper probe"),
         (MESSAGES, CLAUDE, SDK, {"tools": [TOOL], "said": said(PLANNING, "Do it")}, "main plan"),
+        (MESSAGES, CLAUDE, SDK, {"tools": [TOOL], "said": [*said("Do it"), {"role": "system", "content": "x" * 9_000 + "Plan mode is active. The user indicated"}]}, "main plan"),
         (MESSAGES, CLAUDE | {b"x-claude-code-agent-id": b"a"}, f"{SDK}\nYou are a software architect and planning specialist for Claude Code.", {"tools": [TOOL]}, "subagent plan"),
         (MESSAGES, CLAUDE | {b"x-claude-code-agent-id": b"a"}, SDK, {"tools": [TOOL], "said": after_a_call()}, "subagent tool_iteration"),
         # near misses: what a tool returned, what stands later in a text, what another role says

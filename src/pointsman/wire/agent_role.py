@@ -34,9 +34,10 @@ _LAST: Final = 8
 _SYSTEM: Final = Role.SYSTEM
 _USER: Final = Role.USER
 _MARKS: Final = tuple(mark for client in CLIENTS for mark in client.marks)
-#: Characters at the beginning of a text in which the words of a mark are looked for, and in a system message.
+#: Characters at the beginning of a text in which the words of a mark are looked for, and in a system message:
+#: Claude Code lists its sub-agents in the same message before it says that it plans.
 _WORDS: Final = 160
-_NOTE: Final = 2_000
+_NOTE: Final = 32_000
 #: The marks to be compared, by whether tools are offered and whether the last message holds results of tools:
 #: such a request is no new turn of the conversation.
 _COMPARED: Final = {
