@@ -203,8 +203,8 @@ def _estimated(records: list[Record]) -> Iterator[Record]:
 
 def _try(case: Case, modules: Path, home: Path) -> list[Record]:
     _Delegating.kind = case.subagent
-    agents.Task = _Delegating if case.subagent else Task
-    agents.try_one(case.agent, [case.agent.speaks], modules, home)
+    task = _Delegating if case.subagent else Task
+    agents.try_one(case.agent, [case.agent.speaks], modules, home, task)
     ledger = SqliteLedger(home / "ledger.sqlite")
     try:
         return list(_estimated(list(ledger.records())))

@@ -102,13 +102,15 @@ def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
     raise SystemExit(f"the gateway ended with status {process.returncode}")
 
 
-def try_one(agent: Agent, formats: Sequence[WireFormat], modules: Path, home: Path) -> Run:
+def try_one(
+    agent: Agent, formats: Sequence[WireFormat], modules: Path, home: Path, task_of: type[Task] = Task
+) -> Run:
     """Let an agent do the task. Of several upstreams each is up at the steps that are its own, in turn."""
     folder = home / "work"
     folder.mkdir(parents=True)
     kept = home / "asked"
     kept.mkdir()
-    task = Task(str(folder))
+    task = task_of(str(folder))
     for name, text in task.files.items():
         (folder / name).write_text(text, encoding="utf-8")
     began = time.monotonic()

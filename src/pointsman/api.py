@@ -138,6 +138,7 @@ class Pointsman:
         *,
         format: WireFormat | str = WireFormat.CHAT,  # noqa: A002 - the name the contract uses
         session: str = "",
+        project: str = "",
     ) -> Decision:
         """Decide one request in this thread.
 
@@ -145,12 +146,14 @@ class Pointsman:
             request: The person's text, or a request body as a mapping.
             format: The body's wire format: ``chat``, ``responses`` or ``messages``.
             session: Names the conversation; without it nothing is remembered.
+            project: What it is about, in words of yours: outcomes and ``[tiers.projects]`` go by it.
 
         Raises:
             MalformedRequest: the body is not of the format's shape.
             UnknownModel: the body asks for a model that is neither a tier nor configured.
         """
-        return self.runtime.decide_sync(_request(request, WireFormat(format), session), self._ask)
+        read = _request(request, WireFormat(format), session, project)
+        return self.runtime.decide_sync(read, self._ask)
 
     async def decide_async(
         self,
@@ -158,9 +161,10 @@ class Pointsman:
         *,
         format: WireFormat | str = WireFormat.CHAT,  # noqa: A002 - as above
         session: str = "",
+        project: str = "",
     ) -> Decision:
         """Decide one request without blocking the event loop. Arguments and errors as in ``decide``."""
-        return await self.runtime.decide(_request(request, WireFormat(format), session))
+        return await self.runtime.decide(_request(request, WireFormat(format), session, project))
 
     def explain(
         self,
@@ -168,6 +172,7 @@ class Pointsman:
         *,
         format: WireFormat | str = WireFormat.CHAT,  # noqa: A002 - as above
         session: str = "",
+        project: str = "",
     ) -> Explained:
         """Explain what would be decided: no model is asked, and nothing is recorded or remembered.
 
@@ -175,7 +180,7 @@ class Pointsman:
         """
         from pointsman.diagnostics.explained import explain_request
 
-        read = _request(request, WireFormat(format), session)
+        read = _request(request, WireFormat(format), session, project)
         memory = self.runtime.memories.load(session)
         return explain_request(self.runtime.engine, read, memory, self._config)
 
@@ -185,11 +190,12 @@ class Pointsman:
         *,
         format: WireFormat | str = WireFormat.CHAT,  # noqa: A002 - as above
         session: str = "",
+        project: str = "",
     ) -> Explained:
         """Explain in a thread, because it takes up to thirty milliseconds. As ``explain``."""
         from asyncio import to_thread
 
-        return await to_thread(self.explain, request, format=format, session=session)
+        return await to_thread(self.explain, request, format=format, session=session, project=project)
 
     def select(self, task: str) -> CapabilityDecision | None:
         """Select those of the configured capabilities that a task needs (``[capabilities] file``).
@@ -303,9 +309,15 @@ class Pointsman:
         await to_thread(self.record_outcome, decision, score, **given)
 
 
-def _request(request: str | Mapping[str, Any], wire: WireFormat, session: str) -> AgentRequest:
+def _request(
+    request: str | Mapping[str, Any], wire: WireFormat, session: str, project: str = ""
+) -> AgentRequest:
+    from msgspec.structs import replace
+
     from pointsman.wire.request import read_request, request_from_text
 
     if isinstance(request, str):
-        return request_from_text(request, session=session, arrived_at=time.time())
-    return read_request(wire, request, session=session, arrived_at=time.time())
+        read = request_from_text(request, session=session, arrived_at=time.time())
+    else:
+        read = read_request(wire, request, session=session, arrived_at=time.time())
+    return replace(read, project=project) if project else read

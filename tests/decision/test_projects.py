@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from pointsman import Pointsman
 from pointsman.decision.engine import Decided, Engine
 from pointsman.decision.memory import Memory
 from pointsman.decision.policy import Policy
@@ -98,3 +99,10 @@ def test_a_file_is_read_or_refused() -> None:
     for data in (b"{}", b"[", msgspec.json.encode(msgspec.structs.replace(FOUND, format=2))):
         with pytest.raises(ConfigError, match="f"):
             read_projects(data, "f")
+
+
+def test_a_program_names_its_project() -> None:
+    with Pointsman(engine().policy) as pointsman:
+        assert pointsman.decide("hello", project="p-hard").chain[0] == "large"
+        assert pointsman.decide("hello").chain[0] == "small"
+        assert pointsman.explain("hello", project="p-hard").decision.input.project == "p-hard"
