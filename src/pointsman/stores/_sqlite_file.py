@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import sqlite3
 import threading
-from collections.abc import Sequence
-from contextlib import closing, suppress
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -23,8 +24,12 @@ BUSY: Final = 5.0
 #: grow to while no reader holds it back.
 _LOG: Final = 16 << 20
 
-#: Most rows of one statement: with four values a row, half of what the oldest SQLite allows.
+#: Most rows of one statement, and most values: half of what the oldest SQLite allows, and as many.
 _ROWS: Final = 128
+_VALUES: Final = 999
+
+#: Steps of SQLite's machine between two looks at the clock, about a tenth of a millisecond.
+_STEPS: Final = 20_000
 
 
 class SqliteFile:
@@ -97,11 +102,16 @@ class SqliteFile:
             if connection is not None:
                 connection.close()
 
-    def read(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+    def read(self, query: str, *values: object, seconds: float | None = None) -> list[tuple[Any, ...]]:
         """Return the rows of a query, over a connection that cannot write.
 
+        Args:
+            query: The statement.
+            values: Of its places.
+            seconds: After which it is ended; None for never.
+
         Raises:
-            StoreUnavailable: there is no file, it cannot be read, or it is not ours.
+            StoreUnavailable: there is no file, it cannot be read, it is not ours, or it took too long.
         """
         try:
             with self._lock:
@@ -111,8 +121,14 @@ class SqliteFile:
                     self._close_reader()
                 if self._reader is None:
                     self._reader, self._read = self._open_reader(), found
-                return self._reader.execute(query, values).fetchall()
+                with _within(self._reader, seconds):
+                    return self._reader.execute(query, values).fetchall()
         except sqlite3.Error as error:
+            if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT:
+                raise StoreUnavailable(
+                    f"reading the {self._kind} {self.path} took longer than {seconds:g} s",
+                    hint="search a shorter time, or by less",
+                ) from error
             with self._lock:
                 self._close_reader()
             raise StoreUnavailable(f"cannot read the {self._kind} {self.path}: {error}") from error
@@ -212,13 +228,28 @@ def insert(connection: sqlite3.Connection, statement: str, rows: Sequence[Sequen
     statements serve all.
     """
     done = 0
+    most = min(_ROWS, 1 << ((_VALUES // len(rows[0])).bit_length() - 1)) if rows else 0
     while left := len(rows) - done:
-        count = min(_ROWS, 1 << (left.bit_length() - 1))
+        count = min(most, 1 << (left.bit_length() - 1))
         chunk = rows[done : done + count]
         places = f"({', '.join('?' * len(chunk[0]))})"
         values = [value for row in chunk for value in row]
         connection.execute(statement.replace("{rows}", ", ".join([places] * count)), values)
         done += count
+
+
+@contextmanager
+def _within(connection: sqlite3.Connection, seconds: float | None) -> Iterator[None]:
+    """End a statement that runs for too long."""
+    if seconds is None:
+        yield
+        return
+    until = time.monotonic() + seconds
+    connection.set_progress_handler(lambda: time.monotonic() > until, _STEPS)
+    try:
+        yield
+    finally:
+        connection.set_progress_handler(None, 0)
 
 
 def _connect(uri: str) -> sqlite3.Connection:

@@ -30,6 +30,7 @@ from pointsman.stores.ledger import (
     ShadowDecision,
 )
 from pointsman.stores.ledger.port import MAX_OUTCOMES
+from pointsman.testing.ledger_summaries import summary_checks
 from pointsman.tiers import TierDecision
 from pointsman.vocabulary import AgentRole, Mode, Parameters, Reason, Stage, Tier, WireFormat
 from pointsman.wire.completion import CompletionSummary
@@ -137,6 +138,7 @@ def ledger_checks() -> Iterator[Callable[[Ledger], None]]:
     yield _runs_come_newest_first_each_in_order
     yield _an_entry_said_twice_is_one
     yield _closing_twice_does_no_harm
+    yield from summary_checks(a_decision)
 
 
 def _requests_passed_on_come_newest_first(ledger: Ledger) -> None:

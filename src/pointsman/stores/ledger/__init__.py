@@ -19,17 +19,22 @@ from pointsman.stores.ledger.port import (
     ShadowAnswer,
     ShadowDecision,
 )
+from pointsman.stores.ledger.reading import DecisionFilter, DecisionRow, Page, Position, Totals
 from pointsman.wire.completion import CompletionSummary
 
 __all__ = [
     "Attempt",
     "CompletionSummary",
+    "DecisionFilter",
+    "DecisionRow",
     "Entry",
     "Ledger",
     "MemoryLedger",
     "Outcome",
     "Owner",
+    "Page",
     "PassedRequest",
+    "Position",
     "PromptText",
     "Record",
     "Retention",
@@ -38,4 +43,5 @@ __all__ = [
     "ShadowAnswer",
     "ShadowDecision",
     "SqliteLedger",
+    "Totals",
 ]

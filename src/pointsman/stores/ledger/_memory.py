@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby, islice
 from typing import Final, TypeVar
 
 from pointsman.decision.decision import Decision, TextMode
 from pointsman.errors import StoreUnavailable
+from pointsman.prices import Prices
 from pointsman.stores.ledger.outcome_reports import check_count, unknown
 from pointsman.stores.ledger.port import (
     Attempt,
@@ -26,7 +28,18 @@ from pointsman.stores.ledger.port import (
     ShadowDecision,
     belongs,
 )
+from pointsman.stores.ledger.reading import (
+    MOST_ROWS,
+    NO_PRICES,
+    DecisionFilter,
+    DecisionRow,
+    Page,
+    Position,
+    Totals,
+    matches,
+)
 from pointsman.stores.ledger.redact import kept_step, kept_text
+from pointsman.stores.ledger.turns import rows_of, totals_of
 
 __all__ = ["MemoryLedger"]
 
@@ -175,6 +188,39 @@ class MemoryLedger:
         chosen = (found for found in reversed(self._all_runs()) if not session or found[0].session == session)
         return islice(chosen, limit)
 
+    def search(
+        self,
+        wanted: DecisionFilter,
+        *,
+        before: Position | None = None,
+        limit: int = 100,
+        models: Mapping[str, Prices] = NO_PRICES,
+    ) -> Page:
+        """Return a page of the decisions that meet a filter, the newest first."""
+        limit = max(0, min(limit, MOST_ROWS))
+        found = [
+            row
+            for row in self._rows(wanted.session)
+            if (before is None or (row.at, row.id) < before)
+            and matches(row, wanted, models)
+            and _says(self.text(row.id), wanted.text)
+        ]
+        found.sort(key=lambda row: (row.at, row.id), reverse=True)
+        shown = tuple(found[:limit])
+        return Page(shown, (shown[-1].at, shown[-1].id) if shown and len(found) > limit else None)
+
+    def session(self, session: str, /) -> tuple[DecisionRow, ...]:
+        """Return the decisions of a session and its sub-agents, the oldest first."""
+        return tuple(sorted(self._rows(session), key=lambda row: (row.at, row.id)))[:MOST_ROWS]
+
+    def totals(self, *, since: float = -math.inf, until: float = math.inf, zone: int = 0) -> Totals:
+        """Return the sums of a period, by days of a zone."""
+        return totals_of(self._rows(), since=since, until=until, zone=zone)
+
+    def unsummarized(self) -> int:
+        """Return 0: what is in memory was written by this version."""
+        return 0
+
     def count(self) -> int:
         """Return how many decisions there are."""
         with self._lock:
@@ -186,6 +232,14 @@ class MemoryLedger:
     def close(self) -> None:
         """Keep no more."""
         self._closed = True
+
+    def _rows(self, session: str = "") -> list[DecisionRow]:
+        """Summaries in order of arrival."""
+        made = rows_of(self.records())
+        if not session:
+            return list(made)
+        wanted = {decision.id for decision in self.decisions(limit=None, session=session)}
+        return [row for row in made if row.id in wanted]
 
     def _found(self, decision_id: str) -> _Record:
         return self._records.get(decision_id) or self._early.get(decision_id) or _Record()
@@ -223,6 +277,10 @@ class MemoryLedger:
             _make_room(self._early, self._size)
             record = self._early[decision_id] = _Record()
         return record
+
+
+def _says(text: str | None, part: str) -> bool:
+    return not part or part.lower() in (text or "").lower()
 
 
 def _is_of(decision: Decision | None, caller: str) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from pointsman.stores.ledger._summaries import MIGRATION
+
 __all__ = ["APPLICATION", "MIGRATIONS"]
 
 #: SQLite's field for telling whose file this is: "Ptsm".
@@ -91,4 +93,5 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
         "ALTER TABLE decisions ADD COLUMN caller TEXT NOT NULL DEFAULT ''",
         "CREATE TABLE owners (object TEXT NOT NULL UNIQUE, caller TEXT NOT NULL, at REAL)",
     ),
+    MIGRATION,
 )

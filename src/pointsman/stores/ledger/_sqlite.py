@@ -8,7 +8,7 @@ import sqlite3
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -18,11 +18,13 @@ import msgspec
 
 from pointsman.decision.decision import Decision, TextMode
 from pointsman.errors import StoreUnavailable
+from pointsman.prices import Prices
 from pointsman.stores._sqlite_file import SqliteFile, insert
 from pointsman.stores.batch_writer import BATCH, BatchWriter
 from pointsman.stores.ledger._earlier import SHAPE, decision_in
 from pointsman.stores.ledger._retention import Retention
 from pointsman.stores.ledger._schema import APPLICATION, MIGRATIONS
+from pointsman.stores.ledger._sqlite_reading import SummaryReader
 from pointsman.stores.ledger._statements import (
     ATTEMPTS_OF,
     DECISION,
@@ -36,6 +38,7 @@ from pointsman.stores.ledger._statements import (
     SHADOWS_OF,
     TEXTS_OF,
 )
+from pointsman.stores.ledger._summarizer import Summarizer
 from pointsman.stores.ledger.outcome_reports import Admission, unknown
 from pointsman.stores.ledger.port import (
     MAX_TEXT,
@@ -51,6 +54,14 @@ from pointsman.stores.ledger.port import (
     ShadowAnswer,
     ShadowDecision,
     belongs,
+)
+from pointsman.stores.ledger.reading import (
+    NO_PRICES,
+    DecisionFilter,
+    DecisionRow,
+    Page,
+    Position,
+    Totals,
 )
 from pointsman.stores.ledger.redact import LONGEST, kept_step, kept_text
 from pointsman.vocabulary import OF_SUBAGENT
@@ -120,10 +131,10 @@ class SqliteLedger:
         self._clock: Final = clock
         self._swept_at = -math.inf
         self._removal: Iterator[None] | None = None  # of what is over the bounds, piece by piece
+        self._summarizer: Final = Summarizer()
+        self._summaries: Final = SummaryReader(path, self.flush)
         self._admission: Final = Admission(queue + BATCH)  # as many as may wait, in the queue and its batch
-        self._writer: Final = BatchWriter[Entry](
-            self._write, size=queue, name="ledger", upkeep=self._remove_more
-        )
+        self._writer: Final = BatchWriter[Entry](self._write, size=queue, name="ledger", upkeep=self._upkeep)
 
     @property
     def lost(self) -> int:
@@ -259,6 +270,29 @@ class SqliteLedger:
             beyond = page[-1][1]
             left -= len(page)
 
+    def search(
+        self,
+        wanted: DecisionFilter,
+        *,
+        before: Position | None = None,
+        limit: int = 100,
+        models: Mapping[str, Prices] = NO_PRICES,
+    ) -> Page:
+        """Return a page of the decisions that meet a filter, the newest first."""
+        return self._summaries.search(wanted, before, limit, models)
+
+    def session(self, session: str, /) -> tuple[DecisionRow, ...]:
+        """Return the decisions of a session and its sub-agents, the oldest first."""
+        return self._summaries.session(session)
+
+    def totals(self, *, since: float = -math.inf, until: float = math.inf, zone: int = 0) -> Totals:
+        """Return the sums of a period, by days of a zone."""
+        return self._summaries.totals(since, until, zone)
+
+    def unsummarized(self) -> int:
+        """Return how many decisions of an earlier version have no summary yet."""
+        return self._summaries.unsummarized()
+
     def count(self) -> int:
         """Return how many decisions there are."""
         rows = self._read("SELECT count(*) FROM decisions")
@@ -272,6 +306,7 @@ class SqliteLedger:
         """Write what waits and release the file; what cannot be written is counted as lost."""
         if self._writer.close():
             self._file.close()
+        self._summaries.close()
 
     def _completed(self, page: Sequence[Decision]) -> Iterator[Record]:
         ids = _encode([decision.id for decision in page]).decode()
@@ -313,9 +348,11 @@ class SqliteLedger:
 
     def _write_rows(self, batch: Sequence[Entry]) -> int:
         rows: defaultdict[str, list[tuple[object, ...]]] = defaultdict(list)
+        kept: list[Entry] = []
         for entry in batch:
             with suppress(TypeError, ValueError, RecursionError):  # counted below: there is no row of it
                 rows[INSERT[type(entry)]].append(self._row(entry))
+                kept.append(entry)
         try:
             connection = self._file.writer()
             self._remove_some(connection)
@@ -323,7 +360,9 @@ class SqliteLedger:
             with connection:
                 for statement, values in rows.items():
                     insert(connection, statement, values)
+                self._summarizer.write(connection, kept)
         except sqlite3.Error as error:
+            self._summarizer.clear()
             self._file.close_writer()
             self._removal, self._swept_at = None, -math.inf
             raise StoreUnavailable(f"cannot write the ledger {self._file.path}: {error}") from error
@@ -365,12 +404,19 @@ class SqliteLedger:
             self._removal = None
         return False
 
-    def _remove_more(self) -> bool:
-        """Go on in a pause of writing; tell whether more may be left."""
+    def _upkeep(self) -> bool:
+        """Remove, or summarise, a piece more in a pause of writing; tell whether more may be left."""
         try:
-            return self._remove_piece()
+            if self._remove_piece():
+                return True
         except sqlite3.Error as error:
             log.warning("the retention limits of the ledger %s cannot be applied: %s", self._file.path, error)
+        try:
+            return self._summarizer.work(self._file.writer(), self._clock())
+        except (sqlite3.Error, StoreUnavailable, OSError) as error:
+            log.warning(
+                "the summaries of the ledger %s cannot be brought up to date: %s", self._file.path, error
+            )
         return False
 
 

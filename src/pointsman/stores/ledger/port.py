@@ -9,6 +9,15 @@ import msgspec
 
 from pointsman.decision.decision import Decision
 from pointsman.decision.diff import Verdict
+from pointsman.prices import Prices
+from pointsman.stores.ledger.reading import (
+    NO_PRICES,
+    DecisionFilter,
+    DecisionRow,
+    Page,
+    Position,
+    Totals,
+)
 from pointsman.vocabulary import OF_SUBAGENT, AgentRole
 from pointsman.wire.completion import CompletionSummary
 
@@ -272,6 +281,47 @@ class Ledger(Protocol):
 
     def runs(self, *, limit: int | None = 100, session: str = "") -> Iterator[tuple[RunEntry, ...]]:
         """Yield runs of agents, each as ``run`` gives it, the newest first; of one session when named."""
+        ...
+
+    def search(
+        self,
+        wanted: DecisionFilter,
+        *,
+        before: Position | None = None,
+        limit: int = 100,
+        models: Mapping[str, Prices] = NO_PRICES,
+    ) -> Page:
+        """Return a page of the decisions that meet a filter, the newest first.
+
+        It says nothing of decisions that have no summary yet (``unsummarized``).
+
+        Args:
+            wanted: The filter.
+            before: ``Page.next`` of the page before.
+            limit: Most rows, ``MOST_ROWS`` at most.
+            models: Prices by configured name, for ``cost_at_least``.
+        """
+        ...
+
+    def session(self, session: str, /) -> tuple[DecisionRow, ...]:
+        """Return the first ``MOST_ROWS`` decisions of a session and its sub-agents, the oldest first."""
+        ...
+
+    def totals(self, *, since: float = ..., until: float = ..., zone: int = 0) -> Totals:
+        """Return the sums of a period, which begins and ends with whole hours, by days.
+
+        Args:
+            since: Its first second, since the epoch.
+            until: The second after it.
+            zone: Hours by which the reader's clock is ahead of UTC: where a day begins.
+        """
+        ...
+
+    def unsummarized(self) -> int:
+        """Return how many decisions ``search``, ``session`` and ``totals`` do not know yet.
+
+        They were written by an earlier version; a running gateway reads them in its pauses.
+        """
         ...
 
     def count(self) -> int:

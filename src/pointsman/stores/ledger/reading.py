@@ -1,0 +1,195 @@
+"""What is read of a ledger without the bodies of its decisions: rows of a summary, and their totals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+
+from pointsman.prices import Prices
+
+__all__ = [
+    "GAPS",
+    "MOST_ROWS",
+    "NO_PRICES",
+    "DecisionFilter",
+    "DecisionRow",
+    "Page",
+    "Part",
+    "PartTotals",
+    "Position",
+    "Result",
+    "Totals",
+    "TurnTotals",
+    "matches",
+]
+
+NO_PRICES: Final[Mapping[str, Prices]] = {}
+
+#: Rows of one page, and of one session, at most.
+MOST_ROWS: Final = 10_000
+
+#: Lower bounds, in seconds, of the classes of time since the turn before. Providers keep a prompt cache for
+#: 5 minutes, an hour or a day; a class is taken to be beyond a cache's life when its lower bound is.
+GAPS: Final = (0, 60, 120, 180, 240, 300, 600, 900, 1_800, 3_600, 7_200, 86_400)
+
+#: How a turn ended: without an answer, with one whose upstream reported no tokens, or with its tokens.
+Result = Literal["no_answer", "no_usage", "counted"]
+
+#: Where a page ends: the arrival and the id of its last row.
+Position = tuple[float, str]
+
+
+class DecisionFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Which decisions are searched for: those that meet every field that is set."""
+
+    session: str = ""  # itself, and those of its sub-agents
+    caller: str = ""
+    tier: str = ""
+    model: str = ""  # that answered, or was to
+    role: str = ""
+    domain: str = ""  # one of the domains
+    signal: str = ""  # id of a signal found
+    stuck: bool | None = None
+    downgraded: bool | None = None
+    abstained: bool | None = None
+    labelled: bool | None = None
+    status: int | None = None  # of the last attempt; 0: none was answered
+    cost_at_least: float | None = None  # what the answer cost, at the prices given
+    label: str = ""
+    since: float | None = None  # seconds since the epoch, included
+    until: float | None = None  # seconds since the epoch, excluded
+    text: str = ""  # part of the words, where words are kept; letters A to Z in either case
+
+
+class Part(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Tokens that a turn used beside its answer."""
+
+    kind: Literal["retry", "shadow"]
+    model: str
+    input: int
+    cached: int
+    output: int
+
+
+class DecisionRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One decision in a list, with what became of it."""
+
+    id: str
+    at: float  # arrival, seconds since the epoch
+    session: str
+    caller: str
+    role: str
+    tier: str  # empty where none was decided
+    model: str  # that answered; else the first of the chain
+    result: Result
+    status: int  # of the last attempt; 0: none, or nothing came
+    attempts: int
+    domains: tuple[str, ...]
+    signals: tuple[str, ...]  # ids, as in the decision's input
+    stuck: bool  # a pattern of a stuck agent was found, whether a hint was given or withheld
+    downgraded: bool  # a lower tier serves, or another model than the first of the chain answered
+    abstained: bool  # a part of the decision failed open
+    label: str  # of the last outcome that was not derived
+    score: float | None  # of the same
+    labelled: bool  # there is such an outcome
+    input: int = 0  # tokens of the answer, where ``result`` is "counted"
+    cached: int = 0
+    output: int = 0
+    gap: int = -1  # place in ``GAPS`` of the time since the session's turn before; -1: no such turn
+    reused: int = 0  # input tokens that a cache holding the turn before would have had, at least ``cached``
+    own: str = ""  # the one model that was tried in this turn and the one before
+    switched: bool = False  # another model answered the turn before
+    asked: bool = False  # a verification of the tier was paid for
+    trials: int = 0  # answers of shadow models
+    parts: tuple[Part, ...] = ()
+    cost: float | None = None  # filled by ``reports.summary.priced``; None where a price is unknown
+    baseline_cost: float | None = None  # likewise, what the baseline's answer would have cost
+
+    @property
+    def domain(self) -> str:
+        """The first domain; empty where there is none."""
+        return self.domains[0] if self.domains else ""
+
+
+class Page(NamedTuple):
+    """Rows found, the newest first."""
+
+    rows: tuple[DecisionRow, ...]
+    next: Position | None  # ``before`` of the page after it; None where this is the last
+
+
+class TurnTotals(msgspec.Struct, frozen=True, gc=False):
+    """Turns that are alike in all but their tokens, added up."""
+
+    hour: int  # since the epoch
+    tier: str
+    model: str  # that answered; empty for none
+    result: Result
+    own: str
+    gap: int
+    asked: bool
+    beside: str  # models of the parts, sorted, a line each
+    turns: int
+    input: int
+    cached: int
+    output: int
+    reused: int
+    assumed: int  # turns in which ``reused`` is more than ``cached``
+    switches: int
+    trials: int
+    stuck: int
+    downgraded: int
+    abstained: int
+
+
+class PartTotals(msgspec.Struct, frozen=True, gc=False):
+    """Parts of turns that are alike, added up."""
+
+    hour: int
+    tier: str
+    model: str  # of the turn's answer
+    result: Result
+    asked: bool
+    beside: str
+    kind: Literal["retry", "shadow"]
+    part_model: str
+    input: int
+    cached: int
+    output: int
+
+
+class Totals(NamedTuple):
+    """All that money and usage are computed from."""
+
+    turns: tuple[TurnTotals, ...]
+    parts: tuple[PartTotals, ...]
+
+
+def matches(row: DecisionRow, wanted: DecisionFilter, models: Mapping[str, Prices]) -> bool:
+    """Whether a row meets a filter, the session and the text excepted."""
+    exact = (
+        (wanted.caller, row.caller), (wanted.tier, row.tier), (wanted.model, row.model),
+        (wanted.role, row.role), (wanted.label, row.label),
+    )  # fmt: skip
+    flags = (
+        (wanted.stuck, row.stuck), (wanted.downgraded, row.downgraded), (wanted.abstained, row.abstained),
+        (wanted.labelled, row.labelled), (wanted.status, row.status),
+    )  # fmt: skip
+    return (
+        all(not asked or asked == found for asked, found in exact)
+        and all(asked is None or asked == found for asked, found in flags)
+        and (not wanted.domain or wanted.domain in row.domains)
+        and (not wanted.signal or wanted.signal in row.signals)
+        and (wanted.since is None or row.at >= wanted.since)
+        and (wanted.until is None or row.at < wanted.until)
+        and (wanted.cost_at_least is None or _cost(row, models) >= wanted.cost_at_least)
+    )
+
+
+def _cost(row: DecisionRow, models: Mapping[str, Prices]) -> float:
+    """What the answer cost; less than nothing where that is unknown."""
+    model = models.get(row.model) if row.result == "counted" else None
+    spent = model.cost(row.input, row.cached, row.output) if model else None
+    return -1.0 if spent is None else spent

@@ -1,0 +1,346 @@
+"""The summary of each turn, made from a decision, what belongs to it, and the turn before.
+
+Everything that depends on the order of turns is settled here, in tokens and without a price, so that the
+costs against any baseline follow from sums (docs/decisions/0160).
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, TypeVar
+
+from pointsman.decision.decision import Decision
+from pointsman.stores.ledger.port import (
+    Attempt,
+    Outcome,
+    Record,
+    ShadowAnswer,
+)
+from pointsman.stores.ledger.reading import (
+    GAPS,
+    DecisionRow,
+    Part,
+    PartTotals,
+    Totals,
+    TurnTotals,
+)
+from pointsman.vocabulary import Stage
+
+__all__ = [
+    "HOUR",
+    "Before",
+    "Turn",
+    "Turns",
+    "Usage",
+    "answered",
+    "beside_of",
+    "rows_of",
+    "totals_of",
+    "usage",
+]
+
+HOUR: Final = 3_600.0
+
+#: Turns and sessions remembered while their answers are awaited, about 1 kB each.
+REMEMBERED: Final = 4_096
+
+#: Reasons of a decision whose question was asked, and paid for, in vain.
+_ASKED_IN_VAIN: Final = frozenset({"tiers.abstained.llm-failed", "tiers.abstained.llm-invalid"})
+_LOWER: Final = "routing.lower-tier"
+_DERIVED: Final = "implicit:"
+
+Kept = TypeVar("Kept")
+Belonging = Attempt | Outcome | ShadowAnswer
+
+
+class Usage(NamedTuple):
+    """Tokens of one attempt."""
+
+    input: int
+    cached: int  # of the input, read from the provider's cache
+    output: int
+
+
+class Before(NamedTuple):
+    """The turn before, of the same session."""
+
+    model: str  # that answered last; empty where none did yet
+    input: int | None  # tokens of the turn; None where no answer says
+    at: float  # seconds since the epoch
+    tried: str | None  # the one model that was tried; empty for several, None for none
+
+
+def answered(attempts: Iterable[Attempt]) -> Attempt | None:
+    """Return the attempt that answered, if one did."""
+    good = [attempt for attempt in attempts if attempt.status // 100 == 2 and not attempt.error]
+    return good[-1] if good else None
+
+
+def usage(attempt: Attempt | ShadowAnswer | None) -> Usage | None:
+    """Return what an answer used; None where the upstream did not say."""
+    if attempt is None or attempt.input_tokens is None or attempt.output_tokens is None:
+        return None
+    cached = min(attempt.cached_tokens or 0, attempt.input_tokens)
+    return Usage(attempt.input_tokens, cached, attempt.output_tokens)
+
+
+@dataclass(slots=True)
+class Turn:
+    """A decision with what became of it so far."""
+
+    decision: Decision
+    asked: bool = False
+    before: Before | None = None
+    previous: Turn | None = None  # while its answer may still come
+    attempts: list[Attempt] = field(default_factory=list)
+    trials: list[ShadowAnswer] = field(default_factory=list)
+    said: Outcome | None = None  # the last that was not derived
+
+    def settle(self) -> Before | None:
+        """Take from the turn before what is known of it, and return it."""
+        if self.previous is not None:
+            self.before = self.previous.after()
+        return self.before
+
+    def after(self) -> Before:
+        """What the next turn of the session has to know."""
+        answer, used, before = answered(self.attempts), usage(answered(self.attempts)), self.before
+        model = answer.model if answer else before.model if before else ""
+        return Before(model, used.input if used else None, self.decision.input.arrived_at, self._tried())
+
+    def add(self, entry: Belonging) -> None:
+        """Add what became of it; of outcomes the last that a person or a program reported."""
+        match entry:
+            case Attempt():
+                self.attempts.append(entry)
+            case ShadowAnswer():
+                self.trials.append(entry)
+            case Outcome():
+                if not entry.source.startswith(_DERIVED):
+                    self.said = entry
+
+    def row(self) -> DecisionRow:
+        """The summary."""
+        decision, asked = self.decision, self.decision.input
+        tries = sorted(self.attempts, key=lambda attempt: attempt.number)
+        answer = answered(tries)
+        used = usage(answer)
+        first = "".join(decision.chain[:1])
+        guidance, domains = decision.guidance, decision.domains
+        gap, reused, own, switched = self._beside_before(answer, used)
+        return DecisionRow(
+            id=decision.id,
+            at=asked.arrived_at,
+            session=asked.session,
+            caller=asked.caller,
+            role=asked.role.value if asked.role else "",
+            tier=decision.tier.tier.value if decision.tier else "",
+            model=answer.model if answer else first,
+            result="counted" if used else "no_usage" if answer else "no_answer",
+            status=tries[-1].status if tries else 0,
+            attempts=len(tries),
+            domains=tuple(filter(None, domains.effective.domains)) if domains else (),
+            signals=asked.signals,
+            stuck=bool(guidance and guidance.firings),
+            downgraded=bool(answer and first and answer.model != first)
+            or any(reason.code == _LOWER for reason in decision.reasons),
+            abstained=bool(decision.abstained),
+            label=self.said.label if self.said else "",
+            score=self.said.score if self.said else None,
+            labelled=self.said is not None,
+            input=used.input if used else 0,
+            cached=used.cached if used else 0,
+            output=used.output if used else 0,
+            gap=gap,
+            reused=reused,
+            own=own,
+            switched=switched,
+            asked=self.asked,
+            trials=len(self.trials),
+            parts=tuple(_parts(tries, answer, self.trials)),
+        )
+
+    def _tried(self) -> str | None:
+        models = {attempt.model for attempt in self.attempts}
+        return None if not models else models.pop() if len(models) == 1 else ""
+
+    def _beside_before(self, answer: Attempt | None, used: Usage | None) -> tuple[int, int, str, bool]:
+        """Gap, reused tokens, own model and change of model of a turn that is counted."""
+        before = self.settle()
+        if answer is None or used is None:
+            return -1, 0, "", False
+        tried = self._tried() or ""
+        if before is None:
+            return -1, used.cached, tried, False
+        own = tried if before.tried in {None, tried} else ""
+        gap = _gap(self.decision.input.arrived_at - before.at)
+        sent = used.input if before.input is None else min(before.input, used.input)
+        return gap, max(used.cached, sent), own, before.model not in {"", answer.model}
+
+
+def _gap(seconds: float) -> int:
+    """The class of ``GAPS``: more seconds than its lower bound, so that a bound itself is not beyond it."""
+    found = bisect_right(GAPS, seconds) - 1
+    return max(0, found - (found > 0 and GAPS[found] == seconds))
+
+
+def _parts(
+    tries: Iterable[Attempt], answer: Attempt | None, trials: Iterable[ShadowAnswer]
+) -> Iterator[Part]:
+    for attempt in tries:
+        if attempt is not answer and (spent := usage(attempt)):
+            yield Part("retry", attempt.model, *spent)
+    for trial in trials:
+        if spent := usage(trial):
+            yield Part("shadow", trial.model, *spent)
+
+
+class Turns:
+    """Turns while they happen: remembers the last of each session, and those whose answers may still come.
+
+    Beyond ``size`` sessions or turns the oldest are forgotten: a session that comes back after that begins
+    anew, as if it had no turn before.
+    """
+
+    def __init__(self, size: int = REMEMBERED) -> None:
+        self._size: Final = size
+        self._turns: Final[OrderedDict[str, Turn]] = OrderedDict()  # by id of the decision
+        self._last: Final[OrderedDict[str, Turn | Before]] = OrderedDict()  # by conversation
+        self._verified: Final[OrderedDict[str, int]] = OrderedDict()  # message asked about last, by session
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no session is known."""
+        return not self._last
+
+    def begin(self, decision: Decision, belonging: Iterable[object] = ()) -> Turn:
+        """Begin a turn with what belongs to it already. Turns come in order of arrival."""
+        turn = self._turns.get(decision.id)
+        if turn is None:
+            turn = self._begin(decision)
+        turn.decision = decision  # decided again, its place among the turns stays
+        for entry in belonging:
+            if isinstance(entry, Belonging):
+                turn.add(entry)
+        return turn
+
+    def _begin(self, decision: Decision) -> Turn:
+        turn = Turn(decision, self._has_asked(decision))
+        session = decision.input.conversation
+        if session:
+            self._follow(turn, session)
+        _keep(self._turns, decision.id, turn, self._size)
+        return turn
+
+    def get(self, decision_id: str) -> Turn | None:
+        """Return a turn that is remembered."""
+        return self._turns.get(decision_id)
+
+    def recall(self, session: str, before: Before) -> None:
+        """Remember the last turn of a session, as it was written before."""
+        _keep(self._last, session, before, self._size)
+
+    def adopt(self, turn: Turn) -> None:
+        """Remember a turn that began earlier."""
+        session = turn.decision.input.conversation
+        last = self._last.get(session)
+        if isinstance(last, Before) and last.at == turn.decision.input.arrived_at:
+            self._last[session] = turn
+        _keep(self._turns, turn.decision.id, turn, self._size)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._turns.clear()
+        self._last.clear()
+        self._verified.clear()
+
+    def _follow(self, turn: Turn, session: str) -> None:
+        last = self._last.get(session)
+        if isinstance(last, Turn):
+            last.settle()
+            last.previous = None  # else every turn of a session would stay in memory
+            turn.previous = last
+        else:
+            turn.before = last
+        _keep(self._last, session, turn, self._size)
+
+    def _has_asked(self, decision: Decision) -> bool:
+        """Whether a verification is paid for: once per user message; tool calls use the answer again."""
+        tier = decision.tier
+        if tier is None:
+            return False
+        in_vain = any(reason.code in _ASKED_IN_VAIN for reason in tier.reasons)
+        if tier.stage is not Stage.VERIFIED and not in_vain:
+            return False
+        session, message = decision.input.session, decision.input.user_message
+        paid = in_vain or not session or self._verified.get(session) != message
+        if not in_vain:
+            _keep(self._verified, session, message, self._size)
+        return paid
+
+
+def _keep(kept: OrderedDict[str, Kept], key: str, value: Kept, size: int) -> None:
+    kept[key] = value
+    kept.move_to_end(key)
+    if len(kept) > size:
+        kept.popitem(last=False)
+
+
+def rows_of(records: Iterable[Record], turns: Turns | None = None) -> Iterator[DecisionRow]:
+    """Summarise records, the oldest first."""
+    turns = turns or Turns()
+    for record in records:
+        yield turns.begin(record.decision, (*record.attempts, *record.shadows, *record.outcomes)).row()
+
+
+def totals_of(
+    rows: Iterable[DecisionRow], *, since: float = -math.inf, until: float = math.inf, zone: int = 0
+) -> Totals:
+    """Add up rows, as ``Ledger.totals`` says."""
+    first, end = since / HOUR, until / HOUR
+    turns: dict[tuple[object, ...], Counter[str]] = {}
+    parts: dict[tuple[object, ...], Counter[str]] = {}
+    for row in rows:
+        hour = row.at // HOUR
+        if hour + 1 > first and hour < end:
+            _add(row, int(hour + zone) // 24 * 24 - zone, turns, parts)
+    return Totals(
+        tuple(TurnTotals(*key, **_all(TurnTotals, len(key), sums)) for key, sums in turns.items()),  # type: ignore[arg-type]
+        tuple(PartTotals(*key, **_all(PartTotals, len(key), sums)) for key, sums in parts.items()),  # type: ignore[arg-type]
+    )
+
+
+def _all(kind: type[TurnTotals | PartTotals], keys: int, sums: Counter[str]) -> dict[str, int]:
+    return {name: sums[name] for name in kind.__struct_fields__[keys:]}
+
+
+def _add(
+    row: DecisionRow,
+    hour: int,
+    turns: dict[tuple[object, ...], Counter[str]],
+    parts: dict[tuple[object, ...], Counter[str]],
+) -> None:
+    counted = row.result == "counted"
+    model: str = "" if row.result == "no_answer" else row.model
+    beside = beside_of(row.parts)
+    key = (hour, row.tier, model, row.result, row.own, row.gap, row.asked, beside)
+    sums = turns.setdefault(key, Counter())
+    sums["turns"] += 1
+    for name in ("input", "cached", "output", "reused", "trials", "stuck", "downgraded", "abstained"):
+        sums[name] += getattr(row, name)
+    sums["assumed"] += counted and row.reused > row.cached
+    sums["switches"] += row.switched
+    for part in row.parts:
+        of = (hour, row.tier, model, row.result, row.asked, beside, part.kind, part.model)
+        sums = parts.setdefault(of, Counter())
+        for name in ("input", "cached", "output"):
+            sums[name] += getattr(part, name)
+
+
+def beside_of(parts: Iterable[Part]) -> str:
+    """The models of a turn's parts, sorted, a line each."""
+    return "\n".join(sorted({part.model for part in parts}))

@@ -1,0 +1,226 @@
+"""Contract checks of what a ledger reads without the bodies of its decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from msgspec.structs import replace
+
+from pointsman.decision.decision import Decision
+from pointsman.guidance import Arm, Firing, GuidanceDecision, Rung
+from pointsman.prices import Prices
+from pointsman.stores.ledger import (
+    Attempt,
+    DecisionFilter,
+    Ledger,
+    Outcome,
+    ShadowAnswer,
+)
+from pointsman.stores.ledger.reading import Part
+from pointsman.stores.ledger.turns import totals_of
+from pointsman.vocabulary import AgentRole, Mode, Reason
+
+__all__ = ["summary_checks"]
+
+_HOUR = 3_600.0
+_MODELS = {"large": Prices(input_per_million=1e6, output_per_million=2e6, cached_input_per_million=5e5)}
+
+
+def summary_checks(a_decision: Callable[..., Decision]) -> Iterator[Callable[[Ledger], None]]:
+    """Yield checks; each wants a new, empty ledger.
+
+    Args:
+        a_decision: Makes a decision by its id, ``at``, ``session`` and ``caller``.
+    """
+
+    def with_decisions(check: Callable[[Ledger, Callable[..., Decision]], None]) -> Callable[[Ledger], None]:
+        def checked(ledger: Ledger) -> None:
+            check(ledger, a_decision)
+
+        checked.__name__ = check.__name__
+        return checked
+
+    for check in (
+        _nothing_is_found_at_first,
+        _a_row_says_what_became_of_a_decision,
+        _a_row_follows_what_comes_later,
+        _each_filter_finds_what_it_names,
+        _pages_hold_every_row_once,
+        _a_session_is_read_in_order,
+        _a_turn_knows_the_one_before_it,
+        _totals_are_those_of_the_rows,
+        _a_decision_said_again_has_one_row,
+    ):
+        yield with_decisions(check)
+
+
+def an_answer(decision_id: str, *, model: str = "large", number: int = 1, **given: object) -> Attempt:
+    """Return an attempt that answered with 100 tokens, 40 of them cached, and 10 of output."""
+    known: dict[str, object] = {
+        "upstream": "main", "status": 200, "started_at": 1.0, "total_ms": 2.0, "input_tokens": 100,
+        "cached_tokens": 40, "output_tokens": 10,
+    }  # fmt: skip
+    return Attempt(decision=decision_id, number=number, model=model, **{**known, **given})  # type: ignore[arg-type]
+
+
+def _nothing_is_found_at_first(ledger: Ledger, _: Callable[..., Decision]) -> None:
+    assert ledger.search(DecisionFilter()) == ((), None)
+    assert ledger.session("s") == ()
+    assert ledger.totals() == ((), ())
+    assert ledger.unsummarized() == 0
+
+
+def _a_row_says_what_became_of_a_decision(ledger: Ledger, a_decision: Callable[..., Decision]) -> None:
+    failed = an_answer("d", status=500, error="status", model="first")
+    shadow = ShadowAnswer(
+        decision="d", at=2.0, model="other", upstream="main", input_tokens=7, cached_tokens=1, output_tokens=2
+    )
+    for entry in (a_decision("d", at=5.0, caller="ann"), failed, an_answer("d", number=2), shadow):
+        ledger.append(entry)
+    ledger.append(Outcome(decision="d", score=0.5, label="meh"))
+    ledger.append(Outcome(decision="d", score=0.0, source="implicit:retry"))
+    [row], more = ledger.search(DecisionFilter())
+    assert more is None
+    assert (row.id, row.at, row.session, row.caller, row.tier) == ("d", 5.0, "s", "ann", "COMPLEX")
+    assert (row.model, row.result, row.status, row.attempts) == ("large", "counted", 200, 2)
+    assert (row.input, row.cached, row.output, row.trials) == (100, 40, 10, 1)
+    assert row.parts == (Part("retry", "first", 100, 40, 10), Part("shadow", "other", 7, 1, 2))
+    assert (row.label, row.score, row.labelled) == ("meh", 0.5, True)
+    assert (row.stuck, row.downgraded, row.abstained) == (False, False, True)
+    assert (row.gap, row.own, row.switched, row.asked) == (-1, "", False, False)
+    assert row.signals == ("default/code/function",)
+
+
+def _a_row_follows_what_comes_later(ledger: Ledger, a_decision: Callable[..., Decision]) -> None:
+    ledger.append(a_decision("d"))
+    [row], _ = ledger.search(DecisionFilter())
+    assert (row.result, row.model, row.labelled) == ("no_answer", "large", False)
+    ledger.append(an_answer("d", output_tokens=None))
+    [row], _ = ledger.search(DecisionFilter())
+    assert (row.result, row.status, row.input) == ("no_usage", 200, 0)
+    ledger.append(an_answer("d", number=2, model="largest"))
+    [row], _ = ledger.search(DecisionFilter())
+    assert (row.result, row.model, row.attempts, row.downgraded) == ("counted", "largest", 2, True)
+    ledger.add_outcome(Outcome(decision="d", score=1.0))
+    ledger.flush()
+    [row], _ = ledger.search(DecisionFilter(labelled=True))
+    assert (row.score, row.result) == (1.0, "counted")
+
+
+def _each_filter_finds_what_it_names(ledger: Ledger, a_decision: Callable[..., Decision]) -> None:
+    plain = replace(a_decision("plain", at=1.0), abstained=())
+    asked = plain.input
+    firing = Firing(1, 0, Rung.HINT, "loop-breaker", "doom-loop", 0.9, "twice", delivered=False)
+    stuck = GuidanceDecision(mode=Mode.ON, arm=Arm.CONTROL, firing=firing)
+    others = {
+        "of": replace(plain, input=replace(asked, session="t")),
+        "called": replace(plain, input=replace(asked, caller="ann")),
+        "tierless": replace(plain, tier=None),
+        "served": replace(plain, chain=("small",)),
+        "helping": replace(plain, input=replace(asked, role=AgentRole.HELPER)),
+        "signed": replace(plain, input=replace(asked, signals=("a/b/c d", "a/b/e"))),
+        "stuck": replace(plain, guidance=stuck),
+        "lower": replace(plain, reasons=(Reason("routing.lower-tier", "small"),)),
+        "failed": replace(plain, abstained=(Reason("domains.failed", "x"),)),
+        "late": replace(plain, input=replace(asked, arrived_at=9.0)),
+    }
+    for name, made in others.items():
+        ledger.append(replace(made, id=name))
+    ledger.append(plain)
+    ledger.append(Outcome(decision="plain", score=1.0, label="good_one"))
+    ledger.append(an_answer("served", model="small", status=429, error="busy", output_tokens=None))
+    ledger.append(an_answer("stuck"))
+    everything = {"plain", *others}
+    for wanted, found in (
+        (DecisionFilter(), everything),
+        (DecisionFilter(session="t"), {"of"}),
+        (DecisionFilter(caller="ann"), {"called"}),
+        (DecisionFilter(tier="COMPLEX"), everything - {"tierless"}),
+        (DecisionFilter(model="small"), {"served"}),
+        (DecisionFilter(role="helper"), {"helping"}),
+        (DecisionFilter(signal="a/b/c d"), {"signed"}),
+        (DecisionFilter(signal="a/b/c"), set()),
+        (DecisionFilter(stuck=True), {"stuck"}),
+        (DecisionFilter(stuck=False), everything - {"stuck"}),
+        (DecisionFilter(downgraded=True), {"lower"}),
+        (DecisionFilter(abstained=True), {"failed"}),
+        (DecisionFilter(labelled=True), {"plain"}),
+        (DecisionFilter(label="good_one"), {"plain"}),
+        (DecisionFilter(label="good%one"), set()),
+        (DecisionFilter(status=429), {"served"}),
+        (DecisionFilter(status=0), everything - {"served", "stuck"}),
+        (DecisionFilter(since=9.0), {"late"}),
+        (DecisionFilter(until=9.0), everything - {"late"}),
+        (DecisionFilter(text="anything"), set()),
+        (DecisionFilter(cost_at_least=100.0), {"stuck"}),  # 60 + 40 / 2 + 10 * 2
+        (DecisionFilter(cost_at_least=100.1), set()),
+        (DecisionFilter(stuck=True, model="small"), set()),
+    ):
+        rows, _ = ledger.search(wanted, models=_MODELS)
+        assert {row.id for row in rows} == found, wanted
+    assert ledger.search(DecisionFilter(cost_at_least=0.0)).rows == ()  # no price is known
+
+
+def _pages_hold_every_row_once(ledger: Ledger, a_decision: Callable[..., Decision]) -> None:
+    ids = [f"d{number:03}" for number in range(250)]
+    for number, decision_id in enumerate(ids):
+        ledger.append(a_decision(decision_id, at=float(number // 7)))
+    found: list[str] = []
+    before, pages = None, 0
+    while True:
+        rows, before = ledger.search(DecisionFilter(), before=before, limit=50)
+        found += [row.id for row in rows]
+        pages += 1
+        if before is None:
+            break
+    assert (found, pages) == (ids[::-1], 5)
+    assert ledger.search(DecisionFilter(), limit=0) == ((), None)
+
+
+def _a_session_is_read_in_order(ledger: Ledger, a_decision: Callable[..., Decision]) -> None:
+    for number, session in enumerate(("s", "t", "s:one", "s;", "s")):
+        made = a_decision(f"d{number}", at=float(number), session=session)
+        role = AgentRole.SUBAGENT if ":" in session else None
+        ledger.append(replace(made, input=replace(made.input, role=role)))
+    assert [row.id for row in ledger.session("s")] == ["d0", "d2", "d4"]
+
+
+def _a_turn_knows_the_one_before_it(ledger: Ledger, a_decision: Callable[..., Decision]) -> None:
+    for number, (at, model) in enumerate(
+        ((0.0, "large"), (300.0, "large"), (601.0, "small"), (601.0, "small"))
+    ):
+        ledger.append(a_decision(f"d{number}", at=at))
+        ledger.append(an_answer(f"d{number}", model=model, input_tokens=100 + number))
+        ledger.flush()
+    rows = ledger.session("s")
+    assert [row.gap for row in rows] == [-1, 4, 5, 0]
+    assert [row.reused for row in rows] == [40, 100, 101, 102]
+    assert [row.own for row in rows] == ["large", "large", "", "small"]
+    assert [row.switched for row in rows] == [False, False, True, False]
+
+
+def _totals_are_those_of_the_rows(ledger: Ledger, a_decision: Callable[..., Decision]) -> None:
+    for number in range(60):
+        made = f"d{number:02}"
+        ledger.append(a_decision(made, at=number * _HOUR, session=f"s{number % 3}"))
+        if number % 5:
+            ledger.append(an_answer(made, status=500, error="status", model="first"))
+            ledger.append(an_answer(made, number=2, model=("large", "small")[number % 2]))
+    for since, until, zone in ((float("-inf"), float("inf"), 0), (10 * _HOUR, 40.5 * _HOUR, 2)):
+        found = ledger.totals(since=since, until=until, zone=zone)
+        rows, _ = ledger.search(DecisionFilter())
+        expected = totals_of(rows, since=since, until=until, zone=zone)
+        assert sorted(map(repr, found.turns)) == sorted(map(repr, expected.turns))
+        assert sorted(map(repr, found.parts)) == sorted(map(repr, expected.parts))
+    assert sum(each.turns for each in ledger.totals().turns) == 60
+    assert {each.hour for each in ledger.totals(zone=2).turns} == {-2, 22, 46}
+
+
+def _a_decision_said_again_has_one_row(ledger: Ledger, a_decision: Callable[..., Decision]) -> None:
+    ledger.append(a_decision("d", at=1.0, session="first"))
+    ledger.append(an_answer("d"))
+    ledger.flush()
+    ledger.append(a_decision("d", at=2.0, session="last"))
+    rows, _ = ledger.search(DecisionFilter())
+    assert [(row.session, row.at, row.result) for row in rows] == [("last", 2.0, "counted")]
+    assert sum(each.turns for each in ledger.totals().turns) == 1

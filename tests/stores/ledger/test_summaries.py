@@ -1,0 +1,287 @@
+"""Summaries of a SQLite ledger are those of its records, whatever restarts and removals there were."""
+
+import random
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from pointsman.errors import StoreUnavailable
+from pointsman.stores._sqlite_file import SqliteFile
+from pointsman.stores.ledger import (
+    Attempt,
+    DecisionFilter,
+    DecisionRow,
+    Entry,
+    Ledger,
+    MemoryLedger,
+    Outcome,
+    PassedRequest,
+    PromptText,
+    Retention,
+    SqliteLedger,
+)
+from pointsman.stores.ledger._schema import APPLICATION, MIGRATIONS
+from pointsman.stores.ledger._summarizer import STEP
+from pointsman.stores.ledger.turns import rows_of, totals_of
+from pointsman.testing import a_decision
+from pointsman.testing.ledger_summaries import an_answer
+
+WRITTEN = Path(__file__).parent / "data" / "ledger_2cff89a.sqlite"
+FOREVER = Retention(keep_days=None, max_mb=None)
+HOURS = 12  # more than the entries below fill
+PASSED = PassedRequest(id="p", at=0.0, upstream="main", method="GET", path="/v1/files")
+
+
+def opened(path: Path, clock: float = 1e9, **given: object) -> SqliteLedger:
+    return SqliteLedger(path, retention=FOREVER, clock=lambda: clock, **given)  # type: ignore[arg-type]
+
+
+def raw(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(path, isolation_level=None)
+
+
+def of_records(ledger: Ledger) -> list[DecisionRow]:
+    return sorted(rows_of(ledger.records()), key=lambda row: (row.at, row.id), reverse=True)
+
+
+def found(ledger: Ledger) -> list[DecisionRow]:
+    return list(ledger.search(DecisionFilter(), limit=10_000).rows)
+
+
+def entries(count: int, seed: int = 1) -> list[Entry]:
+    """Turns of a few sessions: each answered, perhaps after a failure, before the next of its session."""
+    draw = random.Random(seed)
+    made: list[Entry] = []
+    at = 0.0
+    for number in range(count):
+        at += draw.choice((60.0, 400.0))
+        name, session = f"d{number:04}", f"s{draw.randrange(4)}"
+        made.append(a_decision(name, at=at, session=session))
+        if draw.random() < 0.3:
+            made.append(an_answer(name, status=500, error="status", model="first"))
+        if draw.random() < 0.9:
+            model, tokens = draw.choice(("large", "small")), draw.randrange(1, 500)
+            made.append(
+                an_answer(name, number=2, model=model, input_tokens=tokens, cached_tokens=tokens // 3)
+            )
+        if draw.random() < 0.1:
+            made.append(Outcome(decision=name, score=draw.random(), label="said"))
+    return made
+
+
+@settings(max_examples=8)
+@given(seed=st.integers(0, 1_000), batch=st.integers(1, 30), restart=st.integers(1, 30))
+def test_rows_are_those_of_the_records(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, batch: int, restart: int
+) -> None:
+    path = tmp_path_factory.mktemp("ledger") / "ledger.sqlite"
+    ledger = opened(path)
+    for number, entry in enumerate(entries(30, seed)):
+        ledger.append(entry)
+        if number % batch == 0:
+            ledger.flush()
+        if number % (batch * restart) == 0 and isinstance(entry, Attempt):
+            ledger.close()
+            ledger = opened(path)
+    assert found(ledger) == of_records(ledger)
+    ledger.close()
+
+
+def test_an_answer_to_a_turn_of_before_a_restart_keeps_what_was_before_it(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    ledger = opened(path)
+    for entry in (a_decision("a"), an_answer("a"), a_decision("b", at=100.0)):
+        ledger.append(entry)
+    ledger.close()
+    ledger = opened(path)
+    ledger.append(an_answer("b", model="small"))
+    ledger.flush()
+    row = found(ledger)[0]
+    assert (row.id, row.gap, row.reused, row.switched) == ("b", 1, 100, True)
+    ledger.close()
+
+
+def downgraded(path: Path) -> None:
+    """Make a ledger as the version before summaries left it."""
+    with closing(raw(path)) as connection:
+        for kind, name in connection.execute(
+            "SELECT type, name FROM sqlite_master WHERE name IN "
+            "('summaries', 'hours', 'hour_parts', 'dirty', 'unsummarized', 'moved', 'unsummarize')"
+        ).fetchall():
+            if kind == "trigger":
+                connection.execute(f"DROP TRIGGER IF EXISTS {name}")
+        for name in ("forget",):
+            connection.execute(f"DROP TRIGGER {name}")
+        for name in ("summaries", "hours", "hour_parts", "dirty", "unsummarized"):
+            connection.execute(f"DROP TABLE {name}")
+        connection.execute("CREATE TRIGGER forget AFTER DELETE ON decisions BEGIN SELECT 1; END")
+        connection.execute(f"PRAGMA user_version = {len(MIGRATIONS) - 1}")
+
+
+def test_an_earlier_ledger_opens_at_once_and_is_summarised_in_pauses(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    ledger = opened(path)
+    made = entries(450)
+    for entry in made:
+        ledger.append(entry)
+    ledger.close()
+    downgraded(path)
+    ledger = opened(path)
+    assert (ledger.unsummarized(), found(ledger), ledger.count()) == (450, [], 450)
+    late = 450 * 400.0
+    ledger.append(a_decision("new", at=late, session="of its own"))
+    ledger.flush()
+    assert found(ledger)[0].id == "new"  # the new ones do not wait for the old
+    ledger.close()  # ends the upkeep, at whatever piece it is
+    for _ in range(450 // STEP + 1):
+        write(path)
+    reading = opened(path)
+    assert found(reading) == of_records(reading)
+    assert reading.totals().turns
+    reading.close()
+
+
+def test_a_ledger_of_the_first_version_is_summarised(tmp_path: Path) -> None:
+    path = Path(shutil.copy(WRITTEN, tmp_path / "ledger.sqlite"))
+    ledger = opened(path)
+    assert ledger.unsummarized() == 24
+    ledger.append(a_decision("new"))
+    ledger.flush()
+    ledger.close()
+    reading = opened(path)
+    assert (reading.unsummarized(), len(found(reading))) == (0, 25)
+    reading.close()
+
+
+def write(path: Path) -> None:
+    """Write something of no decision: a piece of the upkeep at least follows."""
+    ledger = opened(path)
+    ledger.append(PASSED)
+    ledger.flush()
+    ledger.close()
+
+
+def seal(path: Path) -> int:
+    """Let the upkeep add up what is over; return the hours that are left to be added up when read."""
+    write(path)
+    with closing(raw(path)) as connection:
+        [left] = connection.execute("SELECT count(*) FROM dirty").fetchone()
+    return int(left)
+
+
+def test_hours_that_are_over_are_added_up_once_and_again_when_they_change(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    ledger = opened(path, text="full")
+    for entry in entries(100):
+        ledger.append(entry)
+    ledger.flush()
+    before = ledger.totals()
+    ledger.close()
+    assert [seal(path) for _ in range(HOURS)][-1] == 0
+    ledger = opened(path)
+    assert sorted(map(repr, ledger.totals().turns)) == sorted(map(repr, before.turns))
+    assert sorted(map(repr, ledger.totals().parts)) == sorted(map(repr, before.parts))
+    ledger.append(an_answer("d0000", number=9, model="huge"))
+    ledger.flush()
+    changed = totals_of(found(ledger))
+    assert sorted(map(repr, ledger.totals().turns)) == sorted(map(repr, changed.turns))
+    assert any(each.model == "huge" for each in ledger.totals().turns)
+    ledger.close()
+
+
+def test_what_is_removed_is_in_no_row_and_no_sum(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    day = 86_400.0
+    ledger = opened(path)
+    for number in range(10):
+        ledger.append(a_decision(f"d{number}", at=number * day))
+    ledger.close()
+    assert [seal(path) for _ in range(HOURS)][-1] == 0
+    ledger = SqliteLedger(path, retention=Retention(keep_days=5, max_mb=None), clock=lambda: 9.5 * day)
+    ledger.append(a_decision("new", at=9.5 * day))
+    ledger.flush()
+    ledger.close()
+    reading = opened(path)
+    assert [row.id for row in found(reading)] == ["new", "d9", "d8", "d7", "d6", "d5"]
+    assert sum(each.turns for each in reading.totals().turns) == 6
+    reading.close()
+
+
+def test_words_are_searched_where_they_are_kept(tmp_path: Path) -> None:
+    for ledger in (opened(tmp_path / "ledger.sqlite", text="full"), MemoryLedger(text="full")):
+        for name, text in (("a", "100% of Errors"), ("b", "none")):
+            ledger.append(a_decision(name))
+            ledger.append(PromptText(decision=name, text=text))
+        for part, expected in (("errors", ["a"]), ("%", ["a"]), ("_", []), ("on", ["b"]), ("\\", [])):
+            assert [row.id for row in ledger.search(DecisionFilter(text=part)).rows] == expected, part
+        ledger.close()
+
+
+def test_a_damaged_decision_is_in_no_list_and_stops_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    ledger = opened(path)
+    for name in ("a", "b"):
+        ledger.append(a_decision(name))
+    ledger.close()
+    downgraded(path)
+    with closing(raw(path)) as connection:
+        connection.execute("UPDATE decisions SET body = x'ff' WHERE id = 'a'")
+    ledger = opened(path)
+    ledger.append(an_answer("a"))
+    ledger.append(a_decision("c", at=1.0))
+    ledger.flush()
+    ledger.close()
+    reading = opened(path)
+    assert [row.id for row in found(reading)] == ["c", "b"]
+    assert reading.unsummarized() == 0
+    reading.close()
+
+
+@pytest.mark.parametrize("at", [1e300, -1e300, float("nan"), float("inf")])
+def test_a_time_and_a_count_beyond_all_bounds_cost_no_entry(tmp_path: Path, at: float) -> None:
+    ledger = opened(tmp_path / "ledger.sqlite")
+    made = a_decision("d")
+    ledger.append(replace(made, input=replace(made.input, arrived_at=at)))
+    ledger.append(an_answer("d", input_tokens=2**70))
+    ledger.append(a_decision("e"))
+    ledger.flush()
+    assert ledger.lost == 0
+    assert {row.id for row in found(ledger)} == {"d", "e"}
+    assert sum(each.turns for each in ledger.totals().turns) == 2
+    ledger.close()
+
+
+def test_a_read_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "ledger.sqlite"
+    ledger = opened(path)
+    ledger.append(a_decision("d"))
+    ledger.close()
+    file = SqliteFile(path, kind="ledger", application=APPLICATION, migrations=MIGRATIONS)
+    ticks = iter(range(1_000_000))
+    monkeypatch.setattr("pointsman.stores._sqlite_file.time.monotonic", lambda: float(next(ticks)))
+    endless = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n"
+    with pytest.raises(StoreUnavailable, match="took longer than 3 s"):
+        file.read(endless, seconds=3.0)
+    assert file.read("SELECT count(*) FROM decisions", seconds=3.0) == [(1,)]
+    file.close()
+
+
+def test_the_flags_are_found_through_their_indexes(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    ledger = opened(path)
+    ledger.append(a_decision("d"))
+    ledger.close()
+    from pointsman.stores.ledger._summaries import search_of
+
+    for flag in ("stuck", "downgraded", "abstained", "labelled"):
+        query, values = search_of(DecisionFilter(**{flag: True}), (1.0, "x"), 10, {})  # type: ignore[arg-type]
+        with closing(raw(path)) as connection:
+            plan = str(connection.execute(f"EXPLAIN QUERY PLAN {query}", values).fetchall())
+        assert f"summaries_{flag}" in plan
+        assert "TEMP B-TREE" not in plan
