@@ -17,7 +17,7 @@ from pointsman.stores.ledger._earlier import decision_in
 from pointsman.stores.ledger._statements import ATTEMPTS_OF, OUTCOMES_OF, SHADOWS_OF
 from pointsman.stores.ledger._summaries import NEWEST, SEAL, STATE, STORE, STORED, encoded
 from pointsman.stores.ledger.port import Attempt, Entry, Outcome, Shadow
-from pointsman.stores.ledger.turns import HOUR, REMEMBERED, Before, Belonging, Turn, Turns
+from pointsman.stores.ledger.turns import HOUR, REMEMBERED, Before, Belonging, Turns, TurnSummary
 
 __all__ = ["Summarizer"]
 
@@ -62,7 +62,7 @@ class Summarizer:
             self._connection = connection
             self._recall(connection, self._turns, math.inf)
         self._loaded_now.clear()
-        turns: dict[str, Turn] = {}
+        turns: dict[str, TurnSummary] = {}
         early: dict[str, list[Belonging]] = {}  # what stands before its decision
         begun = {entry.id for entry in entries if type(entry) is Decision}
         for entry in entries:
@@ -90,7 +90,7 @@ class Summarizer:
         self,
         connection: sqlite3.Connection,
         entry: Belonging,
-        turns: dict[str, Turn],
+        turns: dict[str, TurnSummary],
         early: dict[str, list[Belonging]] | None,
     ) -> None:
         """Add what belongs to a decision; ``early`` is None where that is not among the entries written."""
@@ -106,7 +106,7 @@ class Summarizer:
             self._loaded_now.add(wanted)
             turns[wanted] = turn
 
-    def _loaded(self, connection: sqlite3.Connection, wanted: str) -> Turn | None:
+    def _loaded(self, connection: sqlite3.Connection, wanted: str) -> TurnSummary | None:
         """A turn that is remembered no more; None where it has no summary that could change."""
         found = connection.execute(_BODY, (wanted,)).fetchone()
         decision = _readable(*found) if found else None
@@ -116,7 +116,7 @@ class Summarizer:
         if stored is None:
             return None  # of an earlier version: its turn comes
         asked, before = stored
-        turn = Turn(decision, bool(asked), _before(before) if before else None)
+        turn = TurnSummary(decision, bool(asked), _before(before) if before else None)
         for entry in _belonging(connection, (wanted,))[wanted]:
             turn.add(entry)
         self._turns.adopt(turn)
@@ -174,7 +174,7 @@ def _belonging(connection: sqlite3.Connection, wanted: Iterable[str]) -> dict[st
     return found
 
 
-def _store(connection: sqlite3.Connection, turns: Iterable[Turn]) -> None:
+def _store(connection: sqlite3.Connection, turns: Iterable[TurnSummary]) -> None:
     rows = []
     for turn in turns:
         try:

@@ -33,7 +33,7 @@ from pointsman.vocabulary import Stage
 __all__ = [
     "HOUR",
     "Before",
-    "Turn",
+    "TurnSummary",
     "Turns",
     "Usage",
     "answered",
@@ -89,13 +89,13 @@ def usage(attempt: Attempt | ShadowAnswer | None) -> Usage | None:
 
 
 @dataclass(slots=True)
-class Turn:
+class TurnSummary:
     """A decision with what became of it so far."""
 
     decision: Decision
     asked: bool = False
     before: Before | None = None
-    previous: Turn | None = None  # while its answer may still come
+    previous: TurnSummary | None = None  # while its answer may still come
     attempts: list[Attempt] = field(default_factory=list)
     trials: list[ShadowAnswer] = field(default_factory=list)
     said: Outcome | None = None  # the last that was not derived
@@ -208,8 +208,8 @@ class Turns:
 
     def __init__(self, size: int = REMEMBERED) -> None:
         self._size: Final = size
-        self._turns: Final[OrderedDict[str, Turn]] = OrderedDict()  # by id of the decision
-        self._last: Final[OrderedDict[str, Turn | Before]] = OrderedDict()  # by conversation
+        self._turns: Final[OrderedDict[str, TurnSummary]] = OrderedDict()  # by id of the decision
+        self._last: Final[OrderedDict[str, TurnSummary | Before]] = OrderedDict()  # by conversation
         self._verified: Final[OrderedDict[str, int]] = OrderedDict()  # message asked about last, by session
 
     @property
@@ -217,7 +217,7 @@ class Turns:
         """Whether no session is known."""
         return not self._last
 
-    def begin(self, decision: Decision, belonging: Iterable[object] = ()) -> Turn:
+    def begin(self, decision: Decision, belonging: Iterable[object] = ()) -> TurnSummary:
         """Begin a turn with what belongs to it already. Turns come in order of arrival."""
         turn = self._turns.get(decision.id)
         if turn is None:
@@ -228,15 +228,15 @@ class Turns:
                 turn.add(entry)
         return turn
 
-    def _begin(self, decision: Decision) -> Turn:
-        turn = Turn(decision, self._has_asked(decision))
+    def _begin(self, decision: Decision) -> TurnSummary:
+        turn = TurnSummary(decision, self._has_asked(decision))
         session = decision.input.conversation
         if session:
             self._follow(turn, session)
         _keep(self._turns, decision.id, turn, self._size)
         return turn
 
-    def get(self, decision_id: str) -> Turn | None:
+    def get(self, decision_id: str) -> TurnSummary | None:
         """Return a turn that is remembered."""
         return self._turns.get(decision_id)
 
@@ -244,7 +244,7 @@ class Turns:
         """Remember the last turn of a session, as it was written before."""
         _keep(self._last, session, before, self._size)
 
-    def adopt(self, turn: Turn) -> None:
+    def adopt(self, turn: TurnSummary) -> None:
         """Remember a turn that began earlier."""
         session = turn.decision.input.conversation
         last = self._last.get(session)
@@ -258,9 +258,9 @@ class Turns:
         self._last.clear()
         self._verified.clear()
 
-    def _follow(self, turn: Turn, session: str) -> None:
+    def _follow(self, turn: TurnSummary, session: str) -> None:
         last = self._last.get(session)
-        if isinstance(last, Turn):
+        if isinstance(last, TurnSummary):
             last.settle()
             last.previous = None  # else every turn of a session would stay in memory
             turn.previous = last
