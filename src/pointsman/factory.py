@@ -35,6 +35,7 @@ from pointsman.decision.engine import Engine
 from pointsman.decision.policy import DomainPolicy, Policy
 from pointsman.domains import DomainSet, ModelProfile, default_domains, parse_domains, parse_profile
 from pointsman.encoders import load_encoder
+from pointsman.encoders.kinds import load_kinds, open_kinds
 from pointsman.encoders.learned_routers import encoder_of, load_learned_router
 from pointsman.errors import ConfigError
 from pointsman.guidance import GuidancePolicy, asks_models
@@ -99,6 +100,7 @@ def build_engine(policy: Policy) -> Engine:
         open_scanner(policy.signals(), normalised_for=profile.name if profile.normalise else ""),
         encoder,
         learned_router_encoder=learned_router_encoder,
+        prompt_kinds=open_kinds(policy.kinds) if policy.kinds else None,
         capability_encoder=load_encoder(selection.encoder) if selection else None,
         guidance_classes=own,
     )
@@ -148,6 +150,7 @@ def build_policy(config: Config) -> Policy:
         models=config.models,
         tier_models=tiers.pools,
         learned_router=_learned_router(tiers.learned_router),
+        kinds=load_kinds(tiers.kinds),
         verify=tiers.verify,
         roles=tiers.roles,
         projects=_projects(tiers.projects),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Annotated
 
@@ -11,9 +12,11 @@ from pointsman.cli.eval_parts import capabilities, domains, guidance
 from pointsman.cli.eval_sets import datasets, export
 from pointsman.cli.options import JsonOption, LearnedRouterOption, OutcomesOption, StrongOption, WeakOption
 from pointsman.cli.output import Group, echo, needs_extra, print_json
+from pointsman.encoders.kinds import load_kinds, open_kinds
 from pointsman.encoders.learned_routers import load_scorer
 from pointsman.errors import PointsmanError
 from pointsman.learning.datasets import read_easy, read_outcomes, read_prompts
+from pointsman.tiers.kinds import Kinds
 
 __all__ = ["register"]
 
@@ -46,13 +49,16 @@ def tiers(
     price_strong: Annotated[
         float | None, typer.Option(min=0, help="Price of a call of the strong model, in the same currency.")
     ] = None,
+    kinds: Annotated[
+        str, typer.Option(help="Kinds of prompts to measure: default, off, or a file by pointsman fit kinds.")
+    ] = "default",
     seed: Annotated[int, typer.Option(help="Random seed of the bootstrap.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
     """Evaluate how well each router ranks prompts by their need for the strong model, and its cost.
 
-    Baselines: random, length, both rule profiles and an oracle. Lines with "bench" are also evaluated by
-    bench.
+    Baselines: random, length, both rule profiles and an oracle; kinds of prompts where the extra static is
+    installed. Lines with "bench" are also evaluated by bench, else by task up to 30 of them.
     """
     with needs_extra("fit", "pointsman eval tiers"):
         from pointsman.learning.rankers import was_fitted_on
@@ -73,6 +79,7 @@ def tiers(
         seed=seed,
         quality=quality,
         price_ratio=_ratio(price_weak, price_strong),
+        kinds=_kinds(kinds, data),
     )
     if as_json:
         print_json({"rows": rows})
@@ -112,6 +119,14 @@ def robustness(
         print_json({"rows": rows, "gadgets": gadgets})
     else:
         echo("\n".join([*robustness_lines(rows), "", *gadget_lines(gadgets)]))
+
+
+def _kinds(name: str, data: Path) -> Kinds | None:
+    """The kinds to measure; a note on standard error where they were made from this very file."""
+    file = load_kinds(name)
+    if file and hashlib.sha256(data.read_bytes()).hexdigest() in {origin.sha256 for origin in file.origins}:
+        typer.echo("pointsman: the kinds were made from this file: their figures flatter", err=True)
+    return open_kinds(file)
 
 
 def _ratio(weak: float | None, strong: float | None) -> float | None:

@@ -9,6 +9,7 @@ import msgspec
 import typer
 
 from pointsman.cli.fit_capabilities import capabilities
+from pointsman.cli.fit_kinds import kinds
 from pointsman.cli.fit_policy import policy
 from pointsman.cli.fit_projects import projects
 from pointsman.cli.options import JsonOption, OutcomesOption, StrongOption, WeakOption
@@ -31,6 +32,7 @@ def register(app: typer.Typer) -> None:
 
 
 fit.command()(capabilities)
+fit.command()(kinds)
 fit.command()(policy)
 fit.command()(projects)
 

@@ -1,4 +1,4 @@
-"""``pointsman report``: savings, roles, projects, escalation, drift, shadow, and the effect of guidance."""
+"""``pointsman report``: savings, roles, projects, kinds, escalation, drift, shadow and guidance."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pointsman.cli.output import Group, config_file, echo, print_json
 from pointsman.cli.report_drift import report_drift
 from pointsman.cli.report_escalation import escalation
 from pointsman.cli.report_judge import judge
+from pointsman.cli.report_kinds import kinds
 from pointsman.cli.report_projects import projects
 from pointsman.cli.report_roles import roles
 from pointsman.cli.report_shadow import shadow
@@ -34,7 +35,7 @@ __all__ = ["followed_in", "register"]
 _report: Final = typer.Typer(
     cls=Group,
     no_args_is_help=True,
-    help="Report savings, roles, projects, escalation, drift, shadow, and the effect of guidance.",
+    help="Report savings, roles, projects, kinds, escalation, drift, shadow and guidance.",
 )
 
 
@@ -43,6 +44,7 @@ def register(app: typer.Typer) -> None:
     _report.command("drift")(report_drift)
     _report.command("escalation")(escalation)
     _report.command("judge")(judge)
+    _report.command("kinds")(kinds)
     _report.command("projects")(projects)
     _report.command("roles")(roles)
     _report.command("shadow")(shadow)

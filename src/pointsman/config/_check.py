@@ -26,6 +26,7 @@ from pointsman.tiers import (
     asks_to_decide,
     forced_tier,
     load_profile,
+    read_kinds,
     read_learned_router,
     read_projects,
 )
@@ -58,6 +59,7 @@ def check(file: File, directory: Path) -> list[Problem]:
         *_tiers(file),
         *_aliases(file),
         *_profile(file.tiers.profile, directory),
+        *_kinds(file.tiers.kinds),
         *_domains(file),
         *_guidance(file),
         *_capabilities(file, directory),
@@ -287,6 +289,16 @@ def _priced(file: File, name: str, path: KeyPath) -> Iterator[Problem]:
             f'the price of "{name}" is unknown, so this budget cannot be kept',
             f"set input_per_million and output_per_million in [models.{name}]",
         )
+
+
+def _kinds(name: str) -> Iterator[Problem]:
+    path, file = ("tiers", "kinds"), Path(name)
+    if name in {"default", "off"}:
+        return
+    if file.is_file():
+        yield from _refused(path, lambda: read_kinds(file.read_bytes(), name))
+    else:
+        yield Problem(path, f'no kinds "{name}"', '"default", "off", or a file by pointsman fit kinds')
 
 
 def _profile(name: str, directory: Path) -> Iterator[Problem]:

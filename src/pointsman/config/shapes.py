@@ -103,6 +103,14 @@ class TiersSpec(msgspec.Struct, frozen=True, kw_only=True):
     learned_router: Annotated[LearnedRouterSpec | None, Meta(description="See [tiers.learned_router].")] = (
         None
     )
+    kinds: Annotated[
+        str,
+        Meta(
+            description="Kinds of prompts that shift the score of the rules by how hard they are for models: "
+            "`off`, `default` (the shipped ones) or the path of a file by `pointsman fit kinds`. They need "
+            "the extra `static`; without it the rules decide alone."
+        ),
+    ] = "off"
     verify: Annotated[Verification | None, Meta(description="See [tiers.verify].")] = None
     projects: Annotated[ProjectsSpec | None, Meta(description="See [tiers.projects].")] = None
     escalation: Annotated[EscalationPolicy | None, Meta(description="See [tiers.escalation].")] = None

@@ -49,7 +49,7 @@ from pointsman.model_choice.fitness import (
 )
 from pointsman.model_choice.pools import pools
 from pointsman.text.extract import Extracted, Searched, extract, searched
-from pointsman.tiers import LearnedStage, TierDecision, TierScorer, asks_to_decide, forced_tier
+from pointsman.tiers import Kinds, LearnedStage, TierDecision, TierScorer, asks_to_decide, forced_tier
 from pointsman.tiers.escalation import handover, start_of, trouble_of
 from pointsman.tiers.projects import ANY, ProjectPolicy, tier_of_project
 from pointsman.tiers.roles import SESSION, name_of
@@ -153,6 +153,7 @@ class Engine:
         encoder: Encoder | None = None,
         *,
         learned_router_encoder: Encoder | None = None,
+        prompt_kinds: Kinds | None = None,
         capability_encoder: Encoder | None = None,
         guidance_classes: OwnClasses = _NO_CLASSES,
     ) -> None:
@@ -163,6 +164,7 @@ class Engine:
             scanner: its signal table must hold all signals of the policy.
             encoder: the one that ``policy.domains.examples`` names.
             learned_router_encoder: the one that ``policy.learned_router`` was trained with.
+            prompt_kinds: ``policy.kinds`` made ready, where their encoder is installed.
             capability_encoder: the one that ``policy.capabilities.encoder`` names.
             guidance_classes: those that ``policy.guidance.providers`` names by entry point.
         """
@@ -176,6 +178,8 @@ class Engine:
             if policy.learned_router
             else None
         )
+        self._prompt_kinds = prompt_kinds
+        self._kinds_version = prompt_kinds.file.digest if prompt_kinds else ""
         self._tracker = (
             DomainTracker(policy.domains.domains, scanner.table, encoder) if policy.domains else None
         )
@@ -374,6 +378,7 @@ class Engine:
             if guide
             else None,
             learned_score=then.tier.learned_router if same_router and then.tier else None,
+            kind=then.tier.kind if then.tier and then.tier.kinds_version == self._kinds_version else None,
             capabilities=then.capabilities,
             was_too_long=any(reason.code == TOO_LONG for reason in then.refused),
             role_mark=role_mark_of(then),
@@ -561,7 +566,9 @@ class Engine:
             return draft.reading.tier
         try:
             domain = self._domain_for_tier(draft)
-            tier = self.scorer.by_rules(draft.evidence, domain)
+            near, text = self._prompt_kinds, draft.evidence.text
+            kind = (near.of(text) if text else draft.reading.kind) if near else None
+            tier = self.scorer.by_rules(draft.evidence, domain, kind, self._kinds_version if kind else "")
             if self._learned_router:
                 tier = self._learned_router.after(
                     tier, draft.evidence, domain, recorded=draft.reading.learned_score

@@ -7,7 +7,7 @@ import msgspec
 from pointsman.capabilities import CapabilityDecision
 from pointsman.guidance import Seen
 from pointsman.text.extract import Extracted, Searched
-from pointsman.tiers import LearnedScore, TierDecision
+from pointsman.tiers import KindShift, LearnedScore, TierDecision
 from pointsman.trajectory.step import Step
 from pointsman.vocabulary import AgentRequest, AgentRole, Evidence, Purpose, Reason, Script, WireFormat
 
@@ -66,3 +66,4 @@ class ReadRequest(msgspec.Struct, frozen=True, gc=False):
     was_too_long: bool = False  # a recorded one was refused for its length
     role_mark: str = ""  # of a recorded one: by what its role was recognised
     tier: TierDecision | None = None  # of the same words, decided at an earlier event
+    kind: KindShift | None = None  # of a recorded one, by the same file of kinds

@@ -24,6 +24,7 @@ from pointsman.tiers import (
     EscalationPolicy,
     LearnedRouterPolicy,
     ProjectPolicy,
+    PromptKinds,
     RoleTiers,
     TierProfile,
     Verification,
@@ -64,6 +65,7 @@ class Policy:
     models: Mapping[str, ModelSpec] = field(default_factory=dict)  # by configured name
     tier_models: TierModels = field(default_factory=dict)  # tier -> configured model names, see ``pools``
     learned_router: LearnedRouterPolicy | None = None  # None: the rules decide alone
+    kinds: PromptKinds | None = None  # None: no kind of prompts shifts the score of the rules
     verify: Verification | None = None  # None: no model is ever asked
     roles: RoleTiers = field(
         default_factory=RoleTiers

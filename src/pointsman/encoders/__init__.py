@@ -49,16 +49,16 @@ class StaticEncoder:
         )
         self._tokenizer.enable_truncation(MAX_TOKENS)
         halves = _map_tensor(self._numpy, folder / "weights" / "l2_supercat_256.safetensors")
-        self._table = halves.astype(self._numpy.float32)
+        self.table = halves.astype(self._numpy.float32)
 
     def encode(self, texts: Sequence[str], /) -> NDArray[np.float32]:
         """Encode texts. Shape: ``(len(texts), 256)``, rows of unit length."""
         numpy = self._numpy
-        rows = numpy.zeros((len(texts), self._table.shape[1]), dtype=numpy.float32)
+        rows = numpy.zeros((len(texts), self.table.shape[1]), dtype=numpy.float32)
         encodings = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
         for index, encoding in enumerate(encodings):
             if encoding.ids:
-                rows[index] = self._table[encoding.ids].sum(axis=0)
+                rows[index] = self.table[encoding.ids].sum(axis=0)
         return _unit(numpy, rows)
 
 

@@ -12,11 +12,21 @@ import msgspec
 from pointsman.errors import ConfigError, PointsmanError
 from pointsman.jsonl import decoded, numbered_lines
 
-__all__ = ["Graded", "PromptOutcome", "read_easy", "read_graded", "read_outcomes", "read_prompts"]
+__all__ = [
+    "Graded",
+    "PromptOutcome",
+    "read_difficulties",
+    "read_easy",
+    "read_graded",
+    "read_outcomes",
+    "read_prompts",
+]
 
 
 class _Line(msgspec.Struct, frozen=True):
     prompt: str
+    id: str | int | None = None
+    difficulty: float | None = None
     weak: float | bool | None = None
     strong: float | bool | None = None
     scores: dict[str, float | bool] | None = None
@@ -92,7 +102,7 @@ def read_outcomes(path: Path, *, weak: str = "", strong: str = "") -> list[Promp
     Raises:
         PointsmanError: the file cannot be read or holds no line.
         ConfigError: a line is not of the shape ``{"prompt", "weak", "strong"}`` or ``{"prompt", "scores"}``,
-            a model is not among the scores, or a score is outside 0..1.
+            a model is not among the scores, a score is outside 0..1, or two lines of one ``id`` differ.
     """
     rows = read_graded(path, (weak, strong))
     return [PromptOutcome(row.prompt, row.scores[0], row.scores[1], row.group, row.bench) for row in rows]
@@ -103,8 +113,55 @@ def read_graded(path: Path, models: Sequence[str]) -> list[Graded]:
 
     Raises what ``read_outcomes`` raises.
     """
-    lines = decoded(numbered_lines(path), _decode, path.name)
-    rows = [_graded(place, line, models) for place, line in lines]
+    rows, known = [], _Known()
+    for place, line in decoded(numbered_lines(path), _decode, path.name):
+        row = _graded(place, line, models)
+        known.check(place, line.id, row.scores)
+        rows.append(row)
+    if not rows:
+        raise PointsmanError(f"{path} holds no line")
+    return rows
+
+
+class _Known:
+    """What earlier lines said of each id: outcomes must not contradict themselves."""
+
+    def __init__(self) -> None:
+        self._said: dict[str | int, tuple[str, tuple[float, ...]]] = {}
+
+    def check(self, place: str, id_: str | int | None, scores: tuple[float, ...]) -> None:
+        """Raise ``ConfigError`` where an earlier line has the id and another score."""
+        if id_ is None:
+            return
+        first, said = self._said.setdefault(id_, (place, scores))
+        if said != scores:
+            raise ConfigError(
+                f'outcomes contradict themselves: id "{id_}" has another score at {first}',
+                place=place,
+                hint="keep one line of each id, or give every run its own",
+            )
+
+
+def read_difficulties(path: Path) -> list[tuple[str, float]]:
+    """Read prompts with the share of models that failed at each, 0..1, from any file of outcomes.
+
+    Raises:
+        PointsmanError: the file cannot be read or holds no line.
+        ConfigError: a line has neither ``difficulty``, ``scores`` nor ``weak`` and ``strong``, or a score is
+            outside 0..1, or two lines of one id contradict each other.
+    """
+    rows, known = [], _Known()
+    for place, line in decoded(numbered_lines(path), _decode, path.name):
+        if line.difficulty is not None:
+            failed = line.difficulty
+        elif line.scores:
+            failed = 1 - sum(map(float, line.scores.values())) / len(line.scores)
+        else:
+            failed = 1 - sum(_pair(place, line, ("", ""))) / 2
+        if not 0 <= failed <= 1:
+            raise ConfigError(f"a score is outside 0..1: {failed:g} failed", place=place)
+        known.check(place, line.id, (failed,))
+        rows.append((line.prompt, failed))
     if not rows:
         raise PointsmanError(f"{path} holds no line")
     return rows

@@ -17,6 +17,7 @@ from pointsman.factory import build_engine, read_profile
 from pointsman.learning.datasets import PromptOutcome
 from pointsman.text.extract import persons_words
 from pointsman.tiers import TierDecision
+from pointsman.tiers.kinds import Kinds
 from pointsman.tiers.learned_router import LearnedRouter, LearnedScore, LearnedScorer
 from pointsman.tiers.ngrams import ngrams
 from pointsman.wire.request import request_from_text
@@ -25,6 +26,7 @@ __all__ = [
     "RULES",
     "alike",
     "baselines",
+    "by_kinds",
     "by_learned_router",
     "by_length",
     "by_rules",
@@ -64,6 +66,15 @@ def by_rules(rows: Sequence[PromptOutcome], profile: str) -> Scores:
     """The weighted score of a tier profile."""
     policy = Policy(profile=read_profile(profile))
     return np.array([tier.score for tier in decided([row.prompt for row in rows], policy)])
+
+
+def by_kinds(rows: Sequence[PromptOutcome], kinds: Kinds, rules: Scores) -> dict[str, Scores]:
+    """Kinds beside length, and beside the score of a profile."""
+    found = [kinds.of(persons_text(row.prompt)) for row in rows]
+    shifts = np.array([kind.shift if kind else 0.0 for kind in found])
+    lengths = np.log(np.maximum(by_length(rows), 1.0))
+    per_log_length = read_profile("default").per_log_length
+    return {"kinds": lengths + shifts, "kinds + default": rules + per_log_length * shifts}
 
 
 def decided(prompts: Sequence[str], policy: Policy) -> list[TierDecision]:

@@ -13,9 +13,9 @@ __all__ = ["evaluation_lines", "gadget_lines", "ranking_table", "robustness_line
 
 def ranking_table(rows: Sequence[TierRow]) -> str:
     """One line per ranker. Random ranks at .500; CPT is the share of strong calls needed."""
-    lines = ["ranker         n     APGR  95 % interval   CPT(50)  CPT(80)"]
+    lines = ["ranker              n     APGR  95 % interval   CPT(50)  CPT(80)"]
     lines += [
-        f"{row.ranker:<10} {row.n:>6}   {row.apgr:>5.3f}  {row.low:.3f} .. {row.high:.3f}"
+        f"{row.ranker:<15} {row.n:>6}   {row.apgr:>5.3f}  {row.low:.3f} .. {row.high:.3f}"
         f"   {row.cpt50:>6.1%}   {row.cpt80:>6.1%}"
         for row in rows
     ]
@@ -51,7 +51,7 @@ def _equal_quality(rows: Sequence[TierRow]) -> list[str]:
     lines = [f"to keep {kept[0][1].quality:.0%} of the strong model's quality: {what}"]
     for name, equal in kept:
         shown = equal.cost or equal.strong_share
-        lines.append(f"{name:<10} {shown.value:>6.1%}  {shown.low:.1%} .. {shown.high:.1%}")
+        lines.append(f"{name:<15} {shown.value:>6.1%}  {shown.low:.1%} .. {shown.high:.1%}")
     return lines
 
 

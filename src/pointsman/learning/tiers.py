@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -11,7 +12,8 @@ from numpy.typing import NDArray
 
 from pointsman.learning.datasets import PromptOutcome
 from pointsman.learning.metrics import Curve, Interval, calibration_interval, curve_intervals
-from pointsman.learning.rankers import alike, baselines, by_learned_router
+from pointsman.learning.rankers import alike, baselines, by_kinds, by_learned_router
+from pointsman.tiers.kinds import Kinds
 from pointsman.tiers.learned_router import LearnedScore, LearnedScorer
 
 __all__ = ["KEPT", "EqualQuality", "TierRow", "evaluate_tiers", "measure"]
@@ -19,6 +21,9 @@ __all__ = ["KEPT", "EqualQuality", "TierRow", "evaluate_tiers", "measure"]
 #: Share of the strong model's quality at which rankings are compared by cost, unless asked otherwise: the
 #: loss of one answer in twenty is the most that published routers call "the same quality".
 KEPT: Final = 0.95
+
+#: Tasks that get a row each; subjects of an exam are more, and too small to say anything alone.
+_TASKS: Final = 30
 
 
 class EqualQuality(msgspec.Struct, frozen=True):
@@ -44,7 +49,7 @@ class TierRow(msgspec.Struct, frozen=True, kw_only=True):
     calibration_error: dict[str, Interval] | None = (
         None  # of ``weak`` and ``strong``; only a learned router has one
     )
-    benches: dict[str, TierRow] = {}  # the same over each set of tests the rows name
+    benches: dict[str, TierRow] = {}  # the same over each bench or task that the rows name
 
 
 def evaluate_tiers(
@@ -54,8 +59,9 @@ def evaluate_tiers(
     seed: int = 0,
     quality: float = KEPT,
     price_ratio: float | None = None,
+    kinds: Kinds | None = None,
 ) -> list[TierRow]:
-    """Measure every ranker, and the learned router when there is one.
+    """Measure every ranker, and the learned router and kinds when there are any.
 
     Args:
         outcomes: what to measure on; should not be what the learned router was fitted on.
@@ -63,8 +69,11 @@ def evaluate_tiers(
         seed: of the resamples.
         quality: share of the strong model's quality at which costs are compared.
         price_ratio: price of a call of the weak model in calls of the strong one.
+        kinds: beside length, and beside profile ``default``; should not be made from these outcomes.
     """
     rankings = baselines(outcomes)
+    if kinds:
+        rankings |= by_kinds(outcomes, kinds, rankings["default"])
     said = by_learned_router(outcomes, scorer) if scorer else []
     if said:
         rankings["learned_router"] = np.array([each.score for each in said])
@@ -84,9 +93,13 @@ def measure(
 
     Duplicate prompts count each, and are resampled as one cluster for the intervals.
     """
-    benches = sorted({row.bench for row in outcomes})
+    # A bench, or where all are of one, a task: as long as each has a line of its own.
+    name_of = attrgetter("bench" if len({row.bench for row in outcomes}) > 1 else "group")
+    benches = sorted({name_of(row) for row in outcomes})
+    if len(benches) > _TASKS:
+        benches = []
     whole = np.arange(len(outcomes))
-    parts = {name: np.flatnonzero([row.bench == name for row in outcomes]) for name in benches}
+    parts = {name: np.flatnonzero([name_of(row) == name for row in outcomes]) for name in benches}
     weak = np.array([row.weak for row in outcomes])
     strong = np.array([row.strong for row in outcomes])
     copies = alike([row.prompt for row in outcomes])

@@ -11,6 +11,7 @@ from pointsman.tiers._scorer import Scored, TierScorer
 from pointsman.tiers._verification import cache_key, parse_tier
 from pointsman.tiers.decision import TierDecision
 from pointsman.tiers.escalation import EscalationPolicy
+from pointsman.tiers.kinds import Kinds, KindShift, PromptKinds, read_kinds
 from pointsman.tiers.learned_router import LearnedRouter, LearnedScore, LearnedScorer, read_learned_router
 from pointsman.tiers.policy import LearnedRouterSettings, Spending, Verification
 from pointsman.tiers.profile import TierProfile
@@ -23,6 +24,8 @@ __all__ = [
     "Contribution",
     "EscalationPolicy",
     "Explanation",
+    "KindShift",
+    "Kinds",
     "LearnedRouter",
     "LearnedRouterPolicy",
     "LearnedRouterSettings",
@@ -31,6 +34,7 @@ __all__ = [
     "LearnedStage",
     "ProjectPolicy",
     "ProjectSettings",
+    "PromptKinds",
     "RoleTiers",
     "Scored",
     "Spending",
@@ -45,6 +49,7 @@ __all__ = [
     "forced_tier",
     "load_profile",
     "parse_tier",
+    "read_kinds",
     "read_learned_router",
     "read_projects",
 ]

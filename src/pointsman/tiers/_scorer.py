@@ -12,6 +12,7 @@ from pointsman.evidence import SignalTable
 from pointsman.tiers._compiled import CompiledDimension, CompiledOverride, Level, places
 from pointsman.tiers._verification import ask, settle, with_margin
 from pointsman.tiers.decision import TierDecision
+from pointsman.tiers.kinds import KindShift
 from pointsman.tiers.policy import Verification
 from pointsman.tiers.profile import TierProfile, TokenEstimate
 from pointsman.vocabulary import Evidence, ModelQuery, ModelReply, Reason, Script, Stage, Tier
@@ -122,17 +123,32 @@ class TierScorer:
                 raised *= (saturation.fades_from / tokens) ** saturation.power
         return raised if most is None else min(raised, most)
 
-    def by_rules(self, evidence: Evidence, domain: str = "") -> TierDecision:
+    def by_rules(
+        self, evidence: Evidence, domain: str = "", kind: KindShift | None = None, kinds_version: str = ""
+    ) -> TierDecision:
         """Decide without a model.
 
         Args:
             evidence: the scan of the prompt.
             domain: the task domain, where the profile gives domains a score.
+            kind: what the kinds of prompts near this one add, in units of ln(characters).
+            kinds_version: which file of kinds said so.
         """
         scored = self.score(evidence)
+        if kind is not None:
+            shift = kind.shift * self.profile.per_log_length
+            decided = self._by_rules(evidence, domain, scored, shift, f"kind: {kind} ({shift:+.2f})")
+            return msgspec.structs.replace(decided, kind=kind, kinds_version=kinds_version)
+        return self._by_rules(evidence, domain, scored, 0.0, "")
+
+    def _by_rules(
+        self, evidence: Evidence, domain: str, scored: Scored, shift: float, shown: str
+    ) -> TierDecision:
         added = self.profile.domain_scores.get(domain) if domain else None
         if added:
             scored = msgspec.structs.replace(scored, total=scored.total + added)
+        if shift:
+            scored = msgspec.structs.replace(scored, total=scored.total + shift)
         hits = evidence.hits
         signals = [
             gauge.show(level, measure, found)
@@ -141,6 +157,8 @@ class TierScorer:
         ]
         if scored.excess:
             signals.append(f"saturated (-{scored.excess:.2f})")
+        if shown:
+            signals.append(shown)
         if added:
             signals.append(f"domain {domain} ({added:+g})")
         for rule in self.rules:

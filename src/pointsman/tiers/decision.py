@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from pointsman.tiers.kinds import KindShift
 from pointsman.tiers.learned_router import LearnedScore
 from pointsman.vocabulary import Reason, Stage, Tier
 
@@ -22,3 +23,5 @@ class TierDecision(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     reasons: tuple[Reason, ...]
     learned_router: LearnedScore | None = None  # the learned router's score, also where the rules were kept
     learned_router_version: str = ""  # which learned router that was
+    kind: KindShift | None = None  # what the kinds of prompts near this one added to the score
+    kinds_version: str = ""  # which file of kinds that was

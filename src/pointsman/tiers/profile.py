@@ -196,6 +196,8 @@ class TierProfile(_Table, frozen=True, kw_only=True):
     #: quotations and code left out. Why not in ``seed``: docs/decisions/0150.
     normalise: bool = False
     saturation: Saturation | None = None
+    #: What a unit of ln(characters) is worth in the middle of the curve of length: the unit of kinds.
+    per_log_length: Annotated[float, msgspec.Meta(ge=0.0, le=1e6)] = 0.325
     domain_scores: dict[
         str, _Finite
     ] = {}  # task domain -> what it adds to the sum; empty: domains are not read

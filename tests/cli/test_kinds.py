@@ -1,0 +1,35 @@
+"""``fit kinds``, ``report kinds`` and the column of ``eval tiers``."""
+
+import json
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from pointsman.cli import app
+from support.outcomes import made_up
+
+
+def outcomes(tmp_path: Path) -> Path:
+    data = tmp_path / "outcomes.jsonl"
+    rows = [{"prompt": row.prompt, "weak": row.weak, "strong": row.strong} for row in made_up(60)]
+    data.write_text("\n".join(map(json.dumps, rows)))
+    return data
+
+
+def test_kinds_are_fitted_and_measured(tmp_path: Path) -> None:
+    data, file = outcomes(tmp_path), tmp_path / "kinds.json"
+    said = CliRunner().invoke(app, ["fit", "kinds", "--data", str(data), "--out", str(file), "--count", "4"])
+    assert said.stdout.splitlines()[-1].startswith("4 kinds of 60 prompts")
+    asked = ["eval", "tiers", "--data", str(data), "--json"]
+    shown = CliRunner().invoke(app, [*asked, "--kinds", str(file)])
+    assert "made from this file" in shown.stderr
+    rankers = [row["ranker"] for row in json.loads(shown.stdout)["rows"]]
+    assert rankers[-2:] == ["kinds", "kinds + default"]
+    without = json.loads(CliRunner().invoke(app, [*asked, "--kinds", "off"]).stdout)
+    assert "kinds" not in [row["ranker"] for row in without["rows"]]
+
+
+def test_an_empty_ledger_has_no_kinds(tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger.sqlite"
+    found = CliRunner().invoke(app, ["report", "kinds", "--ledger", str(ledger)])
+    assert found.exception is not None or "near no kind" in found.stdout
