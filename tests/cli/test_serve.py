@@ -17,10 +17,11 @@ import pytest
 from typer.testing import CliRunner
 
 from pointsman.cli import app, serve
-from pointsman.cli._banner import CallerKey, banner
+from pointsman.cli._banner import banner
 from pointsman.cli.serve import _bound, _caller_key, _introduce, _listening_on, _with_public_name
 from pointsman.config import Config, TiersSpec
 from pointsman.config.shapes import demo_ledger
+from pointsman.diagnostics.client_lines import CallerKey
 from pointsman.errors import ConfigError
 from pointsman.gateway.build import demo_config
 from pointsman.upstreams.demo import LABEL

@@ -23,8 +23,8 @@ from pointsman.errors import ConfigError
 from pointsman.printable import printable
 
 if TYPE_CHECKING:
-    from pointsman.cli._banner import CallerKey
     from pointsman.cli.request_lines import RequestLines
+    from pointsman.diagnostics.client_lines import CallerKey
     from pointsman.gateway.build import Builder
 
 __all__ = ["register"]
@@ -212,7 +212,7 @@ def _introduce(listening: socket.socket, config: Config, *, demo: bool, key: Cal
 
 def _caller_key(file: Path | None) -> CallerKey:
     """Return how the lines write the first key: by the variable that holds it, where there is one."""
-    from pointsman.cli._banner import CallerKey
+    from pointsman.diagnostics.client_lines import CallerKey
 
     tables = examine(file).file if file else None
     if tables is None or not (tables.server.keys or tables.keys):
