@@ -30,6 +30,7 @@ ORDER = (
     "domains",
     "capabilities",
     "server",
+    "console",
     "keys",
     "ledger",
     "sessions",

@@ -24,8 +24,8 @@ from pointsman.config import (
     LearnedRouterSpec,
     ProjectsSpec,
     SessionsSpec,
+    examine,
     is_profile,
-    load,
     read,
 )
 from pointsman.config.applications import load_registry
@@ -71,6 +71,7 @@ __all__ = [
     "open_sessions",
     "question_price",
     "read_policy",
+    "read_policy_text",
     "read_profile",
 ]
 
@@ -191,10 +192,21 @@ def read_policy(file: Path, base: Policy) -> Policy:
     Raises:
         ConfigError: the file cannot be read, or is wrong.
     """
-    text = read(file)
+    return read_policy_text(read(file), file, base)
+
+
+def read_policy_text(text: str, file: Path, base: Policy) -> Policy:
+    """Return the policy of a text as if it stood in a file, from which relative paths in it count.
+
+    Raises:
+        ConfigError: it is wrong; the message names line and key.
+    """
     if is_profile(text):
         return replace(base, profile=load_profile(text, str(file)))
-    return build_policy(load(file, AnyKey()))
+    loaded = examine(file, AnyKey(), text=text)
+    if loaded.config is None:
+        raise loaded.errors[0]
+    return build_policy(loaded.config)
 
 
 def build_shadow(config: Config) -> Engine | None:

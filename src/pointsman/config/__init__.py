@@ -8,6 +8,7 @@ from pointsman.config.load import AnyKey, Loaded, examine, find, is_profile, loa
 from pointsman.config.shapes import (
     CapabilitiesSpec,
     Config,
+    ConsoleSpec,
     DomainsSpec,
     GuidanceSpec,
     LearnedRouterSpec,
@@ -23,6 +24,7 @@ __all__ = [
     "AnyKey",
     "CapabilitiesSpec",
     "Config",
+    "ConsoleSpec",
     "DomainsSpec",
     "GuidanceSpec",
     "LearnedRouterSpec",

@@ -29,6 +29,7 @@ __all__ = [
     "POOL",
     "CapabilitiesSpec",
     "Config",
+    "ConsoleSpec",
     "DomainsSpec",
     "File",
     "GuidanceSpec",
@@ -353,6 +354,22 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     max_step_retries: Annotated[int, Meta(ge=0, description="Retries of one step after another failure.")] = 3
 
 
+class ConsoleSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """The gateway's pages for people, under `/console`."""
+
+    enabled: Annotated[bool, Meta(description="Serve the console.")] = True
+    callers: Annotated[
+        tuple[str, ...],
+        Meta(
+            description="Names of the keys that may open the console, which shows what all callers did. "
+            "Default: the only caller there is; with several, none."
+        ),
+    ] = ()
+    login_hours: Annotated[
+        float, Meta(gt=0, description="Hours after which a browser must sign in again, where keys are set.")
+    ] = 12.0
+
+
 class ShadowSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Another policy or model, evaluated on live traffic. No response is delayed or changed."""
 
@@ -406,6 +423,7 @@ class Sections(msgspec.Struct, frozen=True, kw_only=True):
     sessions: SessionsSpec = field(default_factory=SessionsSpec)
     run: RunSpec = field(default_factory=RunSpec)
     shadow: ShadowSpec = field(default_factory=ShadowSpec)
+    console: ConsoleSpec = field(default_factory=ConsoleSpec)
 
 
 class File(Sections, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from functools import lru_cache, partial
 from typing import Final, Protocol
 
 from pointsman.access import Ownership
-from pointsman.config import ShadowSpec
+from pointsman.config import Config, ShadowSpec
 from pointsman.decision.aliases import ModelNames
 from pointsman.decision.decision import Decision
 from pointsman.errors import MalformedRequest
@@ -84,6 +84,7 @@ class LiveState:
     ownership: Ownership  # whose what is that upstreams keep
     has_several_upstreams: bool = False
     has_several_callers: bool = False  # who must not see what is another's
+    config: Config | None = None  # what it was built from; None: no file and no demo, and then no console
 
     def retire(self, successor: LiveState) -> None:
         """Close what ``successor`` has not taken over. Requests in progress still finish with this state."""
@@ -112,6 +113,7 @@ def build_live_state(
     command: RouterCommand | None = None,
     names: ModelNames | None = None,
     pools: Mapping[Tier, Pool] | None = None,
+    config: Config | None = None,
     previous: LiveState | None = None,
 ) -> LiveState:
     """Build a state beside the one in effect, which is not touched.
@@ -143,6 +145,7 @@ def build_live_state(
         Ownership(runtime.ledger),
         len({target.upstream for target in found.values()}) > 1,
         server.has_several_callers,
+        config,
     )
 
 

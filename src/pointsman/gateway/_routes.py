@@ -14,7 +14,7 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from pointsman.decoding import UNREADABLE
@@ -106,7 +106,10 @@ def _state(request: Request) -> LiveState:
     return state
 
 
-async def _root(_: Request) -> Response:
+async def _root(request: Request) -> Response:
+    config = _state(request).config
+    if config and config.console.enabled and "text/html" in request.headers.get("accept", ""):
+        return RedirectResponse("/console", 303)
     return _json(
         {"name": "pointsman", "endpoints": sorted(f"/v1{wire.path.decode()}" for wire in WIRES.values())}
     )

@@ -77,6 +77,7 @@ class Builder:
             command=command,
             names=engine.names,
             pools=config.tiers.pools,
+            config=config,
             previous=previous,
         )
         self._warn_of_restart(config)

@@ -1,0 +1,175 @@
+"""The page of one decision: what it was made on, what came of it, and how another policy decides."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Final
+
+from pointsman.console._marks import marked
+from pointsman.console._svg import score_bar
+from pointsman.console._view import GatewayView, Missing, Page, Redirect, Unusable, Visit
+from pointsman.decision.decision import Decision
+from pointsman.decision.diff import PARTS, AsDecided, changed, reasons, verdict
+from pointsman.decision.engine import Engine
+from pointsman.decision.memory import Memory
+from pointsman.diagnostics.selection import describe_selection
+from pointsman.diagnostics.served import STAGES
+from pointsman.drivers import drive
+from pointsman.errors import PointsmanError
+from pointsman.factory import build_engine, read_policy_text
+from pointsman.reports.usage import HASHED, cost, usage
+from pointsman.stores.ledger import Attempt, Record
+from pointsman.stores.ledger.export import record
+from pointsman.stores.ledger.outcome_reports import report
+from pointsman.tiers import Explanation, explain
+
+__all__ = ["decide_again", "decision", "outcome_of", "set_outcome"]
+
+#: Why a model was not asked (``Attempt.error``).
+_NOT_ASKED: Final = {
+    "breaker": "not asked: its circuit breaker is open",
+    "credential": "not asked: its upstream takes the caller's own credential, and there was none",
+    "translation": "not asked: the request cannot be translated for it",
+}
+
+
+def decision(visit: Visit) -> Page:
+    """Show one decision."""
+    return _page(visit, _record(visit))
+
+
+def set_outcome(visit: Visit) -> Page | Redirect:
+    """Keep what a person says of a decision."""
+    found = _record(visit)
+    try:
+        outcome_of(visit, found.decision.id)
+    except PointsmanError as error:
+        return _page(visit, found, outcome_error=error)
+    return Redirect(f"/console/decisions/{found.decision.id}#outcome")
+
+
+def outcome_of(visit: Visit, wanted: str) -> None:
+    """Keep the outcome of a form.
+
+    Raises:
+        Unusable: a field is out of bounds.
+        CallerError: the decision takes no more, or is not there.
+    """
+    said = visit.form.get("score", "").strip()
+    try:
+        score = float(said) if said else None
+        given = report(
+            wanted,
+            score=score,
+            label=visit.form.get("label", "").strip(),
+            comment=visit.form.get("comment", "").strip(),
+            model="",
+            at=time.time(),
+        )
+    except ValueError as error:
+        message = f'"score" must be a number from 0 to 1, not "{said[:40]}"' if said and "float" in str(error) else str(error)
+        raise Unusable(message) from None
+    visit.view.ledger.add_outcome(given)
+    visit.view.ledger.flush()
+
+
+def decide_again(visit: Visit) -> Page:
+    """Decide a recorded request under an edited policy, beside the recorded decision."""
+    found = _record(visit)
+    text = visit.form.get("policy", "")
+    try:
+        engine = _engine(visit.view, text)
+    except PointsmanError as error:
+        return _page(visit, found, policy_text=text, policy_error=error)
+    return _page(visit, found, engine=engine, policy_text=text)
+
+
+def _engine(view: GatewayView, text: str) -> Engine:
+    """Return what decides by a policy that was entered; the one in force where nothing was."""
+    if not text.strip():
+        return view.engine
+    base = view.engine.policy
+    place = Path(view.config.source) if view.config.source else Path.cwd() / "pointsman.toml"
+    return build_engine(read_policy_text(text, place, base))
+
+
+def _record(visit: Visit) -> Record:
+    """Raise ``Missing`` where the ledger holds no such decision (any more)."""
+    ledger, wanted = visit.view.ledger, visit.parts["id"]
+    found = ledger.get(wanted)
+    if found is None:
+        days = visit.view.config.ledger.keep_days
+        kept = f"entries are kept for {days} days" if days else "entries are kept regardless of age"
+        size = visit.view.config.ledger.max_mb
+        raise Missing(
+            f'the ledger holds no decision "{wanted[:80]}"',
+            hint=f"it was removed by retention, or never recorded: {kept}{f', up to {size} MB' if size else ''}"
+            " (keep_days and max_mb under [ledger])",
+        )
+    return record(ledger, found)
+
+
+def _page(
+    visit: Visit,
+    found: Record,
+    *,
+    engine: Engine | None = None,
+    policy_text: str = "",
+    policy_error: PointsmanError | None = None,
+    outcome_error: PointsmanError | None = None,
+) -> Page:
+    view, decided = visit.view, found.decision
+    words = found.text if found.text and not found.text.startswith(HASHED) else None
+    explained = _explained(view.engine, decided, words)
+    context = {
+        "found": found,
+        "decision": decided,
+        "stages": STAGES,
+        "explained": explained,
+        "is_current": decided.policy == view.engine.version,
+        "pieces": marked(words, explained.contributions) if words is not None else None,
+        "text_mode": view.config.ledger.text,
+        "is_cut": words is not None and len(words) > 20_000,
+        "bar": score_bar(decided.tier.score, explained.boundaries) if decided.tier else None,
+        "attempts": [_attempt(view, attempt) for attempt in found.attempts],
+        "longest": max((attempt.total_ms for attempt in found.attempts), default=1.0) or 1.0,
+        "selection": list(describe_selection(decided.capabilities)) if decided.capabilities else [],
+        "again": _compared(engine, found, words) if engine else None,
+        "policy_text": policy_text,
+        "policy_error": policy_error,
+        "outcome_error": outcome_error,
+        "form": visit.form,
+    }
+    return Page("decision.html", context, found, status=400 if policy_error or outcome_error else 200)
+
+
+def _explained(engine: Engine, decided: Decision, words: str | None) -> Explanation:
+    """Take the tier apart by the policy in force, from the words or, without them, from recorded signals."""
+    reading = engine.recall(decided, Memory(), words)
+    domain = decided.domains.effective.primary.domain if decided.domains else ""
+    return explain(engine.scorer, reading.evidence, domain)
+
+
+def _attempt(view: GatewayView, attempt: Attempt) -> dict[str, object]:
+    used = usage(attempt)
+    paid = cost(view.config.models.get(attempt.model), used) if used else None
+    return {"attempt": attempt, "cost": paid, "not_asked": _NOT_ASKED.get(attempt.error, "")}
+
+
+def _compared(engine: Engine, found: Record, words: str | None) -> dict[str, object]:
+    """Decide again, and return what differs part by part."""
+    then = found.decision
+    reading = engine.recall(then, Memory(), words)
+    now = drive(engine.decide(reading, Memory(), then.id), AsDecided(then)).decision
+    before, after = verdict(then), verdict(now)
+    parts = changed(before, after)
+    return {
+        "rows": [(part, getattr(before, part), getattr(after, part), part in parts) for part in PARTS],
+        "scores": (then.tier.score if then.tier else None, now.tier.score if now.tier else None),
+        "changed": parts,
+        "why": list(reasons(then, now, parts)),
+        "policies": (then.policy, now.policy),
+        "from_words": words is not None,
+        "bar": score_bar(now.tier.score, engine.scorer.profile.boundaries) if now.tier else None,
+    }

@@ -1,0 +1,110 @@
+"""The filters of the list of decisions: read from an address, and written into one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from pointsman.console._view import Unusable, Visit
+from pointsman.stores.ledger.reading import DecisionFilter, Position
+
+__all__ = ["PERIODS", "filter_of", "page_after", "page_of", "period_of"]
+
+#: Periods of the time picker, in seconds.
+PERIODS: Final = {"15m": 900, "1h": 3_600, "6h": 21_600, "24h": 86_400, "7d": 604_800, "30d": 2_592_000}
+
+_TEXTS: Final = ("session", "caller", "tier", "model", "role", "domain", "signal", "label", "text")
+_FLAGS: Final = ("stuck", "downgraded", "abstained", "labelled")
+_SAID: Final = {"yes": True, "no": False}
+
+
+def filter_of(visit: Visit) -> DecisionFilter:
+    """Return what an address searches for.
+
+    Raises:
+        Unusable: a value is not of its field's kind.
+    """
+    texts = {name: visit.asked(name) for name in _TEXTS}
+    flags = {name: _flag(name, visit.asked(name)) for name in _FLAGS}
+    since, until = period_of(visit)
+    status = visit.asked("status")
+    if status and not status.isdecimal():
+        raise Unusable('"status" must be a status of HTTP, such as 200, or 0 for none')
+    return DecisionFilter(
+        **{name: value[:400] for name, value in texts.items()},
+        stuck=flags["stuck"],
+        downgraded=flags["downgraded"],
+        abstained=flags["abstained"],
+        labelled=flags["labelled"],
+        status=int(status[:6]) if status else None,
+        cost_at_least=_number("cost", visit.asked("cost")),
+        since=since,
+        until=until,
+    )
+
+
+def period_of(visit: Visit) -> tuple[float | None, float | None]:
+    """Return the period of an address: one of ``PERIODS`` up to now, or two times; None where it is open.
+
+    Raises:
+        Unusable: it is none.
+    """
+    last = visit.asked("last")
+    if last:
+        if last not in PERIODS:
+            raise Unusable(f'"last" must be one of {", ".join(PERIODS)}')
+        return time.time() - PERIODS[last], None
+    return _time("since", visit.asked("since")), _time("until", visit.asked("until"))
+
+
+def _flag(name: str, text: str) -> bool | None:
+    if text and text not in _SAID:
+        raise Unusable(f'"{name}" must be yes or no')
+    return _SAID.get(text)
+
+
+def _number(name: str, text: str) -> float | None:
+    if not text:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise Unusable(f'"{name}" must be a number') from None
+
+
+def _time(name: str, text: str) -> float | None:
+    """Read a time: seconds since the epoch, or a date, in UTC where it names no zone."""
+    if not text:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise Unusable(f'"{name}" must be a date, such as 2026-01-31 or 2026-01-31T14:00') from None
+    return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+
+
+def page_of(visit: Visit) -> Position | None:
+    """Return where the page before ended; None for the first.
+
+    Raises:
+        Unusable: the address names no such place.
+    """
+    at, _, last = visit.asked("before").partition("_")
+    if not at:
+        return None
+    number = _number("before", at)
+    if number is None or not last:
+        raise Unusable('"before" is written by the link to the next page')
+    return number, last
+
+
+def page_after(query: Sequence[tuple[str, str]], place: Position) -> Mapping[str, str]:
+    """Return the query of the page after."""
+    kept = {key: value for key, value in query if value and key != "before"}
+    return {**kept, "before": f"{place[0]!r}_{place[1]}"}

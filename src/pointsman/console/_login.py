@@ -1,0 +1,111 @@
+"""Who may open the console: sessions of browsers, and the token that each change must carry.
+
+The cookie holds a random session and never a key. Without keys nobody signs in: the gateway then listens on
+loopback alone, and one token, drawn at the start, guards the changes (docs/decisions/0163).
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from pointsman.config import Config
+from pointsman.errors import Unauthorized
+from pointsman.upstreams.port import hash_key
+
+__all__ = ["COOKIE", "Logins", "Session"]
+
+COOKIE: Final = "pointsman_console"
+
+#: Browsers that are signed in at once; the one that signed in first is signed out.
+MOST_SESSIONS: Final = 256
+#: Wrong keys a minute after which no key is looked at: nobody mistypes so often.
+MOST_FAILURES: Final = 30
+_MINUTE: Final = 60.0
+#: Random bytes of a session and of a token.
+_BYTES: Final = 32
+
+_CALLERS: Final = 'name in [console] callers = ["…"] the keys that may open the console'
+
+
+class Session(NamedTuple):
+    """A browser that may see the console."""
+
+    id: str  # the value of its cookie; empty where no key is asked for
+    token: str  # what every change must carry
+    caller: str = ""  # name of the key it signed in with
+    ends: float = 0.0  # seconds of the clock
+
+    def check_token(self, presented: str) -> None:
+        """Raise ``Unauthorized`` where a change does not carry the token."""
+        if not hmac.compare_digest(presented.encode(), self.token.encode()):
+            raise Unauthorized(
+                "this form belongs to another session of the console", hint="load the page again"
+            )
+
+
+class Logins:
+    """The sessions of one gateway. Lost at its end: then people sign in again."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock: Final = clock
+        self._sessions: Final[OrderedDict[str, Session]] = OrderedDict()
+        self._failures: Final[list[float]] = []  # when a wrong key was presented, within the last minute
+        self._local: Final = Session("", secrets.token_urlsafe(_BYTES))
+
+    def find(self, cookie: str, config: Config) -> Session | None:
+        """Return the session of a browser; None where it must sign in first."""
+        if not config.server.keys:
+            return self._local
+        session = self._sessions.get(cookie) if cookie else None
+        if session is None:
+            return None
+        if session.ends <= self._clock() or session.caller not in _admitted(config):
+            self.end(session)
+            return None
+        return session
+
+    def begin(self, key: str, config: Config) -> Session:
+        """Sign a browser in.
+
+        Raises:
+            Unauthorized: the key is wrong, or may not open the console.
+        """
+        now = self._clock()
+        self._failures[:] = [at for at in self._failures if now - at < _MINUTE]
+        if len(self._failures) >= MOST_FAILURES:
+            raise Unauthorized("too many wrong keys were entered", hint="wait for a minute")
+        caller = _caller(key, config)
+        if not caller:
+            self._failures.append(now)
+            raise Unauthorized("this is no key of the gateway", hint="valid keys are listed under [server]")
+        if caller not in _admitted(config):
+            raise Unauthorized(f"the key of {caller} may not open the console", hint=_CALLERS)
+        ends = now + config.console.login_hours * 3600
+        session = Session(secrets.token_urlsafe(_BYTES), secrets.token_urlsafe(_BYTES), caller, ends)
+        self._sessions[session.id] = session
+        while len(self._sessions) > MOST_SESSIONS:
+            self._sessions.popitem(last=False)
+        return session
+
+    def end(self, session: Session) -> None:
+        """Sign a browser out."""
+        self._sessions.pop(session.id, None)
+
+
+def _caller(key: str, config: Config) -> str:
+    """Return whose key it is; empty for none. Every one is compared, to tell nothing by time."""
+    digest = hash_key(key.strip())
+    matches = [hmac.compare_digest(digest, known) for known in config.server.keys]
+    return config.server.caller(matches.index(True)) if True in matches else ""
+
+
+def _admitted(config: Config) -> frozenset[str]:
+    """Return the callers who may open the console: those named, or the only one there is."""
+    callers = frozenset(config.server.caller(number) for number in range(len(config.server.keys)))
+    named = frozenset(config.console.callers)
+    return callers & named if named or len(callers) > 1 else callers

@@ -1,0 +1,159 @@
+"""Templates, and how values are written in them: numbers, times, text of callers and models."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote, urlencode
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from pointsman.console._view import Table
+
+__all__ = ["STATIC", "as_csv", "fingerprint", "render", "visible"]
+
+_HERE: Final = Path(__file__).parent
+STATIC: Final = _HERE / "static"
+
+#: A cell that begins with one of these is a formula to a spreadsheet; callers choose session ids and models.
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+
+
+def visible(text: str) -> str:
+    """Return text in which characters that act are written out: control codes, and marks of direction.
+
+    >>> visible("a\\u202eb")
+    'a⟨U+202E⟩b'
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() or char in "\n\t" else f"⟨U+{ord(char):04X}⟩" for char in text
+    )
+
+
+def render(template: str, context: Mapping[str, object]) -> str:
+    """Return a page. Every value is escaped, and what acts in it is made visible."""
+    return _environment().get_template(template).render(context)
+
+
+def as_csv(table: Table) -> str:
+    """Return a table as CSV that no spreadsheet calculates with."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(table.columns)
+    writer.writerows([_cell(value) for value in row] for row in table.rows)
+    return out.getvalue()
+
+
+def _cell(value: object) -> object:
+    if not isinstance(value, str):
+        return "" if value is None else value
+    text = visible(value)
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+@cache
+def fingerprint(name: str) -> str:
+    """Return a short hash of a static file, which its address carries: a changed file has another address."""
+    return hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]
+
+
+@cache
+def _environment() -> Environment:
+    found = Environment(
+        loader=FileSystemLoader(_HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_finalized,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    found.globals.update(static=_static, rank=_RANKS)
+    found.filters.update(
+        amount=amount, count=count, ms=milliseconds, when=when, share=share, tierclass=str.lower,
+        path=path_of, search=urlencode, lines=text_lines,
+    )  # fmt: skip
+    return found
+
+
+#: A shape beside the colour of each tier.
+_RANKS: Final = {"SIMPLE": "▁", "MEDIUM": "▃", "COMPLEX": "▅", "REASONING": "▇"}
+
+
+def _finalized(value: object) -> object:
+    if value is None:
+        return ""
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _static(name: str) -> str:
+    return f"/console/static/{name}?v={fingerprint(name)}"
+
+
+def path_of(text: str) -> str:
+    """Write a value as one part of a path."""
+    return quote(text, safe="")
+
+
+def amount(value: float | None) -> str:
+    """Write money in the currency of the prices: four significant digits, "–" where it is unknown."""
+    if value is None:
+        return "–"
+    if value == 0:
+        return "0"
+    return f"{value:,.2f}" if abs(value) >= 100 else f"{value:.4g}" if abs(value) >= 1e-4 else f"{value:.6f}"
+
+
+def count(value: float | None) -> str:
+    """Write a count: 1,234, or 12.3 k and 4.5 M where the exact one does not matter."""
+    if value is None:
+        return "–"
+    for least, unit in ((1e6, "M"), (1e4, "k")):
+        if abs(value) >= least:
+            return f"{value / (1e6 if unit == 'M' else 1e3):.1f} {unit}"
+    return f"{value:,.0f}"
+
+
+def milliseconds(value: float | None) -> str:
+    """Write a time given in milliseconds."""
+    if value is None:
+        return "–"
+    if value >= 10_000:
+        return f"{value / 1000:.1f} s"
+    return f"{value:,.0f} ms" if value >= 10 else f"{value:.2f} ms" if value >= 0.1 else f"{value * 1000:.0f} µs"
+
+
+def share(value: float | None) -> str:
+    """Write a share as a percentage."""
+    return "–" if value is None else f"{value:.1%}"
+
+
+def when(seconds: float | None, form: str = "time") -> Markup:
+    """Write a time. Scripts put it into the reader's zone; the exact one is in the title.
+
+    Args:
+        seconds: Since the epoch.
+        form: "time", "full" or "day": what is shown.
+    """
+    if not seconds:
+        return Markup("–")
+    at = datetime.fromtimestamp(seconds, UTC)
+    shown = {"time": at.strftime("%H:%M:%S"), "full": at.strftime("%Y-%m-%d %H:%M:%S"), "day": at.strftime("%Y-%m-%d")}
+    exact = at.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + " UTC"
+    return Markup('<time datetime="{}" title="{}" data-form="{}">{}</time>').format(
+        at.isoformat(), exact, form, shown[form]
+    )
+
+
+def text_lines(text: str) -> Markup:
+    """Write a text of several lines as it is, escaped and visible."""
+    return Markup(escape(visible(text)))

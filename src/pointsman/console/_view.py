@@ -1,0 +1,80 @@
+"""What the console is told of the gateway, and the values that its pages are made from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from pointsman.config import Config
+from pointsman.console._login import Session
+from pointsman.decision.engine import Engine
+from pointsman.errors import PointsmanError
+from pointsman.stores.ledger.port import Ledger
+
+__all__ = ["GatewayView", "Missing", "Page", "Redirect", "Table", "Unusable", "Visit"]
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayView:
+    """The gateway as it is now: its configuration, its stores, and what it is busy with."""
+
+    config: Config
+    engine: Engine
+    ledger: Ledger
+    faults: Mapping[str, str] = field(default_factory=dict)  # current error per failing store
+    open_circuits: Sequence[str] = ()  # names of upstreams
+    active: int = 0  # requests in progress
+    overhead: tuple[float | None, float | None] = (None, None)  # p50 and p99 since the start, in milliseconds
+
+
+class Table(NamedTuple):
+    """A view as a table, for CSV."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[object]]
+
+
+class Page(NamedTuple):
+    """One page, and the same as plain values for ``.json`` and ``.csv``."""
+
+    template: str
+    context: Mapping[str, object]
+    data: object = None
+    table: Table | None = None
+    status: int = 200
+
+
+class Redirect(NamedTuple):
+    """Go to another page, after a change."""
+
+    to: str
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """One request of a browser, read to its end and admitted."""
+
+    view: GatewayView
+    session: Session
+    address: str  # of the gateway as the browser names it: "http://127.0.0.1:8484"
+    path: str
+    parts: Mapping[str, str] = field(default_factory=dict)  # of the path, by name
+    query: Sequence[tuple[str, str]] = ()
+    form: Mapping[str, str] = field(default_factory=dict)  # empty unless posted
+
+    def asked(self, name: str) -> str:
+        """Return the first value of a query parameter, without spaces around it; empty where there is none."""
+        return next((value.strip() for key, value in self.query if key == name), "")
+
+
+class Unusable(PointsmanError):
+    """What was entered cannot be used; the page says what and why."""
+
+    status = 400
+
+
+class Missing(PointsmanError):
+    """What the address names is not there."""
+
+    status = 404

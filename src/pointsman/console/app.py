@@ -1,0 +1,233 @@
+"""The console as an ASGI application: who may see it, which page answers, and in which format."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Final
+from urllib.parse import quote
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from pointsman.console import _decision, _decisions, _now
+from pointsman.console._guard import HEADERS, check_origin, read_form
+from pointsman.console._live import Live
+from pointsman.console._login import COOKIE, Logins, Session
+from pointsman.console._render import STATIC, as_csv, render
+from pointsman.console._view import GatewayView, Page, Redirect, Visit
+from pointsman.errors import Overloaded, PointsmanError, Unauthorized
+
+__all__ = ["Console"]
+
+log = logging.getLogger(__name__)
+
+#: Pages that are made at once, in threads of their own, and those that may wait for one.
+_THREADS: Final = 2
+_WAITING: Final = 32
+#: Seconds that a page may take, its wait included.
+_PATIENCE: Final = 30.0
+
+#: Files by their ending. Nothing else is served.
+_TYPES: Final = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+
+Handler = Callable[[Visit], Page | Redirect]
+_Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class Console:
+    """The pages of one gateway. ``view`` is asked for each request: a reload is seen at once."""
+
+    def __init__(self, view: Callable[[], GatewayView], logins: Logins | None = None) -> None:
+        self._view: Final = view
+        self._logins: Final = logins or Logins()
+        self._threads: Final = ThreadPoolExecutor(_THREADS, "console")
+        self._places: Final = asyncio.Semaphore(_WAITING)
+        self._live: Final = Live(view, self._in_thread)
+        self._app: Final = Starlette(routes=self._routes())
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Serve one request below ``/console``."""
+
+        async def send_guarded(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], *HEADERS]
+            await send(message)
+
+        await self._app(scope, receive, send_guarded)
+
+    def close(self) -> None:
+        """End the threads that make pages."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _routes(self) -> list[Route]:
+        pages: dict[str, Handler] = {
+            "": _now.now,
+            "/decisions": _decisions.decisions,
+            "/decisions/{id}": _decision.decision,
+        }
+        changes: dict[str, Handler] = {
+            "/decisions/{id}/outcome": _decision.set_outcome,
+            "/decisions/{id}/again": _decision.decide_again,
+        }
+        routes = [
+            Route("/console/static/{name:path}", _static),
+            Route("/console/login", self._login, methods=["GET", "POST"]),
+            Route("/console/logout", self._endpoint(self._logout, "html"), methods=["POST"]),
+            Route("/console/events", self._events),
+        ]
+        for path, handler in pages.items():
+            for ending in ("json", "csv") if path else ():
+                routes.append(Route(f"/console{path}.{ending}", self._endpoint(handler, ending)))
+            routes.append(Route(f"/console{path}", self._endpoint(handler, "html")))
+        for path, handler in changes.items():
+            routes.append(Route(f"/console{path}", self._endpoint(handler, "html"), methods=["POST"]))
+        return [*routes, Route("/console/{rest:path}", self._endpoint(_nothing, "html"))]
+
+    def _endpoint(self, handler: Handler, ending: str) -> _Endpoint:
+        async def answer(request: Request) -> Response:
+            view = self._view()
+            try:
+                session = self._admit(request, view)
+                if session is None:
+                    return _to_login(request, ending)
+                form: Mapping[str, str] = {}
+                if request.method == "POST":
+                    form = await read_form(request)
+                    session.check_token(form.get("token", ""))
+                visit = _visit(request, view, session, form)
+                return await self._in_thread(partial(_answered, handler, visit, ending))
+            except PointsmanError as error:
+                return _failed(request, view, error, ending)
+
+        return answer
+
+    def _admit(self, request: Request, view: GatewayView) -> Session | None:
+        check_origin(request, view.config)
+        return self._logins.find(request.cookies.get(COOKIE, ""), view.config)
+
+    async def _in_thread(self, call: Callable[[], Any]) -> Any:
+        """Run what reads the ledger beside the event loop, and never as many at once as requests need."""
+        if self._places.locked():
+            raise Overloaded("the console makes as many pages as it may", hint="load the page again later")
+        async with self._places:
+            loop = asyncio.get_running_loop()
+            try:
+                return await asyncio.wait_for(loop.run_in_executor(self._threads, call), _PATIENCE)
+            except TimeoutError:
+                raise Overloaded(
+                    f"this page took longer than {_PATIENCE:g} seconds", hint="ask for a shorter time"
+                ) from None
+
+    async def _events(self, request: Request) -> Response:
+        view = self._view()
+        try:
+            if self._admit(request, view) is None:
+                return Response(status_code=401)
+            return self._live.stream()
+        except PointsmanError as error:
+            return Response(error.message, error.status, media_type="text/plain")
+
+    async def _login(self, request: Request) -> Response:
+        view, onward = self._view(), _onward(request.query_params.get("to", ""))
+        try:
+            check_origin(request, view.config)
+            if not view.config.server.keys:
+                return RedirectResponse("/console", 303)
+            if request.method == "GET":
+                return _html(render("login.html", {"to": onward, "error": None}))
+            form = await read_form(request)
+            onward = _onward(form.get("to", ""))
+            session = self._logins.begin(form.get("key", ""), view.config)
+        except PointsmanError as error:
+            log.info("the console refused a login: %s", error.message)
+            return _html(render("login.html", {"to": onward, "error": error}), error.status)
+        answer = RedirectResponse(onward, 303)
+        is_safe = request.url.scheme == "https" or request.headers.get("origin", "").startswith("https:")
+        answer.set_cookie(
+            COOKIE, session.id, path="/console", secure=is_safe, httponly=True, samesite="strict"
+        )
+        return answer
+
+    def _logout(self, visit: Visit) -> Redirect:
+        self._logins.end(visit.session)
+        return Redirect("/console/login")
+
+
+def _visit(request: Request, view: GatewayView, session: Session, form: Mapping[str, str]) -> Visit:
+    scheme = "https" if request.headers.get("origin", "").startswith("https:") else request.url.scheme
+    return Visit(
+        view,
+        session,
+        f"{scheme}://{request.headers.get('host', '')}",
+        request.url.path,
+        {name: str(value) for name, value in request.path_params.items()},
+        request.query_params.multi_items(),
+        form,
+    )
+
+
+def _answered(handler: Handler, visit: Visit, ending: str) -> Response:
+    made = handler(visit)
+    if isinstance(made, Redirect):
+        return RedirectResponse(made.to, 303)
+    if ending == "json":
+        return Response(msgspec.json.encode(made.data), made.status, media_type="application/json")
+    if ending == "csv":
+        if made.table is None:
+            raise PointsmanError("this view is no table", hint="its JSON is at the same address with .json")
+        return Response(as_csv(made.table), made.status, media_type="text/csv; charset=utf-8")
+    return _html(render(made.template, {**_frame(visit.view, visit.session, visit.path), **made.context}), made.status)
+
+
+def _frame(view: GatewayView, session: Session, path: str) -> dict[str, object]:
+    """What the frame around every page shows."""
+    return {"path": path, "token": session.token, "signed_in": session.caller, "faults": view.faults}
+
+
+def _html(text: str, status: int = 200) -> Response:
+    return Response(text, status, {"cache-control": "no-store"}, media_type="text/html; charset=utf-8")
+
+
+def _failed(request: Request, view: GatewayView, error: PointsmanError, ending: str) -> Response:
+    """Answer with what is wrong, in the format that was asked for."""
+    if error.status >= 500:
+        log.warning("the console cannot show %s: %s", request.url.path, error)
+    if ending != "html":
+        body = {"error": {"message": error.message, "hint": error.hint}}
+        return Response(msgspec.json.encode(body), error.status, media_type="application/json")
+    session = Session("", "")
+    frame = _frame(view, session, request.url.path)
+    return _html(render("error.html", {**frame, "error": error, "bare": isinstance(error, Unauthorized)}), error.status)
+
+
+def _to_login(request: Request, ending: str) -> Response:
+    if ending != "html":
+        return Response(b'{"error":{"message":"sign in first"}}', 401, media_type="application/json")
+    to = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    return RedirectResponse(f"/console/login?to={quote(to if request.method == 'GET' else '/console', safe='')}", 303)
+
+
+def _onward(to: str) -> str:
+    """Return where to go after the login: a page of the console, never another site."""
+    return to if to == "/console" or (to.startswith("/console/") and "\\" not in to) else "/console"
+
+
+def _nothing(visit: Visit) -> Page:
+    from pointsman.console._view import Missing
+
+    raise Missing(f"the console has no page {visit.path}")
+
+
+async def _static(request: Request) -> Response:
+    file = STATIC / request.path_params["name"]
+    kind = _TYPES.get(file.suffix)
+    if kind is None or STATIC not in file.resolve().parents or not file.is_file():
+        return Response(status_code=404)
+    return Response(file.read_bytes(), 200, {"cache-control": "public, max-age=31536000, immutable"}, media_type=kind)

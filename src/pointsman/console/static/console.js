@@ -1,0 +1,137 @@
+"use strict";
+// What the pages do beyond links and forms: times in the reader's zone, keys, copying, live events, charts.
+(() => {
+  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  const forms = {
+    time: { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" },
+    full: { year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" },
+    day: { year: "numeric", month: "2-digit", day: "2-digit" },
+  };
+
+  function localise(root) {
+    for (const time of root.querySelectorAll("time:not([data-done])")) {
+      const at = new Date(time.dateTime);
+      if (Number.isNaN(at.getTime())) continue;
+      const form = time.dataset.form === "time" && Date.now() - at > 86400000 ? "full" : time.dataset.form;
+      if (form !== "day") {
+        time.textContent = new Intl.DateTimeFormat("sv-SE", forms[form] ?? forms.full).format(at);
+        time.title += ` · shown in ${zone}`;
+      }
+      time.dataset.done = "";
+    }
+  }
+
+  // Rows by keyboard.
+  const rows = () => [...document.querySelectorAll("[data-row]")];
+  function move(step) {
+    const all = rows(), now = all.findIndex((row) => row.classList.contains("at"));
+    if (!all.length) return;
+    const next = all[Math.min(all.length - 1, Math.max(0, now + step))];
+    all.forEach((row) => row.classList.toggle("at", row === next));
+    next.querySelector("a")?.focus({ preventScroll: true });
+    next.scrollIntoView({ block: "nearest" });
+  }
+
+  let going = 0;
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const inField = event.target.closest("input, textarea, select");
+    if (inField) {
+      if (event.key === "Escape") event.target.blur();
+      return;
+    }
+    if (document.querySelector("dialog[open]")) return;
+    if (Date.now() - going < 1500) {
+      going = 0;
+      const link = document.querySelector(`[data-go="${CSS.escape(event.key)}"]`);
+      if (link) { event.preventDefault(); link.click(); return; }
+    }
+    const keyed = document.querySelector(`[data-key="${CSS.escape(event.key)}"]`);
+    if (keyed) { event.preventDefault(); keyed.click(); return; }
+    const act = {
+      j: () => move(1), k: () => move(-1), g: () => { going = Date.now(); },
+      "/": () => document.querySelector("[data-focus]")?.focus(),
+      Enter: () => {
+        if (event.target.closest("a, button, summary")) return false;
+        document.querySelector("[data-row].at [data-open-row]")?.click();
+      },
+    }[event.key];
+    if (act && act() !== false) event.preventDefault();
+  });
+
+  document.addEventListener("click", async (event) => {
+    const opener = event.target.closest("[data-open]");
+    if (opener) document.getElementById(opener.dataset.open)?.showModal();
+    const copier = event.target.closest("[data-copy]");
+    if (copier) {
+      const source = copier.dataset.copy ? document.getElementById(copier.dataset.copy) : copier.parentElement.querySelector("code");
+      try {
+        await navigator.clipboard.writeText(source.value ?? source.textContent);
+        copier.textContent = "Copied";
+      } catch {
+        getSelection().selectAllChildren(source);
+        copier.textContent = "Select and copy";
+      }
+    }
+  });
+
+  // Live events of the page Now.
+  const live = document.getElementById("live");
+  function say(text, state) { live.textContent = text; live.className = `live ${state}`; }
+  function put({ id, html }) {
+    const body = document.getElementById("rows"), known = document.getElementById(`r-${id}`);
+    const made = document.createElement("tbody");
+    made.innerHTML = html; // made by the server, which has escaped every value
+    const row = made.firstElementChild;
+    localise(row);
+    if (known) {
+      row.classList.toggle("at", known.classList.contains("at"));
+      const focused = known.contains(document.activeElement);
+      known.replaceWith(row);
+      if (focused) row.querySelector("a")?.focus({ preventScroll: true });
+    } else {
+      row.classList.add("new");
+      body.prepend(row);
+      while (body.children.length > 50) body.lastElementChild.remove();
+    }
+  }
+  if (live) {
+    const events = new EventSource(live.dataset.events);
+    events.onopen = () => say("live", "on");
+    events.onerror = () => say("connection lost; trying again", "off");
+    events.addEventListener("trouble", (event) => say(JSON.parse(event.data).message, "off"));
+    events.addEventListener("now", (event) => {
+      const { figures, rows } = JSON.parse(event.data);
+      if (live.classList.contains("off")) say("live", "on");
+      document.getElementById("figures").innerHTML = figures;
+      if (!rows.length) return;
+      document.getElementById("stream").hidden = false;
+      rows.forEach(put);
+    });
+    addEventListener("pagehide", () => events.close());
+  }
+
+  // Charts: a table of numbers from the same address as the page, with .json.
+  async function chart(box) {
+    if (!window.uPlot) return;
+    const answer = await fetch(box.dataset.chart);
+    if (!answer.ok) return;
+    const { x, series } = await answer.json();
+    if (!x || x.length < 2) { box.textContent = "Too few points to draw."; return; }
+    const style = getComputedStyle(document.documentElement), colour = (name) => style.getPropertyValue(name).trim();
+    const names = ["--accent", "--warn", "--ok", "--reasoning", "--complex", "--simple"], dashes = [[], [6, 3], [2, 2], [8, 3, 2, 3], [12, 4], [1, 3]];
+    const axis = { stroke: colour("--dim"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line"), width: 1 } };
+    const plot = new window.uPlot({
+      width: box.clientWidth, height: 220, axes: [axis, { ...axis, size: 70 }], cursor: { y: false },
+      series: [{}, ...series.map((one, at) => ({ label: one.name, stroke: colour(names[at % 6]), dash: dashes[at % 6], width: 2, points: { show: x.length < 40 } }))],
+    }, [x, ...series.map((one) => one.values)], box);
+    new ResizeObserver(() => plot.setSize({ width: box.clientWidth, height: 220 })).observe(box);
+  }
+
+  function begin(root) {
+    localise(root);
+    root.querySelectorAll("[data-chart]").forEach(chart);
+  }
+  begin(document);
+  for (const name of ["htmx:after:swap", "htmx:afterSwap"]) document.addEventListener(name, () => begin(document));
+})();
