@@ -9,10 +9,13 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["printable", "printable_json"]
+__all__ = ["printable", "printable_json", "table_cell"]
 
 #: Replaces a character that acts.
 _INSTEAD: Final = "\ufffd"
+#: A cell that begins with one of these is a formula to a spreadsheet. In some languages the wide forms count
+#: too.
+_FORMULA: Final = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 #: What ``str.isprintable`` may refuse in JSON: all that is not ASCII, and DEL.
 _SUSPECT: Final = re.compile(r"[^\n\r\t -~]")
 
@@ -28,6 +31,14 @@ def printable(text: str, *, keep: str = "", instead: str = _INSTEAD) -> str:
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() or char in keep else instead for char in text)
+
+
+def table_cell(value: object) -> object:
+    """Return a value for a cell of a table in which no character acts and no spreadsheet calculates."""
+    if not isinstance(value, str):
+        return value
+    text = printable(value)
+    return f"'{text}" if text.lstrip().startswith(_FORMULA) else text
 
 
 def printable_json(json: str) -> str:

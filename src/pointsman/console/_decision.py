@@ -18,6 +18,7 @@ from pointsman.diagnostics.served import STAGES
 from pointsman.drivers import drive
 from pointsman.errors import PointsmanError
 from pointsman.factory import build_engine, read_policy_text
+from pointsman.reports.replay import served
 from pointsman.reports.usage import HASHED, cost, usage
 from pointsman.stores.ledger import Attempt, Record
 from pointsman.stores.ledger.export import record
@@ -56,22 +57,28 @@ def outcome_of(visit: Visit, wanted: str) -> None:
         Unusable: a field is out of bounds.
         CallerError: the decision takes no more, or is not there.
     """
-    said = visit.form.get("score", "").strip()
     try:
-        score = float(said) if said else None
         given = report(
             wanted,
-            score=score,
+            score=_score(visit.form.get("score", "").strip()),
             label=visit.form.get("label", "").strip(),
             comment=visit.form.get("comment", "").strip(),
             model="",
             at=time.time(),
         )
     except ValueError as error:
-        message = f'"score" must be a number from 0 to 1, not "{said[:40]}"' if said and "float" in str(error) else str(error)
-        raise Unusable(message) from None
+        raise Unusable(str(error)) from None
     visit.view.ledger.add_outcome(given)
     visit.view.ledger.flush()
+
+
+def _score(text: str) -> float | None:
+    if not text:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise Unusable(f'"score" must be a number from 0 to 1, not "{text[:40]}"') from None
 
 
 def decide_again(visit: Visit) -> Page:
@@ -125,6 +132,7 @@ def _page(
     context = {
         "found": found,
         "decision": decided,
+        "served": served(decided, found.attempts),
         "stages": STAGES,
         "explained": explained,
         "is_current": decided.policy == view.engine.version,

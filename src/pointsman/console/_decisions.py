@@ -39,7 +39,7 @@ def decisions(visit: Visit) -> Page:
     here = {key: value for key, value in visit.query if value}
     context = {
         "rows": rows,
-        "asked": {key: value for key, value in visit.query},
+        "asked": dict(visit.query),
         "here": here,
         "following": following,
         "is_first": not visit.asked("before"),

@@ -98,7 +98,9 @@ class Live:
             "now",
             {
                 "figures": render("_figures.html", {"figures": figures(view, rows)}),
-                "rows": [{"id": row.id, "html": render("_row.html", {"row": row})} for row in reversed(changed)],
+                "rows": [
+                    {"id": row.id, "html": render("_row.html", {"row": row})} for row in reversed(changed)
+                ],
             },
         )
 

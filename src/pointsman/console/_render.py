@@ -13,30 +13,20 @@ from typing import Final
 from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from pointsman.console._view import Table
+from pointsman.printable import printable, table_cell
 
 __all__ = ["STATIC", "as_csv", "fingerprint", "render", "visible"]
 
 _HERE: Final = Path(__file__).parent
 STATIC: Final = _HERE / "static"
 
-#: A cell that begins with one of these is a formula to a spreadsheet; callers choose session ids and models.
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
-
 
 def visible(text: str) -> str:
-    """Return text in which characters that act are written out: control codes, and marks of direction.
-
-    >>> visible("a\\u202eb")
-    'a⟨U+202E⟩b'
-    """
-    if text.isprintable():
-        return text
-    return "".join(
-        char if char.isprintable() or char in "\n\t" else f"⟨U+{ord(char):04X}⟩" for char in text
-    )
+    """Return text in which no character acts but the ends of lines: what a browser may show."""
+    return printable(text, keep="\n\t")
 
 
 def render(template: str, context: Mapping[str, object]) -> str:
@@ -49,15 +39,8 @@ def as_csv(table: Table) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(table.columns)
-    writer.writerows([_cell(value) for value in row] for row in table.rows)
+    writer.writerows([table_cell(value) for value in row] for row in table.rows)
     return out.getvalue()
-
-
-def _cell(value: object) -> object:
-    if not isinstance(value, str):
-        return "" if value is None else value
-    text = visible(value)
-    return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 @cache
@@ -80,7 +63,7 @@ def _environment() -> Environment:
     found.globals.update(static=_static, rank=_RANKS)
     found.filters.update(
         amount=amount, count=count, ms=milliseconds, when=when, share=share, tierclass=str.lower,
-        path=path_of, search=urlencode, lines=text_lines,
+        path=path_of, search=urlencode,
     )  # fmt: skip
     return found
 
@@ -129,7 +112,9 @@ def milliseconds(value: float | None) -> str:
         return "–"
     if value >= 10_000:
         return f"{value / 1000:.1f} s"
-    return f"{value:,.0f} ms" if value >= 10 else f"{value:.2f} ms" if value >= 0.1 else f"{value * 1000:.0f} µs"
+    return (
+        f"{value:,.0f} ms" if value >= 10 else f"{value:.2f} ms" if value >= 0.1 else f"{value * 1000:.0f} µs"
+    )
 
 
 def share(value: float | None) -> str:
@@ -147,13 +132,12 @@ def when(seconds: float | None, form: str = "time") -> Markup:
     if not seconds:
         return Markup("–")
     at = datetime.fromtimestamp(seconds, UTC)
-    shown = {"time": at.strftime("%H:%M:%S"), "full": at.strftime("%Y-%m-%d %H:%M:%S"), "day": at.strftime("%Y-%m-%d")}
+    shown = {
+        "time": at.strftime("%H:%M:%S"),
+        "full": at.strftime("%Y-%m-%d %H:%M:%S"),
+        "day": at.strftime("%Y-%m-%d"),
+    }
     exact = at.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + " UTC"
     return Markup('<time datetime="{}" title="{}" data-form="{}">{}</time>').format(
         at.isoformat(), exact, form, shown[form]
     )
-
-
-def text_lines(text: str) -> Markup:
-    """Write a text of several lines as it is, escaped and visible."""
-    return Markup(escape(visible(text)))

@@ -64,7 +64,7 @@ class Visit:
     form: Mapping[str, str] = field(default_factory=dict)  # empty unless posted
 
     def asked(self, name: str) -> str:
-        """Return the first value of a query parameter, without spaces around it; empty where there is none."""
+        """Return the first value of a query parameter, stripped; empty where there is none."""
         return next((value.strip() for key, value in self.query if key == name), "")
 
 

@@ -35,7 +35,11 @@ _WAITING: Final = 32
 _PATIENCE: Final = 30.0
 
 #: Files by their ending. Nothing else is served.
-_TYPES: Final = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+_TYPES: Final = {
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
 
 Handler = Callable[[Visit], Page | Redirect]
 _Endpoint = Callable[[Request], Awaitable[Response]]
@@ -83,8 +87,8 @@ class Console:
             Route("/console/events", self._events),
         ]
         for path, handler in pages.items():
-            for ending in ("json", "csv") if path else ():
-                routes.append(Route(f"/console{path}.{ending}", self._endpoint(handler, ending)))
+            endings = ("json", "csv") if path else ()
+            routes += [Route(f"/console{path}.{each}", self._endpoint(handler, each)) for each in endings]
             routes.append(Route(f"/console{path}", self._endpoint(handler, "html")))
         for path, handler in changes.items():
             routes.append(Route(f"/console{path}", self._endpoint(handler, "html"), methods=["POST"]))
@@ -109,7 +113,7 @@ class Console:
         return answer
 
     def _admit(self, request: Request, view: GatewayView) -> Session | None:
-        check_origin(request, view.config)
+        check_origin(request)
         return self._logins.find(request.cookies.get(COOKIE, ""), view.config)
 
     async def _in_thread(self, call: Callable[[], Any]) -> Any:
@@ -137,7 +141,7 @@ class Console:
     async def _login(self, request: Request) -> Response:
         view, onward = self._view(), _onward(request.query_params.get("to", ""))
         try:
-            check_origin(request, view.config)
+            check_origin(request)
             if not view.config.server.keys:
                 return RedirectResponse("/console", 303)
             if request.method == "GET":
@@ -183,7 +187,9 @@ def _answered(handler: Handler, visit: Visit, ending: str) -> Response:
         if made.table is None:
             raise PointsmanError("this view is no table", hint="its JSON is at the same address with .json")
         return Response(as_csv(made.table), made.status, media_type="text/csv; charset=utf-8")
-    return _html(render(made.template, {**_frame(visit.view, visit.session, visit.path), **made.context}), made.status)
+    return _html(
+        render(made.template, {**_frame(visit.view, visit.session, visit.path), **made.context}), made.status
+    )
 
 
 def _frame(view: GatewayView, session: Session, path: str) -> dict[str, object]:
@@ -204,14 +210,18 @@ def _failed(request: Request, view: GatewayView, error: PointsmanError, ending: 
         return Response(msgspec.json.encode(body), error.status, media_type="application/json")
     session = Session("", "")
     frame = _frame(view, session, request.url.path)
-    return _html(render("error.html", {**frame, "error": error, "bare": isinstance(error, Unauthorized)}), error.status)
+    return _html(
+        render("error.html", {**frame, "error": error, "bare": isinstance(error, Unauthorized)}), error.status
+    )
 
 
 def _to_login(request: Request, ending: str) -> Response:
     if ending != "html":
         return Response(b'{"error":{"message":"sign in first"}}', 401, media_type="application/json")
     to = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-    return RedirectResponse(f"/console/login?to={quote(to if request.method == 'GET' else '/console', safe='')}", 303)
+    return RedirectResponse(
+        f"/console/login?to={quote(to if request.method == 'GET' else '/console', safe='')}", 303
+    )
 
 
 def _onward(to: str) -> str:
@@ -230,4 +240,6 @@ async def _static(request: Request) -> Response:
     kind = _TYPES.get(file.suffix)
     if kind is None or STATIC not in file.resolve().parents or not file.is_file():
         return Response(status_code=404)
-    return Response(file.read_bytes(), 200, {"cache-control": "public, max-age=31536000, immutable"}, media_type=kind)
+    return Response(
+        file.read_bytes(), 200, {"cache-control": "public, max-age=31536000, immutable"}, media_type=kind
+    )

@@ -1,45 +1,75 @@
-"""Mounts the console: what it is told of this gateway. Loaded by the first browser that asks for it."""
+"""Mounts the console, and tells it of this gateway. It is loaded for the first browser that asks for it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
 
-from pointsman.console import Console, GatewayView
 from pointsman.runtime import Runtime
 
 if TYPE_CHECKING:
+    from pointsman.console import Console, GatewayView
     from pointsman.gateway._live_state import LiveState
     from pointsman.gateway._metrics import Metrics
 
-__all__ = ["build_console"]
+__all__ = ["ConsoleMount"]
 
+_PATH: Final = b"/console"
 _MS: Final = 1e3
 
 
-def build_console(
-    state: Callable[[], LiveState], active: Callable[[], int], metrics: Metrics
-) -> Console | None:
-    """Return the console of a gateway; None where its state was not built from a configuration."""
+class ConsoleMount:
+    """The place of the console among the paths of a gateway."""
 
-    def view() -> GatewayView:
-        now = state()
-        if now.config is None or not isinstance(now.runtime, Runtime):
-            raise TypeError("the console needs a configuration")
-        broken = {t.upstream.spec.name for t in now.targets.values() if t.upstream.breaker.is_open}
-        bounds, counts = metrics.overhead.bounds, list(metrics.overhead.counts)
-        return GatewayView(
-            now.config,
-            now.runtime.engine,
-            now.runtime.ledger,
-            now.runtime.faults,
-            sorted(broken),
-            active(),
-            (_quantile(0.5, bounds, counts), _quantile(0.99, bounds, counts)),
+    def __init__(self, state: Callable[[], LiveState], active: Callable[[], int], metrics: Metrics) -> None:
+        self._state = state
+        self._active = active
+        self._metrics = metrics
+        self._console: Console | None = None
+
+    def serves(self, path: bytes) -> bool:
+        """Whether a path is the console's: it is on, and there is a configuration to show."""
+        if not path.startswith(_PATH) or path[len(_PATH) :][:1] not in {b"", b"/"}:
+            return False
+        state = self._state()
+        return (
+            state.config is not None and state.config.console.enabled and isinstance(state.runtime, Runtime)
         )
 
-    found = state()
-    return Console(view) if found.config is not None and isinstance(found.runtime, Runtime) else None
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Serve one request."""
+        if self._console is None:
+            from pointsman.console import Console  # templates take 60 ms to load
+
+            self._console = Console(self._view)
+        scope["path"] = unquote(scope["raw_path"].decode("ascii", "replace"))
+        await self._console(scope, receive, send)
+
+    def close(self) -> None:
+        """End what makes pages."""
+        if self._console is not None:
+            self._console.close()
+
+    def _view(self) -> GatewayView:
+        from pointsman.console import GatewayView
+
+        state = self._state()
+        runtime, config = state.runtime, state.config
+        if config is None or not isinstance(runtime, Runtime):
+            raise TypeError("only a state with a configuration is shown")
+        broken = {target.upstream for target in state.targets.values() if target.upstream.breaker.is_open}
+        overhead = self._metrics.overhead
+        counts = list(overhead.counts)
+        return GatewayView(
+            config,
+            runtime.engine,
+            runtime.ledger,
+            runtime.faults,
+            sorted(upstream.spec.name for upstream in broken),
+            self._active(),
+            (_quantile(0.5, overhead.bounds, counts), _quantile(0.99, overhead.bounds, counts)),
+        )
 
 
 def _quantile(part: float, bounds: Sequence[float], counts: Sequence[int]) -> float | None:

@@ -8,11 +8,11 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final, NoReturn
-from urllib.parse import unquote
+from typing import Final, NoReturn
 
 from pointsman.errors import CallerError, MethodNotAllowed, Overloaded
 from pointsman.gateway._agent_endpoint import AgentEndpoint
+from pointsman.gateway._console import ConsoleMount
 from pointsman.gateway._inbound import (
     BodyBudget,
     CallerLeft,
@@ -35,9 +35,6 @@ from pointsman.gateway._tokens import count_tokens
 from pointsman.vocabulary import ModelSpec
 from pointsman.wire import WIRES, Fault, Wire, guess_wire
 
-if TYPE_CHECKING:
-    from pointsman.console import Console
-
 __all__ = ["Gateway"]
 
 log = logging.getLogger(__name__)
@@ -49,7 +46,6 @@ _ENDPOINTS: Final[Mapping[bytes, Wire]] = {
 _TOKEN_ENDPOINTS: Final[Mapping[bytes, Wire]] = {
     prefix + wire.token_path: wire for wire in WIRES.values() if wire.token_path for prefix in (b"", b"/v1")
 }
-_CONSOLE: Final = b"/console"
 _STATUS_CLASS: Final = ("0xx", "1xx", "2xx", "3xx", "4xx", "5xx")
 
 #: Answers a request with the state it began with, and returns the status sent.
@@ -70,7 +66,7 @@ class Gateway:
         self._watches = DisconnectWatches()
         self._agents = AgentEndpoint(self.metrics)
         self._passthrough = Passthrough(self.metrics)
-        self._console: Console | None = None  # made for the first browser
+        self._console = ConsoleMount(lambda: self.state, lambda: self.active, self.metrics)
         _add_gauges(self)
 
     def replace(self, state: LiveState) -> None:
@@ -83,8 +79,7 @@ class Gateway:
         """Cancel what no caller waits for."""
         if self.state.shadow_model is not None:
             self.state.shadow_model.stop()
-        if self._console is not None:
-            self._console.close()
+        self._console.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -98,18 +93,20 @@ class Gateway:
             if (wire := _TOKEN_ENDPOINTS.get(path)) is not None:
                 await self._serve(count_tokens, wire, state, scope, receive, send)
                 return
-        if path.startswith(_CONSOLE) and await self._show_console(state, scope, receive, send):
-            return
         headers, wire = dict(scope["headers"]), _ENDPOINTS.get(path) or _TOKEN_ENDPOINTS.get(path)
-        caller = ""
+        caller, is_page = "", self._console.serves(path)
         try:
-            if path not in OPEN_PATHS or not state.server.keys:  # without keys only web pages are kept out
+            is_open = path in OPEN_PATHS or is_page  # of a page, the console asks who looks at it
+            if not is_open or not state.server.keys:  # without keys only web pages are kept out
                 caller = authorise(headers, state.server)
             if wire is not None:
                 raise MethodNotAllowed(scope["method"], allowed="POST")
         except CallerError as error:
             wire = wire or guess_wire(headers)
             self._count(wire, await send_refusal(wire, error, headers, send, scope))
+            return
+        if is_page:
+            await self._console(scope, receive, send)
             return
         if is_passed(path):
             wire = guess_wire(headers, path.decode("ascii"))
@@ -118,20 +115,6 @@ class Gateway:
         scope["path"] = path.decode("ascii")  # what was authorised is what is looked up
         scope["state"] = {"live": state, "caller": caller}
         await self.routes(scope, receive, send)
-
-    async def _show_console(self, state: LiveState, scope: Scope, receive: Receive, send: Send) -> bool:
-        """Show a page of the console; tell whether there is one."""
-        if state.config is None or not state.config.console.enabled:
-            return False
-        if self._console is None:
-            from pointsman.gateway._console import build_console  # templates take 60 ms to load
-
-            self._console = build_console(lambda: self.state, lambda: self.active, self.metrics)
-        if self._console is None or scope["raw_path"][len(_CONSOLE) :][:1] not in {b"", b"/"}:
-            return False
-        scope["path"] = unquote(scope["raw_path"].decode("ascii", "replace"))
-        await self._console(scope, receive, send)
-        return True
 
     async def _serve(
         self,

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from pointsman.decision.decision import Decision, run_of
-from pointsman.printable import printable, printable_json
+from pointsman.printable import printable_json, table_cell
 from pointsman.stores.ledger._earlier import SHAPE
 from pointsman.stores.ledger.port import Ledger, Record, RunEntry
 from pointsman.stores.ledger.runs import RunRecord, RunUsage, usage_by_run
@@ -38,10 +38,6 @@ COLUMNS: Final = (
     "domains", "rule", "guidance", "arm", "abstained", "elapsed_us", "outcome_score", "outcome_label",
     "capabilities", "tools_kept", "role", "run", "node", "caller",
 )  # fmt: skip
-
-#: A cell that begins with one of these is a formula to a spreadsheet; callers choose session ids and models.
-#: In some languages the wide forms count too.
-_FORMULA: Final = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
 def record(ledger: Ledger, decision: Decision) -> Record:
@@ -80,7 +76,7 @@ def export(
             yield "[]\n" if separator == "[\n" else "\n]\n"
         case Format.CSV:
             yield _line(COLUMNS)
-            yield from (_line([_cell(value) for value in _row(each)]) for each in found)
+            yield from (_line([table_cell(value) for value in _row(each)]) for each in found)
 
 
 def _with_runs(found: Iterable[Record], runs: Iterable[Sequence[RunEntry]]) -> Iterator[Record | RunRecord]:
@@ -128,13 +124,6 @@ def _row(found: Record) -> tuple[object, ...]:
         *(part or None for part in run_of(decision)),
         decision.input.caller,
     )
-
-
-def _cell(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    text = printable(value)
-    return f"'{text}" if text.lstrip().startswith(_FORMULA) else text
 
 
 def _line(cells: Iterable[object]) -> str:
