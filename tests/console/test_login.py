@@ -30,7 +30,9 @@ def test_a_key_opens_a_session_that_does_not_hold_it() -> None:
         assert (answer.status, answer.headers["location"]) == (303, "/console/decisions?tier=SIMPLE")
         cookie = answer.headers["set-cookie"]
         assert KEY not in cookie
-        assert {"HttpOnly", "SameSite=strict", "Path=/console"} <= {part.strip() for part in cookie.split(";")}
+        assert {"HttpOnly", "SameSite=strict", "Path=/console"} <= {
+            part.strip() for part in cookie.split(";")
+        }
         assert "Secure" not in cookie
         decision = browser.chat("Hello!", key=KEY)
         path = f"/console/decisions/{decision}"
@@ -47,7 +49,8 @@ def test_behind_tls_the_cookie_is_secure() -> None:
 
 
 @pytest.mark.parametrize(
-    "to", ["https://evil.example", "//evil.example", "/console/../v1", "/v1", "", "/console\\evil", "/consolex"]
+    "to",
+    ["https://evil.example", "//evil.example", "/console/../v1", "/v1", "", "/console\\evil", "/consolex"],
 )
 def test_a_login_leads_nowhere_else(to: str) -> None:
     with closing(Browser(console_gateway(with_keys(KEY)))) as browser:

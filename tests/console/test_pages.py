@@ -66,7 +66,11 @@ def test_a_browser_at_the_root_finds_the_console_and_a_program_does_not(browser:
 def test_a_console_that_is_off_is_not_there() -> None:
     config = msgspec.structs.replace(demo_config(), console=ConsoleSpec(enabled=False))
     with closing(Browser(console_gateway(config))) as browser:
-        assert [browser.get(path).status for path in ("/console", "/console/decisions", "/")] == [404, 404, 200]
+        assert [browser.get(path).status for path in ("/console", "/console/decisions", "/")] == [
+            404,
+            404,
+            200,
+        ]
 
 
 def test_a_decision_explains_itself(browser: Browser) -> None:
@@ -146,8 +150,9 @@ def test_a_filter_that_is_none_is_named(browser: Browser, query: str, named: str
     assert (answer.status, answer.json()["error"]["message"].startswith(f'"{named}"')) == (400, True)
 
 
-def test_a_session_id_is_no_formula(browser: Browser) -> None:
-    browser.chat("Hello!", session="=cmd|' /C calc'!A0")
+def test_a_label_is_no_formula(browser: Browser) -> None:
+    path = f"/console/decisions/{browser.chat('Hello!')}"
+    browser.post(f"{path}/outcome", {"token": browser.token(path), "label": "=cmd|' /C calc'!A0"})
     assert b",'=cmd" in browser.get("/console/decisions.csv").body
 
 
@@ -170,13 +175,13 @@ def test_an_outcome_is_kept(browser: Browser) -> None:
         ({"label": "x" * 201}, "is longer than 200"),
     ],
 )
-def test_a_wrong_outcome_is_explained_on_the_page(browser: Browser, form: dict[str, str], message: str) -> None:
+def test_a_wrong_outcome_is_explained_on_the_page(
+    browser: Browser, form: dict[str, str], message: str
+) -> None:
     path = f"/console/decisions/{browser.chat('Hello!')}"
     page = browser.post(f"{path}/outcome", {"token": browser.token(path), **form})
     assert (page.status, message in page.body.decode()) == (400, True), page.body
     assert browser.get(f"{path}.json").json()["outcomes"] == []
-
-
 
 
 def test_a_decision_is_made_again_under_an_edited_policy(browser: Browser) -> None:

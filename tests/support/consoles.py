@@ -68,12 +68,14 @@ class Browser:
         """Open a page."""
         return self._kept(self._ask(path, b"", self._headers(headers), method="GET"))
 
-    def post(
-        self, path: str, form: Mapping[str, str], headers: Mapping[str, str] | None = None
-    ) -> Received:
+    def post(self, path: str, form: Mapping[str, str], headers: Mapping[str, str] | None = None) -> Received:
         """Send a form, with the token of the page before unless it names one."""
         sent = self._headers(
-            {"content-type": "application/x-www-form-urlencoded", "origin": f"http://{HOST}", **(headers or {})}
+            {
+                "content-type": "application/x-www-form-urlencoded",
+                "origin": f"http://{HOST}",
+                **(headers or {}),
+            }
         )
         return self._kept(self._ask(path, urlencode(form).encode(), sent))
 
@@ -94,9 +96,7 @@ class Browser:
         assert answer.status == 200, answer.body
         return answer.headers["x-pointsman-decision-id"]
 
-    def _ask(
-        self, path: str, body: object, headers: Mapping[str, str], method: str = "POST"
-    ) -> Received:
+    def _ask(self, path: str, body: object, headers: Mapping[str, str], method: str = "POST") -> Received:
         return self._loop.run(ask(self.gateway, path, body, headers, method=method))
 
     def _headers(self, more: Mapping[str, str] | None) -> dict[str, str]:
