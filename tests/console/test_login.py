@@ -101,7 +101,7 @@ def test_without_keys_a_name_made_to_resolve_here_is_refused(browser: Browser) -
         (with_keys("a", names=("alice",), console=ConsoleSpec(callers=("bob",))), "a", False),
     ],
 )
-def test_of_several_callers_those_named_may_look(config: Config, key: str, admitted: bool) -> None:  # noqa: FBT001
+def test_of_several_callers_those_named_may_look(config: Config, key: str, admitted: bool) -> None:
     logins = Logins()
     if admitted:
         session = logins.begin(key, config)

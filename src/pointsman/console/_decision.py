@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Final
 
 from pointsman.console._marks import marked
+from pointsman.console._policy_text import engine_of
 from pointsman.console._svg import score_bar
 from pointsman.console._view import GatewayView, Missing, Page, Redirect, Unusable, Visit
 from pointsman.decision.decision import Decision
@@ -17,7 +17,6 @@ from pointsman.diagnostics.selection import describe_selection
 from pointsman.diagnostics.served import STAGES
 from pointsman.drivers import drive
 from pointsman.errors import PointsmanError
-from pointsman.factory import build_engine, read_policy_text
 from pointsman.reports.replay import served
 from pointsman.reports.usage import HASHED, cost, usage
 from pointsman.stores.ledger import Attempt, Record
@@ -86,19 +85,10 @@ def decide_again(visit: Visit) -> Page:
     found = _record(visit)
     text = visit.form.get("policy", "")
     try:
-        engine = _engine(visit.view, text)
+        engine = engine_of(visit.view, text)
     except PointsmanError as error:
         return _page(visit, found, policy_text=text, policy_error=error)
     return _page(visit, found, engine=engine, policy_text=text)
-
-
-def _engine(view: GatewayView, text: str) -> Engine:
-    """Return what decides by a policy that was entered; the one in force where nothing was."""
-    if not text.strip():
-        return view.engine
-    base = view.engine.policy
-    place = Path(view.config.source) if view.config.source else Path.cwd() / "pointsman.toml"
-    return build_engine(read_policy_text(text, place, base))
 
 
 def _record(visit: Visit) -> Record:
@@ -106,13 +96,11 @@ def _record(visit: Visit) -> Record:
     ledger, wanted = visit.view.ledger, visit.parts["id"]
     found = ledger.get(wanted)
     if found is None:
-        days = visit.view.config.ledger.keep_days
-        kept = f"entries are kept for {days} days" if days else "entries are kept regardless of age"
-        size = visit.view.config.ledger.max_mb
+        kept = visit.view.config.ledger
         raise Missing(
             f'the ledger holds no decision "{wanted[:80]}"',
-            hint=f"it was removed by retention, or never recorded: {kept}{f', up to {size} MB' if size else ''}"
-            " (keep_days and max_mb under [ledger])",
+            hint="it was removed by retention, or never recorded; under [ledger]: "
+            f"keep_days = {kept.keep_days}, max_mb = {kept.max_mb} (0: no limit)",
         )
     return record(ledger, found)
 

@@ -16,11 +16,14 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from pointsman.console import _decision, _decisions, _now
+from pointsman.console import _decision, _decisions, _now, _session, _try
 from pointsman.console._guard import HEADERS, check_origin, read_form
+from pointsman.console._label import Labels
 from pointsman.console._live import Live
 from pointsman.console._login import COOKIE, Logins, Session
+from pointsman.console._policy import Policies
 from pointsman.console._render import STATIC, as_csv, render
+from pointsman.console._replays import Replays
 from pointsman.console._view import GatewayView, Page, Redirect, Visit
 from pointsman.errors import Overloaded, PointsmanError, Unauthorized
 
@@ -54,6 +57,7 @@ class Console:
         self._threads: Final = ThreadPoolExecutor(_THREADS, "console")
         self._places: Final = asyncio.Semaphore(_WAITING)
         self._live: Final = Live(view, self._in_thread)
+        self._replays: Final = Replays()
         self._app: Final = Starlette(routes=self._routes())
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -68,17 +72,28 @@ class Console:
 
     def close(self) -> None:
         """End the threads that make pages."""
+        self._replays.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _routes(self) -> list[Route]:
+        labels, policies = Labels(), Policies(self._replays)
         pages: dict[str, Handler] = {
             "": _now.now,
             "/decisions": _decisions.decisions,
             "/decisions/{id}": _decision.decision,
+            "/sessions/{id:path}": _session.session,
+            "/policy": policies.page,
+            "/policy/replays/{id}": policies.progress,
+            "/label": labels.page,
+            "/try": _try.try_it,
         }
         changes: dict[str, Handler] = {
             "/decisions/{id}/outcome": _decision.set_outcome,
             "/decisions/{id}/again": _decision.decide_again,
+            "/policy/replay": policies.replay,
+            "/policy/replays/{id}/cancel": policies.cancel,
+            "/label/{id}": labels.label,
+            "/try": _try.try_it,
         }
         routes = [
             Route("/console/static/{name:path}", _static),
@@ -106,9 +121,10 @@ class Console:
                     form = await read_form(request)
                     session.check_token(form.get("token", ""))
                 visit = _visit(request, view, session, form)
-                return await self._in_thread(partial(_answered, handler, visit, ending))
+                answered: Response = await self._in_thread(partial(_answered, handler, visit, ending))
             except PointsmanError as error:
                 return _failed(request, view, error, ending)
+            return answered
 
         return answer
 

@@ -132,6 +132,7 @@
     localise(root);
     root.querySelectorAll("[data-chart]").forEach(chart);
   }
+  document.querySelector('nav [aria-current]')?.scrollIntoView({ block: "nearest", inline: "center" });
   begin(document);
   for (const name of ["htmx:after:swap", "htmx:afterSwap"]) document.addEventListener(name, () => begin(document));
 })();

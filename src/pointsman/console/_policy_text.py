@@ -1,0 +1,68 @@
+"""A policy that is entered in a page: read, and kept from naming files that the configuration does not."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from pointsman.console._view import GatewayView, Unusable
+from pointsman.decision.engine import Engine
+from pointsman.factory import build_engine, read_policy_text
+from pointsman.tiers import BUILTIN_PROFILES
+
+__all__ = ["engine_of"]
+
+#: Keys that name a file, or Python that would be run.
+_NAMING: Final = frozenset(
+    {"file", "profiles", "application", "calibration", "ca_file", "class", "policy", "path"}
+)
+
+
+def engine_of(view: GatewayView, text: str) -> Engine:
+    """Return what decides by a policy that was entered; the one in force where nothing was.
+
+    Raises:
+        ConfigError: it is wrong; the message names line and key.
+        Unusable: it names a file that the configuration in force does not.
+    """
+    if not text.strip():
+        return view.engine
+    place = Path(view.config.source) if view.config.source else Path.cwd() / "pointsman.toml"
+    _check_files(text, place)
+    return build_engine(read_policy_text(text, place, view.engine.policy))
+
+
+def _check_files(text: str, place: Path) -> None:
+    """Whoever may look at the console is not thereby allowed to have files read, or code run."""
+    try:
+        entered = tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return  # the reader says where
+    try:
+        known = set(_named(tomllib.loads(place.read_text("utf-8"))))
+    except (OSError, ValueError):
+        known = set()
+    for key, value in _named(entered):
+        if (key, value) not in known:
+            raise Unusable(
+                f'{key} = "{value}": a policy entered here may name only files that the configuration names',
+                hint="pointsman replay --policy FILE takes any file",
+            )
+
+
+def _named(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
+    """Every key that names a file, and its value."""
+    for key, value in table.items():
+        place = f"{path}.{key}" if path else key
+        if isinstance(value, dict):
+            yield from _named(value, place)
+        elif isinstance(value, list):
+            for each in value:
+                if isinstance(each, dict):
+                    yield from _named(each, place)
+        elif isinstance(value, str):
+            is_profile = place == "tiers.profile" and value not in BUILTIN_PROFILES
+            if is_profile or (key in _NAMING and place not in {"ledger.path", "sessions.path"}):
+                yield place, value
