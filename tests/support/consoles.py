@@ -89,6 +89,10 @@ class Browser:
     def chat(self, prompt: str, session: str = "s-1", model: str = "auto", key: str = "") -> str:
         """Send a request as an agent does, and return the id of its decision."""
         body = {"model": model, "messages": [{"role": "user", "content": prompt}]}
+        return self.agent(body, session, key)
+
+    def agent(self, body: Mapping[str, object], session: str, key: str = "") -> str:
+        """Send a whole request as an agent does, and return the id of its decision."""
         headers = {"x-session-id": session, "host": HOST}
         if key:
             headers["authorization"] = f"Bearer {key}"

@@ -97,7 +97,11 @@ class Policies:
             "error": error,
             "jobs": self._replays.all(),
         }
-        data = {"policy": view.engine.version, "versions": versions, "toml": written}
+        data = {
+            "policy": view.engine.version,
+            "versions": [each._asdict() for each in versions],
+            "toml": written,
+        }
         table = Table(Version._fields, versions)
         return Page("policy.html", context, data, table, 400 if error else 200)
 

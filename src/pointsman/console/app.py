@@ -44,6 +44,8 @@ _TYPES: Final = {
     ".svg": "image/svg+xml",
 }
 
+_LOG: Final = "the gateway's log says why; requests of agents are served as ever"
+
 Handler = Callable[[Visit], Page | Redirect]
 _Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -124,6 +126,9 @@ class Console:
                 answered: Response = await self._in_thread(partial(_answered, handler, visit, ending))
             except PointsmanError as error:
                 return _failed(request, view, error, ending)
+            except Exception:
+                log.exception("the console failed at %s", request.url.path)
+                return _failed(request, view, PointsmanError("the console failed", hint=_LOG), ending)
             return answered
 
         return answer

@@ -1,0 +1,76 @@
+"""The page of a session: the run as a lane, switches of models, and what was added."""
+
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+
+from pointsman.console._session import lane
+from pointsman.decision.decision import Decision
+from pointsman.stores.ledger import Attempt, Record
+from pointsman.testing import a_decision
+from pointsman.trajectory.step import CallOutcome, Step
+from support.consoles import Browser
+
+
+def _attempt(of: str, model: str) -> Attempt:
+    return Attempt(decision=of, number=1, model=model, upstream="u", status=200, started_at=0.0, total_ms=1.0)
+
+
+def _record(number: int, model: str, steps: str = "", *, message: int = 1, spoke: bool = False) -> Record:
+    outcomes = {"E": CallOutcome.ERROR, ".": CallOutcome.OK, "R": CallOutcome.THROTTLED}
+    made = tuple(Step("bash", "a", "r", 1, outcomes[each]) for each in steps)
+    decision: Decision = a_decision(f"d-{number}", at=float(number))
+    asked = msgspec.structs.replace(decision.input, steps=made, user_message=message, person_spoke=spoke)
+    decision = msgspec.structs.replace(decision, input=asked)
+    return Record(decision, (_attempt(decision.id, model),), (), None)
+
+
+@pytest.mark.parametrize(
+    ("records", "kinds", "switches"),
+    [
+        ([_record(1, "a")], "user request", 0),
+        ([_record(1, "a", "E.")], "user error ok request", 0),
+        ([_record(1, "a"), _record(2, "a", "R")], "user request throttled request", 0),
+        ([_record(1, "a"), _record(2, "b", "E")], "user request error request", 1),
+        ([_record(1, "a"), _record(2, "a", ".", message=2, spoke=True)], "user request ok user request", 0),
+        ([_record(1, "a"), _record(2, "b"), _record(3, "b"), _record(4, "a")], "user request request request request", 2),
+    ],
+)  # fmt: skip
+def test_the_lane_has_each_event_in_its_order(records: Sequence[Record], kinds: str, switches: int) -> None:
+    made = lane(records)
+    assert " ".join(mark.kind for mark in made.marks) == kinds
+    assert len(made.switches) == switches
+    assert [mark.x for mark in made.marks] == sorted({mark.x for mark in made.marks})
+
+
+def _stuck(browser: Browser, calls: int) -> None:
+    messages: list[dict[str, object]] = [{"role": "user", "content": "Run the tests"}]
+    for number in range(calls):
+        call = {"id": f"c{number}", "type": "function", "function": {"name": "bash", "arguments": "{}"}}
+        messages += [
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": f"c{number}", "content": "Error: <script>alert(1)</script>"},
+        ]
+        tools = [{"type": "function", "function": {"name": "bash", "parameters": {}}}]
+        browser.agent({"model": "auto", "messages": messages, "tools": tools}, session="stuck")
+
+
+def test_a_stuck_agent_is_seen_with_what_it_was_told(browser: Browser) -> None:
+    _stuck(browser, 4)
+    page = browser.get("/console/sessions/stuck")
+    text = page.body.decode()
+    assert page.status == 200
+    assert text.count('class="mark-error"') == 4
+    assert 'class="mark-fired"' in text
+    assert "after the hint, the streak went on" in text
+    assert "<script>alert" not in text
+    stuck = browser.get("/console/decisions.json?stuck=yes").json()["decisions"]
+    assert [row["session"] for row in stuck] == ["stuck"]
+    assert len(browser.get("/console/sessions/stuck.json").json()) == 4
+    assert browser.get("/console/sessions/stuck.csv").body.count(b"\n") == 5
+
+
+def test_a_session_that_is_gone_is_said_to_be(browser: Browser) -> None:
+    page = browser.get("/console/sessions/a%2Fb")
+    assert (page.status, b"no decision of session &#34;a/b&#34;" in page.body) == (404, True)

@@ -1,0 +1,154 @@
+"""The pages with which a person works: Label, Policy with replay, and Try."""
+
+import time
+
+import pytest
+
+from pointsman.console._label import CHOICES, LEAST
+from pointsman.gateway.build import demo_config
+from support.consoles import Browser
+
+#: Near a boundary by the profile ``default``, and so worth a label.
+NEAR = "Run the test suite and fix it"
+POLICY = """[upstreams.demo]
+base_url = "demo:"
+[models.demo-large]
+upstream = "demo"
+id = "demo-large"
+[tiers]
+simple = "demo-large"
+"""
+
+
+def test_labels_are_given_one_after_another(browser: Browser) -> None:
+    made = [browser.chat(NEAR, session=f"s-{number}") for number in range(3)]
+    token = browser.token("/console/label")
+    for choice, wanted in zip(CHOICES, reversed(made), strict=False):
+        page = browser.get("/console/label").body.decode()
+        assert f'action="/console/label/{wanted}"' in page
+        assert f'data-key="{choice.key}"' in page
+        form = {"token": token, "score": str(choice.score), "label": choice.label}
+        assert browser.post(f"/console/label/{wanted}", form).headers["location"] == "/console/label"
+    assert b"Nothing waits for a label" in browser.get("/console/label").body
+    said = [browser.get(f"/console/decisions/{each}.json").json()["outcomes"][0]["score"] for each in made]
+    assert said == [0.5, 0.25, 0.0]
+    assert browser.get("/console/label.json").json() == {"labelled": 3, "queue": []}
+
+
+def test_a_decision_is_put_off(browser: Browser) -> None:
+    first, second = (browser.chat(NEAR, session=session) for session in ("a", "b"))
+    token = browser.token("/console/label")
+    browser.post(f"/console/label/{second}", {"token": token, "skip": "1"})
+    assert f'action="/console/label/{first}"' in browser.get("/console/label").body.decode()
+    assert browser.get(f"/console/decisions/{second}.json").json()["outcomes"] == []
+
+
+def test_a_label_out_of_bounds_is_explained(browser: Browser) -> None:
+    decision = browser.chat(NEAR)
+    form = {"token": browser.token("/console/label"), "score": "2"}
+    page = browser.post(f"/console/label/{decision}", form)
+    assert (page.status, b"must be a number from 0 to 1, not 2" in page.body) == (400, True)
+
+
+def test_training_begins_with_as_many_labels_as_are_said() -> None:
+    fit = pytest.importorskip("pointsman.learning.fit")
+    assert fit.LEAST_ROWS == LEAST
+
+
+def test_the_policy_in_force_is_shown_without_secrets(browser: Browser) -> None:
+    browser.chat("Hello!")
+    page = browser.get("/console/policy").body.decode()
+    assert "demo-large at demo; 3 in, 15 out per million" in page
+    found = browser.get("/console/policy.json").json()
+    assert [(each["decisions"], each["is_current"]) for each in found["versions"]] == [(1, True)]
+    assert 'simple = [{ model = "demo-small" }]' in found["toml"] or 'simple = "demo-small"' in found["toml"]
+
+
+def test_a_period_is_replayed_under_another_policy(browser: Browser) -> None:
+    decision = browser.chat("Hello!")
+    form = {"token": browser.token("/console/policy"), "last": "1h", "policy": POLICY}
+    place = browser.post("/console/policy/replay", form).headers["location"]
+    found = _finished(browser, place)
+    assert (found["state"], found["summary"]["replayed"], found["summary"]["changed"]["model"]) == (
+        "done",
+        1,
+        1,
+    )
+    page = browser.get(place).body.decode()
+    assert f'href="/console/decisions/{decision}"' in page
+    assert "demo-small → demo-large" in page
+    assert browser.get(f"{place}.csv").body.splitlines()[1].startswith(decision.encode())
+    assert place in browser.get("/console/policy").body.decode()
+
+
+def _finished(browser: Browser, place: str) -> dict[str, dict[str, object]]:
+    until = time.monotonic() + 30
+    while (found := browser.get(f"{place}.json").json())["state"] == "running":
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    assert isinstance(found, dict)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("form", "message"),
+    [
+        ({"last": "1h", "policy": ""}, "no decision in this period"),
+        ({"last": "1h", "policy": '[tiers]\nprofile = "nothing.toml"'}, "may name only files"),
+        ({"last": "1h", "policy": '[capabilities]\napplication = "app.py"'}, "may name only files"),
+        ({"last": "1h", "policy": '[[guidance.providers]]\nclass = "os:system"'}, "may name only files"),
+        ({"last": "1h", "policy": "[tiers]\nsimpel = 1"}, "unknown key &#34;simpel&#34;"),
+        ({"last": "1y", "policy": ""}, "&#34;last&#34; must be one of"),
+    ],
+)
+def test_a_replay_that_cannot_begin_says_why(browser: Browser, form: dict[str, str], message: str) -> None:
+    page = browser.post("/console/policy/replay", {"token": browser.token("/console/policy"), **form})
+    assert (page.status, message in page.body.decode()) == (400, True), page.body.decode()
+
+
+def test_a_replay_that_is_not_there_is_said_to_be(browser: Browser) -> None:
+    assert browser.get("/console/policy/replays/nothing").status == 404
+
+
+def test_the_policy_as_a_file_decides_the_same(browser: Browser) -> None:
+    path = f"/console/decisions/{browser.chat('Hello!')}"
+    text = browser.get("/console/policy.json").json()["toml"]
+    page = browser.post(f"{path}/again", {"token": browser.token(path), "policy": text})
+    assert (page.status, b"changed</span>" in page.body) == (200, False), page.body.decode()
+
+
+@pytest.mark.parametrize(
+    ("entered", "shown"),
+    [
+        ("prove this theorem step by step", "REASONING"),
+        ('{"messages": [{"role": "user", "content": "Hello!"}]}', "SIMPLE"),
+        ("<script>alert(1)</script>", "&lt;script&gt;"),
+    ],
+)
+def test_what_is_entered_is_decided(browser: Browser, entered: str, shown: str) -> None:
+    page = browser.post("/console/try", {"token": browser.token("/console/try"), "request": entered})
+    assert (page.status, shown in page.body.decode()) == (200, True), page.body.decode()
+    assert b"<script>alert" not in page.body
+    assert browser.get("/console/decisions.json").json()["decisions"] == []
+
+
+@pytest.mark.parametrize(
+    ("entered", "message"),
+    [
+        ("{not json", "not JSON"),
+        ('{"model": "auto"}', "a whole request has"),
+        ('{"messages": 3}', "messages"),
+        ('{"model": "nothing", "messages": []}', "nothing"),
+    ],
+)
+def test_what_cannot_be_decided_says_why(browser: Browser, entered: str, message: str) -> None:
+    page = browser.post("/console/try", {"token": browser.token("/console/try"), "request": entered})
+    assert (page.status, message in page.body.decode()) == (400, True), page.body.decode()
+
+
+def test_the_test_case_of_a_try_passes(browser: Browser) -> None:
+    form = {"token": browser.token("/console/try"), "request": 'It\'s "quoted"\nand </textarea>'}
+    page = browser.post("/console/try", form).body.decode()
+    assert "</textarea>\n" not in page.partition('name="request"')[2].partition("</textarea>")[0]
+    assert "def test_tier() -&gt; None:" in page
+    assert demo_config().source == ""
