@@ -14,7 +14,7 @@ from pointsman.errors import StoreUnavailable
 from pointsman.gateway.build import demo_config
 from pointsman.prices import Prices
 from pointsman.stores.ledger import MemoryLedger
-from pointsman.stores.ledger.reading import DecisionFilter, Page, Position
+from pointsman.stores.ledger.reading import NO_PRICES, DecisionFilter, Page, Position
 from support.consoles import Browser, console_gateway
 
 #: What a caller may say to have a page do something.
@@ -233,7 +233,7 @@ class _Unreadable(MemoryLedger):
         *,
         before: Position | None = None,
         limit: int = 100,
-        models: Mapping[str, Prices] | None = None,
+        models: Mapping[str, Prices] = NO_PRICES,
     ) -> Page:
         raise StoreUnavailable("cannot read the ledger x.sqlite: database disk image is malformed")
 

@@ -34,7 +34,7 @@ def _record(number: int, model: str, steps: str = "", *, message: int = 1, spoke
         ([_record(1, "a"), _record(2, "a", "R")], "user request throttled request", 0),
         ([_record(1, "a"), _record(2, "b", "E")], "user request error request", 1),
         ([_record(1, "a"), _record(2, "a", ".", message=2, spoke=True)], "user request ok user request", 0),
-        ([_record(1, "a"), _record(2, "b"), _record(3, "b"), _record(4, "a")], "user request request request request", 2),
+        ([_record(*each) for each in enumerate("abba")], "user request request request request", 2),
     ],
 )  # fmt: skip
 def test_the_lane_has_each_event_in_its_order(records: Sequence[Record], kinds: str, switches: int) -> None:

@@ -1,6 +1,7 @@
 """The pages with which a person works: Label, Policy with replay, and Try."""
 
 import time
+from typing import Any
 
 import pytest
 
@@ -81,7 +82,7 @@ def test_a_period_is_replayed_under_another_policy(browser: Browser) -> None:
     assert place in browser.get("/console/policy").body.decode()
 
 
-def _finished(browser: Browser, place: str) -> dict[str, dict[str, object]]:
+def _finished(browser: Browser, place: str) -> dict[str, Any]:
     until = time.monotonic() + 30
     while (found := browser.get(f"{place}.json").json())["state"] == "running":
         assert time.monotonic() < until

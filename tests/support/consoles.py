@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Final
 from urllib.parse import urlencode
 
 import msgspec
 
 from pointsman.config import Config, ConsoleSpec
+from pointsman.decision.engine import Engine
 from pointsman.factory import build_engine, build_policy
 from pointsman.gateway._live_state import build_live_state
 from pointsman.gateway.app import Gateway
@@ -33,10 +35,16 @@ def with_keys(*keys: str, names: tuple[str, ...] = (), console: ConsoleSpec | No
     return msgspec.structs.replace(demo_config(), server=server, console=console or ConsoleSpec())
 
 
+@cache
+def _engine() -> Engine:
+    """The demo's, compiled once: it holds no state."""
+    return build_engine(build_policy(demo_config()))
+
+
 def console_gateway(config: Config | None = None, ledger: Ledger | None = None) -> Gateway:
     """A gateway over the demo upstream whose ledger keeps words."""
     config = config or demo_config()
-    engine = build_engine(build_policy(config))
+    engine = _engine()
     runtime = Runtime(engine, sessions=MemorySessions(), ledger=ledger or MemoryLedger(text="full"))
     state = build_live_state(
         runtime,

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from itertools import islice
+from collections.abc import Mapping
 from typing import Final
+
+import msgspec
 
 from pointsman.console._view import GatewayView
 from pointsman.reports.queue import Queued, queue
 from pointsman.stores.ledger.export import record
-from pointsman.stores.ledger.reading import DecisionFilter, DecisionRow, Page, Position, matches
-from pointsman.stores.ledger.turns import rows_of
+from pointsman.stores.ledger.reading import DecisionFilter, DecisionRow, Page, Position
+from pointsman.vocabulary import ModelSpec
 
 __all__ = ["label_queue", "labelled", "newest", "search"]
 
@@ -25,15 +27,16 @@ def newest(view: GatewayView, limit: int) -> tuple[DecisionRow, ...]:
 
 def search(view: GatewayView, wanted: DecisionFilter, before: Position | None, limit: int) -> Page:
     """Return a page of decisions, the newest first, with their costs at the configured prices."""
-    found = []
-    records = list(view.ledger.records(limit=None, session=wanted.session))[-2000:]
-    for row in reversed(list(rows_of(records))):
-        if before is not None and (row.at, row.id) >= before:
-            continue
-        if matches(row, wanted, view.config.models):
-            found.append(row)
-    rows = tuple(islice(found, limit))
-    return Page(rows, (rows[-1].at, rows[-1].id) if len(found) > limit else None)
+    models = view.config.models
+    found = view.ledger.search(wanted, before=before, limit=limit, models=models)
+    return found._replace(rows=tuple(_priced(row, models) for row in found.rows))
+
+
+def _priced(row: DecisionRow, models: Mapping[str, ModelSpec]) -> DecisionRow:
+    model = models.get(row.model)
+    if row.result != "counted" or model is None:
+        return row
+    return msgspec.structs.replace(row, cost=model.cost(row.input, row.cached, row.output))
 
 
 def label_queue(view: GatewayView) -> list[Queued]:
