@@ -128,7 +128,7 @@ def test_a_calibration_for_another_encoder_is_refused(file: str, tmp_path: Path)
 
 def test_list_shows_order_and_version(file: str) -> None:
     listed = run("capabilities", "list", "--capabilities", file)
-    assert listed.stdout.splitlines()[0].startswith("weather  3 examples")
+    assert listed.stdout.splitlines()[1].startswith("weather  3 examples")
     assert listed.stdout.splitlines()[-1].startswith("4 capabilities, version ")
     as_json = json.loads(run("capabilities", "list", "--capabilities", file, "--json").stdout)
     assert [row["name"] for row in as_json["capabilities"]] == ["weather", "place", "mail", "respond"]

@@ -76,7 +76,7 @@ def test_sessions_in_a_file(file: Path) -> None:
     store.put("\x1b[31m", b"{}")
     store.close()
     listed = run("sessions", "list").output
-    assert [line.split()[2] for line in listed.splitlines()] == ["\ufffd[31m", "first"]
+    assert [line.split()[2] for line in listed.splitlines()[1:]] == ["\ufffd[31m", "first"]
     lines = [json.loads(line) for line in run("sessions", "list", "--json").output.splitlines()]
     assert [line["session"] for line in lines] == ["\x1b[31m", "first"]
     assert json.loads(run("sessions", "show", "first").output) == {"model": "small"}

@@ -70,6 +70,7 @@ def test_the_help_of_all_commands_loads_none() -> None:
         "pointsman.cli",
         "pointsman.cli.output",
         "pointsman.cli.summaries",
+        "pointsman.cli.terminal",
         "pointsman.errors",
         "pointsman.printable",
     }

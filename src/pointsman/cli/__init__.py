@@ -74,7 +74,6 @@ def _build() -> typer.Typer:
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
-        add_completion=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
 

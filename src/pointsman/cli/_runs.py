@@ -12,7 +12,7 @@ from pointsman.stores.ledger import Record, RunEntry
 from pointsman.stores.ledger.runs import RunRecord, RunUsage
 from pointsman.vocabulary import ModelSpec
 
-__all__ = ["as_json", "explained", "line"]
+__all__ = ["as_json", "cells", "explained", "line"]
 
 #: Nodes shown in a line.
 _SHOWN = 12
@@ -36,9 +36,15 @@ def as_json(run: Sequence[RunEntry], used: RunUsage | None = None) -> dict[str, 
 
 def line(run: Sequence[RunEntry]) -> str:
     """A run in one line: when, which, and its way."""
+    when, name, way = cells(run)
+    return f"{when} {name:<22} run {way}"
+
+
+def cells(run: Sequence[RunEntry]) -> tuple[str, str, str]:
+    """When a run began, which it is, and its way."""
     way = _way(run)
     shown = way if len(way) <= _SHOWN else [*way[: _SHOWN - 2], "…", way[-1]]
-    return f"{_when(run[0].at)} {run[0].run:<22} run {' > '.join(shown)}"
+    return _when(run[0].at), run[0].run, " > ".join(shown)
 
 
 def explained(found: RunRecord, models: Mapping[str, ModelSpec]) -> Iterator[str]:

@@ -8,12 +8,15 @@ from typing import Annotated, Final
 import typer
 
 from pointsman.capabilities import CapabilityRegistry, check_registry
-from pointsman.cli.output import FAILED, Group, echo, print_json
+from pointsman.cli.output import FAILED, Group, echo, print_json, print_table
+from pointsman.cli.terminal import Column
 from pointsman.orchestrator import installed_capabilities, load_capabilities
 
 __all__ = ["register"]
 
 _app: Final = typer.Typer(cls=Group, no_args_is_help=True, help="Capabilities: list and check them.")
+
+_COLUMNS: Final = (Column("name", whole=True), Column("examples", least=12), Column("instructions"))
 
 CapabilitiesFile = Annotated[
     Path | None,
@@ -47,10 +50,17 @@ def list_them(
     if as_json:
         print_json({"version": registry.version, "capabilities": rows})
         return
-    width = max((len(str(row["name"])) for row in rows), default=0)
-    for row in rows:
-        mark = "always" if row["always_active"] else f"{row['examples']} examples"
-        echo(f"{str(row['name']).ljust(width)}  {mark.ljust(12)}  {row['instructions']}")
+    print_table(
+        _COLUMNS,
+        [
+            (
+                str(row["name"]),
+                "always" if row["always_active"] else f"{row['examples']} examples",
+                str(row["instructions"]),
+            )
+            for row in rows
+        ],
+    )
     echo(f"{len(rows)} capabilities, version {registry.version}")
 
 

@@ -14,6 +14,7 @@ import typer
 
 from pointsman.cli.options import LearnedRouterOption, ProfileOption
 from pointsman.cli.output import FAILED, config_file, echo, json_line, needs_extra, read_lines
+from pointsman.cli.terminal import progress
 from pointsman.config import AnyKey, Config, load
 from pointsman.decision.engine import Decided, Engine
 from pointsman.decision.memory import Memory
@@ -93,13 +94,16 @@ def classify(
 def _classify(file: Path | None, classifier: _Classifier) -> bool:
     """Classify every line in order. Returns whether one was malformed."""
     failed = False
-    for number, raw in read_lines(file):
-        try:
-            answer = classifier.classify(raw)
-        except CallerError as error:
-            failed = True
-            answer = {"error": {"line": number, "message": str(error)}}
-        echo(json_line(answer))
+    with progress("classifying") as shown:
+        for number, raw in read_lines(file):
+            try:
+                answer = classifier.classify(raw)
+            except CallerError as error:
+                failed = True
+                answer = {"error": {"line": number, "message": str(error)}}
+            echo(json_line(answer))
+            if shown is not None:
+                shown.advance()
     return failed
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from heapq import merge
@@ -15,7 +15,8 @@ import typer
 
 from pointsman.cli import _runs
 from pointsman.cli.options import ConfigOption, DemoOption, JsonLinesOption, JsonOption, LedgerOption
-from pointsman.cli.output import Group, echo, json_line, print_json
+from pointsman.cli.output import Group, echo, json_line, print_json, print_table
+from pointsman.cli.terminal import Column, is_terminal
 from pointsman.config import AnyKey, find, load
 from pointsman.config.shapes import demo_ledger, state_file
 from pointsman.decision.decision import Decision
@@ -46,6 +47,19 @@ _HEADING: Final = (
     f"{'time (UTC)':<19} {'decision':<22} {'asked for':<12} {'tier':<9} {'conf':<4} {'by':<8}  "
     f"{'answered by':<14} {'status':<8} translated +added"
 )
+_COLUMNS: Final = (
+    Column("time (UTC)", whole=True),
+    Column("decision", whole=True),
+    Column("asked for"),
+    Column("tier", whole=True),
+    Column("conf", right=True),
+    Column("by"),
+    Column("answered by"),
+    Column("status"),
+    Column("translated +added"),
+)
+#: A table is as wide as its widest row: of more rows, lines are printed as they are read.
+_MOST_ON_A_TERMINAL: Final = 1_000
 #: Why a model was not asked (``Attempt.error``).
 _NOT_ASKED: Final = {
     "breaker": "not asked: its circuit breaker is open",
@@ -75,14 +89,17 @@ def list_decisions(
 ) -> None:
     """List decisions and runs of agents, one per line, newest first."""
     with opened(ledger, config, demo=demo) as store:
-        for number, found in enumerate(_newest(store, session, limit)):
-            if not number and not as_json:
-                echo(_HEADING)
-            if isinstance(found, Decision):
-                line = json_line(found) if as_json else printable(_line(found, store.attempts(found.id)))
-                echo(line)
-            else:
-                echo(json_line(_runs.as_json(found)) if as_json else printable(_runs.line(found)))
+        newest = _newest(store, session, limit)
+        if as_json:
+            for found in newest:
+                echo(json_line(found if isinstance(found, Decision) else _runs.as_json(found)))
+        elif is_terminal() and limit <= _MOST_ON_A_TERMINAL:
+            print_table(_COLUMNS, [_cells(found, store) for found in newest])
+        else:
+            for number, found in enumerate(newest):
+                if not number:
+                    echo(_HEADING)
+                echo(printable(_plain_line(found, store)))
     if ledger is None and not demo and _written(demo_ledger()) > _written(_configured(config)):
         echo("that of pointsman serve --demo is newer: --demo lists it", err=True)
 
@@ -192,33 +209,49 @@ def _when(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def _line(decision: Decision, attempts: Sequence[Attempt]) -> str:
-    tier = decision.tier
-    judged = (
-        f"{tier.tier:<9} {tier.confidence:.2f} {tier.stage:<8}" if tier else f"{'-':<9} {'-':<4} {'-':<8}"
-    )
-    mark = "!" if decision.abstained else " "
-    asked = decision.input.model_asked or "-"
-    said = [f"+{','.join(each.source for each in decision.injections)}"] if decision.injections else []
-    if decision.input.role is AgentRole.SUBAGENT:
+def _plain_line(found: Decision | tuple[RunEntry, ...], store: SqliteLedger) -> str:
+    """A decision or a run as a line of a pipe, in columns of fixed widths."""
+    if not isinstance(found, Decision):
+        return _runs.line(found)
+    when, id_, asked, tier, confidence, by, model, status, said = _cells(found, store)
+    mark = "!" if by.endswith("!") else " "
+    judged = f"{tier:<9} {confidence:<4} {by.removesuffix('!'):<8}{mark}"
+    return f"{when} {id_:<22} {asked:<12} {judged} {model:<14} {status:<8} {said}".rstrip()
+
+
+def _cells(found: Decision | tuple[RunEntry, ...], store: SqliteLedger) -> tuple[str, ...]:
+    """A decision or a run as the cells of a table. An exclamation mark: a part of it failed open."""
+    if not isinstance(found, Decision):
+        when, run, way = _runs.cells(found)
+        return when, run, "run", "-", "-", "-", "-", "-", way
+    tier, attempts = found.tier, store.attempts(found.id)
+    judged = (str(tier.tier), f"{tier.confidence:.2f}", str(tier.stage)) if tier else ("-", "-", "-")
+    said = [f"+{','.join(each.source for each in found.injections)}"] if found.injections else []
+    if found.input.role is AgentRole.SUBAGENT:
         said.append("(sub-agent)")
     last = answered(attempts) or (attempts[-1] if attempts else None)
     if last is not None and last.translated:
         said.insert(0, last.translated.partition(";")[0])
-    when = _when(decision.input.arrived_at)
-    who = _answered_by(decision, last)
-    return f"{when} {decision.id:<22} {asked:<12} {judged}{mark} {who} {' '.join(said)}".rstrip()
+    by = judged[2] + ("!" if found.abstained else "")
+    asked = found.input.model_asked or "-"
+    return (
+        _when(found.input.arrived_at),
+        found.id,
+        asked,
+        *judged[:2],
+        by,
+        *_answered_by(found, last),
+        " ".join(said),
+    )
 
 
-def _answered_by(decision: Decision, last: Attempt | None) -> str:
+def _answered_by(decision: Decision, last: Attempt | None) -> tuple[str, str]:
     """The model that answered and its status, or why none did; the first choice where nothing is recorded."""
     if last is None:
-        model, status = ("none", "refused") if decision.refused else ("".join(decision.chain[:1]) or "-", "-")
-    elif last.error in _NOT_ASKED:
-        model, status = "none", last.error
-    else:
-        model, status = last.model if not last.error else "none", str(last.status or last.error)
-    return f"{model:<14} {status:<8}"
+        return ("none", "refused") if decision.refused else ("".join(decision.chain[:1]) or "-", "-")
+    if last.error in _NOT_ASKED:
+        return "none", last.error
+    return last.model if not last.error else "none", str(last.status or last.error)
 
 
 def _models(config: Path | None) -> Mapping[str, ModelSpec]:

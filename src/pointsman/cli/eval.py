@@ -11,7 +11,7 @@ import typer
 from pointsman.cli.eval_parts import capabilities, domains, guidance
 from pointsman.cli.eval_sets import datasets, export
 from pointsman.cli.options import JsonOption, LearnedRouterOption, OutcomesOption, StrongOption, WeakOption
-from pointsman.cli.output import Group, echo, needs_extra, print_json
+from pointsman.cli.output import SlowGroup, echo, needs_extra, print_json
 from pointsman.encoders.kinds import load_kinds, open_kinds
 from pointsman.encoders.learned_routers import load_scorer
 from pointsman.errors import PointsmanError
@@ -21,7 +21,7 @@ from pointsman.tiers.kinds import Kinds
 __all__ = ["register"]
 
 evaluate = typer.Typer(
-    cls=Group, no_args_is_help=True, help="Evaluate routers and classifiers on labelled data."
+    cls=SlowGroup, no_args_is_help=True, help="Evaluate routers and classifiers on labelled data."
 )
 
 

@@ -13,7 +13,7 @@ from pointsman.cli.fit_kinds import kinds
 from pointsman.cli.fit_policy import policy
 from pointsman.cli.fit_projects import projects
 from pointsman.cli.options import JsonOption, OutcomesOption, StrongOption, WeakOption
-from pointsman.cli.output import Group, echo, needs_extra, print_json, save, writable
+from pointsman.cli.output import SlowGroup, echo, needs_extra, print_json, save, writable
 from pointsman.learning.datasets import read_outcomes
 from pointsman.learning.features import Features
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["register"]
 
-fit = typer.Typer(cls=Group, no_args_is_help=True, help="Train on your own outcomes.")
+fit = typer.Typer(cls=SlowGroup, no_args_is_help=True, help="Train on your own outcomes.")
 
 
 def register(app: typer.Typer) -> None:

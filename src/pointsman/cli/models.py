@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from pointsman.cli.options import ConfigOption, JsonOption
-from pointsman.cli.output import Group, config_file, echo, print_json
+from pointsman.cli.output import Group, config_file, echo, print_json, print_table
+from pointsman.cli.terminal import Column
 from pointsman.config import examine, find
 from pointsman.diagnostics.prices import provider_hint
 from pointsman.errors import ConfigError, PointsmanError
@@ -35,6 +36,7 @@ _FIELDS: Final = {
     "prices_as_of": "",
     "cache_seconds": "seconds",
 }
+_TEXTS: Final = 3  # columns of text; numbers follow
 _COLUMNS: Final = ("window", "output", "price in", "out", "cached", "as of")
 _NO_FILE: Final = "there is no pointsman.toml"
 _INIT: Final = "pointsman config init writes a configuration"
@@ -96,13 +98,8 @@ def _list_catalogue(*, as_json: bool) -> None:
 
 
 def _print_rows(rows: Sequence[Sequence[str]]) -> None:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = [
-            cell.ljust(width) if place < 3 else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        echo("  ".join(cells).rstrip())
+    columns = [Column(name, right=place >= _TEXTS, whole=place == 1) for place, name in enumerate(rows[0])]
+    print_table(columns, rows[1:])
 
 
 def show(

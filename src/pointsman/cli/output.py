@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Protocol
@@ -12,6 +12,7 @@ import msgspec
 import typer
 from typer.core import TyperGroup
 
+from pointsman.cli.terminal import Column, end_progress, is_terminal, plain_rows, progress, show_table
 from pointsman.errors import ConfigError, MissingExtra, PointsmanError
 from pointsman.printable import printable, printable_json
 
@@ -20,12 +21,14 @@ __all__ = [
     "USAGE",
     "Group",
     "HelpWriter",
+    "SlowGroup",
     "config_file",
     "echo",
     "first_paragraph",
     "json_line",
     "needs_extra",
     "print_json",
+    "print_table",
     "read_lines",
     "report_error",
     "save",
@@ -57,7 +60,7 @@ class Group(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the options of the group. Without any argument, its help shows the commands."""
-        if not args and self.no_args_is_help:
+        if not args and self.no_args_is_help and not ctx.resilient_parsing:  # as completion parses
             echo(ctx.get_help(), err=True)
             ctx.exit(USAGE)
         return super().parse_args(ctx, args)
@@ -66,6 +69,15 @@ class Group(TyperGroup):
         """Write the commands."""
         summaries = {name: first_paragraph(command.help) for name, command in self.commands.items()}
         write_commands("Commands", summaries, formatter)
+
+
+class SlowGroup(Group):
+    """A group of commands that may take a while, and show it on a terminal."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that is asked for."""
+        with progress(ctx.command_path):
+            return super().invoke(ctx)
 
 
 def write_commands(heading: str, summaries: Mapping[str, str], formatter: HelpWriter) -> None:
@@ -121,7 +133,17 @@ def config_file(named: Path | None) -> Path:
 
 def echo(text: str, *, err: bool = False, nl: bool = True) -> None:
     """Print a text, without anything in it that steers a terminal. Commands print by this function alone."""
+    end_progress(err=err)
     typer.echo(printable(text, keep="\n\t"), err=err, nl=nl)
+
+
+def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+    """Print rows under headings: on a terminal in its width, elsewhere whole."""
+    if is_terminal() and rows:
+        show_table(columns, rows)
+        return
+    for line in plain_rows(columns, rows):
+        echo(line)
 
 
 @contextmanager

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
 from pointsman.cli.decisions import opened
 from pointsman.cli.options import JsonOption
 from pointsman.cli.output import echo, json_line
+from pointsman.cli.terminal import progress
 from pointsman.decision.engine import Engine
 from pointsman.errors import PointsmanError
 from pointsman.factory import build_engine, default_policy, read_policy
@@ -21,9 +21,6 @@ from pointsman.reports.replay_summary import Summary
 from pointsman.stores.ledger import Record
 
 __all__ = ["register"]
-
-#: Turns between two updates of the progress bar: about ten a second.
-STEP: Final = 500
 
 
 def register(app: typer.Typer) -> None:
@@ -68,13 +65,11 @@ def _turns(
 
 def _watched(records: Iterable[Record], count: int) -> Iterator[Record]:
     """Pass records on, showing on a terminal how far they have come."""
-    hidden = not sys.stderr.isatty()
-    with typer.progressbar(
-        length=count, label="replaying", file=sys.stderr, hidden=hidden, show_pos=True, update_min_steps=STEP
-    ) as bar:
+    with progress("replaying", count) as shown:
         for record in records:
             yield record
-            bar.update(1)
+            if shown is not None:
+                shown.advance()
 
 
 def _readable(line: Replayed) -> str:

@@ -6,14 +6,15 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import msgspec
 import typer
 
 from pointsman.cli import _runs
 from pointsman.cli.options import ConfigOption, JsonLinesOption, JsonOption
-from pointsman.cli.output import Group, config_file, echo, json_line, print_json
+from pointsman.cli.output import Group, config_file, echo, json_line, print_json, print_table
+from pointsman.cli.terminal import Column
 from pointsman.config import load
 from pointsman.errors import PointsmanError, StoreUnavailable
 from pointsman.factory import open_sessions
@@ -23,6 +24,8 @@ from pointsman.stores.ledger.runs import usage_by_run
 from pointsman.stores.sessions import SessionStore, SqliteSessions
 
 __all__ = ["register"]
+
+_COLUMNS: Final = (Column("last used (UTC)", whole=True), Column("session", whole=True))
 
 SessionArgument = Annotated[str, typer.Argument(metavar="SESSION", help="Id of the session.")]
 
@@ -43,11 +46,15 @@ def list_sessions(
 ) -> None:
     """List sessions, one per line, most recently used first."""
     with _opened(config) as store:
-        for session, put_at in sorted(store.sessions(), key=lambda entry: entry[1], reverse=True):
-            if as_json:
-                echo(json_line({"session": session, "used_at": put_at}))
-            else:
-                echo(f"{datetime.fromtimestamp(put_at, UTC):%Y-%m-%d %H:%M:%S} {printable(session)}")
+        found = sorted(store.sessions(), key=lambda entry: entry[1], reverse=True)
+    if as_json:
+        for session, put_at in found:
+            echo(json_line({"session": session, "used_at": put_at}))
+        return
+    print_table(
+        _COLUMNS,
+        [(f"{datetime.fromtimestamp(put_at, UTC):%Y-%m-%d %H:%M:%S}", name) for name, put_at in found],
+    )
 
 
 def show(session: SessionArgument, *, config: ConfigOption = None) -> None:

@@ -14,6 +14,7 @@ __all__ = ["COMMANDS", "HEADINGS"]
 HEADINGS: Final = {
     "Serve agents": {
         "serve": "Start the gateway. Set an agent's base URL to it; nothing else in the agent changes.",
+        "open": "Open the console of the gateway that runs, or the page of one decision, in a browser.",
         "config": "Check, show or write the configuration file.",
         "models": "Models: list and show what is known, update the catalogue.",
         "router": "Show the routing, choose the classifier model, run the doctor.",

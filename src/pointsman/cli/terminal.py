@@ -1,19 +1,51 @@
-"""Whether a stream shows colours, and the colours of tiers and of what failed. Nothing here imports rich."""
+"""What a terminal shows more than a pipe gets: colours, tables that fit its width, and progress.
+
+rich is imported only by what needs it: a table on a terminal, and the progress of what takes longer.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
-from typing import Final, TextIO
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, NamedTuple, TextIO
 
-__all__ = ["FAILED", "HINTED", "TIERS", "coloured", "has_colour", "is_terminal"]
+from pointsman.printable import printable
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+__all__ = [
+    "FAILED",
+    "HINTED",
+    "TIERS",
+    "Column",
+    "coloured",
+    "end_progress",
+    "has_colour",
+    "is_terminal",
+    "plain_rows",
+    "progress",
+    "show_table",
+]
 
 #: Select Graphic Rendition (ECMA-48, 8.3.117). The tier's name stands beside its colour.
 TIERS: Final[Mapping[str, str]] = {"SIMPLE": "32", "MEDIUM": "36", "COMPLEX": "33", "REASONING": "35"}
 FAILED: Final = "31"
 HINTED: Final = "1"
 _PLAIN: Final = {"", "dumb"}
+#: The same colours as rich names them.
+_STYLES: Final[Mapping[str, str]] = {
+    "SIMPLE": "green",
+    "MEDIUM": "cyan",
+    "COMPLEX": "yellow",
+    "REASONING": "magenta",
+    "refused": "red",
+    "none": "red",
+}
+#: Seconds after which a person wonders whether anything happens (Nielsen's limits: 1 s and 10 s).
+_SOON: Final = 2.0
 
 
 def is_terminal(stream: TextIO | None = None) -> bool:
@@ -33,3 +65,148 @@ def has_colour(stream: TextIO | None = None) -> bool:
 def coloured(text: str, rendition: str) -> str:
     """Return a text, which must hold no character that acts, in a colour."""
     return f"\x1b[{rendition}m{text}\x1b[0m" if rendition else text
+
+
+class Column(NamedTuple):
+    """One column of a table."""
+
+    heading: str
+    right: bool = False
+    whole: bool = False  # never shortened: an id is copied
+    least: int = 0  # characters in a pipe, at least
+
+
+def plain_rows(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield the lines of a table for a pipe: headings, then rows, in columns as wide as the widest cell.
+
+    Without rows there is nothing to head.
+    """
+    if not rows:
+        return
+    shown = [[column.heading for column in columns], *([printable(cell) for cell in row] for row in rows)]
+    widths = [
+        max(column.least, *map(len, cells))
+        for column, cells in zip(columns, zip(*shown, strict=True), strict=True)
+    ]
+    for row in shown:
+        cells = (
+            cell.rjust(width) if column.right else cell.ljust(width)
+            for column, cell, width in zip(columns, row, widths, strict=True)
+        )
+        yield "  ".join(cells).rstrip()
+
+
+def show_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table that fits the terminal on standard output."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(
+            column.heading,
+            justify="right" if column.right else "left",
+            no_wrap=column.whole,
+            overflow="fold" if column.whole else "ellipsis",
+        )
+    for row in rows:
+        texts = [printable(cell) for cell in row]
+        table.add_row(*(Text(text, style=_STYLES.get(text, "")) for text in texts))
+    end_progress()
+    Console(highlight=False, no_color=not has_colour()).print(table)
+
+
+class _Progress:
+    """A spinner or a bar on standard error, from the third second on."""
+
+    def __init__(self, label: str, total: int | None, delay: float) -> None:
+        self._label = label
+        self._total = total
+        self._done = 0
+        self._shown: tuple[Progress, TaskID] | None = None
+        self._ended = False
+        import threading  # of a terminal alone
+
+        self._lock = threading.Lock()
+        self._timer = threading.Timer(delay, self._show)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def advance(self) -> None:
+        """Count one more item as done."""
+        self._done += 1
+        if self._shown is not None:
+            shown, task = self._shown
+            shown.update(task, completed=self._done)
+
+    def end(self) -> None:
+        """Take it off the terminal."""
+        self._timer.cancel()
+        with self._lock:
+            self._ended = True
+            if self._shown is not None:
+                self._shown[0].stop()
+                self._shown = None
+
+    def _show(self) -> None:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            SpinnerColumn,
+            TextColumn,
+            TimeElapsedColumn,
+        )
+
+        counted = (BarColumn(), MofNCompleteColumn()) if self._total else ()
+        with self._lock:
+            if self._ended:
+                return
+            shown = Progress(
+                SpinnerColumn(),
+                TextColumn("{task.description}"),
+                *counted,
+                TimeElapsedColumn(),
+                console=Console(stderr=True, no_color=not has_colour(sys.stderr)),
+                transient=True,
+                redirect_stdout=False,
+                redirect_stderr=False,
+            )
+            shown.start()
+            self._shown = shown, shown.add_task(self._label, total=self._total, completed=self._done)
+
+
+#: What is in progress, one at most. Whatever is printed ends it: two writers of one terminal would mix.
+_running: Final[list[_Progress]] = []
+
+
+def end_progress(*, err: bool = False) -> None:
+    """Take what is in progress off the terminal, where it would mix with what is printed there."""
+    if _running and (err or is_terminal()):
+        _running[0].end()
+
+
+@contextmanager
+def progress(label: str, total: int | None = None, *, delay: float = _SOON) -> Iterator[_Progress | None]:
+    """Show on a terminal that something goes on, when it takes longer than ``delay`` seconds.
+
+    Args:
+        label: What is done.
+        total: How many items there are; None: not known.
+        delay: Seconds after which it is shown.
+
+    Yields:
+        What items are counted with; None where nobody looks.
+    """
+    if _running or not is_terminal(sys.stderr) or os.environ.get("TERM", "") in _PLAIN:
+        yield None
+        return
+    begun = _Progress(label, total, delay)
+    _running.append(begun)
+    try:
+        yield begun
+    finally:
+        begun.end()
+        _running.clear()
