@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from pointsman.cli import app, serve
 from pointsman.cli._banner import banner
 from pointsman.cli.serve import _bound, _caller_key, _introduce, _listening_on, _with_public_name
-from pointsman.config import Config, TiersSpec
+from pointsman.config import Config, ConsoleSpec, TiersSpec
 from pointsman.config.shapes import demo_ledger
 from pointsman.diagnostics.client_lines import CallerKey
 from pointsman.errors import ConfigError
@@ -191,3 +191,10 @@ def test_the_log_names_packages_and_not_their_private_modules() -> None:
     record = logging.LogRecord("pointsman.gateway._local_replies", logging.INFO, "", 1, "x", None, None)
     assert _with_public_name(record)
     assert record.name == "pointsman.gateway"
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_console_is_named_where_it_is_served(enabled: bool) -> None:
+    config = msgspec.structs.replace(demo_config(), console=ConsoleSpec(enabled=enabled))
+    shown = banner(config, "http://here", CallerKey())
+    assert ("Console, in a browser: http://here/console" in shown) == enabled

@@ -27,6 +27,8 @@ def banner(config: Config, url: str, key: CallerKey) -> str:
     verdicts = judge_clients(config)
     working = [verdict for verdict in verdicts if verdict.works]
     lines = [f"Pointsman listens on {url}. {'Copy what you need:' if working else ''}".rstrip()]
+    if config.console.enabled:
+        lines.append(f"Console, in a browser: {url}/console")
     if key.is_asked and not key.variable:
         lines.append(f"Put one of the keys of [server] in the place of {PLACEHOLDER}.")
     to_copy = lines_to_copy(config, working, url, key)
