@@ -8,11 +8,11 @@ import pytest
 
 from pointsman.errors import PointsmanError
 from pointsman.learning.datasets import PromptOutcome
-from pointsman.learning.fit import Fit, claim, fit_tiers
+from pointsman.learning.fit import Fit, claim, fit_tiers, power_of
 from pointsman.learning.learning import Corpus, calibrate, fit_weights
 from pointsman.learning.rankers import alike, persons_text
 from pointsman.learning.tiers import evaluate_tiers
-from pointsman.tiers.learned_router import LearnedScorer, ScoreSource, read_learned_router
+from pointsman.tiers.learned_router import Claim, LearnedScorer, ScoreSource, read_learned_router
 from support.outcomes import HARD, made_up, shuffled
 
 pytestmark = pytest.mark.slow
@@ -196,3 +196,16 @@ def test_models_the_wrong_way_round_are_refused() -> None:
     with pytest.raises(PointsmanError, match="not better") as caught:
         fit_tiers(rows)
     assert "--weak" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("against", "smallest", "labels"),
+    [((0.05, 0.01, 0.09), 0.0571, 131), ((0.2, 0.16, 0.24), 0.0571, 9), ((-0.01, -0.05, 0.03), 0.0571, None)],
+)
+def test_power_says_what_the_labels_could_have_shown(
+    against: tuple[float, float, float], smallest: float, labels: int | None
+) -> None:
+    power = power_of(Claim(100, 0.5, 0.4, 0.6, {"length": against}, improves=False))
+    assert power.difference == against[0]
+    assert power.smallest == pytest.approx(smallest, abs=1e-4)
+    assert power.labels == labels

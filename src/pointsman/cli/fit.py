@@ -18,7 +18,7 @@ from pointsman.learning.datasets import read_outcomes
 from pointsman.learning.features import Features
 
 if TYPE_CHECKING:
-    from pointsman.learning.fit import Fit
+    from pointsman.learning.fit import Fit, Power
     from pointsman.learning.metrics import Interval
 
 __all__ = ["register"]
@@ -54,7 +54,7 @@ def tiers(
     improvement is significant.
     """
     with needs_extra("fit", "pointsman fit"):
-        from pointsman.learning.fit import fit_tiers
+        from pointsman.learning.fit import fit_tiers, power_of
         from pointsman.learning.show import ranking_table
 
     writable(out)
@@ -68,6 +68,7 @@ def tiers(
                 "learned_router": str(out),
                 "improvement": claim.improves,
                 "claim": claim,
+                "power": power_of(claim),
                 "calibration_error": {name: error.value for name, error in _errors(fitted).items()},
                 "calibration_intervals": {
                     name: (error.low, error.high) for name, error in _errors(fitted).items()
@@ -79,14 +80,24 @@ def tiers(
         return
     echo(ranking_table(fitted.rows))
     echo(_verdict(fitted))
+    echo(_power(power_of(fitted.learned_router.claim), fitted.learned_router.rows))
     errors = (
         f"{name} {error.value:.3f} ({error.low:.3f} .. {error.high:.3f})"
         for name, error in _errors(fitted).items()
     )
-    echo(f"calibration error: {', '.join(errors)}")
+    echo(f"calibration error on traffic like the training data: {', '.join(errors)}")
     for domain, (of_weak, of_strong) in fitted.learned_router.offsets.items():
         echo(f"offset of {domain}: weak {of_weak:+.3f}, strong {of_strong:+.3f}")
     echo(f"learned router written to {out}")
+
+
+def _power(power: Power, rows: int) -> str:
+    smallest = f"{rows:,} labels show a difference to length of {power.smallest:.3f} in 4 of 5 cases"
+    if power.labels is None:
+        return f"{smallest}; the measured one is not above zero"
+    if power.labels <= rows:
+        return f"{smallest}; the measured one is {power.difference:+.3f}"
+    return f"{smallest}; for the measured {power.difference:+.3f} about {power.labels:,} labels are needed"
 
 
 def _errors(fitted: Fit) -> dict[str, Interval]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -34,7 +35,7 @@ from pointsman.learning.tiers import TierRow, measure
 from pointsman.tiers.learned_router import Calibration, Centre, Claim, Dense, LearnedRouter
 from pointsman.vocabulary import Encoder
 
-__all__ = ["Fit", "claim", "fit_tiers"]
+__all__ = ["Fit", "Power", "claim", "fit_tiers", "power_of"]
 
 #: With fewer, five folds leave too little to learn from, and intervals are wider than any improvement.
 LEAST_ROWS: Final = 40
@@ -47,6 +48,32 @@ RIVALS: Final = ("random", "length", "seed", "default")
 
 #: Where the drift check looks for live prompts outside what was trained on.
 DECILES: Final = tuple(step / 10 for step in range(11))
+
+
+#: Standard errors of a two-sided test at 95 % with 80 % power: 1.96 + 0.84. Source: Cohen, "Statistical Power
+#: Analysis for the Behavioral Sciences" (1988), chapter 2.
+_POWER: Final = 2.80
+
+
+class Power(msgspec.Struct, frozen=True):
+    """What these labels could have shown against length, whatever they did show. Differences are of APGR."""
+
+    difference: float  # measured, held out
+    smallest: float  # difference that four in five such data sets would show
+    labels: int | None  # about what would show the measured one; None where it is not above 0
+
+
+def power_of(shown: Claim) -> Power:
+    """The power of the paired comparison with length, from the width of its bootstrap interval.
+
+    The error of an APGR falls with the square root of the labels; that is all the extrapolation assumes, and
+    a learned router that gets better with more labels needs fewer.
+    """
+    difference, low, high = shown.against["length"]
+    smallest = _POWER * (high - low) / (2 * 1.96)
+    if not difference > 0:
+        return Power(difference, smallest, None)
+    return Power(difference, smallest, math.ceil(shown.rows * (smallest / difference) ** 2))
 
 
 @dataclass(frozen=True)
