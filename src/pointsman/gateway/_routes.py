@@ -170,7 +170,7 @@ async def _outcome(request: Request) -> Response:
 
 
 async def _missing(request: Request, _: Exception) -> Response:
-    return _not_found(request, f"there is nothing here; {ENDPOINTS}")
+    return _not_found(request, f"unknown path; {ENDPOINTS}")
 
 
 async def _other_method(request: Request, error: Exception) -> Response:
