@@ -174,7 +174,7 @@ def test_the_questions_of_a_run_count_in_the_savings(start: Start) -> None:
         name: ModelSpec(name, "main", name, input_per_million=price, output_per_million=price)
         for name, price in (("small", 1.0), ("large", 10.0))
     }
-    found = savings(pointsman.runtime.ledger.records(), models, "large")
+    found = savings(pointsman.runtime.ledger.totals(), models, "large")
     assert (found.turns, found.counted, found.no_usage) == (3, 3, 0)
     assert found.at_baseline == pytest.approx(3 * 150 * 10 / 1e6)
 

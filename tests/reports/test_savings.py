@@ -5,11 +5,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from pointsman.decision.decision import Decision
+from pointsman.decision.decision import Decision, Injection
 from pointsman.decision.input import RequestInput
 from pointsman.errors import PointsmanError
-from pointsman.reports.savings import Savings, savings
-from pointsman.stores.ledger import Attempt, Record
+from pointsman.reports.savings import Savings, savings, savings_by
+from pointsman.stores.ledger import Attempt, Record, Totals
+from pointsman.stores.ledger.turns import rows_of, totals_of
 from pointsman.tiers import TierDecision
 from pointsman.vocabulary import ModelSpec, Reason, Stage, Tier, WireFormat
 
@@ -60,8 +61,12 @@ def turns(*tries: list[dict[str, Any]], message: int | None = None, **given: Any
     ]
 
 
+def totals(*tries: list[dict[str, Any]]) -> Totals:
+    return totals_of(rows_of(turns(*tries)))
+
+
 def total(records: list[Record], question: float | None = 0.0) -> Savings:
-    return savings(records, MODELS, "large", question=question, verifier="local")
+    return savings(totals_of(rows_of(records)), MODELS, "large", question=question, verifier="local")
 
 
 def test_a_cheaper_answer_saves_the_difference() -> None:
@@ -115,11 +120,14 @@ def test_a_session_on_an_upstream_without_a_cache_does_not_save_what_the_baselin
     assert found.net == pytest.approx(baseline - sum(history) / M)
 
 
-@pytest.mark.parametrize(("kept", "saved"), [(None, 9.0), (1.0, 9.0), (0.5, 0.0)])
+@pytest.mark.parametrize(("kept", "saved"), [(None, 9.0), (300.0, 9.0), (60.0, 0.0)])
 def test_a_cache_that_has_expired_anyway_is_not_lost_to_a_switch(kept: float | None, saved: float) -> None:
-    """The two turns are a second apart."""
+    """The two turns are 300 seconds apart."""
     models = {**MODELS, "large": msgspec.structs.replace(MODELS["large"], cache_seconds=kept)}
-    found = savings(turns([a_try("large", (M, 0, 0))], [a_try("small", (2 * M, 0, 0))]), models, "large")
+    first, second = turns([a_try("large", (M, 0, 0))], [a_try("small", (2 * M, 0, 0))])
+    asked = msgspec.structs.replace(second.decision.input, arrived_at=300.0)
+    second = msgspec.structs.replace(second, decision=msgspec.structs.replace(second.decision, input=asked))
+    found = savings(totals_of(rows_of((first, second))), models, "large")
     assert found.baseline_cache == pytest.approx(saved)
 
 
@@ -128,11 +136,11 @@ def test_a_turn_without_usage_keeps_the_cache_of_the_baseline_alive(middle: list
     """Its lifetime is counted from the last request, not from the last one with usage: here 2 seconds."""
     models = {**MODELS, "large": msgspec.structs.replace(MODELS["large"], cache_seconds=1.0)}
     records = turns([a_try("large", (M, 0, 0))], middle, [a_try("small", (M, 0, 0))])
-    assert savings(records, models, "large").baseline_cache == pytest.approx(9.0)
+    assert savings(totals_of(rows_of(records)), models, "large").baseline_cache == pytest.approx(9.0)
 
 
 def test_a_baseline_without_a_price_of_cached_input_is_named() -> None:
-    found = savings(turns([a_try("small", (M, 0, 0))]), MODELS, "free")
+    found = savings(totals([a_try("small", (M, 0, 0))]), MODELS, "free")
     assert found.to_json()["baseline_caches"] is False
     assert 'unknown: "free" has no cached_input_per_million' in "\n".join(found.lines())
     assert "unknown" not in "\n".join(total([]).lines())
@@ -146,11 +154,11 @@ def test_writing_to_a_cache_is_a_bound_beside_the_net() -> None:
         "large": msgspec.structs.replace(MODELS["large"], cache_write_per_million=12.5),
     }
     tried = [a_try("small", (M, 0, 0), status=500), a_try("small", (2 * M, M, 0))]
-    found = savings(turns(tried), models, "large")
+    found = savings(totals(tried), models, "large")
     assert found.writes == pytest.approx(0.5)
     assert found.to_json()["net_after_writes"] == pytest.approx(found.net - 0.5)
     assert "writing to prompt caches, at most 0.5000 more" in "\n".join(found.lines())
-    own = savings(turns([a_try("large", (M, 0, 0))]), models, "large")
+    own = savings(totals([a_try("large", (M, 0, 0))]), models, "large")
     assert own.writes == 0.0  # the baseline would have written the same
 
 
@@ -221,7 +229,7 @@ def test_a_cache_is_lost_to_a_model_without_a_price_too() -> None:
 
 def test_the_baseline_must_have_a_price() -> None:
     with pytest.raises(PointsmanError, match='price of "local" is unknown'):
-        savings([], MODELS, "local")
+        savings(totals_of([]), MODELS, "local")
 
 
 def test_an_empty_ledger_saves_nothing() -> None:
@@ -232,4 +240,24 @@ def test_an_empty_ledger_saves_nothing() -> None:
 
 def test_the_baseline_must_be_known() -> None:
     with pytest.raises(PointsmanError, match='no model "huge"'):
-        savings([], MODELS, "huge")
+        savings(totals_of([]), MODELS, "huge")
+
+
+def test_savings_are_divided_and_their_parts_are_the_whole() -> None:
+    found = totals(
+        [a_try("small", (M, None, 0))], [a_try("large", (M, 0, 0), status=500)], [a_try("gone", (1, 0, 1))]
+    )
+    whole = savings(found, MODELS, "large")
+    for by, keys in (("day", {"1970-01-01"}), ("tier", {""}), ("model", {"", "small", "gone"})):
+        parts = savings_by(found, by, MODELS, "large")  # type: ignore[arg-type]
+        assert set(parts) == keys
+        assert sum(each.net for each in parts.values()) == pytest.approx(whole.net)
+        assert sum(each.turns for each in parts.values()) == whole.turns == 3
+
+
+def test_text_that_was_added_is_charged() -> None:
+    """The baseline would not have read it."""
+    records = turns([a_try("small", (M, None, 0))], injections=(Injection("guidance", "x" * 400_000),))
+    found = total(records)
+    assert (found.at_baseline, found.hints, found.answers) == (10.0, 1.0, 1.0)
+    assert found.net == 8.0

@@ -14,6 +14,7 @@ from pointsman.decision.input import RequestInput
 from pointsman.reports.savings import savings
 from pointsman.reports.shadow import shadow_report
 from pointsman.stores.ledger import Attempt, Record, ShadowAnswer, ShadowDecision, SqliteLedger
+from pointsman.stores.ledger.turns import rows_of, totals_of
 from pointsman.tiers import TierDecision
 from pointsman.vocabulary import ModelSpec, Stage, Tier, WireFormat
 from pointsman.wire.completion import CompletionSummary
@@ -134,7 +135,10 @@ def test_how_the_model_does() -> None:
 
 def test_what_it_costs_is_taken_from_what_was_saved() -> None:
     alone = [Record(r.decision, r.attempts, (), None) for r in RECORDS]
-    without, with_it = savings(alone, MODELS, "large"), savings(RECORDS, MODELS, "large")
+    without, with_it = (
+        savings(totals_of(rows_of(alone)), MODELS, "large"),
+        savings(totals_of(rows_of(RECORDS)), MODELS, "large"),
+    )
     assert (with_it.trials, with_it.shadow) == (4, 6.0)
     assert with_it.net == without.net - 6.0
     assert any("4 answers" in line and "-6.0000" in line for line in with_it.lines())

@@ -29,6 +29,7 @@ from pointsman.reports.ending_effect import Ended, EndingEffect, compare_endings
 from pointsman.reports.endings import endings
 from pointsman.reports.guidance_effect import Effect, Followed, compare
 from pointsman.reports.savings import savings
+from pointsman.reports.summary import all_totals
 
 __all__ = ["followed_in", "register"]
 
@@ -103,7 +104,7 @@ def saved(
     }
     with opened(ledger, config) as store:
         found = savings(
-            store.records(),
+            all_totals(store),
             policy.models,
             _configured_name(baseline, loaded),
             question=question_price(policy),

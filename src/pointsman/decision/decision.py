@@ -88,10 +88,11 @@ def role_mark_of(decision: Decision) -> str:
 
 
 def without_content(decision: Decision) -> Decision:
-    """The decision without any text that quotes a request: what may be recorded unasked.
+    """The decision as it is recorded: of its texts those alone that were added to the request, each once.
 
-    A hint names the error it answers, and an error may hold anything. A text that is added again is recorded
-    with the decision that added it first.
+    A hint that was withheld is not recorded: it names the error it answers. One that was given is recorded
+    with the decision that added it, its quotes as words are (``ledger.redact``); not again where it is
+    added again.
     """
     if decision.standing:
         again = tuple(
@@ -104,12 +105,8 @@ def without_content(decision: Decision) -> Decision:
         return decision
     firing = guidance.firing and _unquoted(guidance.firing)
     hints = tuple(map(_unquoted, guidance.hints))
-    added = tuple(
-        Injection(injection.source, "") if injection.source == "guidance" else injection
-        for injection in decision.injections
-    )
     said = msgspec.structs.replace(guidance, firing=firing, hints=hints, injection="")
-    return msgspec.structs.replace(decision, injections=added, guidance=said)
+    return msgspec.structs.replace(decision, guidance=said)
 
 
 def _unquoted(firing: Firing) -> Firing:

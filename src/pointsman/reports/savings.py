@@ -5,23 +5,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from datetime import UTC, datetime, timedelta
+from typing import Final, Literal
 
-from pointsman.decision.decision import Decision
 from pointsman.errors import PointsmanError
-from pointsman.reports.usage import PRICED, Usage, answered, cost, usage, writing
-from pointsman.stores.ledger import Attempt, Record, Shadow, ShadowAnswer
-from pointsman.vocabulary import ModelSpec, Stage
+from pointsman.reports.usage import PRICED, Usage, cost, writing
+from pointsman.stores.ledger import Totals
+from pointsman.stores.ledger.reading import GAPS, PartTotals, TurnTotals
+from pointsman.vocabulary import ModelSpec
 
-__all__ = ["Savings", "savings"]
+__all__ = ["By", "Savings", "savings", "savings_by"]
 
-#: Reasons of a decision whose question was asked, and paid for, in vain.
-_ASKED_IN_VAIN: Final = frozenset({"tiers.abstained.llm-failed", "tiers.abstained.llm-invalid"})
+#: By what savings are divided.
+By = Literal["day", "tier", "model"]
 
-#: What is added up turn by turn.
+#: What is added up group by group.
 _ADDED: Final = (
     *("counted", "no_answer", "no_usage", "at_baseline", "answers", "baseline_cache", "assumed", "switches"),
-    *("retries", "questions", "verification", "trials", "shadow", "judging", "writes"),
+    *("retries", "questions", "verification", "trials", "shadow", "judging", "hints", "writes"),
 )
 
 
@@ -47,6 +48,7 @@ class Savings:
     verification: float = 0.0  # an estimate: the most a question costs, times the questions
     trials: int = 0
     shadow: float = 0.0  # answers of a shadow model, where usage is known
+    hints: float = 0.0  # what the baseline is taken to read of text that was added, and would not have
     judging: float = 0.0  # what judges of two answers cost, as recorded with their verdicts
     writes: float = 0.0  # the most that prompt caches charged for writing, over the price of input
 
@@ -54,30 +56,27 @@ class Savings:
     def net(self) -> float:
         """What was saved, after everything but ``writes``."""
         spent = self.answers + self.retries + self.verification + self.shadow + self.judging
-        return self.at_baseline - self.baseline_cache - spent
+        return self._would - spent
 
     @property
     def share(self) -> float:
         """Net saving as a share of what the baseline would have cost."""
-        would = self.at_baseline - self.baseline_cache
-        return self.net / would if would else 0.0
+        return self.net / self._would if self._would else 0.0
 
-    def known(self, amount: float | None, model: str) -> float:
-        """Return an amount; where it is None, remember the model whose price is unknown."""
-        if amount is None:
-            self.unpriced[model] = 1
-            return 0.0
-        return amount
+    @property
+    def _would(self) -> float:
+        """What the baseline would have cost."""
+        return self.at_baseline - self.baseline_cache - self.hints
 
-    def add(self, turn: Savings) -> None:
-        """Add one turn, or leave all of it out where a price is unknown."""
-        self.turns += turn.turns
-        if turn.unpriced:
-            self.no_price += 1
-            self.unpriced.update(turn.unpriced)
+    def add(self, group: Savings, turns: int) -> None:
+        """Add turns that are alike, or leave all of them out where a price is unknown."""
+        self.turns += turns
+        if group.unpriced:
+            self.no_price += turns
+            self.unpriced.update(dict.fromkeys(group.unpriced, turns))
             return
         for name in _ADDED:
-            setattr(self, name, getattr(self, name) + getattr(turn, name))
+            setattr(self, name, getattr(self, name) + getattr(group, name))
 
     def to_json(self) -> dict[str, object]:
         """Plain values, in a fixed order."""
@@ -89,6 +88,7 @@ class Savings:
             "verification",
             "shadow",
             "judging",
+            "hints",
             "net",
         )
         return {
@@ -126,6 +126,7 @@ class Savings:
         yield f"  answers of a shadow model        {-self.shadow:>12.4f}  {self.trials:,} answers"
         if self.judging:
             yield f"  judges of two answers            {-self.judging:>12.4f}"
+        yield f"  text added, at its prices        {-self.hints:>12.4f}"
         yield f"  net, at least                    {self.net:>12.4f}  {self.share:+.1%}"
         yield from self._unknown()
         yield (
@@ -148,17 +149,8 @@ class Savings:
             yield f"not counted: writing to prompt caches, at most {most}"
 
 
-class _Before(NamedTuple):
-    """The turn before, of the same session."""
-
-    model: str  # that answered last; empty where none did yet
-    input: int | None  # tokens of the turn; None where no answer says
-    at: float  # seconds since the epoch
-    alone: bool  # no model but the baseline was tried
-
-
 def savings(
-    records: Iterable[Record],
+    found: Totals,
     models: Mapping[str, ModelSpec],
     baseline: str,
     *,
@@ -173,7 +165,7 @@ def savings(
     price is left out as a whole.
 
     Args:
-        records: Oldest first.
+        found: Of the period (``Ledger.totals``).
         models: With their prices, by configured name.
         baseline: Name of the model that would have served everything.
         question: What verifying one tier costs at most; None where that is unknown.
@@ -182,25 +174,112 @@ def savings(
     Raises:
         PointsmanError: the baseline is none of the models, or has no price.
     """
-    _check_baseline(models, baseline)
-    caches = models[baseline].cached_input_per_million is not None
-    found = Savings(baseline, caches)
-    before: dict[str, _Before] = {}
-    asked: dict[str, int] = {}
-    for record in records:
-        turn = Savings(baseline, turns=1)
-        session = record.decision.input.conversation
-        if _has_asked(record.decision, asked):
-            turn.questions = 1
-            turn.verification = turn.known(question, verifier)
-        _add_retries(turn, record.attempts, models)
-        _add_shadows(turn, record.shadows, models)
-        turn.judging = sum(outcome.cost for outcome in record.outcomes)
-        now = _add_answer(turn, record, models, before.get(session))
-        if session:
-            before[session] = now
-        found.add(turn)
-    return found
+    prices = _Prices(models, baseline, question, verifier)
+    return prices.add_up(found.turns, found.parts)
+
+
+def savings_by(
+    found: Totals,
+    by: By,
+    models: Mapping[str, ModelSpec],
+    baseline: str,
+    *,
+    question: float | None = 0.0,
+    verifier: str = "",
+) -> dict[str, Savings]:
+    """Add up what was saved by each day, tier or model that answered, in the order of their names.
+
+    A day is one of the zone that the totals were read for, written ``2026-01-31``. Raises as ``savings``.
+    """
+    prices = _Prices(models, baseline, question, verifier)
+    turns: dict[str, list[TurnTotals]] = {}
+    parts: dict[str, list[PartTotals]] = {}
+    for turn in found.turns:
+        turns.setdefault(_key(turn, by), []).append(turn)
+    for part in found.parts:
+        parts.setdefault(_key(part, by), []).append(part)
+    return {key: prices.add_up(turns[key], parts.get(key, ())) for key in sorted(turns)}
+
+
+def _key(group: TurnTotals | PartTotals, by: By) -> str:
+    if by == "day":  # a day of a zone that is ahead begins before midnight of UTC
+        begins = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(hours=group.hour)
+        return (begins + timedelta(hours=12)).date().isoformat()
+    return group.tier if by == "tier" else group.model
+
+
+class _Prices:
+    """Multiplies sums of tokens by prices."""
+
+    def __init__(
+        self, models: Mapping[str, ModelSpec], baseline: str, question: float | None, verifier: str
+    ) -> None:
+        _check_baseline(models, baseline)
+        self._models: Final = models
+        self._name: Final = baseline
+        self._baseline: Final = models[baseline]
+        self._question: Final = question
+        self._verifier: Final = verifier
+
+    def add_up(self, turns: Iterable[TurnTotals], parts: Iterable[PartTotals]) -> Savings:
+        """Return the sum of turns and of what was used beside their answers."""
+        found = Savings(self._name, self._baseline.cached_input_per_million is not None)
+        for turn in turns:
+            found.add(self._group(turn), turn.turns)
+        for part in parts:
+            if not self._unpriced(part):
+                self._add_part(found, part)
+        return found
+
+    def _group(self, turn: TurnTotals) -> Savings:
+        group = Savings(self._name, unpriced=self._unpriced(turn), trials=turn.trials, judging=turn.judging)
+        if group.unpriced:
+            return group
+        if turn.asked:
+            group.questions = turn.turns
+            group.verification = turn.turns * (self._question or 0.0)
+        if turn.result == "counted":
+            self._add_answers(group, turn)
+        elif turn.result == "no_usage":
+            group.no_usage = turn.turns
+        else:
+            group.no_answer = turn.turns
+        return group
+
+    def _unpriced(self, group: TurnTotals | PartTotals) -> Counter[str]:
+        """The models of a group of turns whose price is unknown."""
+        used = group.beside.split("\n") if group.beside else []
+        if group.result == "counted":
+            used.append(group.model)
+        lacking = [name for name in used if name not in self._models or not self._models[name].is_priced]
+        if group.asked and self._question is None:
+            lacking.append(self._verifier)
+        return Counter(dict.fromkeys(lacking, 1))
+
+    def _add_part(self, found: Savings, part: PartTotals) -> None:
+        model, used = self._models[part.part_model], Usage(part.input, part.cached, part.output)
+        spent = cost(model, used) or 0.0
+        found.writes += writing(model, used)
+        if part.kind == "retry":
+            found.retries += spent
+        else:
+            found.shadow += spent
+
+    def _add_answers(self, group: Savings, turn: TurnTotals) -> None:
+        model, used = self._models[turn.model], Usage(turn.input, turn.cached, turn.output)
+        group.counted, group.switches = turn.turns, turn.switches
+        group.answers = cost(model, used) or 0.0
+        group.at_baseline = cost(self._baseline, used) or 0.0
+        group.hints = cost(self._baseline, Usage(turn.added, 0, 0)) or 0.0
+        if turn.own == self._name:
+            return  # the baseline itself: what it reports is what it would have had
+        group.writes = writing(model, used)
+        kept = self._baseline.cache_seconds
+        if turn.gap < 0 or (kept is not None and GAPS[turn.gap] >= kept):
+            return
+        as_cached = cost(self._baseline, used._replace(cached=turn.reused)) or 0.0
+        group.baseline_cache = group.at_baseline - as_cached
+        group.assumed = turn.assumed
 
 
 def _check_baseline(models: Mapping[str, ModelSpec], baseline: str) -> None:
@@ -210,80 +289,3 @@ def _check_baseline(models: Mapping[str, ModelSpec], baseline: str) -> None:
     if not models[baseline].is_priced:
         priced = ", ".join(name for name, model in models.items() if model.is_priced) or "none"
         raise PointsmanError(f'the price of "{baseline}" is unknown', hint=f"models with a price: {priced}")
-
-
-def _has_asked(decision: Decision, asked: dict[str, int]) -> bool:
-    """Whether a verification is paid for: once per user message; tool calls find its answer remembered."""
-    tier = decision.tier
-    if tier is None:
-        return False
-    in_vain = any(reason.code in _ASKED_IN_VAIN for reason in tier.reasons)
-    if tier.stage is not Stage.VERIFIED and not in_vain:
-        return False
-    session, message = decision.input.session, decision.input.user_message
-    paid = in_vain or not session or asked.get(session) != message
-    if not in_vain:
-        asked[session] = message
-    return paid
-
-
-def _add_retries(turn: Savings, attempts: Iterable[Attempt], models: Mapping[str, ModelSpec]) -> None:
-    tried = tuple(attempts)
-    answer = answered(tried)
-    for attempt in tried:
-        spent = usage(attempt)
-        if attempt is not answer and spent:
-            turn.retries += turn.known(cost(models.get(attempt.model), spent), attempt.model)
-            turn.writes += writing(models.get(attempt.model), spent)
-
-
-def _add_shadows(turn: Savings, shadows: Iterable[Shadow], models: Mapping[str, ModelSpec]) -> None:
-    for shadow in shadows:
-        if isinstance(shadow, ShadowAnswer):
-            turn.trials += 1
-            if spent := usage(shadow):
-                turn.shadow += turn.known(cost(models.get(shadow.model), spent), shadow.model)
-                turn.writes += writing(models.get(shadow.model), spent)
-
-
-def _add_answer(
-    turn: Savings, record: Record, models: Mapping[str, ModelSpec], before: _Before | None
-) -> _Before:
-    """Add what the answer cost and would have cost; return what the next turn of the session has to know.
-
-    Every turn counts for the next, one without usage too: the baseline would have read its input.
-    """
-    answer, used = answered(record.attempts), usage(answered(record.attempts))
-    now = _Before(
-        answer.model if answer else before.model if before else "",
-        used.input if used else None,
-        record.decision.input.arrived_at,
-        all(attempt.model == turn.baseline for attempt in record.attempts),
-    )
-    if answer is None:
-        turn.no_answer = 1
-    elif used is None:
-        turn.no_usage = 1
-    else:
-        turn.counted = 1
-        turn.answers = turn.known(cost(models.get(answer.model), used), answer.model)
-        turn.switches = int(bool(before and before.model not in {"", answer.model}))
-        _add_baseline(turn, models, used, before, now)
-    return now
-
-
-def _add_baseline(
-    turn: Savings, models: Mapping[str, ModelSpec], used: Usage, before: _Before | None, now: _Before
-) -> None:
-    baseline = models[turn.baseline]
-    turn.at_baseline = cost(baseline, used) or 0.0
-    if now.alone and (before is None or before.alone):
-        return  # the baseline itself: what it reports is what it would have had
-    turn.writes += writing(models.get(now.model), used)
-    kept = baseline.cache_seconds
-    if before is None or (kept is not None and now.at - before.at > kept):
-        return
-    sent = used.input if before.input is None else min(before.input, used.input)
-    cached = max(used.cached, sent)
-    turn.baseline_cache = turn.at_baseline - (cost(baseline, used._replace(cached=cached)) or 0.0)
-    turn.assumed = int(cached > used.cached)

@@ -5,10 +5,12 @@ import hashlib
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from pointsman.decision.decision import TextMode
+from pointsman.decision.decision import Injection, TextMode
 from pointsman.stores.ledger.port import MAX_TEXT
-from pointsman.stores.ledger.redact import kept_text, redact
+from pointsman.stores.ledger.redact import kept_decision, kept_text, redact
+from pointsman.testing import a_decision
 
 PRIVATE = "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA+/=\nabc\n-----END RSA PRIVATE KEY-----"
 
@@ -93,3 +95,20 @@ def test_what_is_kept_can_always_be_stored(text: str, mode: TextMode) -> None:
 def test_hostile_repetition_comes_back(unit: str) -> None:
     # No clock: a pattern that is not linear would take minutes here.
     assert redact(unit * (MAX_TEXT // len(unit))) is not None
+
+
+@pytest.mark.parametrize(
+    ("mode", "kept"),
+    [
+        ("off", 'The latest `edit` failed with: "…". Look at "…".'),
+        ("hash", 'The latest `edit` failed with: "…". Look at "…".'),
+        ("redacted", 'The latest `edit` failed with: "no [key]". Look at "it".'),
+        ("full", 'The latest `edit` failed with: "no sk-0123456789abcdef". Look at "it".'),
+    ],
+)
+def test_what_was_added_is_kept_and_its_quotes_as_words_are(mode: TextMode, kept: str) -> None:
+    text = 'The latest `edit` failed with: "no sk-0123456789abcdef". Look at "it".'
+    decision = replace(a_decision("d"), injections=(Injection("guidance", text),))
+    assert kept_decision(decision, mode).injections == (Injection("guidance", kept),)
+    plain = replace(decision, injections=())
+    assert kept_decision(plain, mode) is plain

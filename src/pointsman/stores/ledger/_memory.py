@@ -38,7 +38,7 @@ from pointsman.stores.ledger.reading import (
     Totals,
     matches,
 )
-from pointsman.stores.ledger.redact import kept_step, kept_text
+from pointsman.stores.ledger.redact import kept_decision, kept_step, kept_text
 from pointsman.stores.ledger.turns import rows_of, totals_of
 
 __all__ = ["MemoryLedger"]
@@ -249,7 +249,7 @@ class MemoryLedger:
         if record is None:
             _make_room(self._records, self._size)
             record = self._records[decision.id] = self._early.pop(decision.id, _Record())
-        record.decision = decision
+        record.decision = kept_decision(decision, self._mode)
 
     def _keep_step(self, entry: RunEntry) -> None:
         key = entry.run, entry.number

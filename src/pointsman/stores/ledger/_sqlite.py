@@ -63,7 +63,7 @@ from pointsman.stores.ledger.reading import (
     Position,
     Totals,
 )
-from pointsman.stores.ledger.redact import LONGEST, kept_step, kept_text
+from pointsman.stores.ledger.redact import LONGEST, kept_decision, kept_step, kept_text
 from pointsman.vocabulary import OF_SUBAGENT
 
 __all__ = ["SqliteLedger"]
@@ -372,7 +372,8 @@ class SqliteLedger:
         match entry:
             case Decision():
                 asked = entry.input
-                return entry.id, asked.session, asked.arrived_at, _encode(entry), SHAPE, asked.caller
+                body = _encode(kept_decision(entry, self._mode))
+                return entry.id, asked.session, asked.arrived_at, body, SHAPE, asked.caller
             case Attempt():
                 return entry.decision, entry.number, entry.started_at, _encode(entry)
             case RunEntry():

@@ -39,7 +39,8 @@ _MOST: Final = 10**12
 _COLUMNS: Final = (
     "at", "id", "hour", "session", "caller", "role", "tier", "model", "result", "status", "attempts",
     "domains", "signals", "stuck", "downgraded", "abstained", "label", "score", "labelled", "input", "cached",
-    "output", "gap", "reused", "own", "switched", "asked", "trials", "parts", "beside", "before", "tried",
+    "output", "gap", "reused", "own", "switched", "asked", "trials", "added", "judging", "parts", "beside",
+    "before", "tried",
 )  # fmt: skip
 _NAMES: Final = ", ".join(_COLUMNS)
 _SELECT: Final = f"SELECT {_NAMES} FROM summaries"  # noqa: S608 - names above
@@ -66,7 +67,9 @@ _TURNS_OF: Final = f"""SELECT summaries.hour AS hour, tier,
     CASE result WHEN 0 THEN '' ELSE model END AS model, result, own, gap, asked, beside,
     count(*) AS turns, sum(input) AS input, sum(cached) AS cached,
     sum(output) AS output, sum(reused) AS reused, sum(result = {_COUNTED} AND reused > cached) AS assumed,
-    sum(switched) AS switches, sum(trials) AS trials, sum(stuck) AS stuck, sum(downgraded) AS downgraded,
+    sum(switched) AS switches, sum(trials) AS trials,
+    sum(CASE result WHEN 2 THEN added ELSE 0 END) AS added, sum(judging) AS judging,
+    sum(stuck) AS stuck, sum(downgraded) AS downgraded,
     sum(abstained) AS abstained FROM {{source}} GROUP BY 1, 2, 3, 4, 5, 6, 7, 8"""  # noqa: S608 - words of ours
 _PARTS_OF: Final = """SELECT summaries.hour AS hour, tier, CASE result WHEN 0 THEN '' ELSE model END AS model,
     result, asked, beside, json_extract(part.value, '$[0]') AS kind,
@@ -105,6 +108,11 @@ SEAL: Final = (
     ("DELETE FROM dirty WHERE hour = ?", 1),
 )
 
+
+def _sums_of(names: Sequence[str]) -> str:
+    return ", ".join(f"{name} {'REAL' if name == 'judging' else 'INTEGER'}" for name in names)
+
+
 _FLAGS: Final = ("stuck", "downgraded", "abstained", "labelled")
 
 MIGRATION: Final = (
@@ -117,16 +125,17 @@ MIGRATION: Final = (
         stuck INTEGER NOT NULL, downgraded INTEGER NOT NULL, abstained INTEGER NOT NULL, label TEXT NOT NULL,
         score REAL, labelled INTEGER NOT NULL, input INTEGER NOT NULL, cached INTEGER NOT NULL,
         output INTEGER NOT NULL, gap INTEGER NOT NULL, reused INTEGER NOT NULL, own TEXT NOT NULL,
-        switched INTEGER NOT NULL, asked INTEGER NOT NULL, trials INTEGER NOT NULL, parts TEXT NOT NULL,
+        switched INTEGER NOT NULL, asked INTEGER NOT NULL, trials INTEGER NOT NULL,
+        added INTEGER NOT NULL, judging REAL NOT NULL, parts TEXT NOT NULL,
         beside TEXT NOT NULL, before TEXT NOT NULL, tried TEXT, PRIMARY KEY (at, id)
     ) WITHOUT ROWID""",
     # What is rare is found at once, and costs nothing where it is not.
     *(f"CREATE INDEX summaries_{flag} ON summaries (at, id) WHERE {flag} = 1" for flag in _FLAGS),
     f"""CREATE TABLE hours (hour INTEGER NOT NULL, tier TEXT, model TEXT, result INTEGER, own TEXT,
-        gap INTEGER, asked INTEGER, beside TEXT, {", ".join(f"{name} INTEGER" for name in _TURN_SUMS)})""",
+        gap INTEGER, asked INTEGER, beside TEXT, {_sums_of(_TURN_SUMS)})""",
     "CREATE INDEX hours_by_hour ON hours (hour)",
     f"""CREATE TABLE hour_parts (hour INTEGER NOT NULL, tier TEXT, model TEXT, result INTEGER, asked INTEGER,
-        beside TEXT, kind TEXT, part_model TEXT, {", ".join(f"{name} INTEGER" for name in _PART_SUMS)})""",
+        beside TEXT, kind TEXT, part_model TEXT, {_sums_of(_PART_SUMS)})""",
     "CREATE INDEX hour_parts_by_hour ON hour_parts (hour)",
     "CREATE TABLE dirty (hour INTEGER PRIMARY KEY)",
     # The decisions there are get their rows piece by piece: a million of them do not hold up a start.
@@ -162,7 +171,7 @@ def encoded(row: DecisionRow, before: Before | None, tried: str | None) -> tuple
         at, row.id, int(at // HOUR), row.session, row.caller, row.role, row.tier, row.model,
         _RESULTS.index(row.result), row.status, row.attempts, _lines(row.domains), _lines(row.signals),
         row.stuck, row.downgraded, row.abstained, row.label, row.score, row.labelled, *counts[:3],
-        row.gap, counts[3], row.own, row.switched, row.asked, row.trials,
+        row.gap, counts[3], row.own, row.switched, row.asked, row.trials, row.added, row.judging,
         _json(row.parts).decode() if row.parts else _EMPTY, beside_of(row.parts),
         _json(before).decode() if before else "", tried,
     )  # fmt: skip

@@ -91,7 +91,7 @@ class DecisionRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     stuck: bool  # a pattern of a stuck agent was found, whether a hint was given or withheld
     downgraded: bool  # a lower tier serves, or another model than the first of the chain answered
     abstained: bool  # a part of the decision failed open
-    label: str  # of the last outcome that was not derived
+    label: str  # of the last outcome of the answer that was neither derived nor judged by a model
     score: float | None  # of the same
     labelled: bool  # there is such an outcome
     input: int = 0  # tokens of the answer, where ``result`` is "counted"
@@ -103,6 +103,8 @@ class DecisionRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     switched: bool = False  # another model answered the turn before
     asked: bool = False  # a verification of the tier was paid for
     trials: int = 0  # answers of shadow models
+    added: int = 0  # tokens of the text added to the last message, a quarter of its characters
+    judging: float = 0.0  # what judges of its answers cost, as recorded with their verdicts
     parts: tuple[Part, ...] = ()
     cost: float | None = None  # filled by ``reports.summary.priced``; None where a price is unknown
     baseline_cost: float | None = None  # likewise, what the baseline's answer would have cost
@@ -139,6 +141,8 @@ class TurnTotals(msgspec.Struct, frozen=True, gc=False):
     assumed: int  # turns in which ``reused`` is more than ``cached``
     switches: int
     trials: int
+    added: int
+    judging: float
     stuck: int
     downgraded: int
     abstained: int

@@ -13,10 +13,10 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from pointsman.decision.decision import TextMode
+from pointsman.decision.decision import Decision, Injection, TextMode
 from pointsman.stores.ledger.port import MAX_TEXT, RunEntry
 
-__all__ = ["LONGEST", "kept_step", "kept_text", "redact"]
+__all__ = ["LONGEST", "kept_decision", "kept_step", "kept_text", "redact"]
 
 #: Characters of the longest thing taken out: redacting this much beyond a cut leaves no half of a key.
 LONGEST: Final = 10_000
@@ -57,6 +57,11 @@ _RULES: Final[tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...]] = (
 )
 
 
+#: What hints set in quotes comes from outside, and holds none of these marks itself (``guidance._wording``).
+_QUOTED: Final = re.compile(r'"[^"]{0,4000}"')
+_LEFT_OUT: Final = '"…"'
+
+
 def redact(text: str) -> str:
     """Return a text without keys, passwords and e-mail addresses."""
     lowered = text.lower()
@@ -79,6 +84,24 @@ def kept_text(text: str, mode: TextMode) -> str | None:
             return redact(clean[: MAX_TEXT + LONGEST])[:MAX_TEXT]
         case "full":
             return clean[:MAX_TEXT]
+
+
+def kept_decision(decision: Decision, mode: TextMode) -> Decision:
+    """Return what a ledger keeps of a decision.
+
+    The text that was added to the request is ours and is kept in every mode. What it quotes of an error is
+    not ours: it is kept as words are.
+    """
+    if not decision.injections or mode == "full":
+        return decision
+    kept = redact if mode == "redacted" else _unquoted
+    return replace(
+        decision, injections=tuple(Injection(each.source, kept(each.text)) for each in decision.injections)
+    )
+
+
+def _unquoted(text: str) -> str:
+    return _QUOTED.sub(_LEFT_OUT, text)
 
 
 def kept_step(entry: RunEntry, mode: TextMode) -> RunEntry:

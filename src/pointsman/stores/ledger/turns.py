@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections import Counter, OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeVar
@@ -45,16 +45,21 @@ __all__ = [
 
 HOUR: Final = 3_600.0
 
+#: Characters of a token, as where a request's length is estimated.
+CHARACTERS: Final = 4
+
 #: Turns and sessions remembered while their answers are awaited, about 1 kB each.
 REMEMBERED: Final = 4_096
 
 #: Reasons of a decision whose question was asked, and paid for, in vain.
 _ASKED_IN_VAIN: Final = frozenset({"tiers.abstained.llm-failed", "tiers.abstained.llm-invalid"})
 _LOWER: Final = "routing.lower-tier"
-_DERIVED: Final = "implicit:"
+#: How the sources of outcomes begin that no person and no program reported.
+_NOT_SAID: Final = ("implicit:", "judge:")
 
 Kept = TypeVar("Kept")
 Belonging = Attempt | Outcome | ShadowAnswer
+_Sums = defaultdict[str, float]
 
 
 class Usage(NamedTuple):
@@ -98,7 +103,8 @@ class TurnSummary:
     previous: TurnSummary | None = None  # while its answer may still come
     attempts: list[Attempt] = field(default_factory=list)
     trials: list[ShadowAnswer] = field(default_factory=list)
-    said: Outcome | None = None  # the last that was not derived
+    said: Outcome | None = None  # the last of the answer that a person or a program reported
+    judging: float = 0.0
 
     def settle(self) -> Before | None:
         """Take from the turn before what is known of it, and return it."""
@@ -120,7 +126,8 @@ class TurnSummary:
             case ShadowAnswer():
                 self.trials.append(entry)
             case Outcome():
-                if not entry.source.startswith(_DERIVED):
+                self.judging += entry.cost
+                if not entry.model and not entry.source.startswith(_NOT_SAID):
                     self.said = entry
 
     def row(self) -> DecisionRow:
@@ -161,6 +168,8 @@ class TurnSummary:
             switched=switched,
             asked=self.asked,
             trials=len(self.trials),
+            added=sum(len(each.text) for each in decision.injections) // CHARACTERS,
+            judging=self.judging,
             parts=tuple(_parts(tries, answer, self.trials)),
         )
 
@@ -302,8 +311,8 @@ def totals_of(
 ) -> Totals:
     """Add up rows, as ``Ledger.totals`` says."""
     first, end = since / HOUR, until / HOUR
-    turns: dict[tuple[object, ...], Counter[str]] = {}
-    parts: dict[tuple[object, ...], Counter[str]] = {}
+    turns: dict[tuple[object, ...], _Sums] = {}
+    parts: dict[tuple[object, ...], _Sums] = {}
     for row in rows:
         hour = row.at // HOUR
         if hour + 1 > first and hour < end:
@@ -314,29 +323,41 @@ def totals_of(
     )
 
 
-def _all(kind: type[TurnTotals | PartTotals], keys: int, sums: Counter[str]) -> dict[str, int]:
-    return {name: sums[name] for name in kind.__struct_fields__[keys:]}
+def _all(kind: type[TurnTotals | PartTotals], keys: int, sums: _Sums) -> dict[str, float]:
+    names = kind.__struct_fields__[keys:]
+    return {name: float(sums[name]) if name == "judging" else sums[name] for name in names}
 
 
 def _add(
     row: DecisionRow,
     hour: int,
-    turns: dict[tuple[object, ...], Counter[str]],
-    parts: dict[tuple[object, ...], Counter[str]],
+    turns: dict[tuple[object, ...], _Sums],
+    parts: dict[tuple[object, ...], _Sums],
 ) -> None:
     counted = row.result == "counted"
     model: str = "" if row.result == "no_answer" else row.model
     beside = beside_of(row.parts)
     key = (hour, row.tier, model, row.result, row.own, row.gap, row.asked, beside)
-    sums = turns.setdefault(key, Counter())
+    sums = turns.setdefault(key, defaultdict(int))
     sums["turns"] += 1
-    for name in ("input", "cached", "output", "reused", "trials", "stuck", "downgraded", "abstained"):
+    for name in (
+        "input",
+        "cached",
+        "output",
+        "reused",
+        "trials",
+        "judging",
+        "stuck",
+        "downgraded",
+        "abstained",
+    ):
         sums[name] += getattr(row, name)
+    sums["added"] += row.added if counted else 0
     sums["assumed"] += counted and row.reused > row.cached
     sums["switches"] += row.switched
     for part in row.parts:
         of = (hour, row.tier, model, row.result, row.asked, beside, part.kind, part.model)
-        sums = parts.setdefault(of, Counter())
+        sums = parts.setdefault(of, defaultdict(int))
         for name in ("input", "cached", "output"):
             sums[name] += getattr(part, name)
 

@@ -1,0 +1,166 @@
+"""Figures from the summaries of a ledger: what is happening now, usage, and rows with their costs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import msgspec
+
+from pointsman.reports.usage import Usage, cost
+from pointsman.stores.ledger import DecisionFilter, DecisionRow, Ledger, Totals
+from pointsman.stores.ledger.reading import TurnTotals
+from pointsman.stores.ledger.turns import rows_of, totals_of
+from pointsman.vocabulary import ModelSpec
+
+__all__ = ["Minute", "Now", "UsageRow", "all_totals", "now", "priced", "usage_by_model"]
+
+#: Seconds of the period that ``now`` looks at, and rows at most.
+PERIOD = 3_600.0
+MOST = 5_000
+
+
+class Minute(msgspec.Struct, frozen=True):
+    """What happened in one minute."""
+
+    at: float  # where it begins, seconds since the epoch
+    requests: int
+    input: int  # tokens
+    output: int
+    cost: float  # of what has a price
+    unpriced: int  # requests whose cost is unknown
+
+
+class Now(msgspec.Struct, frozen=True):
+    """What happened lately."""
+
+    since: float  # seconds since the epoch
+    requests: int
+    is_all: bool  # False: there were more requests than are looked at, so ``since`` is later than asked
+    stuck: int
+    failed: int  # requests whose last attempt did not answer
+    waiting: int  # requests without an attempt that ended
+    overhead_p50_us: float | None  # time spent deciding; None where nothing was decided
+    overhead_p99_us: float | None
+    minutes: tuple[Minute, ...]  # the oldest first; one without a request is not among them
+
+
+def now(
+    ledger: Ledger, models: Mapping[str, ModelSpec], at: float, *, period: float = PERIOD, sample: int = 200
+) -> Now:
+    """Look at the last requests of a ledger.
+
+    Args:
+        ledger: That is looked at.
+        models: With their prices.
+        at: The moment, seconds since the epoch.
+        period: Seconds before it.
+        sample: Decisions of whose bodies the overhead is read.
+
+    Raises:
+        StoreUnavailable: the ledger cannot be read.
+    """
+    found = ledger.search(DecisionFilter(since=at - period), limit=MOST)
+    rows = priced(found.rows, models)
+    since = at - period if found.next is None else rows[-1].at
+    recent = [each for each in ledger.decisions(limit=sample) if each.input.arrived_at >= since]
+    overheads = sorted(decision.elapsed_us for decision in recent)
+    return Now(
+        since=since,
+        requests=len(rows),
+        is_all=found.next is None,
+        stuck=sum(row.stuck for row in rows),
+        failed=sum(row.attempts > 0 and row.result == "no_answer" for row in rows),
+        waiting=sum(row.attempts == 0 for row in rows),
+        overhead_p50_us=_quantile(overheads, 0.5),
+        overhead_p99_us=_quantile(overheads, 0.99),
+        minutes=tuple(_minutes(rows)),
+    )
+
+
+def _minutes(rows: Iterable[DecisionRow]) -> Iterator[Minute]:
+    by: dict[int, list[DecisionRow]] = {}
+    for row in rows:
+        by.setdefault(int(row.at // 60), []).append(row)
+    for minute, of in sorted(by.items()):
+        yield Minute(
+            at=minute * 60.0,
+            requests=len(of),
+            input=sum(row.input for row in of),
+            output=sum(row.output for row in of),
+            cost=sum(row.cost or 0.0 for row in of),
+            unpriced=sum(row.cost is None for row in of),
+        )
+
+
+def _quantile(ordered: Sequence[float], share: float) -> float | None:
+    """The nearest rank; None of nothing."""
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else None
+
+
+def priced(
+    rows: Iterable[DecisionRow], models: Mapping[str, ModelSpec], baseline: str = ""
+) -> tuple[DecisionRow, ...]:
+    """Fill in what each row cost, all beside its answer included, and what the baseline's answer would have.
+
+    Both are None where usage or a price is unknown. The baseline's cache is left out here: it is no matter of
+    one turn.
+    """
+    compared = models.get(baseline)
+    return tuple(_priced(row, models, compared) for row in rows)
+
+
+def _priced(row: DecisionRow, models: Mapping[str, ModelSpec], compared: ModelSpec | None) -> DecisionRow:
+    if row.result != "counted":
+        return row
+    used = Usage(row.input, row.cached, row.output)
+    spent = [cost(models.get(row.model), used)]
+    spent += [cost(models.get(part.model), Usage(part.input, part.cached, part.output)) for part in row.parts]
+    known = [amount for amount in spent if amount is not None]
+    return msgspec.structs.replace(
+        row,
+        cost=sum(known) if len(known) == len(spent) else None,
+        baseline_cost=cost(compared, used),
+    )
+
+
+class UsageRow(msgspec.Struct, frozen=True):
+    """What one model was used for."""
+
+    model: str  # empty: no model answered
+    turns: int
+    no_usage: int  # of them, answers whose upstream reported no tokens
+    input: int
+    cached: int
+    output: int
+    cost: float | None  # None where the price is unknown
+    stuck: int
+    downgraded: int
+
+
+def usage_by_model(found: Totals, models: Mapping[str, ModelSpec]) -> tuple[UsageRow, ...]:
+    """Add up the answers of each model, in the order of their names; retries and shadows excepted."""
+    by: dict[str, list[TurnTotals]] = {}
+    for turn in found.turns:
+        by.setdefault(turn.model, []).append(turn)
+    return tuple(_usage_row(model, of, models.get(model)) for model, of in sorted(by.items()))
+
+
+def _usage_row(name: str, of: Sequence[TurnTotals], model: ModelSpec | None) -> UsageRow:
+    used = Usage(*(sum(getattr(each, field) for each in of) for field in ("input", "cached", "output")))
+    return UsageRow(
+        model=name,
+        turns=sum(each.turns for each in of),
+        no_usage=sum(each.turns for each in of if each.result == "no_usage"),
+        input=used.input,
+        cached=used.cached,
+        output=used.output,
+        cost=cost(model, used),
+        stuck=sum(each.stuck for each in of),
+        downgraded=sum(each.downgraded for each in of),
+    )
+
+
+def all_totals(ledger: Ledger) -> Totals:
+    """The sums of all decisions, from their records where a ledger of an earlier version has no sums yet."""
+    return totals_of(rows_of(ledger.records())) if ledger.unsummarized() else ledger.totals()
