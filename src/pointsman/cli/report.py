@@ -20,18 +20,17 @@ from pointsman.cli.report_projects import projects
 from pointsman.cli.report_roles import roles
 from pointsman.cli.report_shadow import shadow
 from pointsman.config import AnyKey, Config, load
-from pointsman.decision.decision import Decision
 from pointsman.errors import PointsmanError, StoreUnavailable
 from pointsman.factory import build_policy, question_price
-from pointsman.guidance import Arm, Mode
+from pointsman.guidance import Arm
 from pointsman.integrations.claude_code import HookState
 from pointsman.reports.ending_effect import Ended, EndingEffect, compare_endings
 from pointsman.reports.endings import endings
-from pointsman.reports.guidance_effect import Effect, Followed, compare
+from pointsman.reports.guidance_effect import Effect, Followed, compare, followed_in
 from pointsman.reports.savings import savings
 from pointsman.reports.summary import all_totals
 
-__all__ = ["followed_in", "register"]
+__all__ = ["register"]
 
 _report: Final = typer.Typer(
     cls=Group,
@@ -179,23 +178,6 @@ def _ending_json(effect: EndingEffect) -> dict[str, object]:
 
 def _from_hooks(file: Path) -> list[Followed]:
     return HookState(_existing(file)).followed()
-
-
-def followed_in(decisions: Iterable[Decision]) -> Iterator[Followed]:
-    """What came of each intervention among decisions, oldest first.
-
-    Only those taken in mode "on": while observing, nobody is treated, so there is nothing to compare with.
-    """
-    for decision in decisions:
-        kept = decision.guidance
-        if kept and kept.follow_up and kept.mode is Mode.ON:
-            yield Followed(
-                decision.input.session,
-                kept.arm,
-                kept.follow_up.classifier,
-                kept.follow_up.continued,
-                decision.input.client,
-            )
 
 
 def classifier_lines(rows: Iterable[Followed]) -> list[str]:

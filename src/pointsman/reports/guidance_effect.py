@@ -5,14 +5,16 @@ About half of stuck agents recover unaided, so what happens after guidance says 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from pointsman.decision.decision import Decision
 from pointsman.guidance.memory import Arm
 from pointsman.learning.intervals import difference_of_shares
+from pointsman.vocabulary import Mode
 
-__all__ = ["ENOUGH", "ArmCount", "Effect", "Followed", "compare"]
+__all__ = ["ENOUGH", "ArmCount", "Effect", "Followed", "compare", "followed_in"]
 
 #: Sessions each side must have. Below it the interval of the difference spans half of all that is possible.
 ENOUGH: Final = 30
@@ -81,3 +83,20 @@ def compare(rows: Iterable[Followed]) -> Effect:
     )
     low, high = difference_of_shares(treated.continued, treated.sessions, control.continued, control.sessions)
     return Effect(treated, control, treated.share - control.share, low, high)
+
+
+def followed_in(decisions: Iterable[Decision]) -> Iterator[Followed]:
+    """What came of each intervention among decisions, oldest first.
+
+    Only those taken in mode "on": while observing, nobody is treated, so there is nothing to compare with.
+    """
+    for decision in decisions:
+        kept = decision.guidance
+        if kept and kept.follow_up and kept.mode is Mode.ON:
+            yield Followed(
+                decision.input.session,
+                kept.arm,
+                kept.follow_up.classifier,
+                kept.follow_up.continued,
+                decision.input.client,
+            )
