@@ -49,6 +49,7 @@ def decisions(visit: Visit) -> Page:
         "roles": list(AgentRole),
         "models": list(visit.view.config.models),
         "filters": _count(wanted),
+        "unsummarized": visit.view.ledger.unsummarized(),
     }
     data = {"decisions": [_plain(row) for row in rows], "next": following}
     table = Table(_COLUMNS, [[_cell(row, name) for name in _COLUMNS] for row in rows])

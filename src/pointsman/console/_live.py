@@ -90,14 +90,14 @@ class Live:
 
     def _changes(self) -> bytes:
         view = self._view()
-        rows = newest(view, 2_000)
-        shown = {row.id: row for row in rows[:SHOWN]}
-        changed = [row for row in rows[:SHOWN] if self._shown.get(row.id) != row]
+        rows = newest(view, SHOWN)
+        shown = {row.id: row for row in rows}
+        changed = [row for row in rows if self._shown.get(row.id) != row]
         self._shown = shown
         return _event(
             "now",
             {
-                "figures": render("_figures.html", {"figures": figures(view, rows)}),
+                "figures": render("_figures.html", {"figures": figures(view)}),
                 "rows": [
                     {"id": row.id, "html": render("_row.html", {"row": row})} for row in reversed(changed)
                 ],

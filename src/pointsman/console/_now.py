@@ -6,11 +6,11 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from pointsman.console._reading import newest
+from pointsman.console._reading import newest, search
 from pointsman.console._view import GatewayView, Page, Visit
 from pointsman.diagnostics.client_lines import CallerKey, lines_to_copy
 from pointsman.diagnostics.clients import judge_clients
-from pointsman.stores.ledger.reading import DecisionRow
+from pointsman.stores.ledger.reading import DecisionFilter
 
 __all__ = ["SHOWN", "figures", "now"]
 
@@ -39,32 +39,29 @@ class Figures(NamedTuple):
 def now(visit: Visit) -> Page:
     """Show the newest decisions; scripts then keep them current."""
     view = visit.view
-    rows = newest(view, _READ)
+    rows = newest(view, SHOWN)
     context = {
-        "figures": figures(view, rows),
-        "rows": rows[:SHOWN],
+        "figures": figures(view),
+        "rows": rows,
         "clients": [] if rows else _clients(visit),
     }
     return Page("now.html", context)
 
 
-def figures(view: GatewayView, rows: Sequence[DecisionRow]) -> Figures:
-    """Return the figures of the last minute; ``rows`` are the newest decisions."""
-    since = time.time() - _MINUTE
-    recent = [row for row in rows if row.at >= since]
-    models = view.config.models
-    costs = [
-        models[row.model].cost(row.input, row.cached, row.output) if row.model in models else None
-        for row in recent
-        if row.result == "counted"
-    ]
+def figures(view: GatewayView) -> Figures:
+    """Return the figures of the last minute; of a shorter time, multiplied, where it had very many requests."""
+    now = time.time()
+    found = search(view, DecisionFilter(since=now - _MINUTE), None, _READ)
+    recent = found.rows
+    factor = _MINUTE / max(now - recent[-1].at, 0.001) if found.next else 1.0
+    costs = [row.cost for row in recent if row.result == "counted"]
     return Figures(
         view.active,
-        len(recent),
-        sum(row.input + row.output for row in recent),
-        sum(cost for cost in costs if cost is not None),
-        sum(cost is None for cost in costs),
-        sum(row.stuck for row in recent),
+        round(factor * len(recent)),
+        round(factor * sum(row.input + row.output for row in recent)),
+        factor * sum(cost for cost in costs if cost is not None),
+        round(factor * sum(cost is None for cost in costs)),
+        round(factor * sum(row.stuck for row in recent)),
         *view.overhead,
         sorted(view.open_circuits),
         view.faults,

@@ -49,3 +49,51 @@ def score_bar(score: float, boundaries: Sequence[float]) -> Bar:
     anchor = "start" if at < WIDTH * 0.1 else "end" if at > WIDTH * 0.9 else "middle"
     marks = tuple((place(value), f"{value:g}") for value in boundaries)
     return Bar(segments, marks, at, f"{score:.3f}", anchor)
+
+
+class Dot(NamedTuple):
+    """A point with its interval, in the units of the picture."""
+
+    name: str  # empty: the working point
+    x: float
+    y: float
+    top: float
+    bottom: float
+    label_y: float
+
+
+class Chart(NamedTuple):
+    """Points over two axes."""
+
+    dots: tuple[Dot, ...]
+    across: tuple[tuple[float, str], ...]  # ticks
+    up: tuple[tuple[float, str], ...]
+    left: float = 60.0
+    right: float = 700.0
+    above: float = 16.0
+    below: float = 260.0
+
+
+_TICKS: Final = 5
+
+
+def points_chart(points: Sequence[tuple[str, float, float, float, float]]) -> Chart:
+    """Place points of a name, a cost and a score with its interval; scores go from 0 to 1."""
+    frame = Chart((), (), ())
+    most = max(cost for _, cost, _, _, _ in points) * 1.1 or 1.0
+
+    def x(cost: float) -> float:
+        return round(frame.left + cost / most * (frame.right - frame.left), 1)
+
+    def y(score: float) -> float:
+        return round(frame.below - score * (frame.below - frame.above), 1)
+
+    dots = [
+        Dot(name, x(cost), y(score), y(high), y(low), y(high) - 7) for name, cost, score, low, high in points
+    ]
+    steps = [step / (_TICKS - 1) for step in range(_TICKS)]
+    return frame._replace(
+        dots=tuple(dots),
+        across=tuple((x(most * step), f"{most * step:.3g}") for step in steps),
+        up=tuple((y(step), f"{step:g}") for step in steps),
+    )

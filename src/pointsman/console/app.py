@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from pointsman.console import _decision, _decisions, _now, _session, _try
+from pointsman.console import _decision, _decisions, _now, _quality, _savings, _session, _try
 from pointsman.console._guard import HEADERS, check_origin, read_form
 from pointsman.console._label import Labels
 from pointsman.console._live import Live
@@ -84,6 +84,8 @@ class Console:
             "/decisions": _decisions.decisions,
             "/decisions/{id}": _decision.decision,
             "/sessions/{id:path}": _session.session,
+            "/savings": _savings.savings_page,
+            "/quality": _quality.quality,
             "/policy": policies.page,
             "/policy/replays/{id}": policies.progress,
             "/label": labels.page,

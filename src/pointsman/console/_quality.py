@@ -1,0 +1,87 @@
+"""The page Quality: what labels, the learned router's own measurements and the control group say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from pointsman.console._reading import search
+from pointsman.console._svg import Chart, points_chart
+from pointsman.console._view import GatewayView, Page, Table, Visit
+from pointsman.decision.decision import Decision
+from pointsman.reports.drift import Drift, drift
+from pointsman.reports.guidance_effect import compare, followed_in
+from pointsman.reports.observed import Observed, Point, observed
+from pointsman.stores.ledger import DecisionFilter, Record
+from pointsman.tiers import LearnedRouter
+
+__all__ = ["quality"]
+
+#: Newest decisions that are read whole, and labelled ones whose summaries are.
+_LOOKED_AT: Final = 5_000
+_LABELLED: Final = 10_000
+
+
+def quality(visit: Visit) -> Page:
+    """Show how good the answers are, as far as anything says so."""
+    view = visit.view
+    seen = observed(search(view, DecisionFilter(labelled=True), None, _LABELLED).rows)
+    newest = list(view.ledger.decisions(limit=_LOOKED_AT))[::-1]
+    effect = compare(followed_in(newest))
+    router = _router(view)
+    shift = _drift(newest, router)
+    context = {
+        "observed": seen,
+        "chart": _chart(seen),
+        "router": router,
+        "refused": _refused(router) if router else [],
+        "drift": shift,
+        "drift_lines": list(shift.lines()) if shift else [],
+        "effect": effect,
+        "looked_at": _LOOKED_AT,
+    }
+    data = {
+        "observed": seen,
+        "claim": router.claim if router else None,
+        "calibration": _calibration(router) if router else None,
+        "drift": shift.to_json() if shift else None,
+        "guidance": {"effect": effect, "verdict": effect.verdict},
+    }
+    points = [*([seen.point] if seen.point else []), *seen.models]
+    rows = [(each.name or "all", each.labels, each.score, each.low, each.high, each.cost) for each in points]
+    table = Table(("model", "labels", "score", "low", "high", "cost_of_1000"), rows)
+    return Page("quality.html", context, data, table)
+
+
+def _router(view: GatewayView) -> LearnedRouter | None:
+    policy = view.engine.policy.learned_router
+    return policy.learned_router if policy else None
+
+
+def _calibration(router: LearnedRouter) -> dict[str, float]:
+    return {"weak": router.weak_calibration.error, "strong": router.strong_calibration.error}
+
+
+def _refused(router: LearnedRouter) -> list[str]:
+    """The claims that held-out prompts do not support, and why."""
+    return [
+        f"better than {ranker}: the interval of the difference, {low:+.3f} to {high:+.3f}, includes zero"
+        for ranker, (_, low, high) in router.claim.against.items()
+        if low <= 0
+    ]
+
+
+def _drift(newest: Sequence[Decision], router: LearnedRouter | None) -> Drift | None:
+    if router is None:
+        return None
+    return drift((Record(decision, (), (), None) for decision in newest), router)
+
+
+def _chart(seen: Observed) -> Chart | None:
+    """Draw the models and the working point where their costs are known."""
+    priced = [point for point in (seen.point, *seen.models) if point and point.cost is not None]
+    return points_chart([_placed(point) for point in priced]) if len(priced) > 1 else None
+
+
+def _placed(point: Point) -> tuple[str, float, float, float, float]:
+    return point.name, point.cost or 0.0, point.score, point.low, point.high

@@ -1,0 +1,117 @@
+"""The page Savings: net money against a baseline, by day, tier and model."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+from pointsman.console._filters import PERIODS, period_of
+from pointsman.console._view import GatewayView, Page, Table, Unusable, Visit
+from pointsman.errors import PointsmanError
+from pointsman.factory import question_price
+from pointsman.reports.savings import By, Savings, savings, savings_by
+from pointsman.reports.summary import UsageRow, usage_by_model
+from pointsman.stores.ledger import Totals
+from pointsman.vocabulary import ModelSpec
+
+__all__ = ["savings_page"]
+
+_USUAL: Final = "30d"
+_COLUMNS: Final = (
+    "day", "turns", "counted", "at_baseline", "baseline_cache", "answers", "retries", "verification", "shadow",
+    "hints", "net",
+)  # fmt: skip
+
+
+class _Found(NamedTuple):
+    total: Savings
+    days: Mapping[str, Savings]
+    tiers: Mapping[str, Savings]
+    models: Mapping[str, Savings]
+    usage: tuple[UsageRow, ...]
+
+
+def savings_page(visit: Visit) -> Page:
+    """Show what was saved in a period."""
+    view = visit.view
+    models = {name: model for name, model in view.config.models.items() if model.is_priced}
+    error: PointsmanError | None = None
+    found: _Found | None = None
+    baseline = visit.asked("baseline") or _dearest(models)
+    try:
+        zone = _zone(visit)
+        found = _found(view, baseline, _totals(visit, zone), view.config.models)
+    except PointsmanError as mistake:
+        if mistake.status == 503 or not visit.path.endswith("/savings"):
+            raise
+        error = mistake
+    context = {
+        "found": found,
+        "baseline": baseline,
+        "priced": list(models),
+        "period": visit.asked("last") or ("" if visit.asked("since") else _USUAL),
+        "periods": list(PERIODS),
+        "here": {key: value for key, value in visit.query if value},
+        "error": error,
+        "unsummarized": view.ledger.unsummarized(),
+    }
+    data = _plain(found) if found else {}
+    days = found.days if found else {}
+    rows = [(day, *(getattr(each, name) for name in _COLUMNS[1:])) for day, each in days.items()]
+    return Page("savings.html", context, data, Table(_COLUMNS, rows), 400 if error else 200)
+
+
+def _found(view: GatewayView, baseline: str, totals: Totals, models: Mapping[str, ModelSpec]) -> _Found:
+    policy = view.engine.policy
+    question, verifier = question_price(policy), policy.verify.model if policy.verify else ""
+
+    def by(what: By) -> dict[str, Savings]:
+        return savings_by(totals, what, models, baseline, question=question, verifier=verifier)
+
+    total = savings(totals, models, baseline, question=question, verifier=verifier)
+    return _Found(total, by("day"), by("tier"), by("model"), usage_by_model(totals, models))
+
+
+def _totals(visit: Visit, zone: int) -> Totals:
+    since, until = period_of(visit)
+    if since is None and until is None:
+        since = time.time() - PERIODS[_USUAL]
+    return visit.view.ledger.totals(
+        since=-math.inf if since is None else since, until=math.inf if until is None else until, zone=zone
+    )
+
+
+def _zone(visit: Visit) -> int:
+    """Hours that the reader's clock is ahead of UTC, as a script says."""
+    asked = visit.asked("zone")
+    if asked and not (asked.removeprefix("-").isdecimal() and -14 <= int(asked) <= 14):
+        raise Unusable('"zone" must be a number of hours from -14 to 14')
+    return int(asked) if asked else 0
+
+
+def _dearest(models: Mapping[str, ModelSpec]) -> str:
+    """The model whose answers cost most: what would have served everything without a router."""
+    costs = {name: model.cost(1_000, 0, 1_000) or 0.0 for name, model in models.items()}
+    return max(costs, key=lambda name: (costs[name], name)) if costs else ""
+
+
+def _plain(found: _Found) -> dict[str, object]:
+    """Plain values; ``x`` and ``series`` are what the chart draws."""
+    times = [datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp() for day in found.days]
+    series = {
+        "net": [each.net for each in found.days.values()],
+        "answers": [each.answers for each in found.days.values()],
+        "at baseline": [each.at_baseline for each in found.days.values()],
+    }
+    return {
+        "total": found.total.to_json(),
+        "days": {day: each.to_json() for day, each in found.days.items()},
+        "tiers": {tier: each.to_json() for tier, each in found.tiers.items()},
+        "models": {model: each.to_json() for model, each in found.models.items()},
+        "usage": found.usage,
+        "x": times,
+        "series": [{"name": name, "values": values} for name, values in series.items()],
+    }
