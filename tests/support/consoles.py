@@ -23,7 +23,7 @@ from pointsman.stores.sessions import MemorySessions
 from pointsman.upstreams.port import ServerSpec, hash_key
 from support.in_process import Received, ask
 
-__all__ = ["HOST", "KEY", "Browser", "console_gateway", "with_keys"]
+__all__ = ["HOST", "KEY", "Browser", "console_gateway", "demo_engine", "with_keys"]
 
 HOST = "127.0.0.1:4747"
 KEY = "a-key-of-the-gateway"
@@ -36,7 +36,7 @@ def with_keys(*keys: str, names: tuple[str, ...] = (), console: ConsoleSpec | No
 
 
 @cache
-def _engine() -> Engine:
+def demo_engine() -> Engine:
     """The demo's, compiled once: it holds no state."""
     return build_engine(build_policy(demo_config()))
 
@@ -44,7 +44,7 @@ def _engine() -> Engine:
 def console_gateway(config: Config | None = None, ledger: Ledger | None = None) -> Gateway:
     """A gateway over the demo upstream whose ledger keeps words."""
     config = config or demo_config()
-    engine = _engine()
+    engine = demo_engine()
     runtime = Runtime(engine, sessions=MemorySessions(), ledger=ledger or MemoryLedger(text="full"))
     state = build_live_state(
         runtime,

@@ -37,10 +37,15 @@ class Live:
     """Tells all browsers that watch of new and changed decisions."""
 
     def __init__(
-        self, view: Callable[[], GatewayView], in_thread: Callable[[Callable[[], Any]], Awaitable[Any]]
+        self,
+        view: Callable[[], GatewayView],
+        in_thread: Callable[[Callable[[], Any]], Awaitable[Any]],
+        *,
+        every: float = _EVERY,
     ) -> None:
         self._view = view
         self._in_thread = in_thread
+        self._every = every
         self._viewers: set[asyncio.Queue[bytes]] = set()
         self._task: asyncio.Task[None] | None = None
         self._shown: dict[str, DecisionRow] = {}  # the newest, as they were sent last
@@ -86,7 +91,7 @@ class Live:
             for queue in self._viewers:
                 if not queue.full():  # a slow browser misses looks; the next one shows it everything
                     queue.put_nowait(event)
-            await asyncio.sleep(_EVERY)
+            await asyncio.sleep(self._every)
 
     def _changes(self) -> bytes:
         view = self._view()

@@ -49,7 +49,7 @@ def now(visit: Visit) -> Page:
 
 
 def figures(view: GatewayView) -> Figures:
-    """Return the figures of the last minute; of a shorter time, multiplied, where it had very many requests."""
+    """Return the figures of the last minute; of a shorter time, extrapolated, where there were very many."""
     now = time.time()
     found = search(view, DecisionFilter(since=now - _MINUTE), None, _READ)
     recent = found.rows

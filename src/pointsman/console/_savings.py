@@ -15,14 +15,14 @@ from pointsman.factory import question_price
 from pointsman.reports.savings import By, Savings, savings, savings_by
 from pointsman.reports.summary import UsageRow, usage_by_model
 from pointsman.stores.ledger import Totals
-from pointsman.vocabulary import ModelSpec
+from pointsman.vocabulary import ModelSpec, Tier
 
 __all__ = ["savings_page"]
 
 _USUAL: Final = "30d"
 _COLUMNS: Final = (
-    "day", "turns", "counted", "at_baseline", "baseline_cache", "answers", "retries", "verification", "shadow",
-    "hints", "net",
+    "day", "turns", "counted", "at_baseline", "baseline_cache", "answers", "retries", "verification",
+    "shadow", "hints", "net",
 )  # fmt: skip
 
 
@@ -72,7 +72,9 @@ def _found(view: GatewayView, baseline: str, totals: Totals, models: Mapping[str
         return savings_by(totals, what, models, baseline, question=question, verifier=verifier)
 
     total = savings(totals, models, baseline, question=question, verifier=verifier)
-    return _Found(total, by("day"), by("tier"), by("model"), usage_by_model(totals, models))
+    tiers = by("tier")
+    ranked = {name: tiers[name] for name in sorted(tiers, key=["", *Tier].index)}
+    return _Found(total, by("day"), ranked, by("model"), usage_by_model(totals, models))
 
 
 def _totals(visit: Visit, zone: int) -> Totals:

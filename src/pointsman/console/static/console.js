@@ -117,7 +117,7 @@
     const answer = await fetch(box.dataset.chart);
     if (!answer.ok) return;
     const { x, series } = await answer.json();
-    if (!x || x.length < 2) { box.textContent = "Too few points to draw."; return; }
+    if (!x || x.length < 2) { box.hidden = true; return; }
     const style = getComputedStyle(document.documentElement), colour = (name) => style.getPropertyValue(name).trim();
     const names = ["--accent", "--warn", "--ok", "--reasoning", "--complex", "--simple"], dashes = [[], [6, 3], [2, 2], [8, 3, 2, 3], [12, 4], [1, 3]];
     const axis = { stroke: colour("--dim"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line"), width: 1 } };
