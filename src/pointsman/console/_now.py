@@ -6,18 +6,23 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+import msgspec
+
 from pointsman.console._reading import newest, search
-from pointsman.console._view import GatewayView, Page, Visit
+from pointsman.console._view import GatewayView, Page, Table, Visit
 from pointsman.diagnostics.client_lines import CallerKey, lines_to_copy
 from pointsman.diagnostics.clients import judge_clients
+from pointsman.reports.summary import Minute
+from pointsman.reports.summary import now as summarise
 from pointsman.stores.ledger.reading import DecisionFilter
 
-__all__ = ["SHOWN", "figures", "now"]
+__all__ = ["SHOWN", "figures", "last_hour", "now"]
 
 #: Decisions shown, and read for the figures of the last minute.
 SHOWN: Final = 50
 _READ: Final = 2_000
 _MINUTE: Final = 60.0
+_HOUR: Final = 3_600.0
 
 
 class Figures(NamedTuple):
@@ -46,6 +51,30 @@ def now(visit: Visit) -> Page:
         "clients": [] if rows else _clients(visit),
     }
     return Page("now.html", context)
+
+
+def last_hour(visit: Visit) -> Page:
+    """Return requests, tokens and cost of each minute of the last hour, for the chart and for programs."""
+    view, at = visit.view, time.time()
+    found = summarise(view.ledger, view.config.models, at)
+    begin = max(found.since, at - _HOUR) // _MINUTE
+    minutes = {minute.at // _MINUTE: minute for minute in found.minutes}
+    shown = [minutes.get(number) for number in _numbers(begin, at)]
+    series = {
+        "requests / min": [each.requests if each else 0 for each in shown],
+        "tokens / min, thousands": [(each.input + each.output) / 1e3 if each else 0 for each in shown],
+    }
+    data = {
+        "now": found,
+        "x": [number * _MINUTE for number in _numbers(begin, at)],
+        "series": [{"name": name, "values": values} for name, values in series.items()],
+    }
+    rows = [msgspec.structs.astuple(minute) for minute in found.minutes]
+    return Page("now.html", {}, data, Table(Minute.__struct_fields__, rows))
+
+
+def _numbers(begin: float, at: float) -> range:
+    return range(int(begin), int(at // _MINUTE) + 1)
 
 
 def figures(view: GatewayView) -> Figures:

@@ -104,6 +104,8 @@ class Console:
             Route("/console/login", self._login, methods=["GET", "POST"]),
             Route("/console/logout", self._endpoint(self._logout, "html"), methods=["POST"]),
             Route("/console/events", self._events),
+            Route("/console/now.json", self._endpoint(_now.last_hour, "json")),
+            Route("/console/now.csv", self._endpoint(_now.last_hour, "csv")),
         ]
         for path, handler in pages.items():
             endings = ("json", "csv") if path else ()

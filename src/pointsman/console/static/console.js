@@ -130,7 +130,12 @@
 
   function begin(root) {
     localise(root);
-    root.querySelectorAll("[data-chart]").forEach(chart);
+    for (const box of root.querySelectorAll("[data-chart]:not([data-done])")) {
+      const fold = box.closest("details");
+      box.dataset.done = "";
+      if (fold && !fold.open) fold.addEventListener("toggle", () => chart(box), { once: true });
+      else chart(box);
+    }
   }
   document.querySelector('nav [aria-current]')?.scrollIntoView({ block: "nearest", inline: "center" });
   begin(document);
