@@ -2,8 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Callable
-from typing import Any
+from collections.abc import AsyncGenerator, Callable
+from typing import Any, cast
 
 import pytest
 
@@ -25,6 +25,10 @@ def _live(ledger: MemoryLedger) -> Live:
     return Live(lambda: view, _at_once, every=0.001)
 
 
+def _opened(live: Live) -> AsyncGenerator[bytes, None]:
+    return cast("AsyncGenerator[bytes, None]", live.stream().body_iterator)
+
+
 def _event(sent: bytes) -> tuple[str, Any]:
     name, _, data = sent.decode().strip().partition("\ndata: ")
     return name.removeprefix("event: "), json.loads(data)
@@ -40,7 +44,7 @@ def test_a_row_is_sent_when_it_is_new_and_when_it_changed() -> None:
         ledger = MemoryLedger()
         ledger.append(a_decision("d-1", at=1.0))
         live = _live(ledger)
-        events = live.stream().body_iterator
+        events = _opened(live)
         assert await anext(events) == b"retry: 2000\n\n"
         seen = []
         for entry in (a_decision("d-2", at=2.0), an_attempt("d-1"), None):
@@ -51,7 +55,7 @@ def test_a_row_is_sent_when_it_is_new_and_when_it_changed() -> None:
                 ledger.append(entry)
         name, event = await _next(events)
         seen.append([row["id"] for row in event["rows"]])
-        await events.aclose()  # type: ignore[union-attr]
+        await events.aclose()
         return seen
 
     assert asyncio.run(watch()) == [["d-1"], ["d-2"], ["d-1"], []]
@@ -68,13 +72,13 @@ def test_a_ledger_that_fails_is_told_and_looked_at_again() -> None:
 
     async def watch() -> list[str]:
         ledger = Failing()
-        events = _live(ledger).stream().body_iterator
+        events = _opened(_live(ledger))
         await anext(events)
         first, said = await _next(events)
         assert said == {"message": "the disk is gone"}
         ledger.fails = False
         second, _ = await _next(events)
-        await events.aclose()  # type: ignore[union-attr]
+        await events.aclose()
         return [first, second]
 
     assert asyncio.run(watch()) == ["trouble", "now"]
@@ -83,14 +87,14 @@ def test_a_ledger_that_fails_is_told_and_looked_at_again() -> None:
 def test_no_more_browsers_watch_than_may() -> None:
     async def watch() -> None:
         live = _live(MemoryLedger())
-        streams = [live.stream().body_iterator for _ in range(MOST_VIEWERS)]
+        streams = [_opened(live) for _ in range(MOST_VIEWERS)]
         for each in streams:
             await anext(each)
         with pytest.raises(Overloaded, match="browsers watch already"):
             live.stream()
-        await streams[0].aclose()  # type: ignore[union-attr]
+        await streams[0].aclose()
         live.stream()
         for each in streams[1:]:
-            await each.aclose()  # type: ignore[union-attr]
+            await each.aclose()
 
     asyncio.run(watch())

@@ -39,5 +39,5 @@ def test_what_has_no_score_or_no_answer_is_left_out() -> None:
 def test_the_interval_has_the_width_that_labels_allow(scores: list[float], low: float, high: float) -> None:
     point = observed([_row("a", score) for score in scores]).point
     assert point is not None
-    assert (point.low, point.high) == (pytest.approx(low, abs=0.01), pytest.approx(high, abs=0.01))
+    assert [point.low, point.high] == pytest.approx([low, high], abs=0.01)
     assert point.enough is (len(scores) >= 30)
