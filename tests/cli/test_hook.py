@@ -1,6 +1,7 @@
 """``pointsman hook claude-code``: events in, answers in the hook's own format."""
 
 import json
+import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -105,6 +106,16 @@ def test_a_state_that_cannot_be_kept_is_said_and_never_blocks_the_agent(tmp_path
     result = hook(tmp_path, data=failure())
     assert (result.exit_code, result.stdout) == (1, "")
     assert "cannot use" in result.stderr
+
+
+def test_the_file_holds_no_word_of_an_error_and_is_private(tmp_path: Path) -> None:
+    given = answers(
+        tmp_path, PROMPT, *(failure(number, "Exit code 1\nCANARY: no such file") for number in range(3))
+    )
+    assert "CANARY" in str(given[-1])
+    [file] = (tmp_path / "sub").iterdir()
+    assert b"CANARY" not in file.read_bytes()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
 def test_hooks_of_parallel_calls_lose_nothing(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The hook under a policy: every part is decided at each event, recorded, and replayed without a change."""
 
 import json
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,7 @@ class Hook:
 
     def failed(self, number: int, **fields: Any) -> Any:
         call = {"tool_name": "Bash", "tool_input": {"command": f"cat {number}"}, "error": "no such file"}
-        return self.at("PostToolUseFailure", **call, **fields)
+        return self.at("PostToolUseFailure", **{**call, **fields})
 
     @property
     def decided(self) -> list[Decision]:
@@ -101,6 +102,23 @@ def test_the_words_of_a_prompt_stand_until_somebody_speaks(tmp_path: Path) -> No
     assert hook.file.read_bytes().count(b"login function") == 0  # no words are kept
 
 
+def test_the_file_holds_no_word_of_an_error_and_is_private(tmp_path: Path) -> None:
+    hook = Hook(tmp_path)
+    hook.at("UserPromptSubmit", prompt=f"CANARY {FIX}")
+    for number in range(4):
+        answer = hook.failed(number, error="Exit code 1\nCANARY: no such file")
+        assert (answer is not None) == (number == 2)
+    assert b"CANARY" not in hook.file.read_bytes()
+    assert stat.S_IMODE(hook.file.stat().st_mode) == 0o600
+
+
+def test_a_sub_agent_is_of_its_session(tmp_path: Path) -> None:
+    hook = Hook(tmp_path)
+    hook.at("UserPromptSubmit", prompt=FIX)
+    hook.failed(1, agent_id="sub")
+    assert {each.input.session for each in hook.ledger.decisions(session="s")} == {"s", "s:sub"}
+
+
 def test_a_repeated_prompt_gets_its_text_again(tmp_path: Path) -> None:
     hook = Hook(tmp_path)
     answers = []
@@ -117,7 +135,7 @@ def test_without_a_prompt_the_decision_says_so(tmp_path: Path) -> None:
     hook.failed(1, agent_id="sub")
     [decision] = hook.decided
     assert [reason.code for reason in decision.abstained] == ["evidence.unseen"]
-    assert decision.input.session == "s/sub"
+    assert decision.input.session == "s:sub"
     assert decision.input.role is AgentRole.SUBAGENT
 
 

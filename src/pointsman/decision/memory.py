@@ -8,7 +8,6 @@ from pointsman.capabilities import CapabilityMemory
 from pointsman.decision.additions import Additions, without_source
 from pointsman.domains import DomainMemory
 from pointsman.guidance import GuidanceMemory
-from pointsman.guidance.memory import Thread
 from pointsman.text.extract import Searched
 
 __all__ = ["Memory", "without_content"]
@@ -37,14 +36,5 @@ def without_content(memory: Memory) -> Memory:
     answers: whoever goes on from this form does not add it again.
     """
     additions = without_source(memory.additions, "guidance")
-    guidance = memory.guidance
-    threads = {opening: _without_errors(thread) for opening, thread in guidance.threads.items()}
-    guidance = msgspec.structs.replace(guidance, threads=threads)
+    guidance = memory.guidance.without_content()
     return msgspec.structs.replace(memory, guidance=guidance, additions=additions)
-
-
-def _without_errors(thread: Thread) -> Thread:
-    state = thread.trajectory.state
-    steps = tuple(step.without_content() for step in state.steps)
-    trajectory = msgspec.structs.replace(thread.trajectory, state=msgspec.structs.replace(state, steps=steps))
-    return msgspec.structs.replace(thread, trajectory=trajectory)

@@ -7,6 +7,7 @@ from hashlib import blake2b
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from pointsman.guidance.collect import Fired
 from pointsman.trajectory import TrajectoryMemory
@@ -81,11 +82,21 @@ class GuidanceMemory(msgspec.Struct, frozen=True, omit_defaults=True):
         """What is kept of a conversation; nothing yet for a new one."""
         return self.threads.get(opening) or Thread(number=self.opened + 1)
 
+    def without_content(self) -> GuidanceMemory:
+        """The same with digests in the place of errors: what may leave the process."""
+        return replace(self, threads={key: _without_errors(one) for key, one in self.threads.items()})
+
     def having(self, opening: str, thread: Thread, arm: Arm) -> GuidanceMemory:
         """The same with one conversation brought up to date; the one unused longest makes room."""
         others = [item for item in self.threads.items() if item[0] != opening]
         threads = dict([*others[1 - MAX_THREADS :], (opening, thread)])
         return GuidanceMemory(arm, threads, max(self.opened, thread.number))
+
+
+def _without_errors(thread: Thread) -> Thread:
+    state = thread.trajectory.state
+    steps = tuple(step.without_content() for step in state.steps)
+    return replace(thread, trajectory=replace(thread.trajectory, state=replace(state, steps=steps)))
 
 
 def arm_of(session: str, *, seed: int, control: float) -> Arm:

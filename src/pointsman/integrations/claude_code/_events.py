@@ -11,6 +11,7 @@ from pointsman.decoding import UNREADABLE
 from pointsman.errors import MalformedRequest
 from pointsman.guidance import DecisionPoint, GuidanceDecision, GuidancePolicy, Moment
 from pointsman.trajectory import Event, ToolInvoked, ToolResult, UserSpoke
+from pointsman.vocabulary import OF_SUBAGENT
 from pointsman.wire.insertion import mark
 
 __all__ = ["HookEvent", "answer_of", "happened", "moment_of_event", "read_event", "settings"]
@@ -45,7 +46,7 @@ class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def run(self) -> str:
         """Key of the run that the event belongs to."""
-        return f"{self.session_id}/{self.agent_id}" if self.agent_id else self.session_id
+        return self.session_id + OF_SUBAGENT + self.agent_id if self.agent_id else self.session_id
 
 
 _decode: Final = msgspec.json.Decoder(HookEvent).decode

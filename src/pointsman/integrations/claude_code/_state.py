@@ -61,6 +61,7 @@ class HookState:
         """Hold a run's memory of guidance alone; what it is when the block ends is kept."""
         with self._held() as db, self._kept(db, "runs", run, GuidanceMemory()) as kept:
             yield kept
+            kept.memory = kept.memory.without_content()
 
     @contextmanager
     def decided(self, run: str, start: Kind, shared: Common) -> Iterator[tuple[Kept[Kind], Kept[Common]]]:
@@ -68,7 +69,8 @@ class HookState:
 
         Args:
             run: Key of the run.
-            start: The memory of a new run.
+            start: The memory of a new run. What is kept of it is without content: see
+                ``pointsman.decision.memory.without_content``.
             shared: What all runs share where nothing is kept yet.
         """
         with (
@@ -108,7 +110,8 @@ class HookState:
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._path.touch(mode=0o600)  # as every file of sessions; SQLite's side files take its mode
         except OSError as error:
             raise StoreUnavailable(f"cannot use {self._path}: {error}") from error
         with self._connected() as db:

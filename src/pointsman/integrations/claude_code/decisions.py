@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from pointsman.decision.decision import Decision
 from pointsman.decision.events import AgentEvent
-from pointsman.decision.memory import Memory
+from pointsman.decision.memory import Memory, without_content
 from pointsman.drivers import no_model
 from pointsman.integrations.claude_code._events import HookEvent, answer_of, happened, moment_of_event
 from pointsman.integrations.claude_code._state import HookState
@@ -62,7 +62,7 @@ def decide_event(
             moment=moment,
         )
         decision, memory = runtime.decide_event(reported, before.memory, before.then, ask)
-        kept.memory = HookMemory(memory, _standing(decision), reported.number)
+        kept.memory = HookMemory(without_content(memory), _standing(decision), reported.number)
         shared.memory = runtime.questions.spending
         if decision.guidance:
             kept.saw(event.run, decision.guidance)
