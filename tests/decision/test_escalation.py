@@ -16,6 +16,7 @@ from pointsman.drivers import drive, no_model
 from pointsman.errors import ConfigError
 from pointsman.factory import build_engine
 from pointsman.guidance import GuidancePolicy
+from pointsman.model_choice.pools import TierModel, TierModels
 from pointsman.tiers import EscalationPolicy, builtin_profile
 from pointsman.vocabulary import AgentRole, Mode, ModelSpec, Stage, Tier, WireFormat
 from pointsman.wire.request import read_request
@@ -30,9 +31,13 @@ HARD = (
 )
 
 
-def engine(escalation: EscalationPolicy | None, guidance: GuidancePolicy | None = None) -> Engine:
+def engine(
+    escalation: EscalationPolicy | None,
+    guidance: GuidancePolicy | None = None,
+    tiers: TierModels = TIERS,
+) -> Engine:
     policy = Policy(
-        profile=builtin_profile("default"), models=MODELS, tier_models=TIERS,
+        profile=builtin_profile("default"), models=MODELS, tier_models=tiers,
         guidance=guidance or GuidancePolicy(), escalation=escalation,
     )  # fmt: skip
     return build_engine(policy)
@@ -64,6 +69,11 @@ def going_well(calls: int, *, words: str = "go") -> list[list[dict[str, Any]]]:
         history = history + call(CHAT, number, f"line {number}", failed=False)
         found.append(history)
     return found
+
+
+def stuck(words: str) -> list[list[dict[str, Any]]]:
+    """An agent whose every call fails, asked in these words."""
+    return [[say(CHAT, words), *history[1:]] for history in requests(CHAT, 5)]
 
 
 def models(decisions: Sequence[Decision]) -> list[str]:
@@ -111,6 +121,35 @@ def test_observing_and_the_control_group_change_nothing() -> None:
         assert models(found) == ["small"] * 6
         assert codes(found[3]) == {code}
         assert not any(each.source == "escalation" for decision in found for each in decision.injections)
+
+
+@pytest.mark.parametrize(
+    ("tiers", "words"),
+    [
+        (dict.fromkeys(Tier, "small"), "go"),  # every tier has the same model
+        (TIERS, HARD),  # the highest tier is in use
+        ({Tier.SIMPLE: "small"}, "go"),  # there is no other tier
+        ({**TIERS, Tier.REASONING: ("small", "large")}, HARD),
+    ],
+)
+@pytest.mark.parametrize("policy", [ON, EscalationPolicy(), msgspec.structs.replace(ON, control=1.0)])
+def test_without_a_higher_model_nothing_is_raised_and_nobody_told(
+    tiers: TierModels, words: str, policy: EscalationPolicy
+) -> None:
+    found = run(engine(policy, tiers=tiers), stuck(words))
+    assert len(set(models(found))) == 1
+    assert codes(found[3]) == {"escalation.none-higher"}
+    assert not any(each.source == "escalation" for decision in found for each in decision.injections)
+    assert all(codes(decision) <= {"escalation.none-higher"} for decision in found)
+
+
+def test_more_effort_of_the_same_model_is_no_takeover() -> None:
+    low, high = TierModel(model="small", effort="low"), TierModel(model="small", effort="high")
+    tiers = dict(zip(Tier, (low, low, high, high), strict=True))
+    found = run(engine(ON, tiers=tiers), list(requests(CHAT, 4)))
+    assert [decision.parameters["small"].effort for decision in found] == ["low"] * 3 + ["high"] * 2
+    assert codes(found[3]) == {"escalation.stuck"}
+    assert not any(each.source == "escalation" for decision in found for each in decision.injections)
 
 
 def test_trouble_can_be_length_alone() -> None:

@@ -22,7 +22,7 @@ from pointsman.reports.replay import Replay
 from pointsman.runtime import Runtime
 from pointsman.stores.ledger import MemoryLedger
 from pointsman.stores.sessions import MemorySessions
-from pointsman.tiers import Verification
+from pointsman.tiers import EscalationPolicy, Verification
 from pointsman.vocabulary import AgentRole, ModelQuery, ModelReply, ModelSpec, Stage, Tier
 
 FIX = "now fix this bug in the login function of the API"
@@ -117,6 +117,18 @@ def test_a_sub_agent_is_of_its_session(tmp_path: Path) -> None:
     hook.at("UserPromptSubmit", prompt=FIX)
     hook.failed(1, agent_id="sub")
     assert {each.input.session for each in hook.ledger.decisions(session="s")} == {"s", "s:sub"}
+
+
+def test_nothing_is_escalated_at_an_event(tmp_path: Path) -> None:
+    """Claude Code goes on with its own model: nobody takes over, and no run counts as raised."""
+    hook = Hook(tmp_path, a_policy(escalation=EscalationPolicy(mode=Mode.ON, control=0.0)))
+    hook.at("UserPromptSubmit", prompt=FIX)
+    for number in range(4):
+        hook.failed(number)
+    assert [each.chain[0] for each in hook.decided] == ["small"] * 5
+    found = [reason.code for each in hook.decided for reason in each.reasons if "escalation" in reason.code]
+    assert found == ["escalation.observe"]
+    assert {one.source for each in hook.decided for one in each.injections} == {"domains", "guidance"}
 
 
 def test_a_repeated_prompt_gets_its_text_again(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ from pointsman.guidance import (
     Seen,
     recorded_moment,
 )
-from pointsman.model_choice.choice import InUse, Load, ModelChooser
+from pointsman.model_choice.choice import Choice, InUse, Load, ModelChooser
 from pointsman.model_choice.fitness import (
     BYTES_PER_TOKEN,
     TOO_LONG,
@@ -50,7 +50,7 @@ from pointsman.model_choice.fitness import (
 from pointsman.model_choice.pools import pools
 from pointsman.text.extract import Extracted, Searched, extract, searched
 from pointsman.tiers import Kinds, LearnedStage, TierDecision, TierScorer, asks_to_decide, forced_tier
-from pointsman.tiers.escalation import handover, start_of, trouble_of
+from pointsman.tiers.escalation import EscalationPolicy, Trouble, handover, start_of, trouble_of
 from pointsman.tiers.projects import ANY, ProjectPolicy, tier_of_project
 from pointsman.tiers.roles import SESSION, name_of
 from pointsman.trajectory.state import TrajectoryState
@@ -485,59 +485,75 @@ class Engine:
             draft.chain = (name,)
 
     def _choose_chain(self, draft: _Draft, decided: Tier, *, free: bool) -> None:
-        asked = draft.input
-        raised = free and self._is_raised(draft)
-        tier = self._models.next_up(decided) if raised else decided
-        if raised and draft.guidance and draft.guidance.raise_tier:
-            draft.reasons.append(Reason("guidance.raise-tier", f"stuck: {tier} instead of {decided}"))
-        needed = _needed(draft)
-        sticky = free and draft.tier is not None and draft.tier.stage not in _SAYS_TIER
-        in_use = self._in_use(draft, needed.tokens, raised=raised) if sticky else None
-        # Without a session, one message always draws the same of several models.
-        session = asked.session or draft.reading.message
-        choice = self._models.choose(tier, needed, in_use, session, forced=not free)
+        raised = free and self._is_raised(draft, decided)
+        choice = self._choice(draft, decided, raised=raised, free=free)
+        if free and self.policy.escalation and (trouble := self._trouble(draft, self.policy.escalation)):
+            choice = self._escalated(draft, self.policy.escalation, trouble, decided, choice)
         if choice.refused or (choice.doubtful and self._is_too_long(draft, choice.models)):
             draft.refused = tuple(reason for reason in choice.reasons if reason.code.startswith(UNABLE))
             return
         draft.chain, draft.parameters = choice.models, choice.parameters
         draft.reasons.extend(choice.reasons)
 
-    def _is_raised(self, draft: _Draft) -> bool:
-        """Whether guidance or trouble raises the tier of this request."""
+    def _choice(self, draft: _Draft, decided: Tier, *, raised: bool, free: bool = True) -> Choice:
+        """The models for a tier, or for the next one where it is raised."""
+        needed = _needed(draft)
+        sticky = free and draft.tier is not None and draft.tier.stage not in _SAYS_TIER
+        in_use = self._in_use(draft, needed.tokens, raised=raised) if sticky else None
+        # Without a session, one message always draws the same of several models.
+        session = draft.input.session or draft.reading.message
+        tier = self._models.next_up(decided) if raised else decided
+        return self._models.choose(tier, needed, in_use, session, forced=not free)
+
+    def _is_raised(self, draft: _Draft, decided: Tier) -> bool:
+        """Whether guidance raises the tier, or trouble at an earlier request of this user message did."""
         if draft.input.role is _HELPER:
             return False
         by_guidance = draft.guidance is not None and draft.guidance.raise_tier
-        return (self.policy.escalation is not None and self._escalates(draft)) or by_guidance
-
-    def _escalates(self, draft: _Draft) -> bool:
-        """Whether trouble raises the tier of this user message: once, and then until its end."""
-        policy, asked, memory, key = self.policy.escalation, draft.input, draft.memory, draft.reading.message
-        if policy is None or not asked.user_message:
-            return False
-        if memory.escalated == key:
+        if by_guidance:
+            tier = self._models.next_up(decided)
+            draft.reasons.append(Reason("guidance.raise-tier", f"stuck: {tier} instead of {decided}"))
+        stays = self.policy.escalation is not None and _is_escalated(draft)
+        if stays:
             draft.reasons.append(Reason("escalation.stays", "the tier is raised until the user speaks"))
-            return True
+        return by_guidance or stays
+
+    def _trouble(self, draft: _Draft, policy: EscalationPolicy) -> Trouble | None:
+        """Why the tier of this user message is to be raised now; None where it is not, or is already."""
+        asked = draft.input
+        if not asked.user_message or asked.role is _HELPER or _is_escalated(draft):
+            return None
         firing = draft.guidance.firing if draft.guidance else None
-        state = draft.reading.seen.trajectory.state if draft.reading.seen else None
-        calls = state.attempt if state else 0
-        found = trouble_of(
+        return trouble_of(
             policy,
-            calls=calls,
+            calls=_calls_and_errors(draft)[0],
             stuck=firing.reason or firing.classifier if firing else "",
             project=asked.project,
-            model=memory.model,
+            model=draft.memory.model,
             message=f"{asked.session}#{asked.user_message}",
         )
-        if found is None:
-            return False
-        acts = policy.mode is Mode.ON and not found.is_control
-        by = found.kind if acts else "observe" if policy.mode is Mode.OBSERVE else "withheld"
-        draft.reasons.append(Reason(f"escalation.{by}", found.why))
-        if acts:
-            draft.memory = msgspec.structs.replace(memory, escalated=key)
-            errors = sum(step.is_error for step in state.steps[-calls:]) if state and calls else 0
-            draft.injections.append(Injection("escalation", handover(calls, errors)))
-        return acts
+
+    def _escalated(
+        self, draft: _Draft, policy: EscalationPolicy, trouble: Trouble, decided: Tier, choice: Choice
+    ) -> Choice:
+        """Raise the tier of this user message, until its end, and tell the model that takes over.
+
+        Not where the request is served the same without it: both sides of the comparison would then hold
+        user messages for which nothing is raised. Nor at an event, whose agent goes on with its own model.
+        """
+        plain, higher = (self._choice(draft, decided, raised=raised) for raised in (False, True))
+        if not self._models.is_higher(higher, plain):
+            draft.reasons.append(Reason("escalation.none-higher", trouble.why))
+            return choice
+        observes = policy.mode is Mode.OBSERVE or bool(draft.input.event)
+        by = "observe" if observes else "withheld" if trouble.is_control else trouble.kind
+        draft.reasons.append(Reason(f"escalation.{by}", trouble.why))
+        if by != trouble.kind:
+            return choice
+        draft.memory = msgspec.structs.replace(draft.memory, escalated=draft.reading.message)
+        if higher.models[0] != plain.models[0]:
+            draft.injections.append(Injection("escalation", handover(*_calls_and_errors(draft))))
+        return higher
 
     def _is_too_long(self, draft: _Draft, names: tuple[str, ...]) -> bool:
         """Whether the request is certainly longer than every window; the usual estimate may be wrong."""
@@ -778,6 +794,20 @@ def _without_rules(tier: Tier, confidence: float, why: str, stage: Stage) -> Tie
         needs_verification=False,
         reasons=(),
     )
+
+
+def _is_escalated(draft: _Draft) -> bool:
+    """Whether trouble has raised the tier of this user message."""
+    return bool(draft.input.user_message) and draft.memory.escalated == draft.reading.message
+
+
+def _calls_and_errors(draft: _Draft) -> tuple[int, int]:
+    """Tool calls since the user message, and how many of them, as far as they are remembered, failed."""
+    if draft.reading.seen is None:
+        return 0, 0
+    state = draft.reading.seen.trajectory.state
+    calls = state.attempt
+    return calls, sum(step.is_error for step in state.steps[-calls:]) if calls else 0
 
 
 def _is_by_alias(tier: TierDecision | None) -> bool:

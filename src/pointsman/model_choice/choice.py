@@ -132,6 +132,15 @@ class ModelChooser:
         higher = [step for step in Tier if step.rank > tier.rank and step in self._pools]
         return next((step for step in higher if _first(self._pools[step]) != here), Tier.REASONING)
 
+    def is_higher(self, choice: Choice, other: Choice) -> bool:
+        """Tell whether a choice begins with a model of a higher tier, or with the same called otherwise."""
+        if not choice.models or not other.models:
+            return False
+        ours, theirs = choice.models[0], other.models[0]
+        if ours == theirs:
+            return choice.parameters.get(ours) != other.parameters.get(theirs)
+        return self._ranks.get(ours, -1) > self._ranks.get(theirs, -1)
+
     def _chain(self, tier: Tier, needed: Requirements, *, forced: bool) -> Chain:
         if self.smallest_window is not None and needed.tokens > self.smallest_window:
             return model_chain(tier, self._pools, self._models, needed, forced=forced)
