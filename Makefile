@@ -5,19 +5,26 @@ PY := $(VENV)/bin/python
 # Many processes import the same modules: the first one compiles them for all.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: audit dist docs run test quick search check lock clean
+.PHONY: audit browser dist docs run test quick search check lock clean
 run: $(VENV)/.ready
 	$(VENV)/bin/pointsman serve --demo
 
 # In parallel, one worker per core. A worker that is done takes tests over from another: they differ a lot in length.
 WORKERS := -n auto --maxprocesses 8 --dist worksteal
 
+# Not those of the browser: each worker would start one of its own (make browser).
 test: $(VENV)/.ready-dev
-	$(PY) -m pytest $(WORKERS) $(ARGS)
+	$(PY) -m pytest $(WORKERS) --ignore=tests/browser $(ARGS)
 
 # What decides, and the units of the rest, with fewer random examples: under a minute on two cores.
 quick: $(VENV)/.ready-dev
-	$(PY) -m pytest $(WORKERS) -q -m "not integration and not slow and not data" --hypothesis-profile=quick $(ARGS)
+	$(PY) -m pytest $(WORKERS) --ignore=tests/browser -q -m "not integration and not slow and not data" \
+	    --hypothesis-profile=quick $(ARGS)
+
+# The console in a real Chromium: one that is installed, of $POINTSMAN_CHROMIUM, or Debian's, which root installs.
+browser: $(VENV)/.ready-dev
+	sh scripts/install-chromium.sh
+	$(PY) -m pytest -q -n 0 tests/browser $(ARGS)
 
 # The property tests on new random examples, twenty times as many as usual.
 search: $(VENV)/.ready-dev

@@ -137,7 +137,9 @@
       else chart(box);
     }
   }
-  document.querySelector('nav [aria-current]')?.scrollIntoView({ block: "nearest", inline: "center" });
+  // Not scrollIntoView: the first Tab would go on from there, past the link that skips the navigation.
+  const here = document.querySelector("nav [aria-current]"), bar = here?.closest("nav");
+  if (bar) bar.scrollLeft = here.offsetLeft - (bar.clientWidth - here.offsetWidth) / 2;
   begin(document);
   for (const name of ["htmx:after:swap", "htmx:afterSwap"]) document.addEventListener(name, () => begin(document));
 })();

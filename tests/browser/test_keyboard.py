@@ -1,0 +1,102 @@
+"""The console without a mouse."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+    from support.chromium import Demo
+
+pytestmark = pytest.mark.browser
+
+LABELS = 100
+
+
+def test_pages_rows_search_and_help(browser: Browser, demo: Demo) -> None:
+    from playwright.sync_api import expect
+
+    from support.chromium import opened
+
+    with opened(browser, demo.base) as watched:
+        page = watched.go("/console")
+        page.keyboard.press("Tab")
+        expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+        page.keyboard.press("Enter")
+        expect(page.locator("#main")).to_be_focused()
+        page.keyboard.press("g")
+        page.keyboard.press("d")
+        page.wait_for_url(re.compile("/console/decisions$"))
+        page.keyboard.press("j")
+        page.keyboard.press("j")
+        page.keyboard.press("k")
+        expect(page.locator("[data-row]").first).to_have_class(re.compile(r"\bat\b"))
+        page.keyboard.press("Enter")
+        page.wait_for_url(re.compile("/console/decisions/d-"))
+        page.keyboard.press("g")
+        page.keyboard.press("d")
+        page.wait_for_url(re.compile("/console/decisions$"))
+        page.keyboard.press("/")
+        page.keyboard.type("infinitely many primes")
+        expect(page.locator("#rows tr")).to_have_count(1)
+        page.keyboard.press("Escape")
+        page.keyboard.press("?")
+        expect(page.get_by_role("dialog")).to_be_visible()
+        page.keyboard.press("Escape")
+        expect(page.get_by_role("dialog")).to_be_hidden()
+
+
+def test_an_outcome_is_set(browser: Browser, demo: Demo) -> None:
+    from playwright.sync_api import expect
+
+    from support.chromium import opened
+
+    with opened(browser, demo.base) as watched:
+        page = watched.go(f"/console/decisions/{demo.proof}")
+        page.locator("#outcome input[name=score]").focus()
+        page.keyboard.type("0.9")
+        page.keyboard.press("Tab")
+        page.keyboard.type("right")
+        page.keyboard.press("Enter")
+        expect(page.locator("#outcome ul")).to_contain_text("0.9 right")
+
+
+def test_every_control_can_be_reached_and_is_seen(browser: Browser, demo: Demo) -> None:
+    """Focus goes through the page in order, and every stop shows where it is."""
+    from support.chromium import opened
+
+    unseen = """() => { const at = document.activeElement, style = getComputedStyle(at);
+        return at === document.body || style.outlineStyle !== "none" || style.boxShadow !== "none" ? ""
+            : at.outerHTML.slice(0, 100); }"""
+    for path in ("/console", "/console/decisions", f"/console/decisions/{demo.proof}", "/console/try"):
+        with opened(browser, demo.base) as watched:
+            page = watched.go(path)
+            for _ in range(25):
+                page.keyboard.press("Tab")
+                assert page.evaluate(unseen) == ""
+
+
+@pytest.mark.slow
+def test_a_hundred_decisions_take_a_hundred_keys(browser: Browser, demo: Demo) -> None:
+    from playwright.sync_api import expect
+
+    from support.chromium import opened
+
+    demo.stick(LABELS + 5)
+    with opened(browser, demo.base) as watched:
+        page = watched.go("/console/label")
+        before = labelled(page.locator(".head .live").inner_text())
+        for number in range(1, LABELS + 1):
+            page.keyboard.press("12345"[number % 5])
+            expect(page.locator(".head .live")).to_contain_text(re.compile(rf"^{before + number} labelled"))
+        assert "can begin" in page.locator(".head .live").inner_text()
+
+
+def labelled(head: str) -> int:
+    found = re.match(r"([\d,]+) labelled", head)
+    assert found, head
+    return int(found[1].replace(",", ""))
