@@ -52,3 +52,15 @@ def test_one_decision_of_a_message_and_the_most_reasons_first() -> None:
     assert [each.decision for each in found] == ["b-2", "c"]
     other = msgspec.structs.replace(both.decision.input, user_message=2)
     assert len(queue([both, record("b-1", confidence=0.52, message=other.user_message)])) == 2
+
+
+def test_a_message_that_was_judged_is_not_asked_about_again() -> None:
+    said, derived = (
+        Outcome(decision="d-1", score=1.0),
+        Outcome(decision="e-1", score=0.0, source="implicit:retry"),
+    )
+    judged = record("d-1", confidence=0.52, outcomes=(said,))
+    assert queue([judged, record("d-2", confidence=0.52)]) == []
+    assert [each.decision for each in queue([judged, record("d-2", confidence=0.52, message=2)])] == ["d-2"]
+    retried = record("e-1", confidence=0.52, outcomes=(derived,))
+    assert [each.decision for each in queue([retried, record("e-2", confidence=0.52)])] == ["e-2"]

@@ -6,6 +6,7 @@ import time
 from typing import Final
 
 from pointsman.console._marks import marked
+from pointsman.console._policy import written_policy
 from pointsman.console._policy_text import engine_of
 from pointsman.console._svg import score_bar
 from pointsman.console._view import GatewayView, Missing, Page, Redirect, Unusable, Visit
@@ -132,7 +133,7 @@ def _page(
         "longest": max((attempt.total_ms for attempt in found.attempts), default=1.0) or 1.0,
         "selection": list(describe_selection(decided.capabilities)) if decided.capabilities else [],
         "again": _compared(engine, found, words) if engine else None,
-        "policy_text": policy_text,
+        "policy_text": policy_text or written_policy(view.config),
         "policy_error": policy_error,
         "outcome_error": outcome_error,
         "form": visit.form,

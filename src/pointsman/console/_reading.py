@@ -16,7 +16,7 @@ from pointsman.vocabulary import ModelSpec
 __all__ = ["label_queue", "labelled", "newest", "search"]
 
 #: Newest decisions among which the queue of labels is made, and labels that are counted at most.
-QUEUED_OF: Final = 300
+QUEUED_OF: Final = 500
 COUNTED: Final = 10_000
 
 
@@ -41,7 +41,7 @@ def _priced(row: DecisionRow, models: Mapping[str, ModelSpec]) -> DecisionRow:
 
 def label_queue(view: GatewayView) -> list[Queued]:
     """Return what is most worth a label, among the newest decisions without one."""
-    rows = search(view, DecisionFilter(labelled=False), None, QUEUED_OF).rows
+    rows = newest(view, QUEUED_OF)
     found = (view.ledger.get(row.id) for row in rows)
     return queue(record(view.ledger, decision) for decision in found if decision is not None)
 

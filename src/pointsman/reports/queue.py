@@ -32,18 +32,23 @@ class Queued(NamedTuple):
 def queue(records: Iterable[Record]) -> list[Queued]:
     """Return the decisions without an outcome, the most reasons first, then the newest.
 
-    Of one user message only the decision with the most reasons is returned.
+    Of one user message only the decision with the most reasons is returned, and none where one of it has an
+    outcome that was not derived.
     """
     best: dict[tuple[str, int | str], Queued] = {}
+    judged: set[tuple[str, int | str]] = set()
     for record in records:
         asked = record.decision.input
+        if any(not outcome.source.startswith("implicit:") for outcome in record.outcomes):
+            judged.add((asked.session, asked.user_message or record.decision.id))
         if record.outcomes or answered(record.attempts) is None or asked.role is AgentRole.HELPER:
             continue
         found = Queued(record.decision.id, tuple(_reasons(record.decision)), asked.project, asked.arrived_at)
         key = (asked.session, asked.user_message or found.decision)
         if found.why and (key not in best or len(found.why) > len(best[key].why)):
             best[key] = found
-    return sorted(best.values(), key=lambda each: (-len(each.why), -each.at, each.decision))
+    left = [each for key, each in best.items() if key not in judged]
+    return sorted(left, key=lambda each: (-len(each.why), -each.at, each.decision))
 
 
 def _reasons(decision: Decision) -> Iterator[str]:

@@ -75,6 +75,12 @@
     }
   });
 
+  // An address names only what is searched for.
+  document.addEventListener("formdata", (event) => {
+    if (event.target.method !== "get") return;
+    for (const [name, value] of [...event.formData]) if (value === "") event.formData.delete(name);
+  }, true);
+
   // Live events of the page Now.
   const live = document.getElementById("live");
   function say(text, state) { live.textContent = text; live.className = `live ${state}`; }
