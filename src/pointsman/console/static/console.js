@@ -127,9 +127,12 @@
     const style = getComputedStyle(document.documentElement), colour = (name) => style.getPropertyValue(name).trim();
     const names = ["--accent", "--warn", "--ok", "--reasoning", "--complex", "--simple"], dashes = [[], [6, 3], [2, 2], [8, 3, 2, 3], [12, 4], [1, 3]];
     const axis = { stroke: colour("--dim"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line"), width: 1 } };
+    const isShort = x[x.length - 1] - x[0] < 172800, two = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
+    const when = new Intl.DateTimeFormat("sv-SE", isShort ? two : { month: "2-digit", day: "2-digit", timeZone: "UTC" });
+    const times = (_, splits) => splits.map((at) => when.format(new Date(at * 1000)));
     const plot = new window.uPlot({
-      width: box.clientWidth, height: 220, axes: [axis, { ...axis, size: 70 }], cursor: { y: false },
-      series: [{}, ...series.map((one, at) => ({ label: one.name, stroke: colour(names[at % 6]), dash: dashes[at % 6], width: 2, points: { show: x.length < 40 } }))],
+      width: box.clientWidth, height: 220, axes: [{ ...axis, values: times }, { ...axis, size: 70 }], cursor: { y: false },
+      series: [{ label: "Time", value: (_, at) => at === null ? "–" : when.format(new Date(at * 1000)) }, ...series.map((one, at) => ({ label: one.name, stroke: colour(names[at % 6]), dash: dashes[at % 6], width: 2, points: { show: x.length < 40 } }))],
     }, [x, ...series.map((one) => one.values)], box);
     new ResizeObserver(() => plot.setSize({ width: box.clientWidth, height: 220 })).observe(box);
   }
