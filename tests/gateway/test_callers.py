@@ -274,6 +274,14 @@ def test_the_objects_of_all_are_not_listed(
         '{"previous_response_id": "%s"}',
         '{"f\\u0069le_id": "%s"}',
         '{"container": {"id": "%s"}}',
+        '{"container": [{"id": "%s", "id": "x"}]}',
+        '{"t": {"file_ids": ["%s"], "file_ids": []}}',
+        '{"s": {"t": {"file_id": "%s"}, "t": {}}}',
+        '{"Input_file_id": "%s"}',
+        '{"vector_\u017ftore_id": "%s"}',
+        '{"file_id": "%s\\ud800"}',
+        '{"file_id": "%s", "x": 1e400}',
+        '{"file_id": "%s", "x": "\\ud83d"}',
     ],
 )
 def test_another_callers_object_cannot_be_named_in_a_body(
@@ -287,12 +295,51 @@ def test_another_callers_object_cannot_be_named_in_a_body(
 
 
 @pytest.mark.parametrize(
+    "body",
+    [
+        b'{"input_file_id": "x", "y": NaN}',
+        b'{"input_file_id": "x", "y": -Infinity}',
+        b'\xef\xbb\xbf{"input_file_id": "x"}',
+        '{"input_file_id": "x"}'.encode("utf-16"),
+        b'{"input_file_id": "x", "y": "\t"}',
+        b'{"input_file_id": "x", "y": "\xe9"}',
+        b'{"input_file_id": "x", // y\n "y": 1}',
+        b'{"input_file_id": "x"',
+        b'{"input_file_id": "x", "y": %s1%s}' % (b"[" * 1_100, b"]" * 1_100),
+    ],
+)
+@pytest.mark.parametrize("path", ["batches", "responses/compact"])
+def test_a_body_that_is_not_json_is_not_passed_on(
+    shared: tuple[httpx.Client, ScriptedUpstream], path: str, body: bytes
+) -> None:
+    client, upstream = shared
+    before = len(upstream.asked)
+    answer = client.post(f"/v1/{path}", content=body, headers=BOB | JSON)
+    assert (answer.status_code, len(upstream.asked)) in {(400, before), (413, before)}, answer.text
+    assert answer.json()["error"]["message"].startswith("the request body is n")  # not JSON, or nested
+
+
+@pytest.mark.parametrize(
+    "query", ["file_id={}", "File_id={}", "file_ids[]={}", "a=b&file_ids=x,{}", "a=b;file%5fid={}"]
+)
+def test_another_callers_object_cannot_be_named_in_a_query(
+    shared: tuple[httpx.Client, ScriptedUpstream], query: str
+) -> None:
+    client, _ = shared
+    made = client.post("/v1/files", content=b"{}", headers=ALICE | JSON).json()["id"]
+    path = f"/v1/batches?{query.format(made)}"
+    assert client.post(path, content=b"{}", headers=BOB | JSON).status_code == 404
+    assert client.post(path, content=b"{}", headers=ALICE | JSON).status_code == 200
+
+
+@pytest.mark.parametrize(
     "headers",
     [
         {"content-type": "text/plain"},
         {"content-type": "application/x-www-form-urlencoded"},
         {"content-type": "application/vnd.api+json"},
         {},
+        {"content-type": "application/json; charset=utf-7"},
         JSON | {"content-encoding": "gzip"},
     ],
 )
@@ -313,6 +360,10 @@ def test_a_body_that_is_not_read_here_names_nothing(
         '{"type": "file", "file": {"file_id": "%s"}}',
         '{"type": "input_file", "file_id": "%s"}',
         '{"type": "x", "fil\\u0065_id": "%s"}',
+        '{"type": "x", "File_ID": "%s"}',
+        '{"type": "x", "vector_\\u017ftore_ids": ["%s"]}',
+        '{"type": "x", "file_id": "%s", "file_id": "y"}',
+        '{"type": "input_file", "file_id": "%s", "y": "\\ud83d"}',
     ],
 )
 def test_another_callers_file_cannot_be_shown_to_a_model(

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final
-from urllib.parse import unquote
+from typing import Final
+from urllib.parse import parse_qsl, unquote
 
 import msgspec
 
@@ -22,6 +22,7 @@ from pointsman.errors import NotFound, PreviousResponseNotFound, TooLarge, Wrong
 from pointsman.offload import offload
 from pointsman.vocabulary import LARGE
 from pointsman.wire.base import Member
+from pointsman.wire.names import named_texts
 from pointsman.wire.responses.stored_conversation import answered, conversation_id, previous_response
 
 __all__ = [
@@ -60,13 +61,16 @@ _REFERENCES: Final = frozenset({
 })  # fmt: skip
 #: What a request goes on from, in the same way.
 _CONTINUED: Final = frozenset({"conversation", "conversation_id", "previous_response_id", "response_id"})
-#: Those that a request to a model may hold, what such a request then contains, and an ASCII character that is
-#: escaped without need, as a name could be.
+_NAMES: Final = _REFERENCES | _CONTINUED
+#: Those that a request to a model may hold, and what such a request then contains in lower case: without the
+#: letters that have a further lower case (the long s, the Kelvin sign), or with a character that is escaped
+#: without need, as a name could be.
 _MODEL_REFERENCES: Final = frozenset({"container", "file_id", "file_ids", "skill_id", "vector_store_ids"})
-_MARKS: Final = (b"file_id", b'"container"', b"skill_id", b"vector_store_id")
-_ESCAPED: Final = re.compile(rb"\\u00[2-7]")
+_MARKS: Final = (b"file_id", b'"container"', b"ill_id", b"tore_id")
+_ESCAPED: Final = re.compile(rb"\\u(?:00[2-7]|017f|212a)")
 #: Types of bodies that are passed on where callers are kept apart: one is read, in the other files are sent.
 _TYPES: Final = frozenset({b"application/json", b"multipart/form-data"})
+_OTHER_CHARSET: Final = re.compile(rb"charset(?!\*?=\"?utf-?8\b)")
 #: Ids that are looked up of one request: a batch of files has 500 at most.
 _MOST: Final = 1_000
 
@@ -76,18 +80,21 @@ def _nothing(_: str) -> bool:
 
 
 async def check_path(ownership: Ownership, caller: str, method: str, path: bytes) -> None:
-    """Refuse a path that names another caller's object, or lists those of all.
+    """Refuse a path or a query that names another caller's object, or a path that lists those of all.
 
     Args:
         ownership: What is known.
         caller: Name of the key.
         method: Of the request.
-        path: Below the upstream's ``base_url``, without the query.
+        path: Below the upstream's ``base_url``, with the query.
 
     Raises:
         NotFound: the object is not the caller's.
         StoreUnavailable: whose it is cannot be read.
     """
+    path, _, query = path.partition(b"?")
+    if query and (found := _named_in_query(query)):
+        await _refuse_others(ownership, caller, found)
     name = object_id(path)
     if not name:
         if method == "POST":
@@ -119,12 +126,17 @@ def check_type(headers: Mapping[bytes, bytes]) -> None:
         headers: The caller's, by name.
 
     Raises:
-        WrongContentType: it is neither JSON nor a form, or it is compressed.
+        WrongContentType: it is neither JSON nor a form, compressed, or in another encoding than UTF-8.
     """
-    kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-    if kind not in _TYPES or headers.get(b"content-encoding", b"identity") != b"identity":
+    kind, _, parameters = headers.get(b"content-type", b"").lower().partition(b";")
+    is_utf8 = _OTHER_CHARSET.search(parameters) is None
+    if (
+        kind.strip() not in _TYPES
+        or not is_utf8
+        or headers.get(b"content-encoding", b"identity") != b"identity"
+    ):
         raise WrongContentType(
-            "with keys of several callers a body must be JSON or a form, and not compressed",
+            "with keys of several callers a body must be JSON in UTF-8 or a form, and not compressed",
             hint="send 'Content-Type: application/json' or 'multipart/form-data', and no 'Content-Encoding'",
         )
 
@@ -159,12 +171,13 @@ async def check_model_request(ownership: Ownership, caller: str, body: bytes) ->
 
     What it goes on from is for ``check_continued``.
     """
-    if any(mark in body for mark in _MARKS) or (b"\\u00" in body and _ESCAPED.search(body)):
+    lower = body.lower()  # some readers compare names without regard to case
+    if any(mark in lower for mark in _MARKS) or (b"\\u" in lower and _ESCAPED.search(lower)):
         await check_references(ownership, caller, body, _MODEL_REFERENCES)
 
 
 async def check_references(
-    ownership: Ownership, caller: str, body: bytes, names: frozenset[str] = _REFERENCES | _CONTINUED
+    ownership: Ownership, caller: str, body: bytes, names: frozenset[str] = _NAMES
 ) -> None:
     """Refuse a body that names another caller's object, wherever in it.
 
@@ -173,16 +186,28 @@ async def check_references(
     Args:
         ownership: What is known.
         caller: Name of the key.
-        body: JSON; anything else names nothing.
+        body: JSON; its type was checked (``check_type``).
         names: The members that are looked at.
 
     Raises:
         NotFound: one is another's.
-        TooLarge: it names more objects than are looked up.
+        MalformedRequest: it is not JSON: the upstream could find in it what the gateway does not.
+        TooLarge: it names more objects than are looked up, or is too large or deep to be looked through.
         StoreUnavailable: whose they are cannot be read.
     """
-    work = partial(_references, body, names)
+    work = partial(named_texts, body, names)
     found = work() if len(body) <= LARGE else await offload(len(body), work)
+    await _refuse_others(ownership, caller, found)
+
+
+def _named_in_query(query: bytes) -> set[str]:
+    """Return the ids under the names of references: ``file_id=a``, ``file_ids[]=a``, ``file_ids=a,b``."""
+    pairs = parse_qsl(query.decode("ascii", "replace").replace(";", "&"))
+    named = (value for name, value in pairs if name.partition("[")[0].casefold() in _NAMES)
+    return {each for value in named for each in value.split(",")}
+
+
+async def _refuse_others(ownership: Ownership, caller: str, found: set[str]) -> None:
     if len(found) > _MOST:
         raise TooLarge(f"the request names more than {_MOST} objects", hint="send several requests")
     if found and await ownership.is_anothers(caller, found):
@@ -236,30 +261,3 @@ class AnswerClaim:
         if not self._is_made and (found := answered(parts)) is not None:
             self._claim(found[0])
             self._is_made = True
-
-
-def _references(body: bytes, names: frozenset[str]) -> set[str]:
-    try:
-        return set(_named(msgspec.json.decode(body), names))
-    except UNREADABLE:
-        return set()  # for the upstream to refuse
-
-
-def _named(value: Any, names: frozenset[str]) -> Iterator[str]:
-    """Yield the ids under the members that hold them. Nesting is bounded by the decoder."""
-    waiting = [value]
-    while waiting:
-        each = waiting.pop()
-        if isinstance(each, list):
-            waiting += each
-        elif isinstance(each, dict):
-            waiting += each.values()
-            for name in names.intersection(each):
-                yield from _texts(each[name])
-
-
-def _texts(value: Any) -> Iterator[str]:
-    found = value.get("id") if isinstance(value, dict) else value
-    for each in found if isinstance(found, list) else [found]:
-        if isinstance(each, str):
-            yield each

@@ -172,7 +172,7 @@ class Passthrough:
         method, caller = inbound.scope["method"], inbound.caller
         is_apart = state.has_several_callers and not upstream.forwards_auth
         if is_apart:
-            await check_path(state.ownership, caller, method, path.partition(b"?")[0])
+            await check_path(state.ownership, caller, method, path)
             if method not in _IDEMPOTENT and _has_body(inbound.headers):
                 check_type(inbound.headers)
         call, tries = await _call(state, upstream, inbound, path, exchanged)

@@ -1,20 +1,25 @@
 """The names at the top level of a request body: each once, and each as its format spells it.
 
 JSON does not say which of two members of a name counts. Some readers take the first, most the last; some
-compare names without regard to case. What the gateway decides on must be what the upstream reads.
+compare names without regard to case. What the gateway decides on must be what the upstream reads. Below the
+top level, where ids of objects stand, every member is looked at that some reader may take.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
-from typing import Final
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
+from json import JSONDecoder
+from typing import Any, Final, NoReturn
 
 import msgspec
 
-from pointsman.errors import MalformedRequest, shown
+from pointsman.errors import MalformedRequest, TooLarge, shown
+from pointsman.vocabulary import LARGE
+from pointsman.wire._values import count_values
 
-__all__ = ["NAME", "check_names", "decoded_name", "member_spans"]
+__all__ = ["NAME", "check_names", "decoded_name", "member_spans", "named_texts"]
 
 #: A member's name up to its value; the first one also takes the opening brace.
 NAME: Final = re.compile(rb'[\s,{]*+"([^"\\]*+(?:\\.[^"\\]*+)*+)"\s*+:\s*+')
@@ -22,6 +27,8 @@ _END: Final = re.compile(rb"[\s{]*+}\s*+")
 
 _decode_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_text: Final = msgspec.json.Decoder(str).decode
+#: Values of a body in which names are looked for below the top level; an embeddings request has 300,000 tokens.
+_MOST_VALUES: Final = 1_000_000
 _HINT: Final = "send each key once, in lower case and without escapes"
 
 
@@ -80,6 +87,69 @@ def check_names(json: bytes, known: Collection[str]) -> None:
         return start + value.nbytes if json.startswith(value, start) else -1
 
     member_spans(json, end_of, known)
+
+
+def named_texts(json: bytes, names: Collection[str]) -> set[str]:
+    """Return the texts under some names, wherever in a body: alone, in a list, or as the ``id`` of an object.
+
+    Of a name that stands twice in an object, both values count; a name in other cases counts as the name.
+
+    Args:
+        json: A body.
+        names: In lower case.
+
+    Raises:
+        MalformedRequest: it is not JSON (RFC 8259) in UTF-8, so that readers could differ on what it says.
+        TooLarge: it is nested too deep, or has too many values.
+    """
+    if len(json) > LARGE and count_values(json, _MOST_VALUES) > _MOST_VALUES:
+        raise TooLarge(
+            f"the request body holds more than {_MOST_VALUES} values", hint="send several requests"
+        )
+    found: set[str] = set()
+    decoder = JSONDecoder(
+        object_pairs_hook=partial(_note_object, found, names),
+        parse_float=str,  # numbers name nothing, and are not to overflow
+        parse_int=str,
+        parse_constant=_refuse_constant,
+    )
+    try:
+        decoder.decode(json.decode())
+    except ValueError as error:
+        raise MalformedRequest(
+            f"the request body is not valid JSON: {error}",
+            hint="with keys of several callers a body must be JSON in UTF-8, without a byte order mark",
+        ) from None
+    except RecursionError:
+        raise TooLarge("the request body is nested too deep") from None
+    return found
+
+
+def _note_object(found: set[str], names: Collection[str], members: list[tuple[str, Any]]) -> tuple[Any, ...]:
+    """Note the texts under names; an object is its ids for what holds it."""
+    ids = []
+    for name, value in members:
+        folded = name.casefold()
+        if folded in names:
+            # Some readers drop the half of a pair, which no id holds.
+            found.update(text.encode("utf-8", "ignore").decode() for text in _texts(value))
+        elif folded == "id":
+            ids.append(value)
+    return tuple(ids)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, str):
+            yield each
+        elif isinstance(each, list | tuple):
+            waiting += each
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON value")
 
 
 def _duplicate(name: str) -> MalformedRequest:
