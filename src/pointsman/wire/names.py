@@ -27,7 +27,7 @@ _END: Final = re.compile(rb"[\s{]*+}\s*+")
 
 _decode_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_text: Final = msgspec.json.Decoder(str).decode
-#: Values of a body in which names are looked for below the top level; an embeddings request has 300,000 tokens.
+#: Values of a body in which names are looked for at every level; an embeddings request has 300,000.
 _MOST_VALUES: Final = 1_000_000
 _HINT: Final = "send each key once, in lower case and without escapes"
 
