@@ -35,6 +35,7 @@ def record(
         (record("a", code="guidance.error_streak"), "the agent was in trouble"),
         (record("a", code="escalation.long"), "the agent was in trouble"),
         (record("a", code="projects.explore"), "a cheaper tier was tried"),
+        (record("a", code="routing.lower-tier"), "a lower tier served"),
         (record("a"), ""),
         (record("a", confidence=0.52, stage=Stage.FORCED), ""),
         (record("a", confidence=0.52, status=500), ""),

@@ -13,6 +13,8 @@ from pointsman.errors import ConfigError, PointsmanError
 from pointsman.jsonl import decoded, numbered_lines
 
 __all__ = [
+    "LEAST_FOR_POLICY",
+    "LEAST_FOR_TIERS",
     "Graded",
     "PromptOutcome",
     "read_difficulties",
@@ -21,6 +23,12 @@ __all__ = [
     "read_outcomes",
     "read_prompts",
 ]
+
+#: Different prompts that ``fit tiers`` asks for: with fewer, five folds leave too little to learn from, and
+#: intervals are wider than any improvement.
+LEAST_FOR_TIERS: Final = 40
+#: That ``fit policy`` asks for: with fewer the interval is wider than anything a policy could gain.
+LEAST_FOR_POLICY: Final = 100
 
 
 class _Line(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pointsman.encoders import load_encoder
 from pointsman.errors import PointsmanError
-from pointsman.learning.datasets import PromptOutcome
+from pointsman.learning.datasets import LEAST_FOR_TIERS, PromptOutcome
 from pointsman.learning.features import Features
 from pointsman.learning.learning import (
     LENGTH_SLOPE,
@@ -37,8 +37,7 @@ from pointsman.vocabulary import Encoder
 
 __all__ = ["Fit", "Power", "claim", "fit_tiers", "power_of"]
 
-#: With fewer, five folds leave too little to learn from, and intervals are wider than any improvement.
-LEAST_ROWS: Final = 40
+LEAST_ROWS: Final = LEAST_FOR_TIERS
 
 #: What a learned router has to beat before it may be called an improvement. Random among them: where short
 #: prompts are

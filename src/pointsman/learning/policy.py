@@ -33,7 +33,7 @@ from pointsman.learning.boundaries import (
     cross_fitted,
     curve,
 )
-from pointsman.learning.datasets import Graded, PromptOutcome
+from pointsman.learning.datasets import LEAST_FOR_POLICY, Graded, PromptOutcome
 from pointsman.learning.learning import Corpus, held_out, trust
 from pointsman.learning.metrics import Interval, bootstrap
 from pointsman.learning.rankers import alike, decided, was_fitted_on
@@ -42,8 +42,7 @@ from pointsman.vocabulary import Stage, Tier
 
 __all__ = ["Fitted", "PolicyReport", "fit_policy"]
 
-#: With fewer prompts the interval is wider than anything a policy could gain.
-LEAST_ROWS: Final = 100
+LEAST_ROWS: Final = LEAST_FOR_POLICY
 
 #: Above every score a profile can give (its values are below a million each).
 _UNREACHED: Final = 1e9

@@ -60,5 +60,7 @@ def _reasons(decision: Decision) -> Iterator[str]:
         yield f"unfamiliar (similarity {learned.similarity:.2f})"
     if any(reason.code.startswith(_TROUBLE) for reason in decision.reasons):
         yield "the agent was in trouble"
+    if any(reason.code == "routing.lower-tier" for reason in decision.reasons):
+        yield "a lower tier served"
     if any(reason.code == "projects.explore" for reason in decision.reasons):
         yield "a cheaper tier was tried"

@@ -183,6 +183,8 @@ def _a_session_is_read_in_order(ledger: Ledger, a_decision: Callable[..., Decisi
         role = AgentRole.SUBAGENT if ":" in session else None
         ledger.append(replace(made, input=replace(made.input, role=role)))
     assert [row.id for row in ledger.session("s")] == ["d0", "d2", "d4"]
+    assert [record.decision.id for record in ledger.records(since=2.0)] == ["d2", "d3", "d4"]
+    assert [record.decision.id for record in ledger.records(since=2.5, session="s")] == ["d4"]
 
 
 def _a_turn_knows_the_one_before_it(ledger: Ledger, a_decision: Callable[..., Decision]) -> None:

@@ -161,9 +161,13 @@ class MemoryLedger:
             chosen.reverse()
         return islice(iter(chosen), limit)
 
-    def records(self, *, limit: int | None = None, session: str = "") -> Iterator[Record]:
+    def records(
+        self, *, limit: int | None = None, session: str = "", since: float | None = None
+    ) -> Iterator[Record]:
         """Yield decisions with all that belongs to them, the oldest first; of one session when named."""
-        for decision in self.decisions(limit=limit, session=session, newest_first=False):
+        found = self.decisions(limit=None, session=session, newest_first=False)
+        wanted = (each for each in found if since is None or each.input.arrived_at >= since)
+        for decision in islice(wanted, limit):
             wanted = decision.id
             yield Record(
                 decision,

@@ -219,10 +219,15 @@ class SqliteLedger:
         self, *, limit: int | None = 100, session: str = "", newest_first: bool = True
     ) -> Iterator[Decision]:
         """Yield decisions by time of arrival; of one session and its sub-agents when it is named."""
+        beyond = (math.inf, sys.maxsize) if newest_first else (-math.inf, -1)
+        return self._decisions(limit, session, beyond, newest_first=newest_first)
+
+    def _decisions(
+        self, limit: int | None, session: str, beyond: Sequence[float], *, newest_first: bool
+    ) -> Iterator[Decision]:
         query = PAGES[newest_first, bool(session)]
         below = session + OF_SUBAGENT
         of_session = (session, below, below[:-1] + chr(ord(OF_SUBAGENT) + 1)) if session else ()
-        beyond: Sequence[float] = (math.inf, sys.maxsize) if newest_first else (-math.inf, -1)
         left = sys.maxsize if limit is None else limit
         while left > 0:
             asked = min(left, PAGE)
@@ -235,9 +240,12 @@ class SqliteLedger:
                 return
             _, _, *beyond = page[-1]
 
-    def records(self, *, limit: int | None = None, session: str = "") -> Iterator[Record]:
+    def records(
+        self, *, limit: int | None = None, session: str = "", since: float | None = None
+    ) -> Iterator[Record]:
         """Yield decisions with all that belongs to them, the oldest first; of one session when named."""
-        found = self.decisions(limit=limit, session=session, newest_first=False)
+        beyond = (-math.inf if since is None else since, -1)
+        found = self._decisions(limit, session, beyond, newest_first=False)
         while page := list(islice(found, PAGE)):
             yield from self._completed(page)
 

@@ -267,8 +267,13 @@ class Ledger(Protocol):
         """
         ...
 
-    def records(self, *, limit: int | None = None, session: str = "") -> Iterator[Record]:
-        """Yield what ``decisions`` does with all that belongs to each, the oldest first."""
+    def records(
+        self, *, limit: int | None = None, session: str = "", since: float | None = None
+    ) -> Iterator[Record]:
+        """Yield what ``decisions`` does with all that belongs to each, the oldest first.
+
+        ``since`` is the arrival of the first, in seconds since the epoch; None for all.
+        """
         ...
 
     def passed(self, *, limit: int | None = 100) -> Iterator[PassedRequest]:

@@ -1,0 +1,185 @@
+"""Replay of a period under another policy as a job, and one decision decided again."""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from itertools import takewhile
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from pointsman.decision.engine import Engine
+from pointsman.decision.policy import Policy
+from pointsman.errors import PointsmanError, UnknownDecision
+from pointsman.factory import build_engine, read_policy_text
+from pointsman.reports.replay import Replay, Replayed
+from pointsman.reports.replay_file import ReplayFile
+from pointsman.reports.replay_summary import Summary
+from pointsman.stores.ledger import Ledger, Record
+from pointsman.stores.ledger.export import record
+
+__all__ = ["Progress", "ReplayDiff", "decide_again", "engine_of", "replay_period"]
+
+#: Changes that are shown each by itself.
+BIGGEST: Final = 50
+
+#: Turns of its session that a decision is decided again after: its memory begins there.
+BEFORE: Final = 500
+
+#: Turns between two calls of ``progress``.
+STEP: Final = 100
+
+#: Is told the turns done and about how many there are; False ends the job.
+Progress = Callable[[int, int], bool]
+
+
+class ReplayDiff(msgspec.Struct, frozen=True):
+    """What another policy would have done in a period."""
+
+    policy: str  # version
+    since: float  # seconds since the epoch
+    until: float
+    is_complete: bool  # False: the job was ended; it goes on with ``resume``
+    summary: dict[str, object]  # ``Summary.to_json``: counts and money
+    lines: tuple[str, ...]  # the same for a person
+    biggest: tuple[Replayed, ...]  # changed turns, the greatest difference of money first
+
+
+def engine_of(text: str, file: Path, base: Policy) -> Engine:
+    """Build what decides by the policy of a text, as it is edited.
+
+    Args:
+        text: A configuration, or a tier profile.
+        file: From which relative paths in it count; it stands in messages.
+        base: The policy whose profile a profile replaces.
+
+    Raises:
+        ConfigError: it is wrong; ``place`` has file and line, the message the key.
+        MissingExtra: it names an encoder whose extra is not installed.
+    """
+    return build_engine(read_policy_text(text, file, base))
+
+
+def replay_period(
+    ledger: Ledger,
+    engine: Engine,
+    *,
+    since: float,
+    until: float,
+    progress: Progress = lambda _done, _of: True,
+    file: Path | None = None,
+    resume: bool = False,
+) -> ReplayDiff:
+    """Decide the requests of a period again under another policy, oldest first. No model is asked.
+
+    Args:
+        ledger: Where they are recorded.
+        engine: The other policy.
+        since: Arrival of the first, seconds since the epoch.
+        until: Arrival that is too late.
+        progress: Is called now and then.
+        file: Keeps what was done, so that an ended job can go on.
+        resume: Go on with ``file``; with the same ledger, policy and period.
+
+    Raises:
+        PointsmanError: there is no decision in the period, or ``file`` cannot be gone on with.
+        StoreUnavailable: the ledger cannot be read.
+    """
+    about = sum(turn.turns for turn in ledger.totals(since=since, until=until).turns)
+    records = _records(ledger, since, until)
+    replay, summary, biggest = Replay(engine), Summary(engine.version), _Biggest()
+    lines = ReplayFile(file).write(replay, records, resume=resume) if file else _turns(replay, records)
+    is_complete = True
+    with closing(lines):
+        for line in lines:
+            biggest.add(summary.add(line))
+            if summary.turns % STEP == 0 and not progress(summary.turns, max(about, summary.turns)):
+                is_complete = False
+                break
+    if not summary.turns:
+        raise PointsmanError(
+            f"there is no decision from {_when(since)} to {_when(until)}", hint="choose another period"
+        )
+    if is_complete:
+        progress(summary.turns, summary.turns)
+    return ReplayDiff(
+        policy=engine.version,
+        since=since,
+        until=until,
+        is_complete=is_complete,
+        summary=summary.to_json(),
+        lines=tuple(summary.lines()),
+        biggest=biggest.ordered(),
+    )
+
+
+def decide_again(ledger: Ledger, decision_id: str, engine: Engine) -> Replayed:
+    """Decide one recorded request again, after the turns of its session before it. No model is asked.
+
+    Raises:
+        UnknownDecision: the ledger does not hold it, or no longer.
+        StoreUnavailable: the ledger cannot be read.
+    """
+    decision = ledger.get(decision_id)
+    if decision is None:
+        raise UnknownDecision(
+            f'there is no decision "{decision_id[:200]}"', hint="it may be older than what the ledger keeps"
+        )
+    replay, session = Replay(engine), decision.input.session
+    if session:
+        earlier = takewhile(lambda each: each.decision.id != decision_id, ledger.records(session=session))
+        for each in deque((each for each in earlier if each.decision.input.session == session), BEFORE):
+            replay.turn(each)
+    return replay.turn(record(ledger, decision))
+
+
+def _records(ledger: Ledger, since: float, until: float) -> Iterator[Record]:
+    for each in ledger.records(since=since):
+        if each.decision.input.arrived_at >= until:
+            return
+        yield each
+
+
+def _turns(replay: Replay, records: Iterable[Record]) -> Iterator[Replayed]:
+    yield from replay.turns(records)
+
+
+def _when(seconds: float) -> str:
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    except (OverflowError, ValueError, OSError):
+        return f"{seconds:g}"
+
+
+class _Biggest:
+    """The greatest changes."""
+
+    def __init__(self) -> None:
+        self._kept: list[tuple[float, int, int, Replayed]] = []
+        self._count = 0
+
+    def add(self, line: Replayed) -> None:
+        """Keep a change if it is among them."""
+        if not line.changed:
+            return
+        self._count += 1
+        heapq.heappush(self._kept, (*_size(line), -self._count, line))
+        if len(self._kept) > BIGGEST:
+            heapq.heappop(self._kept)
+
+    def ordered(self) -> tuple[Replayed, ...]:
+        """The greatest first, the earlier of equals first."""
+        return tuple(line for *_, line in sorted(self._kept, key=lambda each: each[:3], reverse=True))
+
+
+def _size(line: Replayed) -> tuple[float, int]:
+    """Difference of money, then of tiers."""
+    then, now = line.then, line.now
+    money = 0.0 if then.cost is None or now.cost is None else abs(now.cost - then.cost)
+    tiers = abs(now.tier.rank - then.tier.rank) if then.tier and now.tier else 0
+    return money, tiers
