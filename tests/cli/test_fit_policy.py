@@ -14,6 +14,7 @@ from pointsman.cli import app
 from pointsman.errors import PointsmanError
 from pointsman.factory import default_policy, read_policy
 from pointsman.learning.fit import fit_tiers
+from pointsman.reports.quality import read_curve
 from support.outcomes import made_up
 
 pytestmark = pytest.mark.slow
@@ -217,6 +218,12 @@ def test_the_curve_as_json_and_as_pictures(data: Path) -> None:
     said(data, "--quality", "0.9", *PRICES, "--curve", str(curve), "--picture", str(svg))
     points = json.loads(curve.read_text())["points"]
     assert [point["cost"] for point in points] == sorted(point["cost"] for point in points)
+    chosen = read_curve(curve).chosen  # the working point, with its interval
+    assert chosen is not None
+    assert chosen.kept.low <= chosen.kept.value <= chosen.kept.high
+    chosen = read_curve(curve).chosen  # the working point, with its interval
+    assert chosen is not None
+    assert chosen.kept.low <= chosen.kept.value <= chosen.kept.high
     drawn = svg.read_text()
     assert drawn.startswith("<svg ")
     assert drawn.count("<circle") == 3  # two models alone, and the chosen point

@@ -2,6 +2,7 @@
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -33,7 +34,7 @@ def recorded() -> MemoryLedger:
 
 LEDGER = recorded()
 BEGAN = next(LEDGER.decisions(newest_first=False)).input.arrived_at
-PERIOD = {"since": BEGAN, "until": BEGAN + 3_600.0}
+PERIOD: dict[str, Any] = {"since": BEGAN, "until": BEGAN + 3_600.0}
 
 
 def stricter() -> Engine:

@@ -181,7 +181,9 @@ def _show_curve(fitted: Fitted, curve: Path | None, picture: Path | None) -> Non
 
     report, points = fitted.report, fitted.curve
     if curve:
-        save(curve, msgspec.json.format(msgspec.json.encode({"models": report.models, "points": points})))
+        chosen = {"cost": report.cost.value, "kept": report.kept}
+        written = {"models": report.models, "points": points, "chosen": chosen}
+        save(curve, msgspec.json.format(msgspec.json.encode(written)))
     if picture:
         with needs_extra("plot", "a picture as PNG"):
             draw(

@@ -25,8 +25,8 @@ from pointsman.factory import build_policy, question_price
 from pointsman.guidance import Arm
 from pointsman.integrations.claude_code import HookState
 from pointsman.reports.ending_effect import Ended, EndingEffect, compare_endings
-from pointsman.reports.endings import endings
-from pointsman.reports.guidance_effect import Effect, Followed, compare, followed_in
+from pointsman.reports.guidance_effect import Effect, Followed, compare
+from pointsman.reports.guidance_report import GuidanceReport, guidance_report
 from pointsman.reports.savings import savings
 from pointsman.reports.summary import all_totals
 
@@ -64,16 +64,13 @@ def guidance(
     """
     if (ledger is None) == (hooks is None):
         raise PointsmanError("give --ledger or --hooks", hint="--ledger FILE or --hooks FILE, not both")
-    rows = list(_from_ledger(ledger) if ledger else _from_hooks(hooks or Path()))
-    effect = compare(rows)
-    ended = _ended_in(ledger) if ledger else {}
+    found = _in_ledger(ledger) if ledger else _in_hooks(hooks or Path())
     if as_json:
-        found = {"effect": effect, "enough": effect.enough, "verdict": effect.verdict, "rows": rows}
-        by = {name: _ending_json(each) for name, each in ended.items()}
-        print_json({**found, "endings": by})
+        print_json(found.to_json())
         return
-    by_source = source_lines(rows, _endings_in(ledger) if ledger else [])
-    for line in [*classifier_lines(rows), "", *effect_lines(effect), *ending_lines(ended), *by_source]:
+    by_source = source_lines(found.rows, found.said)
+    shown = [*classifier_lines(found.rows), "", *effect_lines(found.effect), *ending_lines(found.endings)]
+    for line in [*shown, *by_source]:
         echo(line)
 
 
@@ -148,36 +145,14 @@ def _existing(file: Path) -> Path:
     return file
 
 
-def _from_ledger(file: Path) -> Iterator[Followed]:
+def _in_ledger(file: Path) -> GuidanceReport:
     with opened(file, None) as ledger:
-        yield from followed_in(ledger.decisions(limit=None, newest_first=False))
+        return guidance_report(ledger)
 
 
-def _endings_in(file: Path) -> list[Ended]:
-    """How sessions ended, by what was said of them."""
-    with opened(file, None) as ledger:
-        return endings(ledger.records()).said
-
-
-def _ended_in(file: Path) -> dict[str, EndingEffect]:
-    """How sessions ended, by what is known of it; without what nothing is known of."""
-    with opened(file, None) as ledger:
-        found = endings(ledger.records())
-    effects = {"said": compare_endings(found.said), "signs": compare_endings(found.signs)}
-    return {name: each for name, each in effects.items() if each.treated.scored or each.control.scored}
-
-
-def _ending_json(effect: EndingEffect) -> dict[str, object]:
-    sides = {
-        name: {"sessions": side.sessions, "scored": side.scored, "mean": round(side.mean, 6)}
-        for name, side in (("treated", effect.treated), ("withheld", effect.control))
-    }
-    interval = {"difference": effect.difference, "low": effect.low, "high": effect.high}
-    return {**sides, **interval, "enough": effect.enough, "verdict": effect.verdict}
-
-
-def _from_hooks(file: Path) -> list[Followed]:
-    return HookState(_existing(file)).followed()
+def _in_hooks(file: Path) -> GuidanceReport:
+    rows = tuple(HookState(_existing(file)).followed())
+    return GuidanceReport(rows, compare(rows))
 
 
 def classifier_lines(rows: Iterable[Followed]) -> list[str]:

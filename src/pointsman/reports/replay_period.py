@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime
 from itertools import takewhile
@@ -93,7 +93,7 @@ def replay_period(
     about = sum(turn.turns for turn in ledger.totals(since=since, until=until).turns)
     records = _records(ledger, since, until)
     replay, summary, biggest = Replay(engine), Summary(engine.version), _Biggest()
-    lines = ReplayFile(file).write(replay, records, resume=resume) if file else _turns(replay, records)
+    lines = _lines(replay, records, file, resume=resume)
     is_complete = True
     with closing(lines):
         for line in lines:
@@ -145,8 +145,11 @@ def _records(ledger: Ledger, since: float, until: float) -> Iterator[Record]:
         yield each
 
 
-def _turns(replay: Replay, records: Iterable[Record]) -> Iterator[Replayed]:
-    yield from replay.turns(records)
+def _lines(
+    replay: Replay, records: Iterable[Record], file: Path | None, *, resume: bool
+) -> Generator[Replayed, None, None]:
+    """Every turn; closed where the job is ended, so that the file keeps where it stands."""
+    yield from ReplayFile(file).write(replay, records, resume=resume) if file else replay.turns(records)
 
 
 def _when(seconds: float) -> str:

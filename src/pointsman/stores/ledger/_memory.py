@@ -166,8 +166,8 @@ class MemoryLedger:
     ) -> Iterator[Record]:
         """Yield decisions with all that belongs to them, the oldest first; of one session when named."""
         found = self.decisions(limit=None, session=session, newest_first=False)
-        wanted = (each for each in found if since is None or each.input.arrived_at >= since)
-        for decision in islice(wanted, limit):
+        late = (each for each in found if since is None or each.input.arrived_at >= since)
+        for decision in islice(late, limit):
             wanted = decision.id
             yield Record(
                 decision,
