@@ -146,23 +146,89 @@ def test_retries_are_a_share_of_the_requests_under_way(at_once: int, most: int) 
     assert at_once < upstream.calls <= most
 
 
-def test_all_requests_wait_when_an_upstream_asks_to() -> None:
-    upstream = Scripted(lambda _: 503, [*JSON, (b"retry-after", b"30")])
+RETRY_AFTER: Headers = [*JSON, (b"retry-after", b"30")]
 
-    async def run() -> None:
-        served = gateway(upstream, models=2, retries=2)
-        assert (await post(served, "s")).status == 503
-        for number in range(10):
-            got = await post(served, f"s-{number}")
-            assert (got.status, got.json()["error"]["code"]) == (429, "upstream_held")
-            assert 25 <= int(got.headers["retry-after"]) <= 30
-            assert "x-should-retry" not in got.headers
-        passed = await ask(served, "/v1/embeddings", {"model": "m00"})
-        assert (passed.status, passed.json()["error"]["code"]) == (429, "upstream_held")
-        assert 25 <= int(passed.headers["retry-after"]) <= 30
 
-    uvloop.run(run())
-    assert upstream.calls == 1
+@pytest.mark.parametrize("status", [500, 503])
+def test_all_requests_turn_to_others_when_an_upstream_asks_to_wait(status: int) -> None:
+    asked, other = Scripted(lambda _: status, RETRY_AFTER), Scripted(lambda _: 200)
+
+    async def run() -> list[int]:
+        served = gateway(asked, other, models=2, retries=2)
+        return [(await post(served, f"s-{number}")).status for number in range(10)]
+
+    assert uvloop.run(run()) == [200] * 10
+    assert asked.calls == 1
+
+
+@pytest.mark.parametrize("status", [408, 409, 425])
+def test_an_answer_about_one_request_holds_no_other(status: int) -> None:
+    """Once, a 409 of one caller took an upstream from everybody for its Retry-After."""
+    upstream = Scripted(lambda call: status if b"poison" in call.body else 200, RETRY_AFTER)
+    other = Scripted(lambda _: 200)
+
+    async def run() -> list[str]:
+        served = gateway(upstream, other, retries=0)
+        await post(served, "bad", user="poison")
+        assert not served.state.upstreams["up0"].holds
+        return [(await post(served, f"s-{number}")).headers["x-pointsman-model"] for number in range(3)]
+
+    assert uvloop.run(run()) == ["m00"] * 3
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_the_last_upstream_that_is_left_is_never_held(status: int) -> None:
+    upstream = Scripted(lambda call: status if b"poison" in call.body else 200, RETRY_AFTER)
+
+    async def run() -> list[int]:
+        served = gateway(upstream, retries=2)
+        bad = await post(served, "bad", user="poison")
+        assert (bad.status, bad.headers["retry-after"]) == (status, "30")
+        assert served.state.upstreams["up0"].held("m00") > 25
+        got = [(await post(served, "s")).status]
+        assert not served.state.upstreams["up0"].holds, "an answer ends the hold"
+        return [*got, (await post(served, "s")).status]
+
+    assert uvloop.run(run()) == [200, 200]
+    assert upstream.calls == 3, "a long Retry-After is no reason for a retry"
+
+
+def test_what_is_passed_on_has_no_other_upstream() -> None:
+    upstream = Scripted(lambda call: 503 if b"poison" in call.body else 200, RETRY_AFTER)
+
+    async def run() -> list[int]:
+        served = gateway(upstream)
+        bodies = [{"input": "poison"}, {"input": "a"}]
+        return [(await ask(served, "/v1/embeddings", body)).status for body in bodies]
+
+    assert uvloop.run(run()) == [503, 200]
+
+
+def test_one_request_probes_during_a_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    upstream, other = Scripted(lambda _: 503, RETRY_AFTER), Scripted(lambda _: 200)
+
+    async def run() -> list[str]:
+        served = gateway(upstream, other, retries=0)
+        held = served.state.upstreams["up0"]
+        models = []
+
+        async def turn() -> None:
+            models.append((await post(served, f"s-{len(models)}")).headers["x-pointsman-model"])
+
+        await turn()
+        await turn()
+        assert upstream.calls == 1
+        held._next_probe = 0.0  # as after some seconds
+        await turn()
+        await turn()
+        assert upstream.calls == 2, "one probe, which failed"
+        held._next_probe = 0.0
+        upstream.status = lambda _: 200
+        await turn()
+        await turn()
+        return models
+
+    assert uvloop.run(run()) == ["m10"] * 4 + ["m00"] * 2
 
 
 def test_a_rate_limit_is_of_one_model() -> None:
@@ -200,6 +266,22 @@ def test_no_wait_is_longer_than_a_minute() -> None:
     upstream = served.state.upstreams["up0"]
     upstream.hold("", 86_400.0)
     assert 59.0 < upstream.held("m00") <= 60.0
+
+
+@pytest.mark.parametrize(("at_once", "most"), [(100, 130), (1, 3)])
+def test_so_are_those_of_requests_that_are_passed_on(at_once: int, most: int) -> None:
+    """Once, each of 100 requests that failed was sent three times."""
+    upstream = Scripted(lambda _: 500)
+
+    async def run() -> None:
+        served = gateway(upstream, retries=2)
+        asks = (ask(served, "/v1/files/f-1", b"", method="GET") for _ in range(at_once))
+        assert {each.status for each in await asyncio.gather(*asks)} == {500}
+        up = served.state.upstreams["up0"]
+        assert (up.waiting, up.retrying) == (0, 0)
+
+    uvloop.run(run())
+    assert at_once < upstream.calls <= most
 
 
 class Closing:

@@ -60,7 +60,6 @@ _MAX_COMMENTS: Final = 64 << 10
 _MAX_ERROR: Final = 1 << 20
 #: Failures that are no failures of the upstream.
 _NOT_FAILED: Final = frozenset({"busy", "credential", "translation"})
-_RATE_LIMITED: Final = 429
 
 
 class RunningAttempt:
@@ -127,8 +126,8 @@ class UpstreamResponse(msgspec.Struct, frozen=True):
 async def first_answer(request: DecidedRequest, targets: Sequence[Target]) -> UpstreamResponse | Failure:
     """Try each model in order, each several times, until one answers or the attempts are used up.
 
-    A model that is passed over is tried when no other has answered: a circuit breaker puts an upstream at the
-    end of the chain and never out of it.
+    A model that is passed over is tried when no other has answered: a circuit breaker or a ``Retry-After``
+    puts an upstream at the end of the chain and never out of it.
     """
     passed_over: list[Target] = []
     for target in targets:
@@ -138,7 +137,7 @@ async def first_answer(request: DecidedRequest, targets: Sequence[Target]) -> Up
         _leave_out(request, target, result)
         if not result.fall_back or request.attempts >= _MAX_ATTEMPTS:
             break
-        if result.kind == "breaker" or (result.kind == "held" and (result.wait or 0.0) <= _LONGEST_PAUSE):
+        if result.kind in {"breaker", "held"}:
             passed_over.append(target)
     else:
         for target in passed_over:
@@ -153,9 +152,13 @@ async def first_answer(request: DecidedRequest, targets: Sequence[Target]) -> Up
 
 
 async def _try_last(request: DecidedRequest, target: Target) -> UpstreamResponse | Failure:
-    """Try a model that was passed over, because no other has answered."""
+    """Try a model that was passed over, because no other has answered.
+
+    A short ``Retry-After`` is waited for. After a longer one the caller would have left: the upstream itself
+    says whether it still stands.
+    """
     request.left_out = tuple(pair for pair in request.left_out if pair[0] is not target)
-    if wait := target.upstream.held(target.model.name):
+    if 0.0 < (wait := target.upstream.held(target.model.name)) <= _LONGEST_PAUSE:
         await asyncio.sleep(wait)
     return await _try_model(request, target, is_last=True)
 
@@ -185,6 +188,7 @@ async def _try_model(
     upstream = target.upstream
     if (upstream.breaker.is_open or upstream.holds) and not is_last and (why := _pass_over(target)):
         return why
+    is_held = bool(upstream.holds)
     upstream.waiting += 1
     try:
         result = await _try(request, target)
@@ -194,7 +198,10 @@ async def _try_model(
         upstream.waiting -= 1
     if isinstance(result, Failure):
         _count(request, result, target)
-    elif upstream.breaker.failures or upstream.breaker.is_open or upstream.trouble.is_told:
+        return result
+    if is_held:
+        upstream.lift(target.model.name)
+    if upstream.breaker.failures or upstream.breaker.is_open or upstream.trouble.is_told:
         upstream.worked()
     return result
 
@@ -202,7 +209,7 @@ async def _try_model(
 def _pass_over(target: Target) -> Failure | None:
     """Return why a model is not asked now; None where it is."""
     upstream = target.upstream
-    if wait := upstream.held(target.model.name):
+    if (wait := upstream.held(target.model.name)) and not upstream.may_probe():
         return held(upstream, wait)
     if wait := upstream.breaker.seconds_to_wait(time.monotonic()):
         return circuit_open(upstream, wait)
@@ -212,7 +219,7 @@ def _pass_over(target: Target) -> Failure | None:
 async def _try_again(request: DecidedRequest, target: Target, result: Failure) -> UpstreamResponse | Failure:
     """Retry a failed request as often as it may be; a probe of the circuit breaker is not retried."""
     upstream = target.upstream
-    _hold(result, target)
+    upstream.asked_to_wait(result.status, result.wait, target.model.name)
     retries = 0 if request.client_is_retrying or upstream.breaker.is_open else upstream.spec.retries
     for number in range(1, 1 + retries):
         pause = backoff(number) if result.wait is None else result.wait
@@ -229,15 +236,8 @@ async def _try_again(request: DecidedRequest, target: Target, result: Failure) -
         if isinstance(again, UpstreamResponse):
             return again
         result = again
-        _hold(result, target)
+        upstream.asked_to_wait(result.status, result.wait, target.model.name)
     return result
-
-
-def _hold(failure: Failure, target: Target) -> None:
-    """Let all requests wait for as long as the upstream asked this one to."""
-    if failure.wait and is_retryable(failure.status):
-        # A rate limit is of one model; who cannot serve cannot serve any.
-        target.upstream.hold(target.model.name if failure.status == _RATE_LIMITED else "", failure.wait)
 
 
 def _count(request: DecidedRequest, failure: Failure, target: Target) -> None:

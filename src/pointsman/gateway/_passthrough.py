@@ -58,7 +58,6 @@ _LONGEST_PAUSE: Final = 8.0
 #: Bytes of an error that are looked at: a page, in which no key must stand.
 _ERROR_BYTES: Final = 1 << 20
 _NO_BODY: Final = frozenset({204, 304})
-_RATE_LIMITED: Final = 429
 #: What such requests count as where others count by session, and where others wait by model.
 _PASSED: Final = "passed on"
 
@@ -247,32 +246,56 @@ def _headers_up(state: LiveState, upstream: Upstream, inbound: Inbound) -> list[
 async def _first_answer(upstream: Upstream, call: Call, tries: int, exchanged: _Exchanged) -> Exchange:
     """Return the head of the upstream's answer, after retries where the request may be sent again.
 
-    The circuit breaker is told and not asked: there is no other upstream for such a request.
+    Circuit breaker and ``Retry-After`` are told and not asked: there is no other upstream for such a request.
+
+    Raises:
+        UpstreamError: it has not answered.
     """
-    for number in range(1, tries + 1):
-        if wait := upstream.held(_PASSED):
-            raise _Held(wait)
-        pause = backoff(number)
-        try:
-            exchange = await _send(upstream, call, exchanged)
-        except UpstreamError as error:
-            kind = failure_kind(error)
-            if kind != "busy":
-                upstream.failed(error.message, None if kind == "connect" else _PASSED)
-            if number == tries or kind in {"busy", "timeout", "too_large"}:
-                raise
-        else:
-            _note(upstream, exchange.status)
-            asked = retry_after(exchange.headers)
-            pause = pause if asked is None else asked
-            is_last = number == tries or pause > _LONGEST_PAUSE or not upstream.may_retry
-            if is_last or not is_retryable(exchange.status):
-                if asked and is_retryable(exchange.status):
-                    upstream.hold(_PASSED if exchange.status == _RATE_LIMITED else "", asked)
-                return exchange
-            exchange.close()
-        await asyncio.sleep(pause)
-    raise AssertionError("the last try returns or raises")
+    upstream.waiting += 1
+    try:
+        result = await _try(upstream, call, exchanged)
+        for number in range(1, tries):
+            pause = _pause(result, number)
+            if pause is None or not upstream.may_retry:
+                break
+            if not isinstance(result, UpstreamError):
+                result.close()
+            upstream.retrying += 1
+            try:
+                await asyncio.sleep(pause)
+                result = await _try(upstream, call, exchanged)
+            finally:
+                upstream.retrying -= 1
+    finally:
+        upstream.waiting -= 1
+    if isinstance(result, UpstreamError):
+        raise result
+    return result
+
+
+async def _try(upstream: Upstream, call: Call, exchanged: _Exchanged) -> Exchange | UpstreamError:
+    """Send a request, and tell what came of it."""
+    try:
+        exchange = await _send(upstream, call, exchanged)
+    except UpstreamError as error:
+        kind = failure_kind(error)
+        if kind != "busy":
+            upstream.failed(error.message, None if kind == "connect" else _PASSED)
+        return error
+    _note(upstream, exchange.status)
+    upstream.asked_to_wait(exchange.status, retry_after(exchange.headers))
+    return exchange
+
+
+def _pause(result: Exchange | UpstreamError, number: int) -> float | None:
+    """Return the seconds before the next try; None where there is none."""
+    if isinstance(result, UpstreamError):
+        return None if failure_kind(result) in {"busy", "timeout", "too_large"} else backoff(number)
+    if not is_retryable(result.status):
+        return None
+    asked = retry_after(result.headers)
+    pause = backoff(number) if asked is None else asked
+    return None if pause > _LONGEST_PAUSE else pause
 
 
 async def _send(upstream: Upstream, call: Call, exchanged: _Exchanged) -> Exchange:
@@ -297,16 +320,6 @@ def _note(upstream: Upstream, status: int) -> None:
         upstream.breaker.record_success(time.monotonic())  # it works; it did not like this request
         if is_retryable(status) or refuses_our_key(upstream, status):
             upstream.trouble.failed(said, time.monotonic())
-
-
-class _Held(UpstreamError):
-    """The upstream asked for no request until later."""
-
-    status = 429
-
-    def __init__(self, wait: float) -> None:
-        super().__init__(f"it asked to wait for another {wait:.0f} s (Retry-After)")
-        self.wait = wait
 
 
 def _misconfigured(upstream: Upstream, exchange: Exchange) -> Fault | None:
@@ -389,13 +402,11 @@ async def _fail(
     inbound: Inbound, upstream: Upstream, error: UpstreamError, exchanged: _Exchanged, send: Send
 ) -> int:
     """Tell the caller that the upstream has not answered."""
-    exchanged.error = kind = "held" if isinstance(error, _Held) else failure_kind(error)
+    exchanged.error = kind = failure_kind(error)
     name = upstream.spec.name
     fault = Fault(error.status, f'{error.message} (upstream "{name}")', f"upstream_{kind}")
     sent = _own_headers(inbound, upstream, exchanged)
-    if isinstance(error, _Held):
-        sent.append((b"retry-after", b"%d" % max(round(error.wait), 1)))
-    elif inbound.scope["method"] in _IDEMPOTENT:
+    if inbound.scope["method"] in _IDEMPOTENT:
         sent.append((b"x-should-retry", b"false"))  # the gateway has tried
     log.warning("%s %s: %s", inbound.scope["method"], _shown(inbound.scope), fault.message)
     return await send_fault(inbound.wire, fault, sent, send)

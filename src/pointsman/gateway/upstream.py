@@ -24,6 +24,10 @@ _LEAST_RETRIES: Final = 3
 _LONGEST_QUIET: Final = 300.0
 #: Longest time in seconds for which all requests wait because one was told to; then one asks again.
 _LONGEST_HOLD: Final = 60.0
+#: Seconds of a hold after which one request asks: the answer to one request may have been about it alone. As
+#: the first pause of the circuit breaker.
+_PROBE: Final = 5.0
+_RATE_LIMITED: Final = 429
 
 
 class Upstream:
@@ -48,6 +52,7 @@ class Upstream:
         #: Until when it asked for no request (``Retry-After``), in seconds of ``time.monotonic``: by model,
         #: or for all of them under "".
         self.holds: dict[str, float] = {}
+        self._next_probe = 0.0  # during a hold
         #: The headers that every request of a format carries.
         self.headers = {
             wire: [(b"content-type", b"application/json"), *credentials(spec, wire)] for wire in WireFormat
@@ -58,20 +63,47 @@ class Upstream:
         """Whether the retry budget allows a retry: a share of the requests that wait, and a few at least."""
         return self.retrying < max(_LEAST_RETRIES, _RETRY_SHARE * self.waiting)
 
+    def asked_to_wait(self, status: int, seconds: float | None, model: str = "") -> None:
+        """Hold the requests that an answer with ``Retry-After`` is about.
+
+        A rate limit (429) is of the model that was asked; who cannot serve (5xx) serves no model. A conflict,
+        a request that came too slowly and one that came too early (409, 408, 425) are of one request.
+        """
+        if seconds and status >= 500:
+            self.hold("", seconds)
+        elif seconds and status == _RATE_LIMITED and model:
+            self.hold(model, seconds)
+
     def hold(self, model: str, seconds: float) -> None:
-        """Send nothing for some seconds: to one model, or with "" to any, as the upstream asked.
+        """Ask others first for some seconds: instead of one model, or with "" instead of any.
 
         With the caller's own credential the limit is the caller's, and no other has to wait.
         """
         if not self.forwards_auth:
-            until = time.monotonic() + min(seconds, _LONGEST_HOLD)
+            now = time.monotonic()
+            if not self.holds:
+                self._next_probe = now + _PROBE
+            until = now + min(seconds, _LONGEST_HOLD)
             self.holds[model] = max(until, self.holds.get(model, 0.0))
 
     def held(self, model: str) -> float:
-        """Return the seconds for which a model gets no request; 0 for none."""
+        """Return the seconds for which a model is asked after others; 0 for none."""
         now = time.monotonic()
         self.holds = {name: until for name, until in self.holds.items() if until > now}
         return max(self.holds.get(model, now), self.holds.get("", now)) - now
+
+    def may_probe(self) -> bool:
+        """Whether this request may be sent during a hold; if so, no other for some seconds."""
+        now = time.monotonic()
+        if now < self._next_probe:
+            return False
+        self._next_probe = now + _PROBE
+        return True
+
+    def lift(self, model: str) -> None:
+        """End the holds of a model: it has answered a request that was sent during them."""
+        self.holds.pop("", None)
+        self.holds.pop(model, None)
 
     def failed(self, why: str, session: str | None = None) -> None:
         """A request was not answered, or with an error of its own; ``why`` is told in the log, once.
