@@ -210,7 +210,7 @@ def test_one_request_probes_during_a_hold(monkeypatch: pytest.MonkeyPatch) -> No
     async def run() -> list[str]:
         served = gateway(upstream, other, retries=0)
         held = served.state.upstreams["up0"]
-        models = []
+        models: list[str] = []
 
         async def turn() -> None:
             models.append((await post(served, f"s-{len(models)}")).headers["x-pointsman-model"])

@@ -140,7 +140,7 @@ def after_a_call(*more: dict[str, Any]) -> list[dict[str, Any]]:
         # Codex
         (RESPONSES, CODEX | {METADATA: b'{"request_kind":"turn"}'}, "", {}, "main message"),
         (RESPONSES, CODEX | {METADATA: b'{"request_kind":"compaction"}'}, "", {}, "helper compaction"),
-        (RESPONSES, CODEX, "", {"said": [{"role": "user", "content": "You are performing a CONTEXT CHECKPOINT COMPACTION. Create"}]}, "helper compaction"),
+        (RESPONSES, CODEX | {METADATA: b'{"request_kind":"turn"}'}, "", {"said": [{"role": "user", "content": "You are performing a CONTEXT CHECKPOINT COMPACTION. Create"}]}, "helper compaction"),
         (RESPONSES, CODEX | {b"x-openai-subagent": b"guardian"}, "", {}, "subagent check"),
         (RESPONSES, CODEX | {b"x-openai-subagent": b"memory_consolidation"}, "", {}, "subagent summary"),
         (RESPONSES, CODEX | {b"x-openai-subagent": b"review"}, "", {}, "subagent message"),
@@ -180,6 +180,46 @@ def test_what_a_request_is_for(
     assert bool(found.mark) == (
         found.purpose not in {None, Purpose.MESSAGE, Purpose.TOOL_ITERATION} or found.role is SUBAGENT
     )
+
+
+SUMMARY = "Your task is to create a detailed summary of"
+PAGE = "Web page content: int main(){}"
+CLINES = "You are Cline, a coding agent."
+
+
+@pytest.mark.parametrize(
+    ("wire", "headers", "system", "more", "expected"),
+    [
+        # the text of a file in a request of another client, alone or beside the task
+        (CHAT, {b"x-session-id": b"s"}, CLINES, {"said": said("[read_file for 'a.c'] Result:", PAGE)}, "main message"),
+        (CHAT, {b"x-session-id": b"s"}, CLINES, {"said": said("Fix it, see @a.c", PAGE)}, "main message"),
+        (CHAT, {b"x-session-id": b"s"}, CLINES, {"said": said(PAGE)}, "main message"),
+        (CHAT, {}, "", {"said": said("[read_file for 'a.c'] Result:", SUMMARY)}, "None None"),
+        (CHAT, {}, "", {"said": said(SUMMARY)}, "None None"),
+        (CHAT, OPENCODE, "", {"said": said(SUMMARY), "tools": [TOOL]}, "main message"),
+        (RESPONSES, CODEX, "", {"said": said("You are performing a CONTEXT CHECKPOINT COMPACTION.")}, "main message"),
+        # in a request of Claude Code: beside a person's words, and in a reminder
+        (MESSAGES, CLAUDE, SDK, {"said": said("Fix it", SUMMARY), "tools": [TOOL]}, "main message"),
+        (MESSAGES, CLAUDE, SDK, {"said": said("Fix it", PAGE)}, "main message"),
+        (MESSAGES, CLAUDE, SDK, {"said": said(SUMMARY, "Fix it")}, "main message"),
+        (MESSAGES, CLAUDE, SDK, {"said": said("Fix it", "See this:", PLANNING, "x")}, "main message"),
+        (MESSAGES, CLAUDE, SDK, {"said": said("<system-reminder>\n" + SUMMARY)}, "main message"),
+        # Claude Code itself: known by its header, its user agent or its system prompt
+        (MESSAGES, CLAUDE, "", {"said": said("<system-reminder>\nIt is Monday.", SUMMARY), "tools": [TOOL]}, "helper compaction"),
+        (MESSAGES, CLAUDE, "", {"said": said("<system-reminder>\nIt is Monday.", PLANNING, "x")}, "main plan"),
+        (MESSAGES, {b"user-agent": b"claude-cli/2.1"}, "", {"said": said(SUMMARY)}, "helper compaction"),
+        (MESSAGES, {}, f"{BILLED}\n{SDK}", {"said": said(SUMMARY)}, "helper compaction"),
+        (MESSAGES, {}, "You are Claude Code, Anthropic's CLI.", {"said": said(SUMMARY)}, "helper compaction"),
+        (MESSAGES, CLAUDE, SDK, {"said": said("<system-reminder>This is a side question from the user.")}, "helper side"),
+        (MESSAGES, CLAUDE, SDK, {"said": after_a_call(*said("Go on", SUMMARY)[0]["content"])}, "helper compaction"),
+    ],
+)  # fmt: skip
+def test_a_clients_words_count_where_it_writes_them(
+    wire: WireFormat, headers: dict[bytes, bytes], system: str, more: dict[str, Any], expected: str
+) -> None:
+    """Once, the first words of an attached file made a request a helper's, in any client's request."""
+    found = role(wire, headers, system, **more)
+    assert f"{found.role} {found.purpose}" == expected
 
 
 def test_the_marks_of_each_client_say_where_they_were_read() -> None:

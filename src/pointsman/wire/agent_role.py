@@ -2,8 +2,9 @@
 
 Who asks is read only from what the agent's own code writes: headers, the beginning of the system prompt, and
 which fields are there. What for is read from the beginning of the last user message as well, because Claude
-Code's compaction differs from its main conversation by nothing else. Results of tools are never looked at:
-their text may come from a file or a web page.
+Code's compaction differs from its main conversation by nothing else: in requests of that client alone, and in
+the text that it writes itself. Results of tools are never looked at, and neither is a text beside a person's
+words, as which some clients send them: they may come from a file or a web page.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Final, NamedTuple
 
 from pointsman.vocabulary import AgentRequest, AgentRole, Message, Purpose, Role
 from pointsman.wire.body import Body
-from pointsman.wire.clients import CLIENTS, Mark
+from pointsman.wire.clients import CLIENTS, Client, Mark
 
 __all__ = ["SUBAGENT_HEADERS", "RequestRole", "read_role"]
 
@@ -34,6 +35,10 @@ _LAST: Final = 8
 _SYSTEM: Final = Role.SYSTEM
 _USER: Final = Role.USER
 _MARKS: Final = tuple(mark for client in CLIENTS for mark in client.marks)
+#: Whose words a mark looks for. No two clients have the same mark: each names its client.
+_CLIENT_OF: Final = {mark: client for client in CLIENTS for mark in client.marks if mark.words}
+#: How a text begins that a client puts beside what a person says.
+_REMINDER: Final = "<system-reminder>\n"
 #: Characters at the beginning of a text in which the words of a mark are looked for, and in a system message:
 #: Claude Code lists its sub-agents in the same message before it says that it plans.
 _WORDS: Final = 160
@@ -63,6 +68,7 @@ class _Seen(NamedTuple):
     system: str  # its first ``_BEGINNING`` characters
     instructions: str  # all of it
     words: tuple[str, ...]  # how the texts of the last message begin, where a user sends it
+    own: str  # that of them which asks in a client's own words, if one does
     notes: tuple[str, ...]  # how texts of the system's messages behind or just before it begin
     is_tool_iteration: bool  # the last message holds results of tools, which are none of its texts
     output: int  # most tokens of an answer; 0: not said
@@ -85,7 +91,10 @@ class _Seen(NamedTuple):
         texts = last.texts if last is not None and last.role is _USER else ()
         words = tuple([text[:_WORDS].lstrip() for text in texts])
         goes_on = last is not None and bool(last.results)
-        return cls(request.system[:_BEGINNING], request.system, words, tuple(notes), goes_on, output, headers)
+        own = words[0] if len(words) == 1 else _own(words, goes_on=goes_on) if words else ""
+        return cls(
+            request.system[:_BEGINNING], request.system, words, own, tuple(notes), goes_on, output, headers
+        )
 
 
 _UNKNOWN: Final = RequestRole()
@@ -127,7 +136,7 @@ def read_role(
 
 def _matches(mark: Mark, seen: _Seen) -> bool:
     """Whether a request has all the marks that are given, beside the absence of tools."""
-    if mark.words and not any(text.startswith(mark.words) for text in seen.words):
+    if mark.words and not _has_words(mark, seen):
         return False
     if mark.system and not any(text in seen.system for text in mark.system):
         return False
@@ -138,6 +147,40 @@ def _matches(mark: Mark, seen: _Seen) -> bool:
     if mark.notes and not any(note in text for text in seen.notes for note in mark.notes):
         return False
     return mark.inside in seen.instructions
+
+
+def _has_words(mark: Mark, seen: _Seen) -> bool:
+    """Whether a client says the words of its mark.
+
+    A mode of the main conversation is told beside a person's words, in a reminder before or behind them.
+    """
+    if not mark.is_main:
+        return seen.own.startswith(mark.words) and _is_from(_CLIENT_OF[mark], seen)
+    words = seen.words
+    if not any(text.startswith(mark.words) for text in words) or not _is_from(_CLIENT_OF[mark], seen):
+        return False
+    before = next((place for place, text in enumerate(words) if not text.startswith(_REMINDER)), len(words))
+    return any(text.startswith(mark.words) for text in (*words[: before + 1], words[-1]))
+
+
+def _own(words: tuple[str, ...], *, goes_on: bool) -> str:
+    """Return the text of several in which a client asks in its own words; empty where none does.
+
+    It is the only one beside reminders. With results of tools it is the last: Claude Code adds its request to
+    the message that holds them. Otherwise the texts are a person's and those of attached files.
+    """
+    spoken = [text for text in words if not text.startswith(_REMINDER)]
+    return spoken[-1] if spoken and (goes_on or len(spoken) == 1) else ""
+
+
+def _is_from(client: Client, seen: _Seen) -> bool:
+    """Whether a request is known to be a client's."""
+    headers = seen.headers
+    return (
+        any(name in headers for name in client.headers)
+        or bool(client.agent and headers.get(b"user-agent", b"").startswith(client.agent))
+        or any(text in seen.system for text in client.system)
+    )
 
 
 def _from_the_end(request: AgentRequest) -> Iterator[Message]:

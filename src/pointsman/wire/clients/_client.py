@@ -16,7 +16,7 @@ class Mark(NamedTuple):
     shown: str  # what is seen, for a person
     system: tuple[str, ...] = ()  # near the beginning of the system prompt
     inside: str = ""  # anywhere in the system prompt
-    words: tuple[str, ...] = ()  # the last user message, or a text of it, begins so
+    words: tuple[str, ...] = ()  # the client's own text in the last user message begins so
     notes: tuple[str, ...] = ()  # in a system message beside it
     header: tuple[bytes, bytes] | None = None  # name, and what its value holds
     without_tools: bool = False
@@ -31,4 +31,9 @@ class Client(NamedTuple):
     read: str
     marks: tuple[Mark, ...]  # the first that matches counts
     subagents: tuple[bytes, ...] = ()  # headers that its sub-agents alone send
+    #: By what its requests are known: one of these headers, the beginning of the user agent, or a text near
+    #: the beginning of the system prompt. The words of its marks count in its own requests alone.
+    headers: tuple[bytes, ...] = ()
+    agent: bytes = b""
+    system: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()  # what stands before the working directory; the first found counts

@@ -14,6 +14,9 @@ CLAUDE_CODE: Final = Client(
     read="version 2.1.197 of 22 November 2026: requests of `claude -p` recorded behind a base URL, and the "
     "texts that the program holds for the others",
     subagents=(b"x-claude-code-agent-id", b"x-claude-code-parent-agent-id"),
+    headers=(b"x-claude-code-session-id",),
+    agent=b"claude-cli/",
+    system=("x-anthropic-billing-header:", "You are Claude Code", "Claude Agent SDK"),
     folders=("Primary working directory: ", "Working directory: "),
     marks=(
         Mark(

@@ -17,6 +17,8 @@ CODEX: Final = Client(
     read="version 0.169.0 of 22 November 2026: requests of `codex exec` recorded behind a base URL, with and "
     "without compaction, and the texts that the program holds for the others",
     subagents=(_SUBAGENT, b"x-codex-parent-thread-id"),
+    headers=(_METADATA,),
+    agent=b"codex",
     folders=("<cwd>",),
     marks=(
         Mark(Purpose.COMPACTION, "Codex compacts", header=(_METADATA, b'"request_kind":"compaction"')),

@@ -14,6 +14,9 @@ OPENCODE: Final = Client(
     read="version 1.18.33 of 22 November 2026: requests of `opencode run` recorded behind a base URL, "
     "and the texts that the program holds for the others",
     subagents=(b"x-parent-session-id",),
+    headers=(b"x-session-affinity", b"x-opencode-session"),
+    agent=b"opencode/",
+    system=("You are OpenCode",),
     folders=("Workspace root folder: ", "Working directory: "),
     marks=(
         Mark(
