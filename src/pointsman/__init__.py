@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         Tier,
         WireFormat,
     )
+    from pointsman.wire.project import project_key
 
 __all__ = [
     "AgentRequest",
@@ -69,6 +70,7 @@ __all__ = [
     "Verification",
     "WireFormat",
     "__version__",
+    "project_key",
 ]
 
 __version__ = "0.1.0"
@@ -104,6 +106,7 @@ _NAMES = {
         "AgentRole",
         "WireFormat",
     ),
+    "pointsman.wire.project": ("project_key",),
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}
 

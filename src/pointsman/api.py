@@ -146,7 +146,8 @@ class Pointsman:
             request: The person's text, or a request body as a mapping.
             format: The body's wire format: ``chat``, ``responses`` or ``messages``.
             session: Names the conversation; without it nothing is remembered.
-            project: What it is about, in words of yours: outcomes and ``[tiers.projects]`` go by it.
+            project: What it is about: a directory, words of yours, or a key as ``project_key`` returns it.
+                Outcomes and ``[tiers.projects]`` go by the key, and nothing else of it is recorded.
 
         Raises:
             MalformedRequest: the body is not of the format's shape.
@@ -314,10 +315,11 @@ def _request(
 ) -> AgentRequest:
     from msgspec.structs import replace
 
+    from pointsman.wire.project import named_project
     from pointsman.wire.request import read_request, request_from_text
 
     if isinstance(request, str):
         read = request_from_text(request, session=session, arrived_at=time.time())
     else:
         read = read_request(wire, request, session=session, arrived_at=time.time())
-    return replace(read, project=project) if project else read
+    return replace(read, project=named_project(project)) if project else read

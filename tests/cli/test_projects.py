@@ -5,8 +5,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 from typer.testing import CliRunner, Result
 
+from pointsman import Pointsman
 from pointsman.cli import app
 from pointsman.config import AnyKey, load
 from pointsman.decision.decision import Decision
@@ -15,7 +17,7 @@ from pointsman.errors import ConfigError
 from pointsman.factory import build_policy
 from pointsman.learning.projects import ProjectOutcome
 from pointsman.stores.ledger import Attempt, Outcome, SqliteLedger
-from pointsman.tiers.projects import cell_name
+from pointsman.tiers.projects import cell_name, read_projects
 from pointsman.vocabulary import AgentRole, Mode, Purpose, Reason, WireFormat
 
 CONFIG = """
@@ -152,3 +154,27 @@ def test_the_queue_lists_what_is_worth_an_outcome(files: Path) -> None:
     given = ("outcomes", "queue", "--ledger", str(files / "ledger.sqlite"))
     assert run(files, *given).output.split() == ["q", "p-9", "the", "agent", "was", "in", "trouble"]
     assert json.loads(run(files, *given, "--json").output)["why"] == ["the agent was in trouble"]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [('{"id": "1", "project": "a|b", "kind": "x|y", "model": "large", "score": 1}', 'may not hold "|"')],
+)
+def test_a_line_that_names_no_cell_is_refused(files: Path, line: str, message: str) -> None:
+    (files / "o.jsonl").write_text(line)
+    done = run(files, "fit", "projects", "--data", str(files / "o.jsonl"), "--out", str(files / "p.json"))
+    assert message in str(done.exception)
+    assert "o.jsonl:1" in str(done.exception)
+
+
+def test_a_project_may_hold_the_separator(files: Path) -> None:
+    ledger = SqliteLedger(files / "words.sqlite")
+    with Pointsman(build_policy(load(files / "pointsman.toml", AnyKey())), ledger=ledger) as pointsman:
+        decided = pointsman.decide("fix the bug", project="shop|web")
+        pointsman.record_outcome(decided.id, 1.0, model="small")
+        ledger.append(replace(decided, id="old", input=replace(decided.input, project="shop|web")))
+        pointsman.record_outcome("old", 1.0, model="small")
+    for command in (("report", "projects"), ("fit", "projects", "--out", str(files / "p.json"))):
+        done = run(files, *command, "--ledger", str(files / "words.sqlite"))
+        assert done.exit_code == 0, done.exception
+    assert "shop|web|*|*" in read_projects((files / "p.json").read_bytes(), "p").cells

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from pointsman import Pointsman
+from pointsman import Pointsman, project_key
 from pointsman.decision.engine import Decided, Engine
 from pointsman.decision.memory import Memory
 from pointsman.decision.policy import Policy
@@ -24,6 +24,7 @@ CELLS = {
     cell_name("p-easy"): Cell(80, {}, {"simple": 0.97}, "simple"),
     cell_name("p-hard"): Cell(80, {}, {"simple": 0.1, "complex": 0.99}, "complex"),
     cell_name("p-hard", role="subagent"): Cell(40, {}, {"simple": 0.95}, "simple"),
+    cell_name(project_key("", "the|shop")): Cell(80, {}, {"complex": 0.99}, "complex"),
     cell_name("p-unknown"): Cell(3, {}, {"simple": 0.6}),
 }
 FOUND = Projects(target=0.9, keep=True, certainty=0.9, made_at=0.0, cells=CELLS)
@@ -101,8 +102,13 @@ def test_a_file_is_read_or_refused() -> None:
             read_projects(data, "f")
 
 
+SHOP = project_key("", "/home/a/shop")
+
+
 def test_a_program_names_its_project() -> None:
     with Pointsman(engine().policy) as pointsman:
-        assert pointsman.decide("hello", project="p-hard").chain[0] == "large"
+        assert pointsman.decide("hello", project="the|shop").chain[0] == "large"
         assert pointsman.decide("hello").chain[0] == "small"
-        assert pointsman.explain("hello", project="p-hard").decision.input.project == "p-hard"
+        for name, key in (("/home/a/shop", SHOP), ("/home/a/shop/", SHOP), (SHOP, SHOP)):
+            assert pointsman.explain("hello", project=name).decision.input.project == key
+        assert pointsman.decide("hello", project="SECRET").input.project.startswith("p-")

@@ -19,6 +19,7 @@ from pointsman.learning.projects import (
     read_project_outcomes,
 )
 from pointsman.tiers.projects import cell_name
+from pointsman.wire.project import project_key
 
 DAY = 86_400.0
 TIERS = {"simple": ("small",), "complex": ("large",)}
@@ -115,7 +116,7 @@ def test_every_model_of_a_tier_must_be_good_enough() -> None:
 
 def test_lines_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "o.jsonl"
-    rows = outcomes("a", "small", 1, 1)
+    rows = outcomes(project_key("", "a"), "small", 1, 1)
     file.write_bytes(b"\n".join(map(msgspec.json.encode, [*rows, rows[0]])))
     assert read_project_outcomes(file) == rows  # the same line twice says the same
     file.write_bytes(

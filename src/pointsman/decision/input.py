@@ -26,7 +26,7 @@ class RequestInput(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     features: tuple[str, ...] = ()  # what the request needs of a model, sorted
     role: AgentRole | None = None  # who within an agent asks; None in rows of before November 2026
     purpose: Purpose | None = None  # what the request is for; None where nothing tells
-    project: str = ""  # what the agent works on, as a hash
+    project: str = ""  # key of what the agent works on: ``project_key``
     client: str = ""  # the program that sent it, as it names itself
     messages: int = 0  # in the history
     tools: int = 0  # offered

@@ -21,7 +21,8 @@ from scipy.stats import beta
 
 from pointsman.errors import PointsmanError
 from pointsman.jsonl import decoded, numbered_lines
-from pointsman.tiers.projects import ANY, Cell, Projects, cell_name
+from pointsman.tiers.projects import ANY, SEPARATOR, Cell, Projects, cell_name, named_cell
+from pointsman.wire.project import named_project
 
 __all__ = ["HALF_LIFE", "PRIOR", "START", "Beta", "ProjectOutcome", "chance_above", "chance_kept",
            "fit_projects", "posteriors", "read_project_outcomes"]  # fmt: skip
@@ -64,16 +65,19 @@ class Beta(msgspec.Struct, frozen=True):
 
 
 def read_project_outcomes(file: Path) -> list[ProjectOutcome]:
-    """Read outcomes from JSON lines.
+    """Read outcomes from JSON lines; their projects are named as the library's are: ``named_project``.
 
     Raises:
         PointsmanError: the file cannot be read, a line is wrong, or two lines contradict each other.
     """
     decode = msgspec.json.Decoder(ProjectOutcome).decode
     found: dict[tuple[str, str], tuple[ProjectOutcome, str]] = {}
-    for place, row in decoded(numbered_lines(file), decode, file):
+    for place, line in decoded(numbered_lines(file), decode, file):
+        row = msgspec.structs.replace(line, project=named_project(line.project))
         if not 0 <= row.score <= 1:
             raise PointsmanError(f'{place}: "score" must be from 0 to 1, not {row.score:g}')
+        if SEPARATOR in row.kind + row.role:
+            raise PointsmanError(f'{place}: "kind" and "role" may not hold "{SEPARATOR}"')
         key = (row.id, row.model)
         known = found.get(key)
         if known is not None and known[0].score != row.score:
@@ -139,7 +143,7 @@ def _shrunk(
 
 def _above(name: str) -> str | None:
     """The level above a cell; None above the model everywhere. A role says more than a kind."""
-    project, kind, role = name.split("|")
+    project, kind, role = named_cell(name)
     if kind != ANY and role != ANY:
         return cell_name(project, ANY, role)
     if kind != ANY or role != ANY:
@@ -196,7 +200,7 @@ def fit_projects(
     cells = {
         name: _cell(models, tiers, target=target, keep=keep, certainty=certainty)
         for name, models in found.items()
-        if not name.startswith(ANY)
+        if named_cell(name).project != ANY
     }
     return Projects(
         target=target, keep=keep, certainty=certainty, made_at=max(each.at for each in outcomes), cells=cells

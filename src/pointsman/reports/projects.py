@@ -8,7 +8,7 @@ from typing import Final
 from pointsman.learning.projects import ProjectOutcome
 from pointsman.reports.outcomes import scores_of
 from pointsman.stores.ledger import Record
-from pointsman.tiers.projects import ANY, Projects
+from pointsman.tiers.projects import ANY, Projects, named_cell
 from pointsman.tiers.roles import name_of
 
 __all__ = ["outcomes_of", "project_lines", "uses"]
@@ -76,7 +76,7 @@ def project_lines(found: Projects, names: Mapping[str, str], counts: Mapping[str
     yield f"good enough: {goal}, with probability {found.certainty:g}"
     yield f"{'project':21}{'kind':10}{'role':12}{'model':16}{'outcomes':>9}{'success':>9}{'expected':>10}"
     for name, cell in found.cells.items():
-        project, kind, role = name.split("|")
+        project, kind, role = named_cell(name)
         for model, (successes, outcomes, mean) in cell.models.items():
             share = f"{successes / outcomes:.2f}" if outcomes else "-"
             yield f"{project:21}{kind:10}{role:12}{model:16}{outcomes:>9.1f}{share:>9}{mean:>10.2f}"

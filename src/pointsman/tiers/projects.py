@@ -16,13 +16,15 @@ from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.errors import ConfigError
 from pointsman.vocabulary import Mode, Tier
 
-__all__ = ["ANY", "FORMAT", "Cell", "ProjectPolicy", "ProjectSettings", "ProjectTier", "Projects",
-           "cell_name", "read_projects", "tier_of_project"]  # fmt: skip
+__all__ = ["ANY", "FORMAT", "SEPARATOR", "Cell", "CellName", "ProjectPolicy", "ProjectSettings", "ProjectTier",
+           "Projects", "cell_name", "named_cell", "read_projects", "tier_of_project"]  # fmt: skip
 
 #: Version of the file's format; another one is refused.
 FORMAT: Final = 1
 #: Stands for every kind of prompt, or every role.
 ANY: Final = "*"
+#: Stands between the parts of a cell's name.
+SEPARATOR: Final = "|"
 
 _SCALE: Final = 2.0**64
 
@@ -77,9 +79,22 @@ class ProjectTier(NamedTuple):
     explores: bool = False
 
 
+class CellName(NamedTuple):
+    """What a cell is about."""
+
+    project: str  # may hold the separator; kind and role hold none
+    kind: str = ANY
+    role: str = ANY
+
+
 def cell_name(project: str, kind: str = ANY, role: str = ANY) -> str:
     """The name of a cell: ``project|kind|role``."""
-    return f"{project}|{kind}|{role}"
+    return SEPARATOR.join((project, kind, role))
+
+
+def named_cell(name: str) -> CellName:
+    """What the cell is about that ``cell_name`` has named."""
+    return CellName(*name.rsplit(SEPARATOR, 2))
 
 
 def read_projects(data: bytes, place: str) -> Projects:

@@ -6,6 +6,7 @@ that names no directory is one project by its key and its program.
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Final
@@ -13,7 +14,7 @@ from typing import Final
 from pointsman.vocabulary import AgentRequest, Role
 from pointsman.wire.clients import CLIENTS
 
-__all__ = ["client_of", "project_key", "read_project", "working_directory"]
+__all__ = ["client_of", "named_project", "project_key", "read_project", "working_directory"]
 
 #: What stands before the directory, the longer ones first: "Primary working directory: " holds another.
 _BEFORE: Final = tuple(
@@ -27,6 +28,8 @@ _FIRST: Final = 6
 _LONGEST: Final = 4_096
 #: Keys kept by what they are made of: to make one costs 2 µs.
 _KEPT: Final = 1_024
+#: What ``project_key`` returns.
+_KEY: Final = re.compile("[pc]-[0-9a-f]{16}")
 #: Characters of a program's name.
 _NAME: Final = 40
 
@@ -49,6 +52,14 @@ def project_key(caller: str, directory: str, client: str = "") -> str:
     said = directory.rstrip("/\\") or directory or client
     data = f"{caller}\0{said}".encode("utf-8", "surrogatepass")
     return ("p-" if directory else "c-") + blake2b(data, digest_size=8).hexdigest()
+
+
+def named_project(name: str) -> str:
+    """Return the key of a project that a program names: a directory, words of its own, or a key.
+
+    A directory has the key that a gateway without callers' keys gives it. A key stays as it is.
+    """
+    return name if not name or _KEY.fullmatch(name) else project_key("", name)
 
 
 def working_directory(request: AgentRequest) -> str:
