@@ -22,8 +22,9 @@ from pointsman.reports.replay import Replay
 from pointsman.runtime import Runtime
 from pointsman.stores.ledger import MemoryLedger
 from pointsman.stores.sessions import MemorySessions
-from pointsman.tiers import EscalationPolicy, Verification
-from pointsman.vocabulary import AgentRole, ModelQuery, ModelReply, ModelSpec, Stage, Tier
+from pointsman.tiers import EscalationPolicy, RoleTiers, Verification
+from pointsman.vocabulary import AgentRole, ModelQuery, ModelReply, ModelSpec, Purpose, Stage, Tier
+from pointsman.wire.project import project_key
 
 FIX = "now fix this bug in the login function of the API"
 UNSURE = "Compare the two plans of the city and say which costs less in ten years"
@@ -129,6 +130,36 @@ def test_nothing_is_escalated_at_an_event(tmp_path: Path) -> None:
     found = [reason.code for each in hook.decided for reason in each.reasons if "escalation" in reason.code]
     assert found == ["escalation.observe"]
     assert {one.source for each in hook.decided for one in each.injections} == {"domains", "guidance"}
+
+
+def test_an_event_tells_project_and_purpose(tmp_path: Path) -> None:
+    hook = Hook(tmp_path, a_policy(roles=RoleTiers(plan="reasoning")))
+    hook.at("UserPromptSubmit", prompt=FIX, cwd="/home/a/shop", permission_mode="plan")
+    hook.failed(1, cwd="/home/a/shop/api", permission_mode="plan")
+    hook.at("UserPromptSubmit", prompt=FIX, cwd="/home/a/shop/api", permission_mode="default")
+    hook.failed(2, cwd="/home/a/other", agent_id="sub")
+    asked = [each.input for each in hook.decided]
+    shop, other = project_key("", "/home/a/shop"), project_key("", "/home/a/other")
+    assert [each.project for each in asked] == [shop, shop, shop, other]
+    goes_on = Purpose.TOOL_ITERATION
+    assert [each.purpose for each in asked] == [Purpose.PLAN, goes_on, Purpose.MESSAGE, goes_on]
+    assert [each.tier.tier for each in hook.decided[:3] if each.tier] == [Tier.REASONING] * 2 + [Tier.MEDIUM]
+    assert [each.chain[0] for each in hook.decided[:2]] == ["large"] * 2
+
+
+def test_an_event_is_no_recorded_request(tmp_path: Path) -> None:
+    hook = Hook(tmp_path)
+    for number in range(3):
+        hook.failed(number, agent_id="sub")
+    hook.at("UserPromptSubmit", prompt=FIX, agent_id="sub")
+    hook.failed(4, agent_id="sub")
+    said = [
+        [reason.detail for reason in each.reasons if reason.code == "agent.subagent"] for each in hook.decided
+    ]
+    failure, spoken = ["the hook PostToolUseFailure"], ["the hook UserPromptSubmit"]
+    assert said == [failure, failure, failure, spoken, failure]
+    unseen = [[reason.code for reason in each.abstained] for each in hook.decided]
+    assert unseen == [["evidence.unseen"]] * 3 + [[]] * 2
 
 
 def test_a_repeated_prompt_gets_its_text_again(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ history. Words are judged when they are said; what the agent does afterwards bel
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 from msgspec.structs import replace
 
@@ -15,14 +17,15 @@ from pointsman.decision.memory import Memory
 from pointsman.guidance import Moment, Seen
 from pointsman.trajectory import Event, ToolInvoked
 from pointsman.trajectory.step import Step
-from pointsman.vocabulary import AgentRequest, AgentRole, Evidence, Reason, WireFormat
+from pointsman.vocabulary import AgentRequest, AgentRole, Evidence, Purpose, Reason, WireFormat
 from pointsman.wire.request import request_from_text
 
-__all__ = ["AgentEvent", "going_on", "prompt_of", "with_event"]
+__all__ = ["UNSEEN", "AgentEvent", "going_on", "prompt_of", "with_event"]
 
 #: An agent that calls tools offers them with each of its requests.
 _NEEDED = frozenset({"tools"})
-_UNSEEN = Reason("evidence.unseen", "no words of a person were reported in this session")
+#: Of an event whose tier no words of a person decided; it stands with that tier.
+UNSEEN: Final = Reason("evidence.unseen", "no words of a person were reported in this session")
 
 
 class AgentEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,6 +37,8 @@ class AgentEvent(msgspec.Struct, frozen=True, kw_only=True):
     number: int  # among the events of the session, from 1
     format: WireFormat = WireFormat.MESSAGES  # that the agent speaks
     role: AgentRole = AgentRole.MAIN
+    purpose: Purpose | None = None  # as the request would have that the event stands for
+    project: str = ""  # key of what the agent works on
     prompt: str = ""  # what a person said
     happened: Event | None = None  # what joins the run
     moment: Moment | None = None  # for configured providers; None: at no decision point
@@ -42,8 +47,15 @@ class AgentEvent(msgspec.Struct, frozen=True, kw_only=True):
 def prompt_of(event: AgentEvent) -> AgentRequest:
     """Return the words of an event as the request that they begin."""
     request = request_from_text(event.prompt, session=event.session, arrived_at=event.arrived_at)
-    mark = f"the hook {event.name}"
-    return replace(request, format=event.format, features=_NEEDED, role=event.role, role_mark=mark)
+    return replace(
+        request,
+        format=event.format,
+        features=_NEEDED,
+        role=event.role,
+        role_mark=_mark(event),
+        purpose=event.purpose,
+        project=event.project,
+    )
 
 
 def going_on(event: AgentEvent, then: Decision, memory: Memory, evidence: Evidence) -> ReadRequest:
@@ -61,6 +73,8 @@ def going_on(event: AgentEvent, then: Decision, memory: Memory, evidence: Eviden
         searched=memory.searched,
         capabilities=selected,
         tier=then.tier,
+        role_mark=_mark(event),
+        abstained=tuple(reason for reason in then.abstained if reason.code == UNSEEN.code),
     )
 
 
@@ -84,11 +98,18 @@ def with_event(
     asked = replace(
         reading.input,
         arrived_at=event.arrived_at,
+        purpose=event.purpose,
+        project=event.project,
         messages=event.number,
         thread=thread,
         steps=steps,
         person_spoke=person_spoke,
         event=event.name,
     )
-    unseen = () if reading.tier or event.prompt else (_UNSEEN,)
+    unseen = (UNSEEN,) if reading.request is not None and not event.prompt else ()
     return replace(reading, input=asked, seen=seen, abstained=(*reading.abstained, *failed, *unseen))
+
+
+def _mark(event: AgentEvent) -> str:
+    """By what the role is known: ``AgentRequest.role_mark``."""
+    return f"the hook {event.name}"

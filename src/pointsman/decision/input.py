@@ -64,6 +64,6 @@ class ReadRequest(msgspec.Struct, frozen=True, gc=False):
     abstained: tuple[Reason, ...] = ()  # what could not be read, and why
     capabilities: CapabilityDecision | None = None  # of a recorded one: what was selected from, and scores
     was_too_long: bool = False  # a recorded one was refused for its length
-    role_mark: str = ""  # of a recorded one: by what its role was recognised
+    role_mark: str = ""  # of a recorded one or an event: by what its role was recognised
     tier: TierDecision | None = None  # of the same words, decided at an earlier event
     kind: KindShift | None = None  # of a recorded one, by the same file of kinds

@@ -16,8 +16,21 @@ from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.errors import ConfigError
 from pointsman.vocabulary import Mode, Tier
 
-__all__ = ["ANY", "FORMAT", "SEPARATOR", "Cell", "CellName", "ProjectPolicy", "ProjectSettings", "ProjectTier",
-           "Projects", "cell_name", "named_cell", "read_projects", "tier_of_project"]  # fmt: skip
+__all__ = [
+    "ANY",
+    "FORMAT",
+    "SEPARATOR",
+    "Cell",
+    "CellName",
+    "ProjectPolicy",
+    "ProjectSettings",
+    "ProjectTier",
+    "Projects",
+    "cell_name",
+    "named_cell",
+    "read_projects",
+    "tier_of_project",
+]
 
 #: Version of the file's format; another one is refused.
 FORMAT: Final = 1

@@ -11,7 +11,7 @@ from pointsman.decoding import UNREADABLE
 from pointsman.errors import MalformedRequest
 from pointsman.guidance import DecisionPoint, GuidanceDecision, GuidancePolicy, Moment
 from pointsman.trajectory import Event, ToolInvoked, ToolResult, UserSpoke
-from pointsman.vocabulary import OF_SUBAGENT
+from pointsman.vocabulary import OF_SUBAGENT, AgentRole, Purpose
 from pointsman.wire.insertion import mark
 
 __all__ = ["HookEvent", "answer_of", "happened", "moment_of_event", "read_event", "settings"]
@@ -34,6 +34,8 @@ class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
     hook_event_name: str
     session_id: str
     agent_id: str | None = None  # a subagent works on a task of its own
+    cwd: str = ""  # the agent's working directory
+    permission_mode: str = ""  # "plan": it may read and plan, and change nothing
     tool_name: str = ""
     tool_input: msgspec.Raw = _ABSENT
     tool_response: msgspec.Raw = _ABSENT
@@ -47,6 +49,18 @@ class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
     def run(self) -> str:
         """Key of the run that the event belongs to."""
         return self.session_id + OF_SUBAGENT + self.agent_id if self.agent_id else self.session_id
+
+    @property
+    def role(self) -> AgentRole:
+        """Who within the agent works."""
+        return AgentRole.SUBAGENT if self.agent_id else AgentRole.MAIN
+
+    @property
+    def purpose(self) -> Purpose:
+        """What the request would be for that the gateway would see at this event."""
+        if self.hook_event_name != "UserPromptSubmit":
+            return Purpose.TOOL_ITERATION
+        return Purpose.PLAN if self.permission_mode == "plan" else Purpose.MESSAGE
 
 
 _decode: Final = msgspec.json.Decoder(HookEvent).decode

@@ -8,14 +8,15 @@ import msgspec
 from msgspec.structs import replace
 
 from pointsman.decision.decision import Decision
-from pointsman.decision.events import AgentEvent
+from pointsman.decision.events import UNSEEN, AgentEvent
 from pointsman.decision.memory import Memory, without_content
 from pointsman.drivers import no_model
 from pointsman.integrations.claude_code._events import HookEvent, answer_of, happened, moment_of_event
 from pointsman.integrations.claude_code._state import HookState
 from pointsman.runtime import Runtime
 from pointsman.tiers import Spending
-from pointsman.vocabulary import AgentRole, ModelQuery, ModelReply
+from pointsman.vocabulary import ModelQuery, ModelReply
+from pointsman.wire.project import named_project
 
 __all__ = ["HookMemory", "decide_event"]
 
@@ -56,7 +57,9 @@ def decide_event(
             session=event.run,
             arrived_at=state.now,
             number=before.events + 1,
-            role=AgentRole.SUBAGENT if event.agent_id else AgentRole.MAIN,
+            role=event.role,
+            purpose=event.purpose,
+            project=_project(event, before.then),
             prompt=event.prompt,
             happened=joins,
             moment=moment,
@@ -70,6 +73,11 @@ def decide_event(
     return answer_of(event.hook_event_name, decision.guidance, added)
 
 
+def _project(event: HookEvent, then: Decision | None) -> str:
+    """The key of the directory in which the run began, as a gateway without callers' keys names it."""
+    return (then.input.project if then else "") or named_project(event.cwd)
+
+
 def _standing(decision: Decision) -> Decision:
     """What of a decision stands until a person speaks again: nothing that quotes anybody."""
     asked = replace(decision.input, steps=())
@@ -80,5 +88,6 @@ def _standing(decision: Decision) -> Decision:
         policy=decision.policy,
         tier=decision.tier,
         chain=decision.chain,
+        abstained=tuple(reason for reason in decision.abstained if reason.code == UNSEEN.code),
         capabilities=selected and replace(selected, offered=(), asked_model=(), reasons=(), scores={}),
     )
