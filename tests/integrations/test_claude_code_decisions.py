@@ -133,7 +133,7 @@ def test_nothing_is_escalated_at_an_event(tmp_path: Path) -> None:
 
 
 def test_an_event_tells_project_and_purpose(tmp_path: Path) -> None:
-    hook = Hook(tmp_path, a_policy(roles=RoleTiers(plan="reasoning")))
+    hook = Hook(tmp_path, a_policy(roles=RoleTiers(plan="reasoning"), verify=Verification(margin=0.5)))
     hook.at("UserPromptSubmit", prompt=FIX, cwd="/home/a/shop", permission_mode="plan")
     hook.failed(1, cwd="/home/a/shop/api", permission_mode="plan")
     hook.at("UserPromptSubmit", prompt=FIX, cwd="/home/a/shop/api", permission_mode="default")
@@ -143,8 +143,17 @@ def test_an_event_tells_project_and_purpose(tmp_path: Path) -> None:
     assert [each.project for each in asked] == [shop, shop, shop, other]
     goes_on = Purpose.TOOL_ITERATION
     assert [each.purpose for each in asked] == [Purpose.PLAN, goes_on, Purpose.MESSAGE, goes_on]
-    assert [each.tier.tier for each in hook.decided[:3] if each.tier] == [Tier.REASONING] * 2 + [Tier.MEDIUM]
-    assert [each.chain[0] for each in hook.decided[:2]] == ["large"] * 2
+    tiers = [(each.tier.tier, each.tier.stage) for each in hook.decided[:3] if each.tier]
+    verified = (Tier.REASONING, Stage.VERIFIED)  # of the prompt that is no plan: only there a model is asked
+    assert tiers == [(Tier.REASONING, Stage.ROLE), (Tier.MEDIUM, Stage.RULES), verified]
+    assert [each.chain[0] for each in hook.decided[:2]] == [
+        "large"
+    ] * 2  # it stays in a tool loop, as at the gateway
+    assert ["login function" in query.text for query in hook.asked] == [True]
+    records = sorted(
+        hook.ledger.records(), key=lambda each: (each.decision.input.session, each.decision.input.messages)
+    )
+    assert [line.changed for line in Replay(hook.engine).turns(records)] == [()] * 4
 
 
 def test_an_event_is_no_recorded_request(tmp_path: Path) -> None:

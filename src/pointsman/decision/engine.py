@@ -589,7 +589,8 @@ class Engine:
                 tier = self._learned_router.after(
                     tier, draft.evidence, domain, recorded=draft.reading.learned_score
                 )
-            if self.policy.verify and (draft.input.role, draft.input.purpose) not in self._stay:
+            stays = (draft.input.role, draft.input.purpose) in self._stay
+            if self.policy.verify and not stays and not draft.reading.words_gone:
                 tier = yield from self.scorer.verify(tier, draft.evidence)
             else:
                 tier = self.scorer.unverified(tier)

@@ -17,7 +17,7 @@ from pointsman.decision.memory import Memory
 from pointsman.guidance import Moment, Seen
 from pointsman.trajectory import Event, ToolInvoked
 from pointsman.trajectory.step import Step
-from pointsman.vocabulary import AgentRequest, AgentRole, Evidence, Purpose, Reason, WireFormat
+from pointsman.vocabulary import AgentRequest, AgentRole, Evidence, Purpose, Reason, Stage, WireFormat
 from pointsman.wire.request import request_from_text
 
 __all__ = ["UNSEEN", "AgentEvent", "going_on", "prompt_of", "with_event"]
@@ -63,6 +63,9 @@ def going_on(event: AgentEvent, then: Decision, memory: Memory, evidence: Eviden
 
     They were not kept. What was decided from them stands with them, until somebody speaks.
     """
+    by_role = (
+        then.tier is not None and then.tier.stage is Stage.ROLE
+    )  # of the prompt's purpose, not its words
     called = (event.happened.tool_name,) if isinstance(event.happened, ToolInvoked) else ()
     selected = then.capabilities and replace(then.capabilities, continued=True, command="", called=called)
     return ReadRequest(
@@ -72,7 +75,8 @@ def going_on(event: AgentEvent, then: Decision, memory: Memory, evidence: Eviden
         evidence,
         searched=memory.searched,
         capabilities=selected,
-        tier=then.tier,
+        tier=None if by_role else then.tier,
+        words_gone=True,
         role_mark=_mark(event),
         abstained=tuple(reason for reason in then.abstained if reason.code == UNSEEN.code),
     )

@@ -66,4 +66,7 @@ class ReadRequest(msgspec.Struct, frozen=True, gc=False):
     was_too_long: bool = False  # a recorded one was refused for its length
     role_mark: str = ""  # of a recorded one or an event: by what its role was recognised
     tier: TierDecision | None = None  # of the same words, decided at an earlier event
+    words_gone: bool = (
+        False  # of an event: its words were said at an earlier one, and no model is asked again
+    )
     kind: KindShift | None = None  # of a recorded one, by the same file of kinds
