@@ -30,7 +30,8 @@ __all__ = ["EARLIER_LEFT", "MIGRATION", "NEWEST", "PARTS", "SEAL", "STATE", "STO
            "encoded", "part_totals", "row_in", "search_of", "session_of", "turn_totals"]  # fmt: skip
 
 _RESULTS: Final[tuple[Result, ...]] = get_args(Result)
-_COUNTED: Final = _RESULTS.index("counted")
+_NUMBERS: Final = {result: number for number, result in enumerate(_RESULTS)}
+_COUNTED: Final = _NUMBERS["counted"]
 _PER: Final = 1_000_000
 #: Most seconds, and tokens of a turn: sums of a million such turns are numbers that SQLite can hold.
 _MOST: Final = 10**12
@@ -169,7 +170,7 @@ def encoded(row: DecisionRow, before: Before | None, tried: str | None) -> tuple
     counts = [min(count, _MOST) for count in (row.input, row.cached, row.output, row.reused)]
     return (
         at, row.id, int(at // HOUR), row.session, row.caller, row.role, row.tier, row.model,
-        _RESULTS.index(row.result), row.status, row.attempts, _lines(row.domains), _lines(row.signals),
+        _NUMBERS[row.result], row.status, row.attempts, _lines(row.domains), _lines(row.signals),
         row.stuck, row.downgraded, row.abstained, row.label, row.score, row.labelled, *counts[:3],
         row.gap, counts[3], row.own, row.switched, row.asked, row.trials, row.added, row.judging,
         _json(row.parts).decode() if row.parts else _EMPTY, beside_of(row.parts),

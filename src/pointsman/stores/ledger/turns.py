@@ -10,7 +10,7 @@ import math
 from bisect import bisect_right
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
 
 from pointsman.decision.decision import Decision
@@ -81,7 +81,7 @@ class Before(NamedTuple):
 
 def answered(attempts: Iterable[Attempt]) -> Attempt | None:
     """Return the attempt that answered, if one did."""
-    good = [attempt for attempt in attempts if attempt.status // 100 == 2 and not attempt.error]
+    good = [attempt for attempt in attempts if 200 <= attempt.status < 300 and not attempt.error]
     return good[-1] if good else None
 
 
@@ -101,8 +101,8 @@ class TurnSummary:
     asked: bool = False
     before: Before | None = None
     previous: TurnSummary | None = None  # while its answer may still come
-    attempts: list[Attempt] = field(default_factory=list)
-    trials: list[ShadowAnswer] = field(default_factory=list)
+    attempts: tuple[Attempt, ...] = ()  # tuples: a turn is one object to the garbage collector
+    trials: tuple[ShadowAnswer, ...] = ()
     said: Outcome | None = None  # the last of the answer that a person or a program reported
     judging: float = 0.0
 
@@ -114,7 +114,8 @@ class TurnSummary:
 
     def after(self) -> Before:
         """What the next turn of the session has to know."""
-        answer, used, before = answered(self.attempts), usage(answered(self.attempts)), self.before
+        answer, before = answered(self.attempts), self.before
+        used = usage(answer)
         model = answer.model if answer else before.model if before else ""
         return Before(model, used.input if used else None, self.decision.input.arrived_at, self._tried())
 
@@ -122,9 +123,9 @@ class TurnSummary:
         """Add what became of it; of outcomes the last that a person or a program reported."""
         match entry:
             case Attempt():
-                self.attempts.append(entry)
+                self.attempts += (entry,)
             case ShadowAnswer():
-                self.trials.append(entry)
+                self.trials += (entry,)
             case Outcome():
                 self.judging += entry.cost
                 if not entry.model and not entry.source.startswith(_NOT_SAID):
@@ -133,7 +134,9 @@ class TurnSummary:
     def row(self) -> DecisionRow:
         """The summary."""
         decision, asked = self.decision, self.decision.input
-        tries = sorted(self.attempts, key=lambda attempt: attempt.number)
+        tries = self.attempts
+        if len(tries) > 1:
+            tries = tuple(sorted(tries, key=lambda attempt: attempt.number))
         answer = answered(tries)
         used = usage(answer)
         first = "".join(decision.chain[:1])
@@ -174,6 +177,8 @@ class TurnSummary:
         )
 
     def _tried(self) -> str | None:
+        if len(self.attempts) == 1:
+            return self.attempts[0].model
         models = {attempt.model for attempt in self.attempts}
         return None if not models else models.pop() if len(models) == 1 else ""
 
@@ -293,10 +298,11 @@ class Turns:
 
 
 def _keep(kept: OrderedDict[str, Kept], key: str, value: Kept, size: int) -> None:
-    kept[key] = value
-    kept.move_to_end(key)
-    if len(kept) > size:
+    if key in kept:
+        kept.move_to_end(key)
+    elif len(kept) >= size:
         kept.popitem(last=False)
+    kept[key] = value
 
 
 def rows_of(records: Iterable[Record], turns: Turns | None = None) -> Iterator[DecisionRow]:
