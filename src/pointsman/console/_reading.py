@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
-
-import msgspec
 
 from pointsman.console._view import GatewayView
 from pointsman.reports.queue import Queued, queue
+from pointsman.reports.summary import priced
 from pointsman.stores.ledger.export import record
 from pointsman.stores.ledger.reading import DecisionFilter, DecisionRow, Page, Position
-from pointsman.vocabulary import ModelSpec
 
 __all__ = ["label_queue", "labelled", "newest", "search"]
 
@@ -29,14 +26,7 @@ def search(view: GatewayView, wanted: DecisionFilter, before: Position | None, l
     """Return a page of decisions, the newest first, with their costs at the configured prices."""
     models = view.config.models
     found = view.ledger.search(wanted, before=before, limit=limit, models=models)
-    return found._replace(rows=tuple(_priced(row, models) for row in found.rows))
-
-
-def _priced(row: DecisionRow, models: Mapping[str, ModelSpec]) -> DecisionRow:
-    model = models.get(row.model)
-    if row.result != "counted" or model is None:
-        return row
-    return msgspec.structs.replace(row, cost=model.cost(row.input, row.cached, row.output))
+    return found._replace(rows=priced(found.rows, models))
 
 
 def label_queue(view: GatewayView) -> list[Queued]:
