@@ -4,8 +4,9 @@
 
 Stuck is what guidance says with its default values. Long is more tool calls than the successful runs of the
 same source and model, in four fifths of the runs, drawn 20 times; a run is judged by limits that it did not
-help to make. With fewer than 20 such successes there is no limit. A run with the same task in two files
-counts in both. ``ahead`` is the share of a raised failed run's calls that still followed.
+help to make. With fewer than 20 such successes there is no limit. A run that two files hold, by its source
+and id, counts once: a copy in the other folds would make the limit that judges it. ``ahead`` is the share of
+a raised failed run's calls that still followed.
 """
 
 from __future__ import annotations
@@ -38,14 +39,19 @@ class Recorded(NamedTuple):
 
 def read(files: Sequence[Path]) -> Iterator[Recorded]:
     guide = Guide(GuidancePolicy(mode=Mode.ON))
+    seen: set[tuple[str, str]] = set()
     for file in files:
         with gzip.open(file) as lines:
             for line in lines:
                 more = json.loads(line)
                 run = msgspec.json.decode(line, type=Run)
+                source = run.source or file.name.partition(".")[0]
+                if name := str(more.get("id", "")):
+                    if (source, name) in seen:
+                        continue
+                    seen.add((source, name))
                 done = replay(run, guide)
                 fired = done.firings[0].step + 1 if done.firings else None
-                source = run.source or file.name.partition(".")[0]
                 yield Recorded(source, str(more.get("model", "")), bool(run.success), len(done.steps), fired)
 
 

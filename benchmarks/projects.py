@@ -88,7 +88,7 @@ def order(pair: Pair, task_set: str, rng: np.random.Generator) -> NDArray[np.int
     if task_set != "swebench_verified":
         return drawn
     place = np.empty(len(pair))
-    for project in set(pair.project):
+    for project in sorted(set(pair.project)):  # the order of a set differs between runs
         here = np.flatnonzero(pair.project == project)
         ranked = here[np.argsort(pair.number[here])]
         place[ranked] = np.sort(rng.random(len(here)))
