@@ -27,6 +27,7 @@ from pointsman.stores.ledger import (
     SqliteLedger,
 )
 from pointsman.stores.ledger._schema import APPLICATION, MIGRATIONS
+from pointsman.stores.ledger._summaries import MIGRATION, search_of, session_of
 from pointsman.stores.ledger._summarizer import STEP
 from pointsman.stores.ledger.turns import rows_of, totals_of
 from pointsman.testing import a_decision
@@ -121,7 +122,7 @@ def downgraded(path: Path) -> None:
         for name in ("summaries", "hours", "hour_parts", "dirty", "unsummarized"):
             connection.execute(f"DROP TABLE {name}")
         connection.execute("CREATE TRIGGER forget AFTER DELETE ON decisions BEGIN SELECT 1; END")
-        connection.execute(f"PRAGMA user_version = {len(MIGRATIONS) - 1}")
+        connection.execute(f"PRAGMA user_version = {MIGRATIONS.index(MIGRATION)}")
 
 
 def test_an_earlier_ledger_opens_at_once_and_is_summarised_in_pauses(tmp_path: Path) -> None:
@@ -277,11 +278,13 @@ def test_the_flags_are_found_through_their_indexes(tmp_path: Path) -> None:
     ledger = opened(path)
     ledger.append(a_decision("d"))
     ledger.close()
-    from pointsman.stores.ledger._summaries import search_of
-
     for flag in ("stuck", "downgraded", "abstained", "labelled"):
         query, values = search_of(DecisionFilter(**{flag: True}), (1.0, "x"), 10, {})  # type: ignore[arg-type]
         with closing(raw(path)) as connection:
             plan = str(connection.execute(f"EXPLAIN QUERY PLAN {query}", values).fetchall())
         assert f"summaries_{flag}" in plan
         assert "TEMP B-TREE" not in plan
+    for query, values in (search_of(DecisionFilter(session="s"), None, 10, {}), session_of("s", 10)):
+        with closing(raw(path)) as connection:
+            plan = str(connection.execute(f"EXPLAIN QUERY PLAN {query}", values).fetchall())
+        assert "SCAN summaries" not in plan

@@ -94,4 +94,7 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
         "CREATE TABLE owners (object TEXT NOT NULL UNIQUE, caller TEXT NOT NULL, at REAL)",
     ),
     MIGRATION,
+    # A session's rows lie apart: found in order of time they are looked for among all rows, which takes
+    # seconds where the file is not in memory. It costs the writer some 4 µs a row.
+    ("CREATE INDEX summaries_by_session ON summaries (session)",),
 )

@@ -24,7 +24,7 @@ from pointsman.stores.ledger.reading import (
     TurnTotals,
 )
 from pointsman.stores.ledger.turns import HOUR, Before, beside_of
-from pointsman.vocabulary import OF_SUBAGENT, AgentRole
+from pointsman.vocabulary import OF_SUBAGENT
 
 __all__ = ["EARLIER_LEFT", "MIGRATION", "NEWEST", "PARTS", "SEAL", "STATE", "STORE", "STORED", "TURNS",
            "encoded", "part_totals", "row_in", "search_of", "session_of", "turn_totals"]  # fmt: skip
@@ -44,7 +44,7 @@ _COLUMNS: Final = (
     "before", "tried",
 )  # fmt: skip
 _NAMES: Final = ", ".join(_COLUMNS)
-_SELECT: Final = f"SELECT {_NAMES} FROM summaries"  # noqa: S608 - names above
+_SELECT: Final = f"SELECT {_NAMES} FROM {{source}}"  # noqa: S608 - names above
 
 STORE: Final = f"INSERT OR REPLACE INTO summaries ({_NAMES}) VALUES {{rows}}"  # noqa: S608 - names above
 #: One decision's, with the turn before it.
@@ -201,20 +201,30 @@ def search_of(
     wanted: DecisionFilter, before: Position | None, limit: int, models: Mapping[str, Prices]
 ) -> tuple[str, list[object]]:
     """The statement of a search, and its values."""
-    terms, values = [], []
+    source, values = _in_session(wanted.session) if wanted.session else ("summaries", [])
+    terms: list[str] = []
     for term, given in _terms(wanted, before, models):
         terms.append(term)
         values += given
     where = f"WHERE {' AND '.join(terms)} " if terms else ""
-    return f"{_SELECT} {where}ORDER BY at DESC, id DESC LIMIT ?", [*values, limit]
+    select = _SELECT.format(source=source)
+    return f"{select} {where}ORDER BY at DESC, id DESC LIMIT ?", [*values, limit]
 
 
 def session_of(session: str, limit: int) -> tuple[str, list[object]]:
     """The statement of a session's rows, the oldest first, and its values."""
-    term, values = _in_session(session)
-    return f"{_SELECT} WHERE {term} ORDER BY at, id LIMIT ?", [*values, limit]
+    source, values = _in_session(session)
+    return f"{_SELECT.format(source=source)} ORDER BY at, id LIMIT ?", [*values, limit]
 
 
+_OF_SESSION: Final = (
+    "SELECT at AS of_at, id AS of_id FROM summaries INDEXED BY summaries_by_session WHERE session"
+)
+#: CROSS: the session's rows first, or it is looked for among all rows.
+_IN_SESSION: Final = (
+    f"({_OF_SESSION} = ? UNION ALL {_OF_SESSION} >= ? AND session < ? AND role = 'subagent') "
+    "CROSS JOIN summaries ON at = of_at AND id = of_id"
+)
 Terms = Iterator[tuple[str, list[object]]]
 
 
@@ -235,8 +245,6 @@ def _terms(wanted: DecisionFilter, before: Position | None, models: Mapping[str,
 
 
 def _searches(wanted: DecisionFilter, models: Mapping[str, Prices]) -> Terms:
-    if wanted.session:
-        yield _in_session(wanted.session)
     for several, value in (("domains", wanted.domain), ("signals", wanted.signal)):
         if value:
             yield f"instr({several}, ?)", [f"\n{value}\n"]
@@ -248,10 +256,10 @@ def _searches(wanted: DecisionFilter, models: Mapping[str, Prices]) -> Terms:
 
 
 def _in_session(session: str) -> tuple[str, list[object]]:
+    """Through the index of sessions: in order of time a session is looked for among all rows."""
     below = session + OF_SUBAGENT
     beyond = below[:-1] + chr(ord(OF_SUBAGENT) + 1)
-    term = f"(session = ? OR (role = '{AgentRole.SUBAGENT}' AND session >= ? AND session < ?))"
-    return term, [session, below, beyond]
+    return _IN_SESSION, [session, below, beyond]
 
 
 def _costs(least: float, models: Mapping[str, Prices]) -> tuple[str, list[object]]:
