@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
+    "DAY",
     "LARGE",
     "AgentRequest",
     "AgentRole",
@@ -93,6 +94,9 @@ class AgentRole(StrEnum):
     SUBAGENT = "subagent"  # another conversation, begun by the first
     HELPER = "helper"  # a small call beside them: a title, a summary of what a tool did
 
+
+#: Seconds of a day.
+DAY: Final = 86_400.0
 
 #: Between a session and what names its sub-agent: the two are the sub-agent's session.
 OF_SUBAGENT: Final = ":"

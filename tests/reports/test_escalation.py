@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
@@ -55,6 +56,19 @@ def test_a_limit_needs_twenty_successes_of_its_source() -> None:
 def test_a_raised_run_says_nothing_of_the_model_that_began_it() -> None:
     assert runs_in(run(0, 5, 1.0, code="escalation.long")) == []
     assert runs_in(run(0, 5, 1.0, code="escalation.withheld"))[0].successes == [5]
+
+
+def test_the_sign_that_the_tier_was_raised_is_no_failure_of_the_run() -> None:
+    raised = run(0, 3, 1.0, code="escalation.stuck")
+    signs = (Outcome(decision="d0-2", score=0.0, label="escalation", source="implicit:escalation"),)
+    raised[2] = msgspec.structs.replace(raised[2], outcomes=signs)
+    found = escalations(raised)
+    assert (found.treated, found.treated_said, found.treated_good) == (1, 1, 1)
+    again = run(1, 3, None, code="escalation.stuck")
+    again[2] = msgspec.structs.replace(
+        again[2], outcomes=(msgspec.structs.replace(signs[0], decision="d1-2"),)
+    )
+    assert escalations(again).treated_said == 0
 
 
 def test_the_sides_are_compared_where_there_are_enough() -> None:

@@ -9,7 +9,16 @@ from pointsman.cli.outcomes_judge import judge_all
 from pointsman.decision.decision import Decision
 from pointsman.decision.input import RequestInput
 from pointsman.errors import PointsmanError, UpstreamError
-from pointsman.reports.judge import ENOUGH, Pair, combine, judged_in, labels, pairs_in, question, summarise
+from pointsman.reports.judge import (
+    ENOUGH_PAIRS,
+    Pair,
+    combine,
+    judged_in,
+    labels,
+    pairs_in,
+    question,
+    summarise,
+)
 from pointsman.reports.outcomes import scores_of
 from pointsman.stores.ledger import Attempt, Outcome, Record, ShadowAnswer
 from pointsman.upstreams.chat_model_port import ModelAnswer
@@ -51,7 +60,7 @@ def biased(first: str, second: str) -> str:
     return "first"
 
 
-def pairs(count: int = ENOUGH) -> list[Pair]:
+def pairs(count: int = ENOUGH_PAIRS) -> list[Pair]:
     """Every second time the shadow's answer is the better one, and people say so."""
     return [
         Pair(
@@ -64,7 +73,7 @@ def pairs(count: int = ENOUGH) -> list[Pair]:
 
 @pytest.mark.parametrize(
     ("verdict", "agreement", "by_position", "counts"),
-    [(honest, 1.0, 0, True), (backwards, 0.0, 0, False), (biased, 0.5, ENOUGH, False)],
+    [(honest, 1.0, 0, True), (backwards, 0.0, 0, False), (biased, 0.5, ENOUGH_PAIRS, False)],
 )
 def test_planted_verdicts(
     verdict: Callable[[str, str], str], agreement: float, by_position: int, counts: bool
@@ -72,11 +81,11 @@ def test_planted_verdicts(
     found = summarise(asyncio.run(judge_all(Planted(verdict), SPEC, pairs())))
     assert (found.agreement, found.by_position, found.counts) == (agreement, by_position, counts)
     assert found.ties == by_position
-    assert found.cost == pytest.approx(ENOUGH * 2 * 1_001 / 1e6)
+    assert found.cost == pytest.approx(ENOUGH_PAIRS * 2 * 1_001 / 1e6)
 
 
 def test_too_few_pairs_count_for_nothing() -> None:
-    found = summarise(asyncio.run(judge_all(Planted(honest), SPEC, pairs(ENOUGH - 1))))
+    found = summarise(asyncio.run(judge_all(Planted(honest), SPEC, pairs(ENOUGH_PAIRS - 1))))
     assert not found.counts
     assert "1 more are needed" in "\n".join(found.lines())
 
@@ -86,7 +95,7 @@ def test_a_bias_that_is_not_total_leaves_what_both_orders_say() -> None:
         return honest(first, second) if "good" in first else "first"  # the second place wins too rarely
 
     found = summarise(asyncio.run(judge_all(Planted(half), SPEC, pairs())))
-    assert found.by_position == ENOUGH
+    assert found.by_position == ENOUGH_PAIRS
     assert not found.counts
 
 

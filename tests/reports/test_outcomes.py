@@ -75,6 +75,10 @@ E, OK, DENIED = CallOutcome.ERROR, CallOutcome.OK, CallOutcome.DECLINED
 RAISED = (Reason("guidance.raise-tier", "stuck"),)
 
 
+def codes(*names: str) -> tuple[Reason, ...]:
+    return tuple(Reason(name, "…") for name in names)
+
+
 @pytest.mark.parametrize(
     ("second", "expected"),
     [
@@ -95,6 +99,12 @@ RAISED = (Reason("guidance.raise-tier", "stuck"),)
         (a_request(2, 2, "next one", tier=a_tier(Tier.SIMPLE, Stage.FORCED)), []),
         (a_request(2, 2, "next one", tier=a_tier(Tier.REASONING)), []),  # a harder question is no complaint
         (a_request(2, 1, ASKED, reasons=RAISED), [("d1", "escalation")]),
+        (a_request(2, 1, ASKED, reasons=codes("escalation.stuck")), [("d1", "escalation")]),
+        (a_request(2, 1, ASKED, reasons=codes("escalation.long")), [("d1", "escalation")]),
+        *[
+            (a_request(2, 1, ASKED, reasons=codes(f"escalation.{code}")), [])
+            for code in ("stays", "withheld", "observe", "none-higher")  # nothing is raised at this request
+        ],
         (a_request(2, 1, ASKED, steps=tuple(map(a_step, (E, E, E)))), [("d1", "error-streak")]),
         (a_request(2, 1, ASKED, steps=tuple(map(a_step, (E, E, DENIED, E)))), [("d1", "error-streak")]),
         (a_request(2, 1, ASKED, steps=tuple(map(a_step, (E, E, OK, E)))), []),
@@ -102,6 +112,15 @@ RAISED = (Reason("guidance.raise-tier", "stuck"),)
 )
 def test_signs(second: Record, expected: list[tuple[str, str]]) -> None:
     assert signs(a_request(1, 1, ASKED, tier=a_tier(Tier.MEDIUM)), second) == expected
+
+
+@pytest.mark.parametrize("before", ["guidance.raise-tier", "escalation.stuck", "escalation.stays"])
+def test_a_tier_is_raised_once(before: str) -> None:
+    first, second = (
+        a_request(n, 1, ASKED, size=n, reasons=codes(*why))
+        for n, why in ((1, (before,)), (2, ("guidance.raise-tier", "escalation.stays")))
+    )
+    assert signs(first, second) == []
 
 
 PASSED = Step("bash", "a", "r", 1, progress="test_passed")

@@ -7,7 +7,7 @@ import shlex
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
 import typer
@@ -17,9 +17,6 @@ from pointsman.cli.output import FAILED, Group, echo, json_line, print_json, sta
 from pointsman.errors import PointsmanError
 from pointsman.guidance import Guide
 from pointsman.integrations.claude_code import HookEvent, HookState, answer_event, read_event, settings
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["default_state", "register"]
 

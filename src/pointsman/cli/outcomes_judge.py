@@ -13,7 +13,7 @@ from pointsman.cli.output import config_file, echo, needs_extra
 from pointsman.config import Config, load
 from pointsman.errors import ConfigError, PointsmanError, UpstreamError
 from pointsman.reports.judge import (
-    ENOUGH,
+    ENOUGH_PAIRS,
     Judgement,
     Pair,
     combine,
@@ -54,14 +54,14 @@ def judge_outcomes(
     with opened(ledger, config) as store:
         found = list(pairs_in(store.records(), judge))
         known = [pair for pair in found if pair.preference]
-        if len(known) < ENOUGH:
+        if len(known) < ENOUGH_PAIRS:
             raise PointsmanError(
                 f"{len(known)} pairs have outcomes of people for both answers that differ, and the "
-                f"agreement of a judge needs {ENOUGH}",
+                f"agreement of a judge needs {ENOUGH_PAIRS}",
                 hint='give one for each answer: "model" names the shadow; [shadow] text keeps both',
             )
         rest = [pair for pair in found if not pair.preference]
-        said = run(_judge(judge, loaded, [*known, *rest][: max(limit, ENOUGH)], len(known)))
+        said = run(_judge(judge, loaded, [*known, *rest][: max(limit, ENOUGH_PAIRS)], len(known)))
         summary = summarise(said)
         for line in summary.lines():
             echo(line)

@@ -11,7 +11,7 @@ from pointsman.cli.decisions import opened
 from pointsman.cli.options import ConfigOption, JsonOption, LedgerOption
 from pointsman.cli.output import echo, print_json
 from pointsman.reports.escalation import escalations, runs_in
-from pointsman.tiers.escalation import ENOUGH
+from pointsman.tiers.escalation import ENOUGH_RUNS
 
 __all__ = ["escalation"]
 
@@ -43,7 +43,7 @@ def escalation(
         good, bad = len(each.successes), len(each.failures)
         echo(f"{each.source:40}{each.runs:>6}{good:>11}{bad:>8}{shown:>7}")
     if len(limits) < len(sources):
-        echo(f"a limit needs {ENOUGH} successful runs of its source")
+        echo(f"a limit needs {ENOUGH_RUNS} successful runs of its source")
     for line in effect.lines():
         echo(line)
     if limits:

@@ -21,7 +21,7 @@ from pointsman.guidance import GuidancePolicy
 from pointsman.model_choice.pools import Pool, Served, pools
 from pointsman.tiers import EscalationPolicy, LearnedRouterSettings, ProjectSettings, RoleTiers, Verification
 from pointsman.upstreams.port import Limits, Secret, ServerSpec, UpstreamSpec, hash_key
-from pointsman.vocabulary import Mode, ModelSpec, Tier
+from pointsman.vocabulary import DAY, Mode, ModelSpec, Tier
 
 __all__ = [
     "HASH",
@@ -327,7 +327,7 @@ class SessionsSpec(msgspec.Struct, frozen=True, kw_only=True):
     ] = 6_000  # 3 to 4 kB each: the gateway stays below 100 MB
     ttl: Annotated[
         float, Meta(gt=0, description="Seconds after which an unused session is deleted (time to live).")
-    ] = 86_400.0  # a person comes back the next morning
+    ] = DAY  # a person comes back the next morning
     path: Annotated[
         Path,
         Meta(description="File of store `sqlite`; default: `pointsman/sessions.sqlite` beside the ledger."),

@@ -6,10 +6,12 @@ from collections import OrderedDict
 from collections.abc import Hashable, ValuesView
 from typing import Final, Generic, Protocol, TypeVar
 
+from pointsman.vocabulary import DAY
+
 __all__ = ["TTL", "Bounded"]
 
-#: Seconds: the time to live of a session.
-TTL: Final = 86_400.0
+#: Seconds that such values are kept, whatever time to live `[sessions]` gives its sessions.
+TTL: Final = DAY
 
 
 class _Weighed(Protocol):

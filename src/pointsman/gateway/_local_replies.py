@@ -12,7 +12,7 @@ from typing import Final
 from pointsman.errors import CallerError, MethodNotAllowed, NoCapableModel, Overloaded, TooLarge, Unauthorized
 from pointsman.gateway._inbound import Scope
 from pointsman.gateway._relay import Headers, Send, request_id, send_body
-from pointsman.gateway.upstream import printable
+from pointsman.gateway.upstream import header_value
 from pointsman.guidance import GuidanceDecision
 from pointsman.text.extract import persons_words
 from pointsman.vocabulary import AgentRequest
@@ -82,9 +82,9 @@ async def send_refusal(
 
 def _shown(scope: Scope, headers: Mapping[bytes, bytes]) -> str:
     """A request as the log names it: method, path, client, and the id that the caller gave it."""
-    path = printable(scope["raw_path"].decode("latin-1")).decode()
+    path = header_value(scope["raw_path"].decode("latin-1")).decode()
     client = f" of {scope['client'][0]}" if scope.get("client") else ""
-    asked = printable(request_id(headers).decode()).decode()
+    asked = header_value(request_id(headers).decode()).decode()
     return f"{scope['method']} {path}{client}{f' (x-request-id {asked})' if asked else ''}"
 
 

@@ -39,7 +39,7 @@ from pointsman.gateway._passing import PassedBody, passed_path, with_model_id
 from pointsman.gateway._relay import Send, downstream_headers, request_id, send_pieces
 from pointsman.gateway._request import upstream_headers
 from pointsman.gateway._retry import backoff, is_retryable, retry_after
-from pointsman.gateway.upstream import Upstream, printable
+from pointsman.gateway.upstream import Upstream, header_value
 from pointsman.offload import offload
 from pointsman.stores.ledger.port import PassedRequest
 from pointsman.upstreams.port import Call, Exchange, Headers, read_at_most
@@ -115,7 +115,7 @@ class _Exchanged:
 
 def _shown(scope: Scope) -> str:
     """Return the path as it was sent, as far as it can be shown."""
-    return printable(scope["raw_path"].decode("ascii", "replace")).decode()
+    return header_value(scope["raw_path"].decode("ascii", "replace")).decode()
 
 
 class Passthrough:
@@ -334,7 +334,7 @@ def _misconfigured(upstream: Upstream, exchange: Exchange) -> Fault | None:
 
 def _own_headers(inbound: Inbound, upstream: Upstream, exchanged: _Exchanged) -> list[tuple[bytes, bytes]]:
     return [
-        (b"x-pointsman-upstream", printable(upstream.spec.name)),
+        (b"x-pointsman-upstream", header_value(upstream.spec.name)),
         (b"x-pointsman-attempts", b"%d" % exchanged.attempts),
         (b"x-request-id", request_id(inbound.headers) or exchanged.id.encode()),
     ]

@@ -17,7 +17,7 @@ from pointsman.gateway._failures import Failure, failure_kind
 from pointsman.gateway._request import DecidedRequest
 from pointsman.gateway._translating import KEPT, Translating, translating
 from pointsman.gateway._usage_so_far import usage_so_far
-from pointsman.gateway.upstream import Target, printable
+from pointsman.gateway.upstream import Target, header_value
 from pointsman.upstreams import port
 from pointsman.upstreams.relayed_headers import HeaderNames, name_down
 from pointsman.vocabulary import AgentRequest
@@ -70,7 +70,7 @@ async def relay(
     sent = downstream_headers(result.exchange.headers, upstream.secrets, upstream.returned)
     sent += build_headers(attempt.target)
     if attempt.changes:
-        sent.append((b"x-pointsman-translated", printable(attempt.changes)))
+        sent.append((b"x-pointsman-translated", header_value(attempt.changes)))
     status = result.exchange.status
     if attempt.translated is None and request.on_begin is not None:
         request.on_begin(result.first)
@@ -388,4 +388,4 @@ def _debug_headers(
             "stage": tier.stage,
             "signals": "; ".join(tier.signals),
         }
-    return [(f"x-pointsman-{name}".encode(), printable(text)) for name, text in shown.items() if text]
+    return [(f"x-pointsman-{name}".encode(), header_value(text)) for name, text in shown.items() if text]

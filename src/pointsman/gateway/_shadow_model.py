@@ -32,7 +32,7 @@ from pointsman.stores.ledger.port import ShadowAnswer
 from pointsman.stores.ledger.redact import kept_text
 from pointsman.upstreams.port import Call, read_at_most
 from pointsman.upstreams.port import send as send_call
-from pointsman.vocabulary import ModelSpec
+from pointsman.vocabulary import DAY, ModelSpec
 from pointsman.wire import Body, Ending, Usage, Wire
 from pointsman.wire.completion import CompletionSummary
 
@@ -43,7 +43,6 @@ log = logging.getLogger(__name__)
 #: Bytes of an answer that are looked at: some 30,000 tokens as a stream, with their wrapping. Few are longer.
 _LONGEST: Final = 8 << 20
 _MINUTE: Final = 60.0
-_DAY: Final = 86_400.0
 #: Members with which a request does more than ask: it adds to a conversation that the provider keeps, goes on
 #: from an answer that only one provider has, works on after its answer, or reaches out from there.
 _EFFECTS: Final = ("conversation", "previous_response_id", "background", "container", "mcp_servers")
@@ -126,7 +125,7 @@ class ShadowUsage:
         started = self.started
         while started and now - started[0] >= _MINUTE:
             started.popleft()
-        if now - self.day_began >= _DAY:
+        if now - self.day_began >= DAY:
             self.day_began, self.spent = now, 0.0
         if self.stopped or len(self.under_way) >= spec.concurrent:
             return "busy"

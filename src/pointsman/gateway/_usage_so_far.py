@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
+from pointsman.model_choice.fitness import BYTES_PER_TOKEN
 from pointsman.wire import Ending, Usage, Wire, sse
 
 __all__ = ["usage_so_far"]
-
-#: Bytes of a request for one token: the estimate of ``count_tokens`` too.
-_BYTES_PER_TOKEN: Final = 4
 
 
 def usage_so_far(wire: Wire, request: int, blocks: Sequence[bytes], size: int) -> tuple[Usage, bool]:
@@ -30,4 +27,4 @@ def usage_so_far(wire: Wire, request: int, blocks: Sequence[bytes], size: int) -
     events = sum(1 for event in sse.events(known) if sse.data(event))
     sent = round(size * events / len(known)) if known else 0
     output = max(told.output or 0, sent)
-    return Usage(request // _BYTES_PER_TOKEN if told.input is None else told.input, told.cached, output), True
+    return Usage(request // BYTES_PER_TOKEN if told.input is None else told.input, told.cached, output), True

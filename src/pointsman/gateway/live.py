@@ -22,7 +22,7 @@ from pointsman.factory import build_engine
 from pointsman.gateway._live_plan import OUTPUT_TOKENS, Feature, LiveRequest, plan, write_request
 from pointsman.gateway._live_state import build_live_state
 from pointsman.gateway.app import Gateway
-from pointsman.gateway.upstream import printable
+from pointsman.gateway.upstream import header_value
 from pointsman.runtime import Runtime
 from pointsman.stores.ledger import MemoryLedger
 from pointsman.stores.sessions import MemorySessions
@@ -198,7 +198,7 @@ def _message(body: bytes) -> str:
 
 
 def _cut(text: str) -> str:
-    return printable(text, _SHOWN).decode()
+    return header_value(text, _SHOWN).decode()
 
 
 def _scope(request: LiveRequest) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from pointsman.upstreams.port import UpstreamClient, UpstreamSpec, credentials
 from pointsman.upstreams.relayed_headers import HeaderNames
 from pointsman.vocabulary import ModelSpec, WireFormat
 
-__all__ = ["Target", "Upstream", "connected", "printable", "targets"]
+__all__ = ["Target", "Upstream", "connected", "header_value", "targets"]
 
 #: Retries that may be in progress at once: a share of the requests that wait, and a few at least, as in
 #: Envoy's retry budget. Three retries of every request would be four times the load on what fails from load.
@@ -150,12 +150,14 @@ def connected(
 def targets(models: Mapping[str, ModelSpec], upstreams: Mapping[str, Upstream]) -> dict[str, Target]:
     """Return every model with its upstream."""
     return {
-        name: Target(model, upstreams[model.upstream], msgspec.json.encode(model.id), printable(model.name))
+        name: Target(
+            model, upstreams[model.upstream], msgspec.json.encode(model.id), header_value(model.name)
+        )
         for name, model in models.items()
     }
 
 
-def printable(text: str, limit: int = 200) -> bytes:
+def header_value(text: str, limit: int = 200) -> bytes:
     """Return text as a header value: printable ASCII, other characters replaced, cut at ``limit``."""
     if text.isascii() and text.isprintable():
         return text[:limit].encode("ascii")

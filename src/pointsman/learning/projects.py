@@ -22,6 +22,7 @@ from scipy.stats import beta
 from pointsman.errors import PointsmanError
 from pointsman.jsonl import decoded, numbered_lines
 from pointsman.tiers.projects import ANY, SEPARATOR, Cell, Projects, cell_name, named_cell
+from pointsman.vocabulary import DAY
 from pointsman.wire.project import named_project
 
 __all__ = ["HALF_LIFE", "PRIOR", "START", "Beta", "ProjectOutcome", "chance_above", "chance_kept",
@@ -33,7 +34,6 @@ PRIOR: Final = 10.0
 START: Final = 0.5
 #: Days after which an outcome counts half.
 HALF_LIFE: Final = 90.0
-_DAY: Final = 86_400.0
 #: Points at which an integral over a success from 0 to 1 is taken: its error is below 1/1000.
 _POINTS: Final = 1_001
 
@@ -105,7 +105,7 @@ def posteriors(
     latest = max((each.at for each in outcomes), default=0.0) if now is None else now
     sums: dict[tuple[str, str], list[float]] = {}
     for each in outcomes:
-        weight = 0.5 ** (max(latest - each.at, 0.0) / _DAY / half_life)
+        weight = 0.5 ** (max(latest - each.at, 0.0) / DAY / half_life)
         for name in _cells(each):
             total = sums.setdefault((name, each.model), [0.0, 0.0])
             total[0] += weight * each.score

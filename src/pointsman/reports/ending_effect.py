@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pointsman.guidance.memory import Arm
 from pointsman.learning.intervals import difference_of_shares
-from pointsman.reports.guidance_effect import ENOUGH
+from pointsman.reports.guidance_effect import ENOUGH_SESSIONS
 
 __all__ = ["Ended", "EndingEffect", "EndingSide", "compare_endings"]
 
@@ -49,14 +49,15 @@ class EndingEffect:
     @property
     def enough(self) -> bool:
         """False when a side is too small for the interval to say anything."""
-        return min(self.treated.scored, self.control.scored) >= ENOUGH
+        return min(self.treated.scored, self.control.scored) >= ENOUGH_SESSIONS
 
     @property
     def verdict(self) -> str:
         """One sentence for a person."""
         if not self.enough:
             least = min(self.treated.scored, self.control.scored)
-            return f"Too little data: {ENOUGH} sessions a side are needed, the smaller side has {least}."
+            needed = f"{ENOUGH_SESSIONS} sessions a side are needed"
+            return f"Too little data: {needed}, the smaller side has {least}."
         if self.low > 0:
             return "Guidance helps: sessions end better with it than without."
         if self.high < 0:

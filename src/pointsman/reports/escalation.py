@@ -16,13 +16,12 @@ from pointsman.learning.intervals import difference_of_shares
 from pointsman.reports.outcomes import scores_of
 from pointsman.reports.usage import answered
 from pointsman.stores.ledger import Record
-from pointsman.tiers.escalation import ENOUGH, source_of
+from pointsman.tiers.escalation import ENOUGH_RUNS, RAISED, source_of
 
 __all__ = ["Escalated", "SourceRuns", "escalations", "runs_in"]
 
 #: A run succeeded if the mean of its scores is at least this.
 _GOOD: Final = 0.5
-_RAISED: Final = frozenset({"escalation.stuck", "escalation.long"})
 _WITHHELD: Final = "escalation.withheld"
 
 
@@ -55,7 +54,7 @@ class SourceRuns:
         Args:
             quantile: Of the successful runs, 1 for the longest.
         """
-        if len(self.successes) < ENOUGH:
+        if len(self.successes) < ENOUGH_RUNS:
             return None
         ordered = sorted(self.successes)
         return ordered[max(math.ceil(quantile * len(ordered)), 1) - 1]
@@ -80,8 +79,8 @@ class Escalated:
         ):
             share = f", {good / said:.0%} of {said} with an outcome succeeded" if said else ", no outcome"
             yield f"{name}: {count} user messages{share}"
-        if min(self.treated_said, self.control_said) < ENOUGH:
-            yield f"too little data: {ENOUGH} user messages with an outcome are needed on each side"
+        if min(self.treated_said, self.control_said) < ENOUGH_RUNS:
+            yield f"too little data: {ENOUGH_RUNS} user messages with an outcome are needed on each side"
             return
         low, high = difference_of_shares(
             self.treated_good, self.treated_said, self.control_good, self.control_said
@@ -100,9 +99,9 @@ def _collect(records: Iterable[Record]) -> Iterator[_Run]:
         if not run.source and answer:
             run.source = source_of(asked.project, answer.model)
         run.calls += len(asked.steps)
-        run.scores += [score for _, score in scores_of(record, judged=False)]
+        run.scores += [score for _, score in scores_of(record, judged=False, raised=False)]
         codes = {reason.code for reason in record.decision.reasons}
-        run.raised = run.raised or bool(codes & _RAISED)
+        run.raised = run.raised or bool(codes & RAISED)
         run.withheld = run.withheld or _WITHHELD in codes
     return iter(runs.values())
 

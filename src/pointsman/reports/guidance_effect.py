@@ -14,10 +14,10 @@ from pointsman.guidance.memory import Arm
 from pointsman.learning.intervals import difference_of_shares
 from pointsman.vocabulary import Mode
 
-__all__ = ["ENOUGH", "ArmCount", "Effect", "Followed", "compare", "followed_in"]
+__all__ = ["ENOUGH_SESSIONS", "ArmCount", "Effect", "Followed", "compare", "followed_in"]
 
 #: Sessions each side must have. Below it the interval of the difference spans half of all that is possible.
-ENOUGH: Final = 30
+ENOUGH_SESSIONS: Final = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +57,15 @@ class Effect:
     @property
     def enough(self) -> bool:
         """False when a side is too small for the interval to say anything."""
-        return min(self.treated.sessions, self.control.sessions) >= ENOUGH
+        return min(self.treated.sessions, self.control.sessions) >= ENOUGH_SESSIONS
 
     @property
     def verdict(self) -> str:
         """One sentence for a person."""
         if not self.enough:
             least = min(self.treated.sessions, self.control.sessions)
-            return f"Too little data: {ENOUGH} sessions a side are needed, the smaller side has {least}."
+            needed = f"{ENOUGH_SESSIONS} sessions a side are needed"
+            return f"Too little data: {needed}, the smaller side has {least}."
         if self.high < 0:
             return "Guidance helps: fewer streaks go on with it than without."
         if self.low > 0:

@@ -19,12 +19,12 @@ from pointsman.reports.usage import HASHED, answered
 from pointsman.stores.ledger import Outcome, Record, ShadowAnswer
 from pointsman.vocabulary import Prompt
 
-__all__ = ["ENOUGH", "RUBRICS", "Judged", "Judgement", "Pair", "Word", "combine", "judged_in", "labels",
+__all__ = ["ENOUGH_PAIRS", "RUBRICS", "Judged", "Judgement", "Pair", "Word", "combine", "judged_in", "labels",
            "pairs_in", "question", "summarise"]  # fmt: skip
 
 #: Pairs with a preference of people that an agreement is stated from. With 30, 21 agreements (70 %) are the
 #: first whose interval leaves chance behind.
-ENOUGH: Final = 30
+ENOUGH_PAIRS: Final = 30
 #: Characters of each text that a judge reads.
 _LONGEST: Final = 12_000
 #: An answer's word: the first is better, the second is, or neither.
@@ -89,7 +89,7 @@ class Judged:
     @property
     def counts(self) -> bool:
         """Whether its labels may count."""
-        return self.compared >= ENOUGH and self.interval[0] > 0.5
+        return self.compared >= ENOUGH_PAIRS and self.interval[0] > 0.5
 
     def lines(self) -> Iterator[str]:
         """The report for a person."""
@@ -97,8 +97,8 @@ class Judged:
         yield f"{self.pairs:,} pairs judged, {self.ties:,} ties, cost {self.cost:.4f}"
         share = self.by_position / self.pairs if self.pairs else 0.0
         yield f"by position: {self.by_position:,} ({share:.0%}) preferred the same place in both orders: ties"
-        if self.compared < ENOUGH:
-            missing = ENOUGH - self.compared
+        if self.compared < ENOUGH_PAIRS:
+            missing = ENOUGH_PAIRS - self.compared
             more = f"{missing} more are needed before labels count"
             yield f"agreement with people: {self.compared} pairs; {more}"
             return

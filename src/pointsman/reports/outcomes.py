@@ -11,6 +11,7 @@ import msgspec
 
 from pointsman.reports.usage import HASHED, answered
 from pointsman.stores.ledger import Outcome, Record
+from pointsman.tiers.escalation import RAISED
 from pointsman.trajectory import Step
 from pointsman.vocabulary import Stage
 
@@ -19,6 +20,11 @@ __all__ = ["IMPLICIT", "JUDGE", "Fittable", "derive", "fittable", "new_outcomes"
 #: How the sources of outcomes begin that were derived, and that a model gave as judge of two answers.
 IMPLICIT: Final = "implicit:"
 JUDGE: Final = "judge:"
+#: Of the sign that the tier was raised, or a higher one asked for.
+_OF_RAISE: Final = IMPLICIT + "escalation"
+_BY_GUIDANCE: Final = "guidance.raise-tier"
+#: Codes of a request whose tier is above the one decided.
+_HIGHER: Final = RAISED | {_BY_GUIDANCE, "escalation.stays"}
 
 #: Failed calls in a row that count against an answer. Source: the error-streak detector's default.
 STREAK: Final = 3
@@ -133,11 +139,10 @@ def _retried(before: Record, record: Record) -> bool:
 
 
 def _escalated(before: Record, record: Record) -> bool:
-    """More was asked for than had been decided: by a person who names a tier, or by guidance."""
+    """More was asked for than had been decided: by a person who names a tier, or by guidance or trouble."""
     then, now = before.decision, record.decision
-    raised = any(reason.code == "guidance.raise-tier" for reason in now.reasons)
-    already = any(reason.code == "guidance.raise-tier" for reason in then.reasons)
-    if raised and not already:
+    codes, before_it = ({reason.code for reason in each.reasons} for each in (now, then))
+    if codes & RAISED or (_BY_GUIDANCE in codes and not before_it & _HIGHER):
         return True
     forced = now.tier is not None and now.tier.stage is Stage.FORCED
     return bool(forced and now.tier and then.tier and now.tier.tier.rank > then.tier.tier.rank)
@@ -192,19 +197,22 @@ def fittable(records: Iterable[Record], models: Sequence[str] = ()) -> Iterator[
             yield Fittable(prompt, means, domains[prompt])
 
 
-def scores_of(record: Record, *, judged: bool = True) -> Iterator[tuple[str, float]]:
+def scores_of(record: Record, *, judged: bool = True, raised: bool = True) -> Iterator[tuple[str, float]]:
     """Each model whose answer to a turn has a score.
 
     Args:
         record: Of one turn.
         judged: Whether the verdicts of a judge count, which compare two answers and tell no success.
+        raised: Whether the sign counts that the tier was raised; not where that is what is compared.
     """
     answer = answered(record.attempts)
     for model in sorted({outcome.model for outcome in record.outcomes}):
         score = _score(
             outcome
             for outcome in record.outcomes
-            if outcome.model == model and (judged or not outcome.source.startswith(JUDGE))
+            if outcome.model == model
+            and (judged or not outcome.source.startswith(JUDGE))
+            and (raised or outcome.source != _OF_RAISE)
         )
         name = model or (answer.model if answer else "")
         if score is not None and name:

@@ -13,11 +13,22 @@ from msgspec import Meta
 
 from pointsman.vocabulary import Mode, Tier
 
-__all__ = ["ENOUGH", "EscalationPolicy", "Trouble", "handover", "source_of", "start_of", "trouble_of"]
+__all__ = [
+    "ENOUGH_RUNS",
+    "RAISED",
+    "EscalationPolicy",
+    "Trouble",
+    "handover",
+    "source_of",
+    "start_of",
+    "trouble_of",
+]
 
 #: Successful runs of a source below which nothing is said of the length of a run: with 20, one further
 #: success in 21 is longer than the longest of them.
-ENOUGH: Final = 20
+ENOUGH_RUNS: Final = 20
+#: Codes of the request at which the tier is raised; later requests of the message have `escalation.stays`.
+RAISED: Final = frozenset({"escalation.stuck", "escalation.long"})
 #: Stands for every project.
 _EVERY: Final = "*"
 _SCALE: Final = 2.0**64

@@ -5,15 +5,14 @@ These structs are tables of the configuration: what they say of themselves is pr
 
 from __future__ import annotations
 
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, TypeAlias
 
 import msgspec
 from msgspec import Meta
 
-__all__ = ["LearnedRouterSettings", "Spending", "Verification"]
+from pointsman.vocabulary import DAY
 
-#: Seconds after which counting starts again.
-DAY: Final = 86_400.0
+__all__ = ["LearnedRouterSettings", "Spending", "Verification"]
 
 _Share: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
 
@@ -52,7 +51,7 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
 
     def request(self, spending: Spending, now: float) -> Spending:
         """Count a request, whether or not it asks: once each, before ``refuses``."""
-        if now - spending.opened_at >= DAY:
+        if now - spending.opened_at >= DAY:  # counting starts again
             spending = Spending(opened_at=now)
         return msgspec.structs.replace(spending, requests=spending.requests + 1)
 

@@ -14,11 +14,12 @@ import msgspec
 from pointsman.errors import StoreUnavailable
 from pointsman.guidance import Arm, GuidanceDecision, GuidanceMemory
 from pointsman.reports.guidance_effect import Followed
+from pointsman.vocabulary import DAY
 
 __all__ = ["HookState", "Kept"]
 
 #: Seconds a session is remembered after its last event. Sessions are resumed for days, seldom for weeks.
-KEPT: Final = 14 * 86_400.0
+KEPT: Final = 14 * DAY
 #: Seconds to wait for another hook of the same session: parallel calls end together.
 BUSY: Final = 5.0
 #: Memories of guidance alone, memories where every part is decided, and what all runs share.

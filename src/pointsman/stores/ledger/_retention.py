@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["Retention"]
+from pointsman.vocabulary import DAY
 
-DAY: Final = 86_400.0
+__all__ = ["Retention"]
 
 #: A file over its bound is brought down to this share of it, so that not every sweep has to delete.
 ROOM: Final = 0.9

@@ -8,6 +8,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from pointsman.vocabulary import DAY
+
 __all__ = ["MemorySessions"]
 
 
@@ -30,7 +32,7 @@ class MemorySessions:
         self,
         *,
         size: int = 6_000,  # 3 to 4 kB each: the gateway stays below 100 MB
-        ttl: float = 86_400.0,  # a person comes back the next morning
+        ttl: float = DAY,  # a person comes back the next morning
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Keep ``size`` sessions for ``ttl`` seconds after they were last put."""

@@ -15,6 +15,7 @@ from pointsman.stores._sqlite_file import SqliteFile, insert
 from pointsman.stores.batch_writer import BatchWriter
 from pointsman.stores.sessions._memory import MemorySessions
 from pointsman.stores.sessions._stored import stored_form
+from pointsman.vocabulary import DAY
 
 __all__ = ["SqliteSessions"]
 
@@ -74,7 +75,7 @@ class SqliteSessions(MemorySessions):
         path: Path,
         *,
         size: int = 6_000,
-        ttl: float = 86_400.0,
+        ttl: float = DAY,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Keep ``size`` sessions for ``ttl`` seconds after they were last put."""

@@ -11,6 +11,7 @@ from typing import Final
 
 from pointsman.errors import MissingExtra, StoreUnavailable
 from pointsman.stores.sessions._stored import stored_form
+from pointsman.vocabulary import DAY
 
 __all__ = ["ValkeySessions"]
 
@@ -42,7 +43,7 @@ class ValkeySessions:
         url: str,
         *,
         password: str | None = None,
-        ttl: float = 86_400.0,
+        ttl: float = DAY,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Keep sessions for ``ttl`` seconds after they were last put. Connects with the first use.
