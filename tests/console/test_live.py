@@ -98,3 +98,20 @@ def test_no_more_browsers_watch_than_may() -> None:
             await each.aclose()
 
     asyncio.run(watch())
+
+
+def test_a_shutdown_ends_the_streams() -> None:
+    async def watch() -> int:
+        ledger = MemoryLedger()
+        live = _live(ledger)
+        streams = [_opened(live) for _ in range(2)]
+        for each in streams:
+            await anext(each)
+        live.close()
+        async with asyncio.timeout(30):
+            for each in streams:
+                async for _ in each:
+                    pass  # what was sent before
+        return len(streams)
+
+    assert asyncio.run(watch()) == 2

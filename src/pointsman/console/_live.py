@@ -46,7 +46,7 @@ class Live:
         self._view = view
         self._in_thread = in_thread
         self._every = every
-        self._viewers: set[asyncio.Queue[bytes]] = set()
+        self._viewers: set[asyncio.Queue[bytes | None]] = set()
         self._task: asyncio.Task[None] | None = None
         self._shown: dict[str, DecisionRow] = {}  # the newest, as they were sent last
 
@@ -62,16 +62,23 @@ class Live:
             self._events(), media_type="text/event-stream", headers={"cache-control": "no-store"}
         )
 
+    def close(self) -> None:
+        """End all streams: a shutdown waits for what is still being sent."""
+        for queue in self._viewers:
+            while queue.full():
+                queue.get_nowait()
+            queue.put_nowait(None)
+
     async def _events(self) -> AsyncIterator[bytes]:
-        queue: asyncio.Queue[bytes] = asyncio.Queue(_WAITING)
+        queue: asyncio.Queue[bytes | None] = asyncio.Queue(_WAITING)
         self._viewers.add(queue)
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._look())
         try:
             yield b"retry: 2000\n\n"
             async with asyncio.timeout(_LONGEST):
-                while True:
-                    yield await queue.get()
+                while (event := await queue.get()) is not None:
+                    yield event
         except TimeoutError:
             return
         finally:

@@ -73,7 +73,8 @@ class Console:
         await self._app(scope, receive, send_guarded)
 
     def close(self) -> None:
-        """End the threads that make pages."""
+        """End the streams of events, replays, and the threads that make pages."""
+        self._live.close()
         self._replays.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
 

@@ -101,7 +101,7 @@
       while (body.children.length > 50) body.lastElementChild.remove();
     }
   }
-  if (live) {
+  function watch() {
     const events = new EventSource(live.dataset.events);
     events.onopen = () => say("live", "on");
     events.onerror = () => say("connection lost; trying again", "off");
@@ -114,7 +114,17 @@
       document.getElementById("stream").hidden = false;
       rows.forEach(put);
     });
+    return events;
+  }
+  if (live) {
+    let events = watch();
     addEventListener("pagehide", () => events.close());
+    // A browser has few connections to one address: a page that nobody sees needs none.
+    document.addEventListener("visibilitychange", () => {
+      events.close();
+      if (document.hidden) say("paused while hidden", "");
+      else events = watch();
+    });
   }
 
   // Charts: a table of numbers from the same address as the page, with .json.
