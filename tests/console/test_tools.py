@@ -1,13 +1,15 @@
 """The pages with which a person works: Label, Policy with replay, and Try."""
 
 import time
+from contextlib import closing
 from typing import Any
 
+import msgspec
 import pytest
 
 from pointsman.console._label import CHOICES, LEAST
 from pointsman.gateway.build import demo_config
-from support.consoles import Browser
+from support.consoles import Browser, console_gateway, console_state
 
 #: Near a boundary by the profile ``default``, and so worth a label.
 NEAR = "Run the test suite and fix it"
@@ -153,3 +155,22 @@ def test_the_test_case_of_a_try_passes(browser: Browser) -> None:
     assert "</textarea>\n" not in page.partition('name="request"')[2].partition("</textarea>")[0]
     assert "def test_tier() -&gt; None:" in page
     assert demo_config().source == ""
+
+
+def test_an_earlier_policy_decides_again() -> None:
+    with closing(Browser(console_gateway())) as browser:
+        decision = browser.chat("Hello!")
+        before = browser.get("/console/policy.json").json()["policy"]
+        tiers = msgspec.structs.replace(demo_config().tiers, simple="demo-large")
+        browser.gateway.replace(console_state(msgspec.structs.replace(demo_config(), tiers=tiers), browser))
+        path = f"/console/decisions/{decision}"
+        token = browser.token(path)
+        now = browser.get("/console/policy.json").json()["policy"]
+        assert now != before
+        assert f"{before}, earlier" in browser.get(path).body.decode()
+        changed = "changed</span>"
+        for version, differs in ((now, True), (before, False)):
+            page = browser.post(f"{path}/again", {"token": token, "version": version}).body.decode()
+            assert (changed in page) is differs
+        unknown = browser.post(f"{path}/again", {"token": token, "version": "nothing"})
+        assert (unknown.status, b"was in force since the gateway started" in unknown.body) == (400, True)

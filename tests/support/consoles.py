@@ -14,7 +14,7 @@ import msgspec
 from pointsman.config import Config, ConsoleSpec
 from pointsman.decision.engine import Engine
 from pointsman.factory import build_engine, build_policy
-from pointsman.gateway._live_state import build_live_state
+from pointsman.gateway._live_state import LiveState, build_live_state
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import demo_config
 from pointsman.runtime import Runtime
@@ -23,7 +23,7 @@ from pointsman.stores.sessions import MemorySessions
 from pointsman.upstreams.port import ServerSpec, hash_key
 from support.in_process import Received, ask
 
-__all__ = ["HOST", "KEY", "Browser", "console_gateway", "demo_engine", "with_keys"]
+__all__ = ["HOST", "KEY", "Browser", "console_gateway", "console_state", "demo_engine", "with_keys"]
 
 HOST = "127.0.0.1:4747"
 KEY = "a-key-of-the-gateway"
@@ -46,16 +46,26 @@ def console_gateway(config: Config | None = None, ledger: Ledger | None = None) 
     config = config or demo_config()
     engine = demo_engine()
     runtime = Runtime(engine, sessions=MemorySessions(), ledger=ledger or MemoryLedger(text="full"))
-    state = build_live_state(
+    return Gateway(_state(config, runtime))
+
+
+def console_state(config: Config, browser: Browser) -> LiveState:
+    """The state that follows a gateway's after its configuration changed."""
+    runtime = browser.gateway.state.runtime
+    assert isinstance(runtime, Runtime)
+    return _state(config, runtime.with_policy(build_engine(build_policy(config))))
+
+
+def _state(config: Config, runtime: Runtime) -> LiveState:
+    return build_live_state(
         runtime,
         config.models,
         config.upstreams,
         config.server,
-        names=engine.names,
+        names=runtime.engine.names,
         pools=config.tiers.pools,
         config=config,
     )
-    return Gateway(state)
 
 
 class Browser:

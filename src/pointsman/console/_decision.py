@@ -86,7 +86,7 @@ def decide_again(visit: Visit) -> Page:
     found = _record(visit)
     text = visit.form.get("policy", "")
     try:
-        engine = engine_of(visit.view, text)
+        engine = engine_of(visit.view, text, visit.form.get("version", ""))
     except PointsmanError as error:
         return _page(visit, found, policy_text=text, policy_error=error)
     return _page(visit, found, engine=engine, policy_text=text)
@@ -133,6 +133,7 @@ def _page(
         "longest": max((attempt.total_ms for attempt in found.attempts), default=1.0) or 1.0,
         "selection": list(describe_selection(decided.capabilities)) if decided.capabilities else [],
         "again": _compared(engine, found, words) if engine else None,
+        "versions": [view.engine.version, *reversed(view.earlier)],
         "policy_text": policy_text or written_policy(view.config),
         "policy_error": policy_error,
         "outcome_error": outcome_error,

@@ -54,7 +54,8 @@ class Policies:
         text = visit.form.get("policy", "")
         try:
             since, until = period_of(replace(visit, query=tuple(visit.form.items())))
-            job = self._replays.begin(visit.view.ledger, engine_of(visit.view, text), since, until)
+            engine = engine_of(visit.view, text, visit.form.get("version", ""))
+            job = self._replays.begin(visit.view.ledger, engine, since, until)
         except PointsmanError as error:
             return self._page(visit, text, error)
         return Redirect(f"/console/policy/replays/{job}")
@@ -93,6 +94,8 @@ class Policies:
             "versions": versions,
             "looked_at": _LOOKED_AT,
             "periods": list(PERIODS),
+            "choices": [view.engine.version, *reversed(view.earlier)],
+            "form": visit.form,
             "policy_text": text or written,
             "error": error,
             "jobs": self._replays.all(),

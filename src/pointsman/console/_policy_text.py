@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pointsman.console._view import GatewayView, Unusable
 from pointsman.decision.engine import Engine
-from pointsman.factory import build_engine, read_policy_text
+from pointsman.factory import build_engine, build_policy, read_policy_text
 from pointsman.tiers import BUILTIN_PROFILES
 
 __all__ = ["engine_of"]
@@ -20,15 +20,24 @@ _NAMING: Final = frozenset(
 )
 
 
-def engine_of(view: GatewayView, text: str) -> Engine:
-    """Return what decides by a policy that was entered; the one in force where nothing was.
+def engine_of(view: GatewayView, text: str, version: str = "") -> Engine:
+    """Return what decides by a policy that was chosen or entered; the one in force where none was.
+
+    Args:
+        view: The gateway.
+        text: A policy, which counts where no version is chosen.
+        version: Of the policy in force, or of one that was since the start.
 
     Raises:
         ConfigError: it is wrong; the message names line and key.
-        Unusable: it names a file that the configuration in force does not.
+        Unusable: it names a file that the configuration in force does not, or there is no such version.
     """
-    if not text.strip():
+    if version == view.engine.version or not (version or text.strip()):
         return view.engine
+    if version in view.earlier:
+        return build_engine(build_policy(view.earlier[version]))
+    if version:
+        raise Unusable(f'no policy "{version[:40]}" was in force since the gateway started')
     place = Path(view.config.source) if view.config.source else Path.cwd() / "pointsman.toml"
     _check_files(text, place)
     return build_engine(read_policy_text(text, place, view.engine.policy))
