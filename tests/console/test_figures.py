@@ -1,10 +1,17 @@
 """Savings and Quality: the figures are those of the reports, and what is not known is said."""
 
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from pointsman.config import ConsoleSpec
 from pointsman.console._savings import _dearest
 from pointsman.gateway.build import demo_config
 from pointsman.reports.savings import savings
 from pointsman.stores.ledger import MemoryLedger
-from support.consoles import Browser
+from support.consoles import Browser, console_gateway
 
 
 def _ledger(browser: Browser) -> MemoryLedger:
@@ -56,3 +63,30 @@ def test_quality_says_what_labels_say(browser: Browser) -> None:
     assert "too few labels to tell" in page
     assert "Too little data: 30 sessions a side are needed" in page
     assert browser.get("/console/quality.csv").body.count(b"\n") == 3
+
+
+CURVE = """{"models": [[1.0, 0.6], [10.0, 1.0]],
+ "points": [{"cost": 1.0, "kept": {"value": 0.6, "low": 0.5, "high": 0.7}},
+            {"cost": 10.0, "kept": {"value": 1.0, "low": 0.95, "high": 1.0}}],
+ "chosen": {"cost": 4.0, "kept": {"value": 0.9, "low": 0.85, "high": 0.94}}}"""
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        (CURVE, "Working point: <strong>90.0%</strong>"),
+        ("[]", "is no cost-quality curve"),
+        (None, "No such file"),
+        ('{"models": [], "points": []}', "None is named"),
+    ],
+)
+def test_the_curve_is_drawn_from_its_file(tmp_path: Path, written: str | None, shown: str) -> None:
+    file = tmp_path / "curve.json"
+    if written is not None:
+        file.write_text(written)
+    config = msgspec.structs.replace(demo_config(), console=ConsoleSpec(curve=file))
+    with closing(Browser(console_gateway(config))) as browser:
+        page = browser.get("/console/quality")
+        text = page.body.decode()
+        assert (page.status, shown in text) == (200, True), text
+        assert ('<polyline class="curve"' in text) is (written == CURVE)

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from pointsman.console._label import CHOICES, LEAST
+from pointsman.console._label import CHOICES
 from pointsman.gateway.build import demo_config
 from support.consoles import Browser, console_gateway, console_state
 
@@ -51,11 +51,6 @@ def test_a_label_out_of_bounds_is_explained(browser: Browser) -> None:
     form = {"token": browser.token("/console/label"), "score": "2"}
     page = browser.post(f"/console/label/{decision}", form)
     assert (page.status, b"must be a number from 0 to 1, not 2" in page.body) == (400, True)
-
-
-def test_training_begins_with_as_many_labels_as_are_said() -> None:
-    fit = pytest.importorskip("pointsman.learning.fit")
-    assert fit.LEAST_ROWS == LEAST
 
 
 def test_the_policy_in_force_is_shown_without_secrets(browser: Browser) -> None:

@@ -365,6 +365,10 @@ class ConsoleSpec(msgspec.Struct, frozen=True, kw_only=True):
             "Default: the only caller there is; with several, none."
         ),
     ] = ()
+    curve: Annotated[
+        Path | None,
+        Meta(description="Curve file, written by `pointsman fit policy --curve`, for the page Quality."),
+    ] = None
     login_hours: Annotated[
         float, Meta(gt=0, description="Hours after which a browser must sign in again, where keys are set.")
     ] = 12.0

@@ -11,14 +11,14 @@ from pointsman.console._policy_text import engine_of
 from pointsman.console._svg import score_bar
 from pointsman.console._view import GatewayView, Missing, Page, Redirect, Unusable, Visit
 from pointsman.decision.decision import Decision
-from pointsman.decision.diff import PARTS, AsDecided, changed, reasons, verdict
+from pointsman.decision.diff import PARTS
 from pointsman.decision.engine import Engine
 from pointsman.decision.memory import Memory
 from pointsman.diagnostics.selection import describe_selection
 from pointsman.diagnostics.served import STAGES
-from pointsman.drivers import drive
 from pointsman.errors import PointsmanError
 from pointsman.reports.replay import served
+from pointsman.reports.replay_period import decide_again as again
 from pointsman.reports.usage import HASHED, cost, usage
 from pointsman.stores.ledger import Attempt, Record
 from pointsman.stores.ledger.export import record
@@ -132,8 +132,8 @@ def _page(
         "attempts": [_attempt(view, attempt) for attempt in found.attempts],
         "longest": max((attempt.total_ms for attempt in found.attempts), default=1.0) or 1.0,
         "selection": list(describe_selection(decided.capabilities)) if decided.capabilities else [],
-        "again": _compared(engine, found, words) if engine else None,
-        "versions": [view.engine.version, *reversed(view.earlier)],
+        "again": _compared(view, engine, decided.id) if engine else None,
+        "versions": [view.engine.version, *reversed(tuple(view.earlier))],
         "policy_text": policy_text or written_policy(view.config),
         "policy_error": policy_error,
         "outcome_error": outcome_error,
@@ -155,19 +155,14 @@ def _attempt(view: GatewayView, attempt: Attempt) -> dict[str, object]:
     return {"attempt": attempt, "cost": paid, "not_asked": _NOT_ASKED.get(attempt.error, "")}
 
 
-def _compared(engine: Engine, found: Record, words: str | None) -> dict[str, object]:
-    """Decide again, and return what differs part by part."""
-    then = found.decision
-    reading = engine.recall(then, Memory(), words)
-    now = drive(engine.decide(reading, Memory(), then.id), AsDecided(then)).decision
-    before, after = verdict(then), verdict(now)
-    parts = changed(before, after)
+def _compared(view: GatewayView, engine: Engine, wanted: str) -> dict[str, object]:
+    """Decide again after the turns of the session before, and return what differs part by part."""
+    line = again(view.ledger, wanted, engine)
+    then, now = line.then, line.now
     return {
-        "rows": [(part, getattr(before, part), getattr(after, part), part in parts) for part in PARTS],
-        "scores": (then.tier.score if then.tier else None, now.tier.score if now.tier else None),
-        "changed": parts,
-        "why": list(reasons(then, now, parts)),
-        "policies": (then.policy, now.policy),
-        "from_words": words is not None,
-        "bar": score_bar(now.tier.score, engine.scorer.profile.boundaries) if now.tier else None,
+        "rows": [(part, getattr(then, part), getattr(now, part), part in line.changed) for part in PARTS],
+        "costs": (then.cost, now.cost),
+        "why": [line.refused] if line.refused else line.why,
+        "policy": engine.version,
+        "source": line.source,
     }

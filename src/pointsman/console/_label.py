@@ -9,21 +9,21 @@ from typing import Final, NamedTuple
 
 from pointsman.console._decision import outcome_of
 from pointsman.console._marks import marked
-from pointsman.console._reading import label_queue, labelled
 from pointsman.console._view import GatewayView, Page, Redirect, Visit
 from pointsman.errors import PointsmanError
+from pointsman.reports.labels import Labels as LabelState
+from pointsman.reports.labels import labels
 from pointsman.reports.queue import Queued
 from pointsman.reports.usage import HASHED
 from pointsman.stores.ledger.export import record
 from pointsman.tiers import explain
 
-__all__ = ["LEAST", "Labels"]
+__all__ = ["CHOICES", "Labels"]
 
 #: Seconds for which the queue is kept: to order it again after each label would cost a second each time.
 _FRESH: Final = 30.0
-#: Outcomes of different prompts that training needs at least: ``learning.fit.LEAST_ROWS``, whose module needs
-#: an extra.
-LEAST: Final = 40
+#: Decisions that wait at once.
+_QUEUED: Final = 500
 #: Decisions put off that are remembered.
 _MOST_SKIPPED: Final = 10_000
 
@@ -51,7 +51,8 @@ class Labels:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock: Final = clock
         self._lock: Final = threading.Lock()
-        self._queue: list[Queued] = []
+        self._state: LabelState | None = None
+        self._given = 0  # labels since it was read
         self._read_at = float("-inf")
         self._done: dict[str, None] = {}  # labelled or put off, the latest last
 
@@ -68,6 +69,7 @@ class Labels:
             except PointsmanError as error:
                 return self._page(visit, error)
         with self._lock:
+            self._given += "skip" not in visit.form
             self._done[wanted] = None
             while len(self._done) > _MOST_SKIPPED:
                 del self._done[next(iter(self._done))]
@@ -75,27 +77,33 @@ class Labels:
 
     def _page(self, visit: Visit, error: PointsmanError | None = None) -> Page:
         view = visit.view
-        waiting = self._waiting(view)
-        known = labelled(view)
+        state, waiting, known = self._waiting(view)
         context = {
             "waiting": len(waiting),
             "labelled": known,
+            "missing": max(0, state.missing_for_tiers - (known - state.labelled)),
+            "missing_for_policy": max(0, state.missing_for_policy - (known - state.labelled)),
+            "is_text_kept": state.is_text_kept,
             "choices": CHOICES,
             "error": error,
-            "least": LEAST,
             **(_item(view, waiting[0]) if waiting else {"queued": None}),
         }
         data = {"labelled": known, "queue": [each._asdict() for each in waiting]}
         return Page("label.html", context, data, status=400 if error else 200)
 
-    def _waiting(self, view: GatewayView) -> list[Queued]:
+    def _waiting(self, view: GatewayView) -> tuple[LabelState, list[Queued], int]:
+        """The state as it was read, what waits of its queue, and how many are labelled by now."""
         with self._lock:
-            now = self._clock()
-            waiting = [each for each in self._queue if each.decision not in self._done]
-            if not waiting or now - self._read_at >= _FRESH:
-                self._queue, self._read_at = label_queue(view), now
-                waiting = [each for each in self._queue if each.decision not in self._done]
-            return waiting
+            now, state = self._clock(), self._state
+            waiting = self._left(state)
+            if state is None or not waiting or now - self._read_at >= _FRESH:
+                self._state = state = labels(view.ledger, limit=_QUEUED)
+                self._read_at, self._given = now, 0
+                waiting = self._left(state)
+            return state, waiting, state.labelled + self._given
+
+    def _left(self, state: LabelState | None) -> list[Queued]:
+        return [each for each in state.queue if each.decision not in self._done] if state else []
 
 
 def _item(view: GatewayView, queued: Queued) -> dict[str, object]:

@@ -65,17 +65,17 @@ class Policies:
         job = self._replays.get(visit.parts["id"])
         if job is None:
             raise Missing("there is no such replay (any more)", hint="begin it again on the page Policy")
-        changes = job.changes()
-        shown = {"job": job, "summary": job.summary, "lines": list(job.summary.lines()), "changes": changes}
+        found = job.found
         data = {
             "state": job.state,
             "done": job.done,
             "total": job.total,
             "error": job.error,
-            "summary": job.summary.to_json(),
-            "changes": changes,
+            "summary": found.summary if found else None,
+            "changes": found.biggest if found else (),
         }
-        return Page("replay.html", shown, data, Table(_COLUMNS, [_row(line) for line in changes]))
+        rows = [_row(line) for line in found.biggest] if found else []
+        return Page("replay.html", {"job": job, "found": found}, data, Table(_COLUMNS, rows))
 
     def cancel(self, visit: Visit) -> Redirect:
         """End a replay."""
@@ -94,7 +94,7 @@ class Policies:
             "versions": versions,
             "looked_at": _LOOKED_AT,
             "periods": list(PERIODS),
-            "choices": [view.engine.version, *reversed(view.earlier)],
+            "choices": [view.engine.version, *reversed(tuple(view.earlier))],
             "form": visit.form,
             "policy_text": text or written,
             "error": error,

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from pointsman.console._reading import search
-from pointsman.console._svg import Chart, points_chart
+from pointsman.console._svg import Chart, curve_chart, points_chart
 from pointsman.console._view import GatewayView, Page, Table, Visit
 from pointsman.decision.decision import Decision
+from pointsman.errors import PointsmanError
 from pointsman.reports.drift import Drift, drift
 from pointsman.reports.guidance_effect import compare, followed_in
 from pointsman.reports.observed import Observed, Point, observed
+from pointsman.reports.quality import Curve, read_curve, router_quality
 from pointsman.stores.ledger import DecisionFilter, Record
 from pointsman.tiers import LearnedRouter
 
@@ -30,11 +32,16 @@ def quality(visit: Visit) -> Page:
     effect = compare(followed_in(newest))
     router = _router(view)
     shift = _drift(newest, router)
+    claim = router_quality(router) if router else None
+    curve, curve_error = _curve(view)
     context = {
         "observed": seen,
         "chart": _chart(seen),
         "router": router,
-        "refused": _refused(router) if router else [],
+        "claim": claim,
+        "curve": curve,
+        "curve_error": curve_error,
+        "curve_chart": curve_chart(curve) if curve and curve.points else None,
         "drift": shift,
         "drift_lines": list(shift.lines()) if shift else [],
         "effect": effect,
@@ -42,8 +49,8 @@ def quality(visit: Visit) -> Page:
     }
     data = {
         "observed": seen,
-        "claim": router.claim if router else None,
-        "calibration": _calibration(router) if router else None,
+        "learned_router": claim,
+        "curve": curve,
         "drift": shift.to_json() if shift else None,
         "guidance": {"effect": effect, "verdict": effect.verdict},
     }
@@ -58,17 +65,15 @@ def _router(view: GatewayView) -> LearnedRouter | None:
     return policy.learned_router if policy else None
 
 
-def _calibration(router: LearnedRouter) -> dict[str, float]:
-    return {"weak": router.weak_calibration.error, "strong": router.strong_calibration.error}
-
-
-def _refused(router: LearnedRouter) -> list[str]:
-    """The claims that held-out prompts do not support, and why."""
-    return [
-        f"better than {ranker}: the interval of the difference, {low:+.3f} to {high:+.3f}, includes zero"
-        for ranker, (_, low, high) in router.claim.against.items()
-        if low <= 0
-    ]
+def _curve(view: GatewayView) -> tuple[Curve | None, PointsmanError | None]:
+    """Return the configured curve, or why it cannot be read."""
+    file = view.config.console.curve
+    if file is None:
+        return None, None
+    try:
+        return read_curve(file), None
+    except PointsmanError as error:
+        return None, error
 
 
 def _drift(newest: Sequence[Decision], router: LearnedRouter | None) -> Drift | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import logging
 import secrets
 import threading
@@ -14,8 +13,7 @@ from typing import Final, Literal
 from pointsman.console._view import Unusable
 from pointsman.decision.engine import Engine
 from pointsman.errors import Overloaded, PointsmanError
-from pointsman.reports.replay import Replay, Replayed
-from pointsman.reports.replay_summary import Summary
+from pointsman.reports.replay_period import ReplayDiff, replay_period
 from pointsman.stores.ledger.port import Ledger
 from pointsman.stores.ledger.reading import DecisionFilter
 
@@ -23,12 +21,10 @@ __all__ = ["Job", "Replays"]
 
 log = logging.getLogger(__name__)
 
-#: Replays that are kept, and changes that are shown of each.
+#: Replays that are kept.
 _KEPT: Final = 8
-_SHOWN: Final = 100
-#: Decisions between two pauses, and seconds of a pause: requests are decided in the same process.
-_PIECE: Final = 10
-_PAUSE: Final = 0.005
+#: Seconds of a pause after ``replay_period.STEP`` decisions: requests are decided in the same process.
+_PAUSE: Final = 0.02
 
 State = Literal["running", "done", "cancelled", "failed"]
 
@@ -36,7 +32,7 @@ State = Literal["running", "done", "cancelled", "failed"]
 class Job:
     """One replay, while it runs and after."""
 
-    def __init__(self, number: str, engine: Engine, since: float | None, until: float | None) -> None:
+    def __init__(self, number: str, engine: Engine, since: float, until: float) -> None:
         self.id: Final = number
         self.engine: Final = engine
         self.since: Final = since
@@ -46,41 +42,12 @@ class Job:
         self.error = ""
         self.total = 0
         self.done = 0
-        self.summary = Summary(engine.version)
-        self._largest: list[tuple[float, int, Replayed]] = []
-        self._lock = threading.Lock()
+        self.found: ReplayDiff | None = None  # once it is done or cancelled
 
     @property
     def share(self) -> float:
         """How much is done, from 0 to 1."""
         return min(1.0, self.done / self.total) if self.total else 0.0
-
-    def add(self, line: Replayed) -> None:
-        """Count one turn, and keep it where it is among the biggest changes."""
-        with self._lock:
-            self.summary.add(line)
-            if not line.changed:
-                return
-            item = (_weight(line), self.summary.turns, line)
-            if len(self._largest) < _SHOWN:
-                heapq.heappush(self._largest, item)
-            else:
-                heapq.heappushpop(self._largest, item)
-
-    def changes(self) -> list[Replayed]:
-        """The biggest changes, the biggest first."""
-        with self._lock:
-            return [line for _, _, line in sorted(self._largest, reverse=True)]
-
-
-def _weight(line: Replayed) -> float:
-    """How much a change matters: the difference in money, then in tiers."""
-    then, now = line.then, line.now
-    money = (
-        abs((now.cost or 0.0) - (then.cost or 0.0)) if now.cost is not None and then.cost is not None else 0.0
-    )
-    tiers = abs(now.tier.rank - then.tier.rank) if now.tier and then.tier else 0
-    return money + tiers * 1e-9
 
 
 class Replays:
@@ -107,9 +74,10 @@ class Replays:
         """
         if any(job.state == "running" for job in self._jobs.values()):
             raise Overloaded("a replay runs already", hint="wait for it, or cancel it")
-        if not ledger.search(DecisionFilter(since=since, until=until), limit=1).rows:
+        begins, ends = since or 0.0, until or time.time()
+        if not ledger.search(DecisionFilter(since=begins, until=ends), limit=1).rows:
             raise Unusable("there is no decision in this period", hint="choose a longer one")
-        job = Job(secrets.token_hex(8), engine, since, until)
+        job = Job(secrets.token_hex(8), engine, begins, ends)
         self._jobs[job.id] = job
         while len(self._jobs) > _KEPT:
             self._jobs.popitem(last=False)
@@ -128,19 +96,15 @@ class Replays:
             self.cancel(number)
 
     def _run(self, ledger: Ledger, job: Job) -> None:
+        def progress(done: int, about: int) -> bool:
+            job.done, job.total = done, about
+            self._pause(_PAUSE)
+            return job.state == "running"
+
         try:
-            job.total = ledger.count()
-            replay = Replay(job.engine)
-            for record in ledger.records():
-                job.done += 1
-                at = record.decision.input.arrived_at
-                if (job.since is None or at >= job.since) and (job.until is None or at < job.until):
-                    job.add(replay.turn(record))
-                if job.done % _PIECE == 0:
-                    self._pause(_PAUSE)
-                if job.state != "running":
-                    return
-            job.state = "done"
+            job.found = replay_period(ledger, job.engine, since=job.since, until=job.until, progress=progress)
+            if job.found.is_complete:
+                job.state = "done"
         except PointsmanError as error:
             job.state, job.error = "failed", error.message
         except Exception:
