@@ -1,6 +1,6 @@
 """The tier is raised once when an agent is in trouble, until the user speaks; and cheap first."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +35,10 @@ def engine(
     escalation: EscalationPolicy | None,
     guidance: GuidancePolicy | None = None,
     tiers: TierModels = TIERS,
+    models: Mapping[str, ModelSpec] = MODELS,
 ) -> Engine:
     policy = Policy(
-        profile=builtin_profile("default"), models=MODELS, tier_models=tiers,
+        profile=builtin_profile("default"), models=models, tier_models=tiers,
         guidance=guidance or GuidancePolicy(), escalation=escalation,
     )  # fmt: skip
     return build_engine(policy)
@@ -141,6 +142,27 @@ def test_without_a_higher_model_nothing_is_raised_and_nobody_told(
     assert codes(found[3]) == {"escalation.none-higher"}
     assert not any(each.source == "escalation" for decision in found for each in decision.injections)
     assert all(codes(decision) <= {"escalation.none-higher"} for decision in found)
+
+
+def test_a_higher_model_that_cannot_serve_the_request_raises_nothing() -> None:
+    unable = {
+        name: msgspec.structs.replace(MODELS[name], features=frozenset()) for name in ("middle", "large")
+    }
+    found = run(engine(ON, models={**MODELS, **unable}), list(requests(CHAT, 4)))
+    assert models(found) == ["small"] * 5
+    assert codes(found[3]) == {"escalation.none-higher"}
+    assert not any(each.source == "escalation" for decision in found for each in decision.injections)
+
+
+def test_a_session_that_kept_a_higher_model_is_not_moved_down() -> None:
+    """Its model stays for want of a price; the next tier of the message would have a lower one."""
+    histories = stuck(HARD)[:1] + [
+        [say(CHAT, HARD), {"role": "assistant", "content": "Done."}, *history]
+        for history in requests(CHAT, 4)
+    ]
+    found = run(engine(ON), histories)
+    assert models(found) == ["large"] * 6
+    assert codes(found[4]) == {"escalation.none-higher"}
 
 
 def test_more_effort_of_the_same_model_is_no_takeover() -> None:
