@@ -121,14 +121,18 @@ class Demo:
 
     def play(self) -> None:
         """Play what the pages are to show."""
-        for request in one_round("1"):
-            id_ = self.send(request)
-            if request.session.startswith("demo-proof"):
-                self.proof = id_
+        self.play_round("1")
         for request in _planted():
             self.planted = self.send(request)
         outcome = {"score": 0.25, "label": HOSTILE, "comment": HOSTILE}
         self._client.post(f"/v1/decisions/{self.planted}/outcome", json=outcome).raise_for_status()
+
+    def play_round(self, name: str) -> None:
+        """Play the scripted agents once, without their pauses."""
+        for request in one_round(name):
+            id_ = self.send(request)
+            if request.session.startswith("demo-proof"):
+                self.proof = id_
 
     def stick(self, count: int) -> None:
         """Send requests of so many stuck agents: decisions worth a label."""

@@ -1,0 +1,73 @@
+"""The pictures of the console in docs/pictures: made from the demo, in the Chromium of the browser suite.
+
+    .venv/bin/python scripts/screenshots.py [NAME …]
+
+A gateway of the demo plays three rounds of its scripted agents, in this process, with a ledger that is thrown
+away. Nothing leaves this machine. Pillow, which comes with matplotlib, reduces each picture to a palette.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from PIL import Image
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from support.chromium import Demo, chromium, demo_gateway, opened  # noqa: E402 - of the tests, which have it
+
+PICTURES: Final = ROOT / "docs" / "pictures"
+ROUNDS: Final = 3
+COLOURS: Final = 64
+#: Room of the pictures in pixels.
+WIDTH: Final = 1_180
+
+
+class Shot(NamedTuple):
+    """One picture."""
+
+    path: Callable[[Demo], str]
+    height: int
+    scheme: str = "light"
+
+
+SHOTS: Final = {
+    "now": Shot(lambda _: "/console", 640),
+    "decision": Shot(lambda demo: f"/console/decisions/{demo.proof}", 900),
+    "session": Shot(lambda _: "/console/sessions/demo-stuck-agent-1", 760),
+    "savings": Shot(lambda _: "/console/savings", 760),
+    "label": Shot(lambda _: "/console/label", 560, "dark"),
+}
+
+
+def main() -> None:
+    """Make the pictures that are named, or all."""
+    wanted = sys.argv[1:] or list(SHOTS)
+    PICTURES.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder, demo_gateway(Path(folder)) as demo, chromium() as browser:
+        for number in range(1, ROUNDS + 1):
+            demo.play_round(str(number))
+        for name in wanted:
+            shot = SHOTS[name]
+            viewport = {"width": WIDTH, "height": shot.height}
+            with opened(browser, demo.base, viewport=viewport, color_scheme=shot.scheme) as watched:
+                page = watched.go(shot.path(demo))
+                if name == "now":
+                    page.get_by_text("live", exact=True).wait_for()
+                raw = Path(folder) / f"{name}.png"
+                page.wait_for_timeout(1_500)  # the rows that arrived have lost their highlight
+                page.screenshot(path=raw)
+            file = PICTURES / f"{name}.png"
+            Image.open(raw).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(
+                file, optimize=True
+            )
+            print(f"{file.relative_to(ROOT)}: {file.stat().st_size / 1024:.0f} kB")
+
+
+if __name__ == "__main__":
+    main()
