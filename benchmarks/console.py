@@ -97,7 +97,8 @@ def main() -> None:
                 servers.append(Server(server, command, its_port, env, folder / f"{server}.log"))
             for each in servers:
                 each.wait()
-            rounds = [one_round(*servers[1:], arguments.requests) for _ in range(arguments.rounds + 1)][1:]
+            _, plain, lines = servers
+            rounds = [one_round(plain, lines, arguments.requests) for _ in range(arguments.rounds + 1)][1:]
         finally:
             for each in servers:
                 each.stop()

@@ -23,7 +23,8 @@ from support.chromium import Demo, chromium, demo_gateway, opened  # noqa: E402 
 
 PICTURES: Final = ROOT / "docs" / "pictures"
 ROUNDS: Final = 3
-COLOURS: Final = 64
+PAUSE: Final = 0.8  # seconds between the requests of the last round
+COLOURS: Final = 192
 #: Room of the pictures in pixels.
 WIDTH: Final = 1_180
 
@@ -39,9 +40,9 @@ class Shot(NamedTuple):
 SHOTS: Final = {
     "now": Shot(lambda _: "/console", 640),
     "decision": Shot(lambda demo: f"/console/decisions/{demo.proof}", 900),
-    "session": Shot(lambda _: "/console/sessions/demo-stuck-agent-1", 760),
-    "savings": Shot(lambda _: "/console/savings", 760),
-    "label": Shot(lambda _: "/console/label", 560, "dark"),
+    "session": Shot(lambda _: f"/console/sessions/demo-stuck-agent-{ROUNDS}", 760),
+    "savings": Shot(lambda _: "/console/savings", 900),
+    "label": Shot(lambda _: "/console/label", 300, "dark"),
 }
 
 
@@ -51,7 +52,7 @@ def main() -> None:
     PICTURES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, demo_gateway(Path(folder)) as demo, chromium() as browser:
         for number in range(1, ROUNDS + 1):
-            demo.play_round(str(number))
+            demo.play_round(str(number), pause=PAUSE if number == ROUNDS else 0.0)
         for name in wanted:
             shot = SHOTS[name]
             viewport = {"width": WIDTH, "height": shot.height}
@@ -59,13 +60,15 @@ def main() -> None:
                 page = watched.go(shot.path(demo))
                 if name == "now":
                     page.get_by_text("live", exact=True).wait_for()
+                if (added := page.get_by_text("added by guidance")).count():
+                    added.first.click()
                 raw = Path(folder) / f"{name}.png"
                 page.wait_for_timeout(1_500)  # the rows that arrived have lost their highlight
                 page.screenshot(path=raw)
             file = PICTURES / f"{name}.png"
-            Image.open(raw).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(
-                file, optimize=True
-            )
+            Image.open(raw).convert("RGB").quantize(
+                COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE
+            ).save(file, optimize=True)
             print(f"{file.relative_to(ROOT)}: {file.stat().st_size / 1024:.0f} kB")
 
 

@@ -23,6 +23,8 @@ PAGES = {
     "a search without results": "/console/decisions?session=nobody",
     "decision": "/console/decisions/{proof}",
     "session": "/console/sessions/demo-stuck-agent-1",
+    "savings": "/console/savings",
+    "quality": "/console/quality",
     "policy": "/console/policy",
     "label": "/console/label",
     "try": "/console/try",

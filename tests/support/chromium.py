@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ import httpx
 import msgspec
 from playwright.sync_api import Browser, BrowserContext, Error, Page, Request, sync_playwright
 
-from pointsman.cli.demo_traffic import ScriptedRequest, one_round
+from pointsman.cli.demo_traffic import CLIENT, ScriptedRequest, one_round
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder, demo_config
 from pointsman.gateway.serve import Server
@@ -114,7 +115,7 @@ class Demo:
 
     def send(self, request: ScriptedRequest) -> str:
         """Send one request of an agent, and return the id of its decision."""
-        named = {"x-session-id": request.session} if request.session else {}
+        named = {"x-session-id": request.session, "user-agent": CLIENT}
         answer = self._client.post(request.path, json=request.body, headers=named)
         id_: str = answer.headers.get("x-pointsman-decision-id", "")
         return id_
@@ -127,9 +128,10 @@ class Demo:
         outcome = {"score": 0.25, "label": HOSTILE, "comment": HOSTILE}
         self._client.post(f"/v1/decisions/{self.planted}/outcome", json=outcome).raise_for_status()
 
-    def play_round(self, name: str) -> None:
-        """Play the scripted agents once, without their pauses."""
+    def play_round(self, name: str, *, pause: float = 0.0) -> None:
+        """Play the scripted agents once, with pauses of so many seconds."""
         for request in one_round(name):
+            time.sleep(pause)
             id_ = self.send(request)
             if request.session.startswith("demo-proof"):
                 self.proof = id_

@@ -20,7 +20,7 @@ __all__ = ["SHOWN", "figures", "last_hour", "now"]
 
 #: Decisions shown, and read for the figures of the last minute.
 SHOWN: Final = 50
-_READ: Final = 2_000
+_READ: Final = 500
 _MINUTE: Final = 60.0
 _HOUR: Final = 3_600.0
 
