@@ -18,7 +18,8 @@ from pointsman.learning.projects import (
     posteriors,
     read_project_outcomes,
 )
-from pointsman.tiers.projects import cell_name
+from pointsman.tiers.projects import ProjectPolicy, cell_name, tier_of_project
+from pointsman.vocabulary import Tier
 from pointsman.wire.project import project_key
 
 DAY = 86_400.0
@@ -112,6 +113,26 @@ def test_every_model_of_a_tier_must_be_good_enough() -> None:
     rows = [*outcomes("a", "small", 90, 10), *outcomes("a", "tiny", 10, 90), *outcomes("a", "large", 90, 10)]
     tiers = {"simple": ("small", "tiny"), "complex": ("large",)}
     assert fit_projects(rows, tiers, target=0.7).cells[cell_name("a")].tier == "complex"
+
+
+@pytest.mark.parametrize(
+    ("role", "tier"),
+    [("message", "SIMPLE"), ("plan", None), ("edit", "SIMPLE"), ("never seen", "SIMPLE")],
+)
+def test_a_role_that_is_known_to_fail_does_not_get_the_tier_of_its_project(
+    role: str, tier: str | None
+) -> None:
+    rows = [
+        *outcomes("a", "small", 285, 15), *outcomes("a", "large", 285, 15),
+        *outcomes("a", "small", 2, 28, role="plan"), *outcomes("a", "large", 24, 6, role="plan"),
+        *outcomes("a", "small", 1, 0, role="edit"),  # too few to say anything against the project
+    ]  # fmt: skip
+    found = fit_projects(rows, TIERS, target=0.8)
+    assert found.cells[cell_name("a")].tier == "simple"
+    assert found.cells[cell_name("a", role="plan")].tier == ""
+    policy = ProjectPolicy(projects=found)
+    said = tier_of_project(policy, "a", role, "*", message="m", tiers=(Tier.SIMPLE, Tier.COMPLEX))
+    assert (said.tier if said else None) == tier
 
 
 def test_lines_that_contradict_each_other_are_refused(tmp_path: Path) -> None:

@@ -39,6 +39,8 @@ ANY: Final = "*"
 #: Stands between the parts of a cell's name.
 SEPARATOR: Final = "|"
 
+#: Below this chance the outcomes of a role or kind rather speak against a tier.
+_EVEN: Final = 0.5
 _SCALE: Final = 2.0**64
 
 
@@ -136,7 +138,9 @@ def tier_of_project(
 ) -> ProjectTier | None:
     """Return the tier of a project's user message; None where nothing is known to be good enough.
 
-    The most particular cell that has a tier counts: kind and role, role, kind, the project as a whole.
+    The most particular cell that says anything of a tier counts: kind and role, role, kind, the project as a
+    whole. A tier that one of them gives less than an even chance is not taken from a wider one: the project
+    may do well on it where this role of the project is known to fail.
 
     Args:
         policy: The file and its settings.
@@ -147,10 +151,14 @@ def tier_of_project(
         tiers: Those that have a model, the cheapest first.
     """
     cells = policy.projects.cells
+    doubted: set[str] = set()
     for name in _names(project, role, kind):
         cell = cells.get(name)
-        if cell is not None and cell.tier:
+        if cell is None:
+            continue
+        if cell.tier and cell.tier not in doubted:
             return _explored(policy, Tier(cell.tier.upper()), cell, message, tiers)
+        doubted.update(tier for tier, chance in cell.chance.items() if chance < _EVEN)
     return None
 
 
