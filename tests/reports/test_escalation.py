@@ -84,6 +84,38 @@ def test_the_sides_are_compared_where_there_are_enough() -> None:
     ]
 
 
+def with_outcome(records: list[Record], place: int, **said: object) -> list[Record]:
+    kept = records[place]
+    outcome = msgspec.convert({"decision": kept.decision.id, **said}, Outcome)
+    changed = msgspec.structs.replace(kept, outcomes=(*kept.outcomes, outcome))
+    return [changed if each is kept else each for each in records]
+
+
+@pytest.mark.parametrize(
+    ("answer", "shadow", "successes", "failures"),
+    [(0.0, 1.0, [], [3]), (1.0, 0.0, [3], []), (None, 1.0, [], []), (0.0, None, [], [3])],
+)
+def test_a_shadow_is_not_what_became_of_the_run(
+    answer: float | None, shadow: float | None, successes: list[int], failures: list[int]
+) -> None:
+    kept = run(0, 3, answer)
+    if shadow is not None:
+        kept = with_outcome(kept, -1, score=shadow, model="other")
+    found = runs_in(kept)[0]
+    assert (found.successes, found.failures) == (successes, failures)
+
+
+@pytest.mark.parametrize("sign", ["error-streak", "escalation"])
+def test_the_sign_of_the_trouble_is_not_its_outcome(sign: str) -> None:
+    raised = run(0, 3, None, code="escalation.stuck")
+    raised = with_outcome(raised, 0, score=0.0, source=f"implicit:{sign}")
+    assert (escalations(raised).treated, escalations(raised).treated_said) == (1, 0)
+    passed = with_outcome(raised, 0, score=1.0, source="implicit:tests-passed")
+    assert (escalations(passed).treated_said, escalations(passed).treated_good) == (1, 1)
+    ended = with_outcome(raised, 0, score=0.0, source="implicit:ended-in-error")
+    assert (escalations(ended).treated_said, escalations(ended).treated_good) == (1, 0)
+
+
 @pytest.mark.parametrize("as_json", [False, True])
 def test_the_command_prints_lines_for_the_configuration(tmp_path: Path, as_json: bool) -> None:
     ledger = SqliteLedger(tmp_path / "l.sqlite")

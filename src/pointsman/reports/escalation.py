@@ -13,7 +13,7 @@ from statistics import fmean
 from typing import Final
 
 from pointsman.learning.intervals import difference_of_shares
-from pointsman.reports.outcomes import scores_of
+from pointsman.reports.outcomes import IMPLICIT, score_of_answer
 from pointsman.reports.usage import answered
 from pointsman.stores.ledger import Record
 from pointsman.tiers.escalation import ENOUGH_RUNS, RAISED, source_of
@@ -23,6 +23,8 @@ __all__ = ["Escalated", "SourceRuns", "escalations", "runs_in"]
 #: A run succeeded if the mean of its scores is at least this.
 _GOOD: Final = 0.5
 _WITHHELD: Final = "escalation.withheld"
+#: Signs of the trouble itself: it is why a run is in the comparison, and not what became of it.
+_TROUBLE: Final = frozenset({f"{IMPLICIT}error-streak", f"{IMPLICIT}escalation"})
 
 
 @dataclass(slots=True)
@@ -99,7 +101,8 @@ def _collect(records: Iterable[Record]) -> Iterator[_Run]:
         if not run.source and answer:
             run.source = source_of(asked.project, answer.model)
         run.calls += len(asked.steps)
-        run.scores += [score for _, score in scores_of(record, judged=False, raised=False)]
+        if (score := score_of_answer(record, without=_TROUBLE)) is not None:
+            run.scores.append(score)
         codes = {reason.code for reason in record.decision.reasons}
         run.raised = run.raised or bool(codes & RAISED)
         run.withheld = run.withheld or _WITHHELD in codes

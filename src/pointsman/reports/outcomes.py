@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import Final
 
@@ -15,13 +15,12 @@ from pointsman.tiers.escalation import RAISED
 from pointsman.trajectory import Step
 from pointsman.vocabulary import Stage
 
-__all__ = ["IMPLICIT", "JUDGE", "Fittable", "derive", "fittable", "new_outcomes", "scores_of"]
+__all__ = ["IMPLICIT", "JUDGE", "Fittable", "derive", "fittable", "new_outcomes", "score_of_answer",
+           "scores_of"]  # fmt: skip
 
 #: How the sources of outcomes begin that were derived, and that a model gave as judge of two answers.
 IMPLICIT: Final = "implicit:"
 JUDGE: Final = "judge:"
-#: Of the sign that the tier was raised, or a higher one asked for.
-_OF_RAISE: Final = IMPLICIT + "escalation"
 _BY_GUIDANCE: Final = "guidance.raise-tier"
 #: Codes of a request whose tier is above the one decided.
 _HIGHER: Final = RAISED | {_BY_GUIDANCE, "escalation.stays"}
@@ -197,26 +196,42 @@ def fittable(records: Iterable[Record], models: Sequence[str] = ()) -> Iterator[
             yield Fittable(prompt, means, domains[prompt])
 
 
-def scores_of(record: Record, *, judged: bool = True, raised: bool = True) -> Iterator[tuple[str, float]]:
+def scores_of(record: Record, *, judged: bool = True) -> Iterator[tuple[str, float]]:
     """Each model whose answer to a turn has a score.
 
     Args:
         record: Of one turn.
         judged: Whether the verdicts of a judge count, which compare two answers and tell no success.
-        raised: Whether the sign counts that the tier was raised; not where that is what is compared.
     """
     answer = answered(record.attempts)
     for model in sorted({outcome.model for outcome in record.outcomes}):
         score = _score(
             outcome
             for outcome in record.outcomes
-            if outcome.model == model
-            and (judged or not outcome.source.startswith(JUDGE))
-            and (raised or outcome.source != _OF_RAISE)
+            if outcome.model == model and (judged or not outcome.source.startswith(JUDGE))
         )
         name = model or (answer.model if answer else "")
         if score is not None and name:
             yield name, score
+
+
+def score_of_answer(record: Record, *, without: Collection[str] = ()) -> float | None:
+    """The score of the answer that the caller received; None where nobody said. Judges do not count.
+
+    Args:
+        record: Of one turn.
+        without: Sources that do not count either.
+    """
+    answer = answered(record.attempts)
+    if answer is None:
+        return None
+    return _score(
+        outcome
+        for outcome in record.outcomes
+        if outcome.model in {"", answer.model}
+        and outcome.source not in without
+        and not outcome.source.startswith(JUDGE)
+    )
 
 
 def _score(outcomes: Iterable[Outcome]) -> float | None:
