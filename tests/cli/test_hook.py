@@ -287,3 +287,14 @@ def test_a_provider_asks_the_model_of_its_file(tmp_path: Path) -> None:
         )
         result = hook(tmp_path, "--config", str(file), data=success())
     assert "Be brief." in json.loads(result.stdout)["hookSpecificOutput"]["additionalContext"]
+
+
+@pytest.mark.parametrize(
+    "text", [b"\\ud83d", b"caf\xe9", b"\xed\xa0\xbd"], ids=["half a pair", "Latin-1", "encoded half"]
+)
+def test_text_that_is_no_text_silences_no_guidance(tmp_path: Path, text: bytes) -> None:
+    """Once, such an event was refused, and the call got no guidance."""
+    state, guide = HookState(tmp_path / "state.sqlite"), Guide(GuidancePolicy(mode=Mode.ON))
+    sent = [json.dumps(failure(number, error="no @")).encode().replace(b"@", text) for number in range(3)]
+    answered = [answer_event(read_event(each), state, guide) for each in sent]
+    assert [each is not None for each in answered] == [False, False, True]

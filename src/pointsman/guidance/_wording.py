@@ -1,7 +1,8 @@
 """What an agent is told: what happened, how often, with which tool, and one next step.
 
-Tool names and errors come from outside and end up where a model reads instructions. So they are cut, kept on
-one line, stripped of anything that looks like markup, and set in quotes.
+Tool names and errors come from outside and end up where a model reads instructions. So errors are cut, kept
+on one line, stripped of anything that looks like markup or acts on a display, and set in quotes. A name that
+holds more than names do, such as a sentence, is not repeated.
 """
 
 from __future__ import annotations
@@ -10,14 +11,17 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from pointsman.printable import printable
 from pointsman.trajectory import DoomLoop, RepeatedError, TrajectoryAnalysis
 
 __all__ = ["consultation", "diagnosis", "loop", "parallel"]
 
 #: Characters of an error that are quoted: enough to know it again, too few to carry another's instructions.
 MAX_QUOTE: Final = 120
+MAX_READ: Final = 4_096  # characters of an error that are looked at
 RECENT: Final = 10  # calls described; the window of the error rate
-MAX_TOOL: Final = 64  # characters; the limit providers set on tool names
+#: Characters that providers (letters, digits, _ and -, 64 of them) and agents (. : /) allow in a tool's name.
+_NAME: Final = re.compile(r"[A-Za-z0-9_.:/-]{1,64}")
 #: Tools named from a cycle; a longer list is not read.
 MAX_CYCLE: Final = 5
 #: Characters of a tool's name in a list of several, so that five still fit.
@@ -27,12 +31,12 @@ _UNQUOTABLE: Final = re.compile(r"[\x00-\x20\x7f-\xa0<>`\"{}\[\]\s]+")
 
 
 def _quote(text: str, limit: int = MAX_QUOTE) -> str:
-    clean = _UNQUOTABLE.sub(" ", text).strip()
+    clean = _UNQUOTABLE.sub(" ", printable(text[:MAX_READ], instead=" ")).strip()
     return clean if len(clean) <= limit else clean[: limit - 1].rstrip() + "…"
 
 
-def _tool(name: str, limit: int = MAX_TOOL) -> str:
-    return f"`{_quote(name, limit) or '?'}`"
+def _tool(name: str, limit: int = MAX_QUOTE) -> str:
+    return f"`{_quote(name, limit) if _NAME.fullmatch(name) else '?'}`"
 
 
 def _tools(names: Iterable[str], separator: str) -> str:

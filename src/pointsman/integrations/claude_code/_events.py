@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from pointsman.decoding import UNREADABLE
+from pointsman.decoding import UNREADABLE, without_halves
 from pointsman.errors import MalformedRequest
 from pointsman.guidance import DecisionPoint, GuidanceDecision, GuidancePolicy, Moment
 from pointsman.trajectory import Event, ToolInvoked, ToolResult, UserSpoke
@@ -67,13 +67,15 @@ _decode: Final = msgspec.json.Decoder(HookEvent).decode
 
 
 def read_event(data: bytes) -> HookEvent:
-    """Read one event.
+    """Read one event. Half a pair, and bytes that are no UTF-8, become replacement characters.
+
+    Such text may come from any file that a tool has read: that is no reason to be silent.
 
     Raises:
         MalformedRequest: it is not a hook's event.
     """
     try:
-        return _decode(data)
+        return _decode(without_halves(data.decode("utf-8", "replace").encode()))
     except UNREADABLE as error:
         raise MalformedRequest(f"this is not a hook event of Claude Code: {error}") from None
 
