@@ -61,3 +61,24 @@ def test_a_value_past_its_time_to_live_is_removed() -> None:
     assert kept.find("a", 100.0 + TTL) is not None
     assert kept.find("a", 100.5 + TTL) is None
     assert kept.held == 0
+
+
+def test_one_owner_makes_room_of_its_own() -> None:
+    """Once, what one caller kept pushed out what all others had kept."""
+    kept: Bounded[str, Value] = Bounded(100)
+    kept.put("alice/1", Value(30))
+    for number in range(50):
+        kept.put(f"bob/{number}", Value(10))
+    assert kept.peek("alice/1") is not None
+    assert len(kept) == 1 + 7
+    kept.put("carol/1", Value(60))
+    assert kept.peek("alice/1") is not None
+    assert kept.held == 80, "a value makes room itself if with it its owner holds the most"
+
+
+def test_an_owner_may_stand_in_the_value() -> None:
+    kept: Bounded[int, Value] = Bounded(100, lambda _, value: "large" if value.weight > 20 else "")
+    kept.put(1, Value(10))
+    for number in range(2, 9):
+        kept.put(number, Value(30))
+    assert kept.peek(1) is not None

@@ -11,7 +11,7 @@ from pointsman.gateway._live_state import build_live_state
 from pointsman.gateway.app import Gateway
 from pointsman.testing import MemoryLedger, ScriptedDecider
 from pointsman.upstreams.connections import Connections
-from pointsman.upstreams.port import Call, Exchange, Headers, Secret, ServerSpec, UpstreamSpec
+from pointsman.upstreams.port import Call, Exchange, Headers, Secret, ServerSpec, UpstreamSpec, hash_key
 from pointsman.vocabulary import ModelSpec, WireFormat
 from support.in_process import Received, ask
 from support.requests_by_format import PATHS, answer, request
@@ -72,6 +72,38 @@ def relayed(path: str, body: Any, **spec: Any) -> tuple[set[str], Received]:
     assert b"sk-other" not in sent.values() or spec
     ours = {b"content-type", b"authorization", b"x-api-key", b"anthropic-version"}
     return {name.decode() for name in sent.keys() - ours}, got
+
+
+@pytest.mark.parametrize("path", [PATHS[WireFormat.CHAT], "/v1/embeddings"])
+@pytest.mark.parametrize("spec", [{}, {"pass_headers": ("x-acme-*",)}])
+def test_equal_idempotency_keys_of_two_callers_are_two_to_the_upstream(path: str, spec: Any) -> None:
+    """Once, an upstream that honours the key would have given one caller the other's answer."""
+    upstream, client = UpstreamSpec("up0", "http://x/v1", **spec), Answering()
+    state = build_live_state(
+        ScriptedDecider("m0", ledger=MemoryLedger()),
+        {"m0": ModelSpec("m0", "up0", "model-0", formats=frozenset(WireFormat))},
+        {"up0": upstream},
+        ServerSpec(passthrough="up0", keys=(hash_key("alice"), hash_key("bob"))),
+        connections=Connections({upstream: client}),
+    )
+
+    async def run() -> list[bytes]:
+        served = Gateway(state)
+        for key, user in (("alice", "a"), ("bob", "a"), ("alice", "b")):
+            sent = {"authorization": f"Bearer {key}", "idempotency-key": "k-1"}
+            await ask(served, path, request(WireFormat.CHAT, user=user), sent | {"x-session-id": user})
+            if path != "/v1/embeddings":
+                break
+        sent = {"authorization": "Bearer bob", "idempotency-key": "k-1"}
+        await ask(served, path, request(WireFormat.CHAT), sent)
+        return [dict(call.headers)[b"idempotency-key"] for call in client.calls]
+
+    first, *others = uvloop.run(run())
+    assert first != b"k-1"
+    assert len(first) == 32
+    assert others[-1] not in {first, b"k-1"}
+    if path == "/v1/embeddings":
+        assert others == [others[-1], first, others[-1]]
 
 
 def own(got: Received) -> set[str]:

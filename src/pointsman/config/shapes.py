@@ -323,7 +323,10 @@ class SessionsSpec(msgspec.Struct, frozen=True, kw_only=True):
         Meta(description="`memory` is lost at restart, `sqlite` is not, `valkey` is shared by replicas."),
     ] = "memory"
     size: Annotated[
-        _Count, Meta(description="Maximum number of sessions; the least recently used is evicted first.")
+        _Count,
+        Meta(
+            description="Maximum number of sessions; the caller with the most loses its least recently used."
+        ),
     ] = 6_000  # 3 to 4 kB each: the gateway stays below 100 MB
     ttl: Annotated[
         float, Meta(gt=0, description="Seconds after which an unused session is deleted (time to live).")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, ValuesView
-from typing import Final, Generic, Protocol, TypeVar
+from collections.abc import Callable, Hashable, ValuesView
+from typing import Any, Final, Generic, Protocol, TypeVar
 
+from pointsman.stores.sessions import ByOwner, owner_of
 from pointsman.vocabulary import DAY
 
 __all__ = ["TTL", "Bounded"]
@@ -30,14 +31,20 @@ Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value", bound=_Weighed)
 
 
-class Bounded(Generic[Key, Value]):
-    """Values by key; the one unused longest makes room."""
+def _owner_in_key(key: Any, _: object) -> str:
+    return owner_of(key) if isinstance(key, str) else ""
 
-    def __init__(self, size: int) -> None:
-        """Keep up to ``size`` bytes."""
+
+class Bounded(Generic[Key, Value]):
+    """Values by key; of the owner that holds the most, the one unused longest makes room."""
+
+    def __init__(self, size: int, owner: Callable[[Key, Value], str] = _owner_in_key) -> None:
+        """Keep up to ``size`` bytes. ``owner``: whose a value is; by default as its key says."""
         self._values: OrderedDict[Key, Value] = OrderedDict()
         self.size: Final = size
         self._left = size
+        self._owner = owner
+        self._by_owner = ByOwner[Key]()
 
     def __len__(self) -> int:
         return len(self._values)
@@ -69,6 +76,7 @@ class Bounded(Generic[Key, Value]):
             self.take(key)
             return None
         self._values.move_to_end(key)
+        self._by_owner.used(self._owner(key, found), key)
         return found
 
     def take(self, key: Key) -> Value | None:
@@ -76,6 +84,7 @@ class Bounded(Generic[Key, Value]):
         found = self._values.pop(key, None)
         if found is not None:
             self._left += found.weight
+            self._by_owner.take(self._owner(key, found), key)
         return found
 
     def put(self, key: Key, value: Value) -> list[Value]:
@@ -83,9 +92,11 @@ class Bounded(Generic[Key, Value]):
         self.take(key)
         self._values[key] = value
         self._left -= value.weight
+        self._by_owner.put(self._owner(key, value), key, value.weight)
         gone: list[Value] = []
         while self._left < 0:
-            _, oldest = self._values.popitem(last=False)
-            self._left += oldest.weight
-            gone.append(oldest)
+            first = self._by_owner.first_to_go()
+            oldest = self.take(next(iter(self._values)) if first is None else first)
+            if oldest is not None:
+                gone.append(oldest)
         return gone

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from pointsman.gateway._bounded import Bounded
 from pointsman.gateway._inbound import of_caller
+from pointsman.stores.sessions import owner_of
 from pointsman.vocabulary import AgentRequest
 from pointsman.wire import Body
 from pointsman.wire.responses.continued_request import own_items, whole_request
@@ -65,11 +66,13 @@ class Kept(NamedTuple):
 
 
 class KeptConversations:
-    """The latest conversations; the one unused longest makes room."""
+    """The latest conversations; of the caller with the most, the one unused longest makes room."""
 
     def __init__(self, size: int = _SIZE) -> None:
         """Keep up to ``size`` bytes."""
-        self._conversations: Bounded[int, _Conversation] = Bounded(size)  # by identity
+        self._conversations: Bounded[int, _Conversation] = Bounded(
+            size, lambda _, conversation: owner_of(conversation.session)
+        )  # by identity
         self._names: dict[str, Kept | None] = {}  # None: two answers have the same id
 
     @property
@@ -113,7 +116,8 @@ class KeptConversations:
         conversation = self._grown(request.session, earlier)
         conversation.add(own_items(body, output), name, request.arrived_at)
         self._put(conversation)
-        if conversation.weight <= self._conversations.size * _OF_ONE:
+        is_kept = self._conversations.peek(id(conversation)) is conversation  # else it made room itself
+        if is_kept and conversation.weight <= self._conversations.size * _OF_ONE:
             self._names[name] = Kept(conversation, len(conversation.chunks))
         else:
             self._forget(conversation)

@@ -235,7 +235,7 @@ async def _call(
 
 def _headers_up(state: LiveState, upstream: Upstream, inbound: Inbound) -> list[tuple[bytes, bytes]]:
     all_headers: Headers = inbound.scope["headers"]
-    sent = upstream_headers(all_headers, upstream.taken)
+    sent = upstream_headers(all_headers, upstream.taken, inbound.caller)
     sent += [pair for pair in all_headers if pair[0] == b"content-type"]
     sent += [pair for pair in upstream.headers[inbound.wire.format] if pair[0] != b"content-type"]
     if upstream.forwards_auth:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -47,18 +48,34 @@ _OUTPUT_LIMITS: Final[Mapping[WireFormat, tuple[str, ...]]] = {
     WireFormat.MESSAGES: ("max_tokens",),
 }
 
+_IDEMPOTENCY_KEY: Final = b"idempotency-key"
 #: How the names of headers begin that have a meaning to one provider alone.
 _PROVIDERS: Final = (b"anthropic-", b"openai-", b"chatgpt-")
 
 
-def upstream_headers(sent: Headers, taken: HeaderNames | None = None) -> list[tuple[bytes, bytes]]:
-    """Return what of a caller's headers goes to an upstream, which may be configured to take others."""
+def upstream_headers(
+    sent: Headers, taken: HeaderNames | None = None, caller: str = ""
+) -> list[tuple[bytes, bytes]]:
+    """Return what of a caller's headers goes to an upstream, which may be configured to take others.
+
+    Args:
+        sent: The caller's, names in lower case.
+        taken: What the upstream takes besides.
+        caller: Name of the key it came with. An upstream knows all callers by one key, and would answer one
+            with what it answered another of the same ``Idempotency-Key``: it gets a digest of both.
+    """
     named = [value for name, value in sent if name == b"connection"]
     # Most say keep-alive, and are not looked at further. Others name headers of this connection alone.
     hops = {each.strip().lower() for value in named if value != b"keep-alive" for each in value.split(b",")}
     if taken is None:
-        return [pair for pair in sent if goes_up(pair[0]) and pair[0] not in hops]
-    return [pair for pair in sent if (goes_up(pair[0]) or pair[0] in taken) and pair[0] not in hops]
+        relayed = [pair for pair in sent if goes_up(pair[0]) and pair[0] not in hops]
+    else:
+        relayed = [pair for pair in sent if (goes_up(pair[0]) or pair[0] in taken) and pair[0] not in hops]
+    for place, (name, value) in enumerate(relayed if caller else ()):
+        if name == _IDEMPOTENCY_KEY:
+            whose = b"%b/%b" % (caller.encode(), value)  # names of callers hold no slash
+            relayed[place] = name, hashlib.blake2b(whose, digest_size=16).hexdigest().encode()
+    return relayed
 
 
 def without_providers(sent: Headers) -> list[tuple[bytes, bytes]]:
@@ -159,7 +176,7 @@ class DecidedRequest:
         self._reasoning = reasoning
         self._own = own
         self._path = wire.path + b"?" + query if query else wire.path
-        self._headers = upstream_headers(inbound.all_headers)
+        self._headers = upstream_headers(inbound.all_headers, caller=inbound.caller)
         self._model = body.span("model")
         self._translated: tuple[Target, Prepared] | None = None  # the latest: it is sent again on a retry
         self._edits = injections(wire, body, decision) if decision.injections or decision.standing else []
@@ -197,10 +214,13 @@ class DecidedRequest:
         if not is_native:
             return await self._translate(target, body, given, changed)
         taken = target.upstream.taken
-        relayed = self._headers if taken is None else upstream_headers(self._inbound.all_headers, taken)
+        inbound = self._inbound
+        relayed = self._headers
+        if taken is not None:
+            relayed = upstream_headers(inbound.all_headers, taken, inbound.caller)
         sent = relayed + target.upstream.headers[self.wire.format]
         if self.wire.model_call and (required := self.wire.model_call.headers):
-            sent += [pair for pair in required if pair[0] not in self._inbound.headers]
+            sent += [pair for pair in required if pair[0] not in inbound.headers]
         if target.upstream.forwards_auth:
             sent += self._credentials(target)
         changes = f"{self.wire.format}->{self.wire.format}; changed={','.join(changed)}" if changed else ""
@@ -291,7 +311,8 @@ class DecidedRequest:
             translated = translated._replace(unique=token_hex(16))
         if changed:
             translated = translated._replace(changed=translated.changed + changed)
-        sent = without_providers(upstream_headers(self._inbound.all_headers, target.upstream.taken))
+        inbound = self._inbound
+        sent = without_providers(upstream_headers(inbound.all_headers, target.upstream.taken, inbound.caller))
         if wire.model_call:
             sent += wire.model_call.headers
         sent += target.upstream.headers[wire.format]

@@ -92,7 +92,7 @@ async def _ask(target: Target, inbound: InboundRequest) -> bytes:
     query, body = inbound.query, inbound.body
     path = inbound.wire.token_path + b"?" + query if query else inbound.wire.token_path
     edit = model_edit(body, body.span("model"), target.id)
-    sent = upstream_headers(inbound.all_headers, target.upstream.taken)
+    sent = upstream_headers(inbound.all_headers, target.upstream.taken, inbound.caller)
     return await _send(target, inbound, inbound.wire.format, Call(path, sent, body.edited([edit])))
 
 
@@ -107,7 +107,7 @@ async def _ask_translated(target: Target, inbound: InboundRequest) -> bytes:
         log.info("tokens are estimated: %s", error.message)
         return b""
     members = {name: raw for name, raw in _decode_members(translated.body).items() if name in _COUNTED}
-    sent = without_providers(upstream_headers(inbound.all_headers, target.upstream.taken))
+    sent = without_providers(upstream_headers(inbound.all_headers, target.upstream.taken, inbound.caller))
     call = Call(_PATH, sent, msgspec.json.encode(members))
     counted = await _send(target, inbound, WireFormat.RESPONSES, call)
     try:

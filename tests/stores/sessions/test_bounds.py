@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pointsman.stores.sessions import MemorySessions, SqliteSessions
+from pointsman.stores.sessions._memory import MOST_OWNERS
 
 
 class Clock:
@@ -29,6 +30,51 @@ def test_the_least_recently_used_goes_first() -> None:
     store.put("c", b"")
     assert [store.get(name) for name in "abc"] == [b"", None, b""]
     assert len(store) == 2
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def small(request: pytest.FixtureRequest, tmp_path: Path) -> MemorySessions:
+    return MemorySessions(size=10) if request.param == "memory" else SqliteSessions(tmp_path / "s", size=10)
+
+
+def test_one_caller_pushes_out_its_own_sessions_and_no_others(small: MemorySessions) -> None:
+    """Once, 6,200 requests of one caller made the sessions of all others forgotten."""
+    for number in range(3):
+        small.put(f"alice/{number}", b"")
+    for number in range(100):
+        small.put(f"bob/{number}", b"")
+        if isinstance(small, SqliteSessions) and number % 4 == 0:
+            small.flush()  # its queue is as short as its size
+    names = {name for name, _ in small.sessions()}
+    assert names == {f"alice/{n}" for n in range(3)} | {f"bob/{n}" for n in range(93, 100)}
+    small.close()
+    if isinstance(small, SqliteSessions):
+        again = SqliteSessions(small._file.path, size=10)
+        assert {name for name, _ in again.sessions()} == names
+        again.close()
+
+
+def test_a_new_caller_finds_room_where_one_holds_all() -> None:
+    store = MemorySessions(size=10)
+    for number in range(20):
+        store.put(f"bob/{number}", b"")
+    for number in range(5):
+        store.put(f"alice/{number}", b"")
+    assert [store.get(f"alice/{number}") for number in range(5)] == [b""] * 5
+    store.put("alice/5", b"")
+    assert len(store) == 10
+    assert store.get("bob/19") == b""
+
+
+def test_among_ever_new_owners_the_least_recently_used_goes_first() -> None:
+    """Without keys a slash in a name is the caller's own."""
+    store = MemorySessions(size=MOST_OWNERS + 10)
+    store.put("a/1", b"")
+    store.put("a/2", b"")
+    for number in range(MOST_OWNERS + 9):
+        store.put(f"{number}/x", b"")
+    assert (store.get("a/1"), store.get("a/2")) == (None, b"")
+    assert store.get("0/x") == b""
 
 
 def test_a_session_is_forgotten_after_its_time_and_not_before() -> None:

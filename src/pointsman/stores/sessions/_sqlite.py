@@ -99,8 +99,11 @@ class SqliteSessions(MemorySessions):
 
     def put(self, session: str, memory: bytes, /) -> None:
         """Keep a session's memory; may evict another session's."""
-        super().put(session, memory)
-        self._writer.put(_Change(session, self._clock(), memory))
+        now = self._clock()
+        gone = self._keep(session, now, memory)
+        self._writer.put(_Change(session, now, memory))
+        if gone is not None:  # else the file would keep the newest of all callers together
+            self._writer.put(_Change(gone, now, None))
 
     def forget(self, session: str, /) -> bool:
         """Forget a session; tell whether anything was known of it."""
@@ -128,7 +131,7 @@ class SqliteSessions(MemorySessions):
             log.warning("%s; starting without stored sessions", error)
             return str(error)
         for session, put_at, memory in reversed(rows):
-            self._kept[session] = (put_at, memory)
+            self._keep(session, put_at, memory)
         return ""
 
     def _write(self, batch: Sequence[_Change]) -> int:
