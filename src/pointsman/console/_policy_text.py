@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from pointsman.console._view import GatewayView, Unusable
 from pointsman.decision.engine import Engine
-from pointsman.factory import build_engine, build_policy, read_policy_text
+from pointsman.factory import build_engine, build_policy
+from pointsman.reports import replay_period
 from pointsman.tiers import BUILTIN_PROFILES
 
 __all__ = ["engine_of"]
@@ -40,7 +41,7 @@ def engine_of(view: GatewayView, text: str, version: str = "") -> Engine:
         raise Unusable(f'no policy "{version[:40]}" was in force since the gateway started')
     place = Path(view.config.source) if view.config.source else Path.cwd() / "pointsman.toml"
     _check_files(text, place)
-    return build_engine(read_policy_text(text, place, view.engine.policy))
+    return replay_period.engine_of(text, place, view.engine.policy)
 
 
 def _check_files(text: str, place: Path) -> None:

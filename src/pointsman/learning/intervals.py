@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import sqrt
 from typing import Final
 
-__all__ = ["difference_of_shares", "wilson"]
+__all__ = ["Z", "difference_of_shares", "wilson"]
 
 #: Two-sided 95 %.
 Z: Final = 1.959963984540054

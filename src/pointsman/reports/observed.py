@@ -8,14 +8,13 @@ from typing import Final
 
 import msgspec
 
+from pointsman.learning.intervals import Z
 from pointsman.stores.ledger.reading import DecisionRow
 
 __all__ = ["ENOUGH", "Observed", "Point", "observed"]
 
 #: Labels below which the interval of a mean is wider than what models differ by.
 ENOUGH: Final = 30
-#: Two-sided 95 %.
-_Z: Final = 1.959963984540054
 
 
 class Point(msgspec.Struct, frozen=True):
@@ -79,4 +78,4 @@ def _half(scores: list[float]) -> float:
     values = [*scores, 0.0, 1.0]
     mean = sum(values) / len(values)
     variance = sum((value - mean) ** 2 for value in values) / (len(values) - 1)
-    return _Z * sqrt(variance / len(values))
+    return Z * sqrt(variance / len(values))
