@@ -7,11 +7,18 @@ import msgspec
 import pytest
 
 from pointsman.config import ConsoleSpec
+from pointsman.console import _quality
 from pointsman.console._savings import _dearest
 from pointsman.gateway.build import demo_config
+from pointsman.guidance import Arm, Firing, FollowUp, GuidanceDecision, Rung
+from pointsman.reports.guidance_report import guidance_report
+from pointsman.reports.quality import router_quality
 from pointsman.reports.savings import savings
-from pointsman.stores.ledger import MemoryLedger
+from pointsman.stores.ledger import MemoryLedger, Outcome
+from pointsman.testing import a_decision
+from pointsman.vocabulary import Mode
 from support.consoles import Browser, console_gateway
+from support.learned_routers import blank
 
 
 def _ledger(browser: Browser) -> MemoryLedger:
@@ -63,6 +70,37 @@ def test_quality_says_what_labels_say(browser: Browser) -> None:
     assert "too few labels to tell" in page
     assert "Too little data: 30 sessions a side are needed" in page
     assert browser.get("/console/quality.csv").body.count(b"\n") == 3
+
+
+def test_the_control_group_is_that_of_the_report(browser: Browser) -> None:
+    ledger = _ledger(browser)
+    fired = Firing(1, 2, Rung.HINT, "p", "doom-loop", 0.5, "r", delivered=True)
+    for number in range(64):
+        arm = Arm.CONTROL if number % 2 else Arm.TREATED
+        guidance = GuidanceDecision(
+            mode=Mode.ON, arm=arm, firing=fired, follow_up=FollowUp(1, "doom-loop", number % 2 > 0)
+        )
+        made = msgspec.structs.replace(a_decision(f"d{number}", session=f"s{number}"), guidance=guidance)
+        ledger.append(made)
+        ledger.append(Outcome(decision=made.id, score=1.0 - number % 2))
+    expected = guidance_report(ledger.records()).to_json()
+    found = browser.get("/console/quality.json").json()["guidance"]
+    assert found == msgspec.json.decode(msgspec.json.encode(expected))
+    page = browser.get("/console/quality").body.decode()
+    assert "Guidance helps: fewer streaks go on with it than without." in page
+    assert "Guidance helps: sessions end better with it than without." in page
+    assert "32 of 32" in page
+
+
+def test_the_claim_of_a_learned_router_is_that_of_the_report(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_quality, "_router", lambda _view: blank())
+    found = browser.get("/console/quality.json").json()["learned_router"]
+    claim = router_quality(blank())
+    assert found == msgspec.json.decode(msgspec.json.encode(claim))
+    page = browser.get("/console/quality").body.decode()
+    assert f"Held out, APGR {claim.apgr:.3f}, 95 % interval {claim.low:.3f} to {claim.high:.3f}." in page
 
 
 CURVE = """{"models": [[1.0, 0.6], [10.0, 1.0]],

@@ -64,7 +64,7 @@ def test_the_command_line_prints_the_control_group_of_a_page(tmp_path: Path) -> 
         made = msgspec.structs.replace(a_decision(f"d{number}", session=f"s{number}"), guidance=followed)
         ledger.append(made)
         ledger.append(Outcome(decision=made.id, score=float(number % 3 == 0)))
-    page = guidance_report(ledger)
+    page = guidance_report(ledger.records())
     ledger.close()
     printed = CliRunner().invoke(app, ["report", "guidance", "--ledger", str(path), "--json"])
     assert printed.exit_code == 0, printed.output

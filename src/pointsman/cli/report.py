@@ -147,7 +147,7 @@ def _existing(file: Path) -> Path:
 
 def _in_ledger(file: Path) -> GuidanceReport:
     with opened(file, None) as ledger:
-        return guidance_report(ledger)
+        return guidance_report(ledger.records())
 
 
 def _in_hooks(file: Path) -> GuidanceReport:

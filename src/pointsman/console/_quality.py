@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from pointsman.console._reading import search
+from pointsman.console._reading import newest_records, search
 from pointsman.console._svg import Chart, curve_chart, points_chart
 from pointsman.console._view import GatewayView, Page, Table, Visit
-from pointsman.decision.decision import Decision
 from pointsman.errors import PointsmanError
 from pointsman.reports.drift import Drift, drift
-from pointsman.reports.guidance_effect import compare, followed_in
+from pointsman.reports.guidance_report import guidance_report
 from pointsman.reports.observed import Observed, Point, observed
 from pointsman.reports.quality import Curve, read_curve, router_quality
 from pointsman.stores.ledger import DecisionFilter, Record
@@ -28,8 +27,8 @@ def quality(visit: Visit) -> Page:
     """Show how good the answers are, as far as anything says so."""
     view = visit.view
     seen = observed(search(view, DecisionFilter(labelled=True), None, _LABELLED).rows)
-    newest = list(view.ledger.decisions(limit=_LOOKED_AT))[::-1]
-    effect = compare(followed_in(newest))
+    newest = newest_records(view, _LOOKED_AT)
+    guidance = guidance_report(newest)
     router = _router(view)
     shift = _drift(newest, router)
     claim = router_quality(router) if router else None
@@ -37,14 +36,14 @@ def quality(visit: Visit) -> Page:
     context = {
         "observed": seen,
         "chart": _chart(seen),
-        "router": router,
         "claim": claim,
         "curve": curve,
         "curve_error": curve_error,
         "curve_chart": curve_chart(curve) if curve and curve.points else None,
         "drift": shift,
         "drift_lines": list(shift.lines()) if shift else [],
-        "effect": effect,
+        "effect": guidance.effect,
+        "endings": guidance.endings,
         "looked_at": _LOOKED_AT,
     }
     data = {
@@ -52,7 +51,7 @@ def quality(visit: Visit) -> Page:
         "learned_router": claim,
         "curve": curve,
         "drift": shift.to_json() if shift else None,
-        "guidance": {"effect": effect, "verdict": effect.verdict},
+        "guidance": guidance.to_json(),
     }
     points = [*([seen.point] if seen.point else []), *seen.models]
     rows = [(each.name or "all", each.labels, each.score, each.low, each.high, each.cost) for each in points]
@@ -76,10 +75,8 @@ def _curve(view: GatewayView) -> tuple[Curve | None, PointsmanError | None]:
         return None, error
 
 
-def _drift(newest: Sequence[Decision], router: LearnedRouter | None) -> Drift | None:
-    if router is None:
-        return None
-    return drift((Record(decision, (), (), None) for decision in newest), router)
+def _drift(newest: Sequence[Record], router: LearnedRouter | None) -> Drift | None:
+    return drift(newest, router) if router else None
 
 
 def _chart(seen: Observed) -> Chart | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from pointsman.reports.ending_effect import Ended, EndingEffect, compare_endings
 from pointsman.reports.endings import endings
 from pointsman.reports.guidance_effect import Effect, Followed, compare, followed_in
-from pointsman.stores.ledger import Ledger
+from pointsman.stores.ledger import Record
 
 __all__ = ["GuidanceReport", "guidance_report"]
 
@@ -32,17 +33,23 @@ class GuidanceReport:
         }
 
 
-def guidance_report(ledger: Ledger) -> GuidanceReport:
+def guidance_report(records: Iterable[Record]) -> GuidanceReport:
     """Compare treated sessions with the control group.
 
-    Raises:
-        StoreUnavailable: the ledger cannot be read.
+    Args:
+        records: Decisions with their outcomes, the oldest first; read once.
     """
-    rows = tuple(followed_in(ledger.decisions(limit=None, newest_first=False)))
-    found = endings(ledger.records())
+    rows: list[Followed] = []
+
+    def followed() -> Iterator[Record]:
+        for record in records:
+            rows.extend(followed_in((record.decision,)))
+            yield record
+
+    found = endings(followed())
     effects = {"said": compare_endings(found.said), "signs": compare_endings(found.signs)}
     known = {name: each for name, each in effects.items() if each.treated.scored or each.control.scored}
-    return GuidanceReport(rows, compare(rows), tuple(found.said), known)
+    return GuidanceReport(tuple(rows), compare(rows), tuple(found.said), known)
 
 
 def _ending_json(effect: EndingEffect) -> dict[str, object]:
