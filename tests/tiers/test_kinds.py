@@ -55,6 +55,14 @@ def test_a_prompt_of_a_hard_kind_is_raised_and_one_of_an_easy_kind_lowered() -> 
     assert str(east) == "like east, of which models fail 90%"
 
 
+def test_only_short_prompts_are_remembered() -> None:
+    kinds = Kinds(file(), Directions(), "t")
+    for _ in range(2):
+        kinds.of("90")
+        kinds.of("90".ljust(5_000))
+    assert (kinds._kept.cache_info().hits, kinds._kept.cache_info().currsize) == (1, 1)  # type: ignore[attr-defined]
+
+
 def test_a_prompt_like_no_kind_is_left_to_the_rules() -> None:
     kinds = Kinds(file(), Directions(), "t")
     assert kinds.of("225") is None

@@ -62,6 +62,7 @@ def test_without_a_directory_it_is_the_caller_and_its_program() -> None:
         (b"", ""),
         (b"a\nb/1", ""),
         ("é/1".encode(), ""),
+        (b"x" * 40 + b"/1", "x" * 40),
         (b"x" * 41, ""),
     ],
 )

@@ -31,6 +31,8 @@ _PIECE_SEED: Final = 1  # "the" as a word and "the" as a piece of one are differ
 _FEATURES: Final = 1 << 20
 #: Characters read of one text: a task is a sentence or two; more costs time and blurs it.
 _MAX_CHARACTERS: Final = 4_000
+#: Characters of a word whose pieces are remembered.
+_LONGEST_KEPT: Final = 30
 
 
 def counts(text: str) -> tuple[Counter[int], Counter[int]]:
@@ -43,14 +45,21 @@ def counts(text: str) -> tuple[Counter[int], Counter[int]]:
     return whole, pieces
 
 
-@lru_cache(maxsize=8_192)  # the words of a language repeat; 4 MB when full
 def _pieces(word: str) -> tuple[int, ...]:
+    return _pieces_kept(word) if len(word) <= _LONGEST_KEPT else _pieces_of(word)
+
+
+def _pieces_of(word: str) -> tuple[int, ...]:
     padded = f" {word} "
     return tuple(
         crc32(padded[start : start + size].encode(), _PIECE_SEED) % _FEATURES
         for size in _PIECES
         for start in range(max(len(padded) - size, 0) + 1)
     )
+
+
+#: The words of a language repeat; 4 MB when full.
+_pieces_kept: Final = lru_cache(maxsize=8_192)(_pieces_of)
 
 
 class Frequencies:

@@ -33,6 +33,7 @@ _OF_LARGE: Final = 3 / 4
 _HOST: Final = re.compile(rb"(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+|[0-9a-f:]+))(?::[0-9]*)?")
 #: Values of ``Host`` that are remembered; a machine is called by a few.
 _HOSTS: Final = 64
+_LONGEST_HOST: Final = 300  # bytes; a name has 253 at most (RFC 1035, section 2.3.4)
 _SET_KEYS: Final = 'set keys = ["${POINTSMAN_KEY}"] under [server]'
 
 #: A key of the gateway, beside a credential that goes to an upstream.
@@ -160,9 +161,13 @@ def _is_local(origin: bytes) -> bool:
     return host is not None and is_loopback(host)
 
 
-@lru_cache(_HOSTS)
 def _is_here(host: bytes, bound: str) -> bool:
     """Whether the header ``Host`` names this machine, or the address that is bound."""
+    return len(host) <= _LONGEST_HOST and _names_here(host, bound)
+
+
+@lru_cache(_HOSTS)
+def _names_here(host: bytes, bound: str) -> bool:
     found = _HOST.fullmatch(host.lower())
     if found is None:
         return False

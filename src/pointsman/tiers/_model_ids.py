@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Final
 
+from pointsman.remembering import remembered
 from pointsman.vocabulary import Tier
 
 __all__ = ["AUTO", "asks_to_decide", "forced_tier"]
@@ -18,18 +18,15 @@ _PREFIXES: Final = ("pointsman/", "claw-llm-router/")
 
 #: Model ids kept with their meaning: callers ask for the same few again and again.
 _KNOWN: Final = 256
+_LONGEST: Final = 256  # characters of such an id
 
 
-@lru_cache(_KNOWN)
-def forced_tier(model: str) -> Tier | None:
-    """The tier a model id names (``simple``, ``pointsman/simple``), in any case; None for other ids."""
+def _forced_tier(model: str) -> Tier | None:
     name = _bare(model).upper()
     return Tier(name) if name in Tier.__members__ else None
 
 
-@lru_cache(_KNOWN)
-def asks_to_decide(model: str) -> bool:
-    """Whether a model id leaves the tier to us: ``auto``, ``pointsman/auto``, ``pointsman``, or no id."""
+def _asks_to_decide(model: str) -> bool:
     return _bare(model).lower() in {AUTO, "", "pointsman"}
 
 
@@ -38,3 +35,9 @@ def _bare(model: str) -> str:
         if model.lower().startswith(prefix):
             return model[len(prefix) :]
     return model
+
+
+#: The tier a model id names (``simple``, ``pointsman/simple``), in any case; None for other ids.
+forced_tier: Final = remembered(_forced_tier, _KNOWN, _LONGEST)
+#: Whether a model id leaves the tier to us: ``auto``, ``pointsman/auto``, ``pointsman``, or no id.
+asks_to_decide: Final = remembered(_asks_to_decide, _KNOWN, _LONGEST)

@@ -29,6 +29,8 @@ LIKE: Final = (0.25, 0.60)
 
 #: User messages whose shift is remembered: an agent sends the same words with every result of a tool.
 _REMEMBERED: Final = 1_024
+#: Characters of one that is: what a person types, not what is pasted.
+_LONGEST: Final = 4_000
 
 #: What an integer of a vector stands for: -127..127 is -1..1.
 SCALE: Final = 127.0
@@ -117,8 +119,11 @@ class Kinds:
         self._clip: Any = np.clip
         self._encoder = encoder
         self.file: Final = file
-        #: The shift of the user's words; None where they are like no kind.
-        self.of: Final[Callable[[str], KindShift | None]] = lru_cache(_REMEMBERED)(self._of)
+        self._kept: Final[Callable[[str], KindShift | None]] = lru_cache(_REMEMBERED)(self._of)
+
+    def of(self, text: str) -> KindShift | None:
+        """Return the shift of the user's words; None where they are like no kind."""
+        return self._kept(text) if len(text) <= _LONGEST else self._of(text)
 
     def _of(self, text: str) -> KindShift | None:
         low, high = LIKE

@@ -54,6 +54,7 @@ SHORTEST: Final = 4
 _MAPPINGS: Final = (dict, Mapping)
 _WORDS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _SLEEP: Final = re.compile(r"\bsleep\s+\d|\bwatch\s+-")
+_NAME: Final = 200  # characters of a tool's name that are looked at
 _SHELL_HEAD: Final = 1_000  # characters of the arguments in which a waiting command is looked for
 
 
@@ -102,15 +103,14 @@ def _stable(value: object) -> object:
 
 def is_polling(tool_name: str, arguments: str) -> bool:
     """True for a call meant to be repeated: a tool named for waiting, or a shell command that sleeps."""
-    if _named_for_polling(tool_name):
+    if _named_for_polling(tool_name[:_NAME]):
         return True
     waits = "sleep" in arguments or "watch" in arguments  # a tenth of the pattern's cost
     return waits and _SLEEP.search(arguments, 0, _SHELL_HEAD) is not None
 
 
 @lru_cache(maxsize=1024)
-def _named_for_polling(tool_name: str) -> bool:
-    name = tool_name[:200]
+def _named_for_polling(name: str) -> bool:
     if name.lower() in POLL_TOOLS:
         return True
     return any(word.lower() in POLL_WORDS for word in _WORDS.findall(name))

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 from typing import Final
+
+from pointsman.remembering import remembered
 
 __all__ = ["OWN_PREFIX", "REQUEST", "REQUEST_PREFIXES", "RESPONSE", "RESPONSE_PREFIXES", "HeaderNames",
            "goes_up", "name_down", "name_problems"]  # fmt: skip
@@ -79,6 +80,7 @@ _NEVER: Final = frozenset({
 _PATTERN: Final = re.compile(r"[!#$%&'+.^_`|~0-9A-Za-z-]+\*?")
 #: Names whose way is remembered; a client sends the same dozen with every request.
 _KEPT: Final = 512
+_LONGEST: Final = 64  # bytes of such a name
 
 
 class HeaderNames:
@@ -104,20 +106,22 @@ class HeaderNames:
         return cls((*names, *_OF_CREDENTIAL) if forward_auth else names)
 
 
-@lru_cache(_KEPT)
-def goes_up(name: bytes) -> bool:
-    """Whether a caller's header goes to every upstream."""
+def _goes_up(name: bytes) -> bool:
     if name in REQUEST:
         return True
     return name.startswith(REQUEST_PREFIXES) and name not in _ACCOUNT and not _CREDENTIAL.search(name)
 
 
-@lru_cache(_KEPT)
-def name_down(name: bytes) -> bytes:
-    """Return the name under which an upstream's header goes to the caller; empty when it does not."""
+def _name_down(name: bytes) -> bytes:
     if name not in RESPONSE and not name.startswith(RESPONSE_PREFIXES):
         return b""
     return _RENAMED.get(name, name)
+
+
+#: Whether a caller's header goes to every upstream.
+goes_up: Final = remembered(_goes_up, _KEPT, _LONGEST)
+#: The name under which an upstream's header goes to the caller; empty when it does not.
+name_down: Final = remembered(_name_down, _KEPT, _LONGEST)
 
 
 def name_problems(names: Iterable[str]) -> Iterator[tuple[int, str]]:

@@ -26,6 +26,9 @@ _CLAUDE: Final = re.compile(r"claude-(?:[a-z]+)-(\d{1,2})(?:[-.](\d{1,2})(?!\d))
 _MYTHOS: Final = "claude-mythos"
 _NAMES: Final = 256  # whose answer is remembered
 
+#: Efforts that not every model knows, and the models that do.
+_EFFORTS: Final = {"xhigh": _XHIGH, "max": _MAX}
+
 _ADAPTIVE: Final = (4, 6)  # the first version of Claude that decides itself how long it thinks
 _HARDER: Final = (4, 7)  # the first that knows the effort "xhigh"
 
@@ -42,11 +45,14 @@ def is_openai_reasoning(model: str) -> bool:
     return _REASONING.search(model) is not None
 
 
-@lru_cache(_NAMES)
 def openai_effort(model: str, effort: str) -> str:
     """Return an effort of Messages in a word that this model of chat or Responses knows."""
-    known = {"xhigh": _XHIGH, "max": _MAX}.get(effort)
-    if known is None or known.search(model):
+    return _openai_effort(model, effort) if effort in _EFFORTS else effort
+
+
+@lru_cache(_NAMES)
+def _openai_effort(model: str, effort: str) -> str:
+    if _EFFORTS[effort].search(model):
         return effort
     return openai_effort(model, "xhigh") if effort == "max" else "high"
 

@@ -11,6 +11,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Final
 
+from pointsman.remembering import remembered
 from pointsman.vocabulary import AgentRequest, Role
 from pointsman.wire.clients import CLIENTS
 
@@ -27,11 +28,13 @@ _FIRST: Final = 6
 #: Characters of a path that is taken for one: Linux allows 4,096 bytes.
 _LONGEST: Final = 4_096
 #: Keys kept by what they are made of: to make one costs 2 µs.
-_KEPT: Final = 1_024
+_KEPT: Final = 256
 #: What ``project_key`` returns.
 _KEY: Final = re.compile("[pc]-[0-9a-f]{16}")
 #: Characters of a program's name.
 _NAME: Final = 40
+#: Bytes of a ``User-Agent`` that is remembered.
+_LONGEST_AGENT: Final = 512
 
 
 def read_project(request: AgentRequest, caller: str, client: str) -> str:
@@ -95,9 +98,11 @@ def _is_path(text: str) -> bool:
     return text.startswith("/") or text[1:3] in {":\\", ":/"}
 
 
-@lru_cache(_KEPT)
-def client_of(user_agent: bytes) -> str:
-    """Return the first word of a ``User-Agent`` without its version: "claude-cli"; or nothing."""
+def _client_of(user_agent: bytes) -> str:
     name = user_agent.partition(b"/")[0].partition(b" ")[0].decode("latin-1")
     plain = all(c.isascii() and (c.isalnum() or c in "._-") for c in name)
     return name if plain and len(name) <= _NAME else ""
+
+
+#: The first word of a ``User-Agent`` without its version: "claude-cli"; or nothing.
+client_of: Final = remembered(_client_of, _KEPT, _LONGEST_AGENT)
