@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from pointsman.gateway import _protocol as protocol
-from pointsman.upstreams.port import Limits, ServerSpec
+from pointsman.upstreams.port import Limits, ServerSpec, hash_key
 from support.raw_http import ASKED, JSON, head, is_closed, statuses, talk
 from support.servers import Asked, Running, ScriptedUpstream, gateway, reply, state_for
 from support.waiting import until
@@ -81,6 +81,35 @@ def test_requests_beyond_the_limit_get_503(path: bytes, members: set[str]) -> No
     assert statuses(answer) == [b"503"]
     assert b"retry-after: 1" in answer
     assert shape(answer) == members
+
+
+@pytest.mark.parametrize("path", [CHAT, b"/v1/embeddings"])
+def test_one_of_several_callers_leaves_room_for_the_others(path: bytes) -> None:
+    held = Held()
+    upstream = ScriptedUpstream(held)
+    keys = (hash_key("alice"), hash_key("bob"))
+    server = ServerSpec(port=0, keys=keys, limits=Limits(requests=4), passthrough="up0")
+    with contextlib.ExitStack() as stack:
+        url = stack.enter_context(upstream.running())
+        running = stack.enter_context(gateway(state_for(f"{url}/v1", server=server)))
+        pool = stack.enter_context(ThreadPoolExecutor(4))
+
+        def ask(caller: bytes) -> Future[bytes]:
+            asked = head(JSON, b"authorization: Bearer " + caller, path=path) + ASKED
+            return pool.submit(talk, running.port, asked)
+
+        try:
+            asking = [ask(b"bob") for _ in range(3)]
+            until(lambda: len(upstream.asked) == 3)
+            refused = ask(b"bob").result()
+            asking.append(ask(b"alice"))
+            until(lambda: len(upstream.asked) == 4)
+        finally:
+            held.may_answer.set()
+        assert [statuses(each.result()) for each in asking] == [[b"200"]] * 4
+        assert statuses(ask(b"bob").result()) == [b"200"]
+    assert statuses(refused) == [b"503"]
+    assert b"too many requests of this caller" in refused
 
 
 @pytest.mark.parametrize(

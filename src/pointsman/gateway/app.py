@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Final, NoReturn
+from typing import Final
 
 from pointsman.errors import CallerError, MethodNotAllowed, Overloaded
 from pointsman.gateway._agent_endpoint import AgentEndpoint
@@ -31,6 +31,7 @@ from pointsman.gateway._passing import is_passed
 from pointsman.gateway._passthrough import Inbound, Passthrough
 from pointsman.gateway._relay import Send
 from pointsman.gateway._routes import OPEN_PATHS, Readiness, build_routes
+from pointsman.gateway._shares import RequestShares
 from pointsman.gateway._tokens import count_tokens
 from pointsman.vocabulary import ModelSpec
 from pointsman.wire import WIRES, Fault, Wire, guess_wire
@@ -63,6 +64,7 @@ class Gateway:
         self.bodies = BodyBudget()
         self.readiness = Readiness()
         self.routes = build_routes(self.metrics, self.readiness)
+        self._shares = RequestShares()
         self._watches = DisconnectWatches()
         self._agents = AgentEndpoint(self.metrics)
         self._passthrough = Passthrough(self.metrics)
@@ -137,15 +139,13 @@ class Gateway:
         watch: DisconnectWatch | None = None
         self.active += 1
         try:
-            if self.active > state.server.limits.requests:
-                _refuse_excess()
+            caller = self._admit(state, reservation, passed_caller if handler is None else headers)
             if handler is None:
                 watch = DisconnectWatch(receive)
                 ended = partial(self._watches.begin, watch)
                 inbound = Inbound(wire, scope, headers, receive, reservation, ended, arrived, passed_caller)
                 self._count(wire, await self._passthrough.answer(state, inbound, send))
                 return
-            caller = authorise(headers, state.server)
             body = await read_body(wire, headers, receive, state.server, reservation)
             watch = DisconnectWatch(receive)
             self._watches.begin(watch)
@@ -180,16 +180,23 @@ class Gateway:
                 self._count(wire, await send_fault(wire, fault, [], send))
         finally:
             self.active -= 1
+            if state.has_several_callers:
+                self._shares.leave(reservation)
             reservation.release()
             if watch is not None:
                 self._watches.end(watch)
 
+    def _admit(self, state: LiveState, request: object, caller: str | Mapping[bytes, bytes]) -> str:
+        """Return the name of the caller, which headers may hold; refuse what there is no room for."""
+        if self.active > state.server.limits.requests:
+            raise Overloaded("too many requests are in progress", hint="send the request again later")
+        name = caller if isinstance(caller, str) else authorise(caller, state.server)
+        if state.has_several_callers:
+            self._shares.enter(request, name, state.server.limits.requests)
+        return name
+
     def _count(self, wire: Wire, status: int) -> None:
         self.metrics.count("requests", wire.format, _STATUS_CLASS[status // 100])
-
-
-def _refuse_excess() -> NoReturn:
-    raise Overloaded("too many requests are in progress", hint="send the request again later")
 
 
 def _models(state: LiveState) -> dict[str, ModelSpec]:
