@@ -156,6 +156,12 @@ class IdempotencyKeyReused(CallerError):
     status = 422
 
 
+class IdempotencyKeyBusy(CallerError):
+    """As many requests as may wait already do for the first one with their ``Idempotency-Key``."""
+
+    status = 409
+
+
 class TooLarge(CallerError):
     """A body, header set or nesting is over its limit."""
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import tracemalloc
 from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any
 
@@ -124,6 +126,49 @@ def test_all_others_wait_while_it_is_in_progress(stream: bool) -> None:
     assert len({each.body for each in got}) == 1
 
 
+def test_few_wait_for_the_first_of_a_key() -> None:
+    async def run() -> list[Received]:
+        upstream = Waiting()
+        upstream.may_end.clear()
+        gateway = served(upstream)
+        asking = [asyncio.ensure_future(post(gateway)) for _ in range(14)]
+        for _ in range(50):
+            await asyncio.sleep(0)
+        refused = [each.result() for each in asking if each.done()]
+        upstream.may_end.set()
+        assert sorted(each.status for each in await asyncio.gather(*asking)) == [200] * 11 + [409] * 3
+        assert (await post(gateway)).headers["x-pointsman-replayed"] == "1"
+        assert len(upstream.calls) == 1
+        return refused
+
+    refused = uvloop.run(run())
+    assert len(refused) == 3
+    for each in refused:
+        assert each.json()["error"]["code"] == "idempotency_key_busy"
+        assert each.headers["retry-after"] == "1"
+        assert "x-should-retry" not in each.headers
+
+
+@pytest.mark.parametrize("size", [150, 20_000])
+def test_what_is_kept_is_counted_as_it_is_held(size: int) -> None:
+    async def run() -> tuple[int, int]:
+        kept = Kept()
+        kept.headers = [(b"content-type", b"application/json"), (b"x-request-id", b"r-1")]
+        await kept.ask("first", size)
+        counted = kept.answers.bytes_kept
+        tracemalloc.start()
+        before = tracemalloc.get_traced_memory()[0]
+        for number in range(300):
+            await kept.ask(f"k-{number}", size, parts=10)
+        gc.collect()
+        held = tracemalloc.get_traced_memory()[0] - before
+        tracemalloc.stop()
+        return kept.answers.bytes_kept - counted, held
+
+    counted, held = uvloop.run(run())
+    assert 0.9 * held <= counted <= 3 * held
+
+
 def test_the_second_takes_the_place_of_a_first_that_is_cancelled() -> None:
     async def run() -> None:
         upstream = Waiting()
@@ -209,12 +254,14 @@ class Kept:
     def __init__(self) -> None:
         self.now = 0.0
         self.handled = 0
+        self.headers: Headers = []
         self.answers = IdempotentAnswers(Metrics(), lambda: self.now)
 
-    async def ask(self, key: str, size: int = 1_000, *, broken: bool = False) -> bytes:
+    async def ask(self, key: str, size: int = 1_000, *, broken: bool = False, parts: int = 1) -> bytes:
         """Ask with a key, and return the body; an answer handled here has ``size`` bytes."""
         wire, headers = WIRES[WireFormat.CHAT], {b"idempotency-key": key.encode()}
-        inbound = InboundRequest(wire, headers, [], b"", Body(wire, b'{"model":"m"}'), 0.0)
+        body = bytes(bytearray(b'{"model":"m"}'))  # each request has its own
+        inbound = InboundRequest(wire, headers, [], b"", Body(wire, body), 0.0)
         got: list[bytes] = []
 
         async def send(message: MutableMapping[str, Any]) -> None:
@@ -222,8 +269,10 @@ class Kept:
 
         async def handle(noting: Callable[[MutableMapping[str, Any]], Any]) -> int:
             self.handled += 1
-            await noting({"type": "http.response.start", "status": 200, "headers": []})
-            await noting({"type": "http.response.body", "body": b"x" * (size - 1), "more_body": True})
+            await noting({"type": "http.response.start", "status": 200, "headers": list(self.headers)})
+            for number in range(parts):
+                piece = b"x" * ((size - 1) // parts + ((size - 1) % parts if not number else 0))
+                await noting({"type": "http.response.body", "body": piece, "more_body": True})
             if broken:
                 raise ConnectionError
             await noting({"type": "http.response.body", "body": b"y"})
@@ -245,7 +294,8 @@ def test_for_a_minute() -> None:
         assert kept.handled == 2
         kept.now = 200.0
         await kept.ask("b")
-        assert kept.answers.bytes_kept == 1_000 + len(b'{"model":"m"}')
+        beside = kept.answers.bytes_kept - (1_000 + len(b'{"model":"m"}'))
+        assert beside == idempotency._PER_ENTRY
 
     uvloop.run(run())
 

@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 
-from pointsman.errors import IdempotencyKeyReused
+from pointsman.errors import IdempotencyKeyBusy, IdempotencyKeyReused
 from pointsman.gateway._inbound import InboundRequest
 from pointsman.gateway._metrics import Metrics
 from pointsman.gateway._relay import Headers, Send, send_pieces
@@ -31,10 +31,20 @@ _TOTAL: Final = 16 << 20
 _LONGEST: Final = 1 << 20
 #: Parts at the end of a stream that say how it ended.
 _LAST: Final = 8
+#: Requests that wait for the first of their key: more than the tries of any client.
+_WAITING: Final = 10
+#: Bytes that an entry takes beside its texts, a header beside its own, and a part of an answer (measured with
+#: tracemalloc in CPython 3.11).
+_PER_ENTRY: Final = 1_500
+_PER_HEADER: Final = 200
+_PER_PART: Final = 80
 
 
 class _Entry:
     """The first request of a key, and its answer as far as it has come."""
+
+    __slots__ = ("body", "coming", "ended", "expires", "headers", "held", "is_whole", "parts", "size",
+                 "status", "waiting", "weight")  # fmt: skip
 
     def __init__(self, body: bytes) -> None:
         self.body = body
@@ -45,6 +55,9 @@ class _Entry:
         self.parts: list[bytes] = []
         self.size = 0  # bytes of the answer
         self.held = 0  # bytes of the parts
+        self.coming = 0  # what they take
+        self.weight = 0  # what all of it takes, once it is kept
+        self.waiting = 0  # requests
         self.is_whole = False
 
     def is_good(self, wire: Wire) -> bool:
@@ -77,6 +90,7 @@ class IdempotentAnswers:
 
         Raises:
             IdempotencyKeyReused: the earlier one had another body.
+            IdempotencyKeyBusy: too many requests wait for the earlier one.
         """
         key = _identity(inbound)
         while (entry := self._running.get(key) or self._found(key)) is not None:
@@ -87,7 +101,7 @@ class IdempotentAnswers:
                 )
             if key in self._kept:
                 return await self._replay(entry, send)
-            await entry.ended.wait()
+            await _wait(entry)
         return await self._first(key, inbound, send, handle)
 
     async def _first(
@@ -103,7 +117,7 @@ class IdempotentAnswers:
             return await handle(noting)
         finally:
             del self._running[key]
-            self.bytes_coming -= entry.held
+            self.bytes_coming -= entry.coming
             self._keep(key, entry, inbound.wire)
             entry.ended.set()
 
@@ -113,23 +127,27 @@ class IdempotentAnswers:
             return
         part = message.get("body", b"")
         entry.size += len(part)
-        if entry.size <= _LONGEST and self.bytes_coming + len(part) <= _TOTAL:
+        weight = len(part) + _PER_PART
+        if entry.size <= _LONGEST and self.bytes_coming + weight <= _TOTAL:
             entry.parts.append(part)
             entry.held += len(part)
-            self.bytes_coming += len(part)
+            entry.coming += weight
+            self.bytes_coming += weight
         else:
-            self.bytes_coming -= entry.held
-            entry.held = 0
+            self.bytes_coming -= entry.coming
+            entry.held = entry.coming = 0
             entry.parts.clear()
         entry.is_whole = not message.get("more_body", False)
 
     def _keep(self, key: bytes, entry: _Entry, wire: Wire) -> None:
-        weight = entry.size + len(entry.body)
-        if not entry.is_good(wire) or weight > _TOTAL:
+        entry.weight = entry.size + len(entry.body) + _PER_ENTRY
+        entry.weight += sum(len(name) + len(value) + _PER_HEADER for name, value in entry.headers)
+        if not entry.is_good(wire) or entry.weight > _TOTAL:
             return
+        entry.parts = [b"".join(entry.parts)]
         entry.expires = self._clock() + _KEPT
         self._kept[key] = entry
-        self.bytes_kept += weight
+        self.bytes_kept += entry.weight
         while self.bytes_kept > _TOTAL or next(iter(self._kept.values())).expires <= self._clock():
             self._forget(next(iter(self._kept)))
 
@@ -141,8 +159,7 @@ class IdempotentAnswers:
         return entry
 
     def _forget(self, key: bytes) -> None:
-        entry = self._kept.pop(key)
-        self.bytes_kept -= entry.size + len(entry.body)
+        self.bytes_kept -= self._kept.pop(key).weight
 
     async def _replay(self, entry: _Entry, send: Send) -> int:
         self._metrics.count("replayed")
@@ -151,6 +168,19 @@ class IdempotentAnswers:
         await send_pieces(send, b"".join(entry.parts))
         await send({"type": "http.response.body", "body": b""})
         return entry.status
+
+
+async def _wait(entry: _Entry) -> None:
+    if entry.waiting >= _WAITING:
+        raise IdempotencyKeyBusy(
+            f"{_WAITING} requests wait for the first one with this Idempotency-Key",
+            hint="send the request again once it was answered",
+        )
+    entry.waiting += 1
+    try:
+        await entry.ended.wait()
+    finally:
+        entry.waiting -= 1
 
 
 def _identity(inbound: InboundRequest) -> bytes:

@@ -9,7 +9,15 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final
 
-from pointsman.errors import CallerError, MethodNotAllowed, NoCapableModel, Overloaded, TooLarge, Unauthorized
+from pointsman.errors import (
+    CallerError,
+    IdempotencyKeyBusy,
+    MethodNotAllowed,
+    NoCapableModel,
+    Overloaded,
+    TooLarge,
+    Unauthorized,
+)
 from pointsman.gateway._inbound import Scope
 from pointsman.gateway._relay import Headers, Send, request_id, send_body
 from pointsman.gateway.upstream import header_value
@@ -63,7 +71,8 @@ async def send_refusal(
     sent: Headers = []
     who = _shown(scope, headers) if scope else "a request"
     log.info("%s refused with status %d: %s", who, error.status, error.message)
-    if isinstance(error, CallerError):  # without it Claude Code tries a wrong key again for a minute
+    is_final = isinstance(error, CallerError) and not isinstance(error, IdempotencyKeyBusy)
+    if is_final:  # without it Claude Code tries a wrong key again for a minute
         sent.append((b"x-should-retry", b"false"))
     if asked := request_id(headers):
         sent.append((b"x-request-id", asked))
@@ -71,7 +80,7 @@ async def send_refusal(
         sent.append((b"www-authenticate", b"Bearer"))
     if isinstance(error, MethodNotAllowed):
         sent.append((b"allow", error.allowed.encode()))
-    if isinstance(error, Overloaded):
+    if isinstance(error, IdempotencyKeyBusy | Overloaded):
         sent.append((b"retry-after", b"1"))
     if isinstance(error, NoCapableModel) and error.decision:
         sent.append((b"x-pointsman-decision-id", error.decision.encode()))
