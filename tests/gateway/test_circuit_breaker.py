@@ -41,6 +41,31 @@ def test_what_opens_it(results: str, is_open: bool) -> None:
     assert fed(results).is_open == is_open
 
 
+@pytest.mark.parametrize(
+    ("callers", "is_open"),
+    [
+        ([""] * 10, True),  # one caller, or none that is known
+        (["bob"] * 100, False),
+        (["bob"] * 100 + ["alice"] * 4, False),
+        (["bob"] * 100 + ["alice"] * 5, True),
+        (["bob", "alice"] * 5, True),
+        (["bob", "alice", "carol"] * 4, True),
+    ],
+)
+def test_no_caller_opens_it_alone(callers: list[str], is_open: bool) -> None:
+    breaker = CircuitBreaker()
+    for number, caller in enumerate(callers):
+        breaker.record_failure(number * 0.1, f"session {number}", caller)
+    assert breaker.is_open == is_open
+
+
+def test_a_failure_that_no_request_causes_counts_for_every_caller() -> None:
+    breaker = CircuitBreaker()
+    for number in range(10):
+        breaker.record_failure(number * 0.1, None, "bob")
+    assert breaker.is_open
+
+
 def test_failures_that_are_old_count_no_more() -> None:
     assert not fed("x" * 100, every=7.0).is_open  # nine in a minute
     assert fed("x" * 100, every=6.0).is_open

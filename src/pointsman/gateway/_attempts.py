@@ -248,7 +248,7 @@ def _count(request: DecidedRequest, failure: Failure, target: Target) -> None:
     if failure.kind != "status" or failure.status >= 500:
         # Whatever a request contains, it cannot be why there is no connection.
         session = None if failure.kind == "connect" else request.session
-        upstream.failed(failure.fault.message, session)
+        upstream.failed(failure.fault.message, session, request.caller)
         return
     upstream.breaker.record_success(time.monotonic())  # it works; it did not like this request
     if failure.is_operators or is_retryable(failure.status):

@@ -1,8 +1,8 @@
 """A circuit breaker: opens when most requests to an upstream fail, then probes it with one request.
 
 It looks at the share of failed requests, not at failures in a row, so that an upstream which fails now and
-then goes on serving; and it counts failures that a request may have caused once per session, so that nobody
-can take an upstream away from others (docs/decisions/0146).
+then goes on serving; and it counts failures that a request may have caused once per session, and a few per
+caller where there are several, so that nobody can take an upstream away from others (docs/decisions/0146).
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ __all__ = ["CircuitBreaker"]
 _REQUESTS: Final = 20
 _WINDOW: Final = 60.0
 _LEAST: Final = 10
+#: Failures of one of several callers that count at a time: a caller names its sessions, so two must fail.
+_OF_CALLER: Final = _LEAST // 2
 #: The share of failures that opens it.
 _SHARE: Final = 0.8
 #: Seconds before the first probe; doubled after each probe that fails, up to the longest pause.
@@ -28,6 +30,7 @@ class _Result(NamedTuple):
     at: float
     failed: bool
     session: str | None
+    caller: str
 
 
 class CircuitBreaker:
@@ -68,14 +71,15 @@ class CircuitBreaker:
             return
         self._forget(now)
         if self.failures:
-            self._add(_Result(now, failed=False, session=None))
+            self._add(_Result(now, failed=False, session=None, caller=""))
 
-    def record_failure(self, now: float, session: str | None = None) -> None:
+    def record_failure(self, now: float, session: str | None = None, caller: str = "") -> None:
         """A request was not answered, or with an error of the upstream's own.
 
         Args:
             now: The time.
             session: Whose it was, where the request itself may be the cause; None where it cannot.
+            caller: Name of the key, where there are several; empty: of the only one.
         """
         if self.is_open:
             if self._is_probing:
@@ -84,13 +88,19 @@ class CircuitBreaker:
                 self._next_probe = now + self.pause
             return
         self._forget(now)
-        if session is not None and any(each.session == session for each in self._results):
+        if session is not None and self._counts_already(session, caller):
             return
-        self._add(_Result(now, failed=True, session=session))
+        self._add(_Result(now, failed=True, session=session, caller=caller))
         if self.requests >= _LEAST and self.failures >= _SHARE * self.requests:
             self.is_open = True
             self._is_probing = False
             self._next_probe = now + self.pause
+
+    def _counts_already(self, session: str, caller: str) -> bool:
+        if any(each.session == session for each in self._results):
+            return True
+        of_caller = sum(each.session is not None and each.caller == caller for each in self._results)
+        return bool(caller) and of_caller >= _OF_CALLER
 
     def _add(self, result: _Result) -> None:
         self._results.append(result)

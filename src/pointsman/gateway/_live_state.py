@@ -129,6 +129,8 @@ def build_live_state(
     reached = connected(upstreams, connections, previous.upstreams if previous else {})
     found = targets(models, reached)
     server = server or ServerSpec()
+    for upstream in reached.values():
+        upstream.has_several_callers = server.has_several_callers
     return LiveState(
         runtime,
         found,

@@ -85,6 +85,7 @@ class _Exchanged:
         self.attempts = 0
         self.bytes_in = self.bytes_out = 0
         self.first_byte: float | None = None  # seconds since the request arrived
+        self.caller = inbound.caller
         self._inbound = inbound
         self._upstream = upstream
         self._at = time.time()
@@ -280,9 +281,9 @@ async def _try(upstream: Upstream, call: Call, exchanged: _Exchanged) -> Exchang
     except UpstreamError as error:
         kind = failure_kind(error)
         if kind != "busy":
-            upstream.failed(error.message, None if kind == "connect" else _PASSED)
+            upstream.failed(error.message, None if kind == "connect" else _PASSED, exchanged.caller)
         return error
-    _note(upstream, exchange.status)
+    _note(upstream, exchange.status, exchanged.caller)
     upstream.asked_to_wait(exchange.status, retry_after(exchange.headers))
     return exchange
 
@@ -308,11 +309,11 @@ async def _send(upstream: Upstream, call: Call, exchanged: _Exchanged) -> Exchan
         return await upstream.client.send(call)
 
 
-def _note(upstream: Upstream, status: int) -> None:
+def _note(upstream: Upstream, status: int, caller: str) -> None:
     """Tell the circuit breaker and the log how an upstream answered."""
     said = f"answered with status {status}"
     if status >= 500:
-        upstream.failed(said, _PASSED)
+        upstream.failed(said, _PASSED, caller)
     elif status < 400:
         if upstream.breaker.failures or upstream.breaker.is_open or upstream.trouble.is_told:
             upstream.worked()
@@ -391,7 +392,7 @@ async def _relay_body(
     except (UpstreamError, CallerError, Overloaded) as error:
         exchanged.error = failure_kind(error) if isinstance(error, UpstreamError) else "refused"
         if isinstance(error, UpstreamError):
-            upstream.failed(error.message, _PASSED)
+            upstream.failed(error.message, _PASSED, exchanged.caller)
         log.warning('an answer of upstream "%s" was cut off: %s', upstream.spec.name, error.message)
         return exchange.status
     await send({"type": "http.response.body", "body": b""})

@@ -220,7 +220,7 @@ def _broken_off(attempt: RunningAttempt, status: int, error: UpstreamError | Non
     kind = failure_kind(error) if error else "cut"
     attempt.finish(status, kind, usage)
     message = error.message if error else "the upstream ended the stream before the answer was whole"
-    attempt.target.upstream.failed(message, attempt.request.session)
+    attempt.target.upstream.failed(message, attempt.request.session, attempt.request.caller)
     return Fault(502, message, f"upstream_{kind}")
 
 

@@ -189,6 +189,11 @@ class DecidedRequest:
         """The session of the request."""
         return self._turn.session
 
+    @property
+    def caller(self) -> str:
+        """The name of the key it came with; empty where none is asked for."""
+        return self._turn.caller
+
     async def prepare(self, target: Target) -> Prepared:
         """Return the request as this model's upstream gets it.
 

@@ -38,6 +38,7 @@ class Upstream:
         self.client = client
         self.breaker = CircuitBreaker()
         self.trouble = Trouble(spec.name)
+        self.has_several_callers = False  # set with every state, a reload may change it
         self.secrets = spec.secrets
         self.forwards_auth = spec.forward_auth
         #: Headers of callers that it takes, and of its own that it returns, besides those of every upstream.
@@ -105,15 +106,16 @@ class Upstream:
         self.holds.pop("", None)
         self.holds.pop(model, None)
 
-    def failed(self, why: str, session: str | None = None) -> None:
+    def failed(self, why: str, session: str | None = None, caller: str = "") -> None:
         """A request was not answered, or with an error of its own; ``why`` is told in the log, once.
 
         Args:
             why: What happened.
             session: Whose request it was, where the request itself may be the cause.
+            caller: Name of the key that it came with.
         """
         now = time.monotonic()
-        self.breaker.record_failure(now, session)
+        self.breaker.record_failure(now, session, caller if self.has_several_callers else "")
         self.trouble.failed(why, now)
         if self.breaker.is_open:
             self.trouble.opened(why, self.breaker.failures, self.breaker.requests, self.breaker.pause)
