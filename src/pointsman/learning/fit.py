@@ -5,33 +5,36 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from pointsman.encoders import load_encoder
+from pointsman.encoders import StaticEncoder, load_encoder
+from pointsman.encoders.kinds import load_kinds, table_hash
 from pointsman.errors import PointsmanError
+from pointsman.learning.calibrating import calibrate
 from pointsman.learning.datasets import LEAST_FOR_TIERS, PromptOutcome
 from pointsman.learning.features import Features
+from pointsman.learning.kinds_prior import PriorWeights, fitter
 from pointsman.learning.learning import (
     LENGTH_SLOPE,
     RULES,
     RULES_SLOPE,
     Corpus,
+    Fitted,
     Floats,
     HeldOut,
     Rows,
     Weights,
-    calibrate,
-    fit_weights,
     group_offsets,
     held_out,
 )
 from pointsman.learning.metrics import Interval, apgr_interval, difference_interval
 from pointsman.learning.rankers import alike, baselines
 from pointsman.learning.tiers import TierRow, measure
+from pointsman.tiers.kinds import Kinds, PromptKinds
 from pointsman.tiers.learned_router import Calibration, Centre, Claim, Dense, LearnedRouter
 from pointsman.vocabulary import Encoder
 
@@ -93,11 +96,15 @@ def fit_tiers(
     outcomes: Sequence[PromptOutcome],
     *,
     features: Features = Features.AUTO,
+    kinds: PromptKinds | None = None,
     weak_model: str = "",
     strong_model: str = "",
     seed: int = 0,
 ) -> Fit:
     """Fit a learned router and measure it on prompts it has not seen.
+
+    With ``Features.KINDS`` the prior is of ``kinds``, or of the shipped ones; with fewer than 300 outcomes it
+    ranks alone.
 
     Raises:
         PointsmanError: too few outcomes, or the strong model is not better on them.
@@ -109,50 +116,51 @@ def fit_tiers(
         raise PointsmanError(
             f"{len(outcomes)} outcomes{of} are too few for training; at least {LEAST_ROWS} are needed"
         )
-    encoder = load_encoder(features) if features in {Features.STATIC, Features.SENTENCE} else None
-    corpus = Corpus.of(outcomes, encoder)
+    encoder, prompt_kinds = _read_with(features, kinds)
+    corpus = Corpus.of(outcomes, encoder, prompt_kinds)
     if corpus.strong.mean() <= corpus.weak.mean():
         raise PointsmanError(
             "the strong model is not better than the weak one on this data: there is nothing to route",
             hint="swap --weak and --strong, or use one model",
         )
-    unseen = held_out(corpus, seed=seed)
+    fit = fitter(corpus)
+    unseen = held_out(corpus, seed=seed, fit=fit)
     rankings = {**baselines(outcomes), "learned_router": unseen.raw[1] - unseen.raw[0]}
-    weights = fit_weights(corpus, np.arange(len(corpus)))
+    weights = fit(corpus, np.arange(len(corpus)))
     weak, weak_error = calibrate(unseen.raw[0], corpus.weak, first=corpus.first, seed=seed)
     strong, strong_error = calibrate(unseen.raw[1], corpus.strong, first=corpus.first, seed=seed)
     shown = claim(rankings, corpus.weak, corpus.strong, first=corpus.first, seed=seed)
     learned_router = msgspec.structs.replace(
-        _learned_router(corpus, weights, unseen, (weak, strong), shown),
+        _learned_router(corpus, unseen, (weak, strong), shown),
+        **_numbers(weights, prompt_kinds),
         weak_model=weak_model,
         strong_model=strong_model,
         offsets=group_offsets(corpus, unseen, [row.group for row in outcomes]),
-        dense=_dense(weights, encoder, features),
+        dense=_dense(weights, encoder, features) if isinstance(weights, Weights) else None,
     )
     return Fit(learned_router, tuple(measure(outcomes, rankings, seed=seed)), (weak_error, strong_error))
 
 
 def _learned_router(
     corpus: Corpus,
-    weights: Weights,
     unseen: HeldOut,
     calibrations: tuple[Calibration, Calibration],
     shown: Claim,
 ) -> LearnedRouter:
-    """The router of one set of weights, calibrated on predictions of routers that had not seen the prompt."""
+    """A router without weights, calibrated on predictions of routers that had not seen the prompt."""
     return LearnedRouter(
         rows=len(corpus),
-        rarity=_halves(weights.rarity),
-        centres=tuple(_centre(row) for row in weights.centres),
-        weak=_halves(weights.ngrams[0]),
-        strong=_halves(weights.ngrams[1]),
-        weak_mean=float(weights.means[0]),
-        strong_mean=float(weights.means[1]),
-        log_length=weights.log_length,
+        rarity=b"",
+        centres=(),
+        weak=b"",
+        strong=b"",
+        weak_mean=0.0,
+        strong_mean=0.0,
+        log_length=float(corpus.log_length.mean()),
         length_slope=LENGTH_SLOPE,
         rules=RULES,
-        rules_mean=weights.rules,
-        rules_slope=RULES_SLOPE,
+        rules_mean=0.0,
+        rules_slope=0.0,
         similarity=unseen.bounds,
         weak_calibration=calibrations[0],
         strong_calibration=calibrations[1],
@@ -160,6 +168,33 @@ def _learned_router(
         lengths=_deciles(corpus.log_length),
         similarities=_deciles(unseen.similarity),
     )
+
+
+def _numbers(weights: Fitted, kinds: Kinds | None) -> dict[str, Any]:
+    """What a file holds of weights: over n-grams, or over kinds and a vector."""
+    if isinstance(weights, PriorWeights) and kinds:
+        weak, strong = (float(mean) for mean in weights.means)
+        return {"head": weights.head(kinds.file), "weak_mean": weak, "strong_mean": strong}
+    assert isinstance(weights, Weights)  # noqa: S101 - there are two
+    return {
+        "rarity": _halves(weights.rarity),
+        "centres": tuple(_centre(row) for row in weights.centres),
+        "weak": _halves(weights.ngrams[0]),
+        "strong": _halves(weights.ngrams[1]),
+        "weak_mean": float(weights.means[0]),
+        "strong_mean": float(weights.means[1]),
+        "rules_mean": weights.rules,
+        "rules_slope": RULES_SLOPE,
+    }
+
+
+def _read_with(features: Features, kinds: PromptKinds | None) -> tuple[Encoder | None, Kinds | None]:
+    """The encoder, and the kinds, that are asked for; the shipped kinds unless others are given."""
+    if features is Features.KINDS:
+        encoder = StaticEncoder()
+        file = kinds or load_kinds("default")
+        return encoder, Kinds(file, encoder, table_hash(encoder)) if file else None
+    return (load_encoder(features) if features in {Features.STATIC, Features.SENTENCE} else None), None
 
 
 def claim(rankings: Mapping[str, Floats], weak: Floats, strong: Floats, *, first: Rows, seed: int) -> Claim:

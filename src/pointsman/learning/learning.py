@@ -8,31 +8,31 @@ The constants were chosen on the development data (docs/decisions/0060); results
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.linear_model import Ridge
 
 from pointsman.learning._centres import find_centres
 from pointsman.learning.datasets import PromptOutcome
-from pointsman.learning.metrics import Interval, calibration_interval
 from pointsman.learning.rankers import alike, by_rules, persons_text
-from pointsman.tiers.learned_router import Calibration
 from pointsman.tiers.ngrams import BUCKETS, ngrams
 
 if TYPE_CHECKING:
+    from pointsman.tiers.kinds import Kinds
     from pointsman.vocabulary import Encoder
 
 __all__ = [
+    "FOLDS",
     "LENGTH_SLOPE",
     "Corpus",
+    "Fitted",
     "HeldOut",
     "Weights",
-    "calibrate",
     "fit_weights",
     "group_offsets",
     "held_out",
@@ -57,6 +57,9 @@ SHRINKAGE: Final = 10.0
 #: Wider trust does harm on unseen tasks, narrower trust costs what the learned router knows (figures:
 #: docs/decisions/0061).
 TRUST_QUANTILES: Final = (0.05, 0.40)
+
+#: The same over cosines of vectors (docs/decisions/0152): wider trust does harm on unseen tasks here too.
+VECTOR_TRUST_QUANTILES: Final = (0.50, 0.80)
 
 #: Where prompts are all alike (GSM8K) the two quantiles meet and tell no strangers; the first then stays this
 #: far below the second. Data of many subjects has them this far apart by itself (MMLU, nine_models).
@@ -89,9 +92,15 @@ class Corpus:
     ngrams: Any  # scipy CSR matrix, (n, BUCKETS), ones
     vectors: NDArray[np.float64] | None  # (n, d) from an encoder
     first: Rows  # (n,) the first row with the same n-grams: duplicate prompts belong together
+    shifts: Floats | None = None  # (n,) of the kinds near each prompt, in units of ln(characters)
 
     @classmethod
-    def of(cls, rows: Sequence[PromptOutcome], encoder: Encoder | None = None) -> Corpus:
+    def of(
+        cls,
+        rows: Sequence[PromptOutcome],
+        encoder: Encoder | None = None,
+        kinds: Kinds | None = None,
+    ) -> Corpus:
         """Read the user's words of every prompt as the live learned router will."""
         texts = [persons_text(row.prompt) for row in rows]
         return cls(
@@ -102,6 +111,7 @@ class Corpus:
             ngrams=_presence(texts),
             vectors=np.asarray(encoder.encode(texts), dtype=np.float64) if encoder else None,
             first=alike(texts),
+            shifts=np.array([kinds.shift(text) for text in texts]) if kinds else None,
         )
 
     def __len__(self) -> int:
@@ -112,7 +122,21 @@ class Corpus:
         vectors = None if self.vectors is None else self.vectors[rows]
         numbers = (self.weak[rows], self.strong[rows], self.log_length[rows], self.rules[rows])
         _, first, group = np.unique(self.first[rows], return_index=True, return_inverse=True)
-        return Corpus(*numbers, self.ngrams[rows], vectors, first[group])
+        shifts = None if self.shifts is None else self.shifts[rows]
+        return Corpus(*numbers, self.ngrams[rows], vectors, first[group], shifts)
+
+
+class Fitted(Protocol):
+    """What every fitted router says of rows of a corpus, before calibration."""
+
+    def prior(self, corpus: Corpus, rows: Rows) -> Floats:
+        """Gain expected of prompts the router knows nothing of. Shape ``(len(rows),)``."""
+
+    def similarity(self, corpus: Corpus, rows: Rows) -> Floats:
+        """Cosine of each prompt to the nearest centre. Shape ``(len(rows),)``."""
+
+    def evidence(self, corpus: Corpus, rows: Rows) -> Floats:
+        """What the prompts add for the weak and the strong model. Shape ``(2, len(rows))``."""
 
 
 @dataclass(frozen=True)
@@ -206,7 +230,7 @@ class HeldOut:
     bounds: tuple[float, float]
 
 
-def held_out(corpus: Corpus, *, seed: int) -> HeldOut:
+def held_out(corpus: Corpus, *, seed: int, fit: Callable[[Corpus, Rows], Fitted] = fit_weights) -> HeldOut:
     """Predict every prompt by a router fitted on the other folds. Duplicate prompts are in the same fold."""
     folds = (np.random.default_rng(seed).permutation(len(corpus)) % FOLDS)[corpus.first]
     evidence = np.zeros((2, len(corpus)))
@@ -214,15 +238,22 @@ def held_out(corpus: Corpus, *, seed: int) -> HeldOut:
     similarity = np.zeros(len(corpus))
     for fold in range(FOLDS):
         out, kept = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
-        weights = fit_weights(corpus, kept)
+        weights = fit(corpus, kept)
         evidence[:, out] = weights.evidence(corpus, out)
         prior[out] = weights.prior(corpus, out)
         similarity[out] = weights.similarity(corpus, out)
-    low, high = (float(value) for value in np.quantile(similarity, TRUST_QUANTILES))
-    bounds = (min(low, TRUST_WIDTH * high), high)
+    bounds = _bounds(similarity, vectors=corpus.shifts is not None)
     raw = trust(similarity, bounds) * evidence
     raw[0] -= prior
     return HeldOut(raw, similarity, bounds)
+
+
+def _bounds(similarity: Floats, *, vectors: bool) -> tuple[float, float]:
+    quantiles = VECTOR_TRUST_QUANTILES if vectors else TRUST_QUANTILES
+    low, high = (float(value) for value in np.quantile(similarity, quantiles))
+    if vectors:
+        return low, max(high, low + 1e-6)  # all alike: nothing is stranger than the rest
+    return min(low, TRUST_WIDTH * high), high
 
 
 def group_offsets(corpus: Corpus, unseen: HeldOut, groups: Sequence[str]) -> dict[str, tuple[float, float]]:
@@ -236,40 +267,6 @@ def group_offsets(corpus: Corpus, unseen: HeldOut, groups: Sequence[str]) -> dic
             weak, strong = left[:, rows].sum(axis=1) / (rows.sum() + OFFSET_ROWS)
             offsets[name] = (float(weak), float(strong))
     return offsets
-
-
-def calibrate(raw: Floats, outcomes: Floats, *, first: Rows, seed: int) -> tuple[Calibration, Interval]:
-    """Platt scaling of held-out raw values, with its error measured on folds it was not fitted on.
-
-    Args:
-        raw: Shape ``(n,)``.
-        outcomes: Shape ``(n,)``.
-        first: As in ``Corpus``. Shape ``(n,)``.
-        seed: of the folds and resamples.
-    """
-    folds = (np.random.default_rng(seed).permutation(len(raw)) % FOLDS)[first]
-    probabilities = np.zeros(len(raw))
-    for fold in range(FOLDS):
-        offset, slope = _platt(raw[folds != fold], outcomes[folds != fold])
-        probabilities[folds == fold] = 1 / (1 + np.exp(-(offset + slope * raw[folds == fold])))
-    offset, slope = _platt(raw, outcomes)
-    error = calibration_interval(probabilities, outcomes, together=first, seed=seed)
-    return Calibration(offset, slope, error.value), error
-
-
-def _platt(raw: Floats, outcomes: Floats) -> tuple[float, float]:
-    """Offset and slope. Outcomes between 0 and 1 count as both, in parts."""
-    # Platt's own targets: never sure, so that all-right or all-wrong data does not give infinite weights.
-    right, wrong = outcomes.sum(), (1 - outcomes).sum()
-    high, low = (right + 1) / (right + 2), 1 / (wrong + 2)
-    soft = low + (high - low) * outcomes
-    middle, spread = raw.mean(), raw.std() or 1.0  # all alike: the slope stays 0
-    twice = np.r_[raw - middle, raw - middle][:, None] / spread
-    labels = np.r_[np.ones(len(raw)), np.zeros(len(raw))]
-    model = LogisticRegression(C=math.inf, tol=1e-8, max_iter=1_000)
-    model.fit(twice, labels, sample_weight=np.r_[soft, 1 - soft])
-    slope = float(model.coef_[0, 0]) / spread
-    return float(model.intercept_[0] - slope * middle), float(slope)
 
 
 def _presence(texts: Sequence[str]) -> Any:

@@ -34,6 +34,7 @@ from pointsman.learning.boundaries import (
     curve,
 )
 from pointsman.learning.datasets import LEAST_FOR_POLICY, Graded, PromptOutcome
+from pointsman.learning.kinds_prior import fitter, kinds_of
 from pointsman.learning.learning import Corpus, held_out, trust
 from pointsman.learning.metrics import Interval, bootstrap
 from pointsman.learning.rankers import alike, decided, was_fitted_on
@@ -184,7 +185,10 @@ def _by_unseen_routers(
     rows: Sequence[Graded], profile: TierProfile, learned_router: LearnedRouter, seed: int
 ) -> _Scored:
     """The router knows these prompts too well; routers fitted on the other folds stand in for it."""
-    unseen = held_out(Corpus.of([_outcome(row) for row in rows], encoder_of(learned_router)), seed=seed)
+    encoder = encoder_of(learned_router)
+    kinds = kinds_of(learned_router, encoder)
+    corpus = Corpus.of([_outcome(row) for row in rows], encoder, kinds)
+    unseen = held_out(corpus, seed=seed, fit=fitter(corpus))
     found = decided(_prompts(rows), Policy(profile=profile))
     unfamiliar = trust(unseen.similarity, unseen.bounds) == 0
     by_rules = unfamiliar | [each.stage is not Stage.RULES for each in found]

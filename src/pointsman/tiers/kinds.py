@@ -125,6 +125,11 @@ class Kinds:
         """Return the shift of the user's words; None where they are like no kind."""
         return self._kept(text) if len(text) <= _LONGEST else self._of(text)
 
+    def shift(self, text: str) -> float:
+        """What the kinds near the user's words add, in units of ln(characters); 0 where there are none."""
+        found = self.of(text)
+        return found.shift if found else 0.0
+
     def _of(self, text: str) -> KindShift | None:
         low, high = LIKE
         near = self._vectors @ self._encoder.encode([text])[0]

@@ -20,6 +20,7 @@ import msgspec
 
 from pointsman.errors import ConfigError
 from pointsman.tiers._fixed_point import FixedPoint
+from pointsman.tiers._kinds_head import KindsHead, KindsReader
 from pointsman.tiers.ngrams import BUCKETS, ngrams
 from pointsman.vocabulary import Encoder
 
@@ -28,6 +29,7 @@ __all__ = [
     "Centre",
     "Claim",
     "Dense",
+    "KindsHead",
     "LearnedRouter",
     "LearnedScore",
     "LearnedScorer",
@@ -129,6 +131,7 @@ class LearnedRouter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     strong_calibration: Calibration
     offsets: dict[str, tuple[float, float]] = {}  # domain -> added to the raw weak and strong value
     dense: Dense | None = None
+    head: KindsHead | None = None  # with one, there are no n-grams: their arrays are empty
     claim: Claim
     lengths: tuple[float, ...]  # deciles of the logarithm of training lengths, for the drift check
     similarities: tuple[float, ...]  # deciles of held-out similarity, for the drift check
@@ -161,6 +164,11 @@ class LearnedScorer:
             ConfigError: the arrays do not have their length, or the encoder is not the learned router's.
         """
         self.learned_router = learned_router
+        self._kinds: KindsReader | None = None
+        self._dense: _Vector | None = None
+        if learned_router.head:
+            self._kinds = KindsReader(learned_router.head, encoder)
+            return
         columns = (
             [value * value for value in _floats(learned_router.rarity, BUCKETS)],
             _floats(learned_router.weak, BUCKETS),
@@ -185,6 +193,8 @@ class LearnedScorer:
         )
         if rules is not None:
             prior += learned_router.rules_slope * (rules - learned_router.rules_mean)
+        if self._kinds:
+            prior += learned_router.length_slope * self._kinds.shift(text)
         weak, strong, similarity = self._evidence(text)
         low, high = learned_router.similarity
         trust = min(max((similarity - low) / (high - low), 0.0), 1.0)
@@ -204,6 +214,9 @@ class LearnedScorer:
         buckets = ngrams(text)
         if len(buckets) < _EVIDENCE:
             return _NOTHING
+        if self._kinds:
+            weak, strong, similarity = self._kinds.evidence(text)
+            return weak - self.learned_router.weak_mean, strong - self.learned_router.strong_mean, similarity
         squares, weak, strong, *near = self._sums.over(buckets)
         norm = math.sqrt(squares)
         weak = weak / norm - self.learned_router.weak_mean
