@@ -112,4 +112,10 @@ def _verdict(fitted: Fit) -> str:
     )
     if fitted.improves:
         return f"improvement: held out, the learned router ranks better than {shown}"
+    against = fitted.learned_router.claim.against
+    if against["length"][1] > 0:
+        others = ", ".join(rival for rival, (_, low, _) in against.items() if not low > 0)
+        return (
+            f"better than length, no improvement shown over {others}: held out, learned router minus {shown}"
+        )
     return f"no improvement shown: held out, learned router minus {shown}; an interval reaches below zero"

@@ -38,7 +38,7 @@ from pointsman.tiers.kinds import Kinds, PromptKinds
 from pointsman.tiers.learned_router import Calibration, Centre, Claim, Dense, LearnedRouter
 from pointsman.vocabulary import Encoder
 
-__all__ = ["Fit", "Power", "claim", "fit_tiers", "power_of"]
+__all__ = ["RIVALS", "Fit", "Power", "claim", "fit_tiers", "power_of"]
 
 LEAST_ROWS: Final = LEAST_FOR_TIERS
 

@@ -25,8 +25,8 @@ __all__ = ["LEAST_LABELS", "PriorWeights", "fit_prior", "fitter", "kinds_of"]
 #: With fewer labels the prior ranks alone. Held out, it ranks better alone below some 300.
 LEAST_LABELS: Final = 300
 
-#: Ratio of noise to signal, in units of the variance of the vectors. Between 10 and 40 the APGR moves by less
-#: than .01 with 500 labels or more (docs/decisions/0152).
+#: Ratio of noise to signal, in units of the variance of the vectors. Between 10 and 40 the APGR moves by at
+#: most .014 with 500 labels or more (docs/decisions/0152).
 SHRINKAGE: Final = 20.0
 
 #: Centres that likeness is judged by, at most, and training prompts for each at least.
