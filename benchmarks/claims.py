@@ -15,7 +15,7 @@ import statistics
 from pathlib import Path
 
 import numpy as np
-from left_out import ODD, Remembering, kinds_without, rows, tasks
+from left_out import ODD, Floats, Remembering, kinds_without, rows, tasks
 
 from pointsman.learning.datasets import PromptOutcome
 from pointsman.learning.fit import RIVALS, claim
@@ -27,7 +27,7 @@ from pointsman.tiers.learned_router import Claim
 
 
 def claims(
-    corpus: Corpus, rankings: dict[str, np.ndarray], labels: int, draws: int, *, shuffle: bool
+    corpus: Corpus, rankings: dict[str, Floats], labels: int, draws: int, *, shuffle: bool
 ) -> list[Claim]:
     found = []
     for seed in range(draws):

@@ -16,10 +16,6 @@ def verdict(default: tuple[float, float, float], length: tuple[float, float, flo
 
 def test_a_verdict_names_what_is_not_beaten() -> None:
     shown, open_ = (0.05, 0.01, 0.09), (0.02, -0.01, 0.05)
-    assert verdict(shown, shown).startswith(
-        "improvement: held out, the learned router ranks better than length"
-    )
-    assert verdict(open_, shown).startswith(
-        "better than length, no improvement shown over default: learned router minus"
-    )
+    assert verdict(shown, shown).startswith("improvement: held out, the learned router ranks better")
+    assert verdict(open_, shown).startswith("better than length, no improvement shown over default: ")
     assert verdict(open_, open_).startswith("no improvement shown: held out")
