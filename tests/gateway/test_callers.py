@@ -13,6 +13,8 @@ from typing import Any
 import httpx
 import pytest
 
+from pointsman.access import Ownership
+from pointsman.gateway._owned import AnswerClaim
 from pointsman.runtime import new_ids
 from pointsman.stores.ledger import Ledger, MemoryLedger, SqliteLedger
 from pointsman.testing import ScriptedDecider, a_run_entry
@@ -479,3 +481,25 @@ def test_a_stored_answer_is_its_callers_who_left_before_its_end() -> None:
             assert client.get("/v1/responses/resp_1", headers=BOB).status_code == 404
             assert client.get("/v1/responses/resp_1", headers=ALICE).status_code == 200
             left.set()
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_the_containers_of_an_answer_are_its_callers(streamed: bool) -> None:
+    """Once, nobody was known to have made them: any caller could name one, and its own could not read it."""
+    ran = {"id": "ci_1", "type": "code_interpreter_call", "container_id": "cntr_1", "code": "1"}
+    broken = {"id": "msg_1", "type": "message", "content": [{"container_id": 7}, {"container_id": None}]}
+    whole = {"id": "resp_1", "output": [ran, broken]}
+    begun = {"type": "response.created", "response": {"id": "resp_1", "output": []}}
+    ended = {"type": "response.completed", "response": whole}
+    parts = [f"data: {json.dumps(each)}\n\n".encode() for each in (begun, ended)]
+    ownership = Ownership(MemoryLedger())
+    claim = AnswerClaim(ownership, "alice", at=1.0)
+    for part in parts if streamed else [json.dumps(whole).encode()]:
+        claim.read(part)
+
+    async def run() -> list[bool]:
+        return [
+            await ownership.belongs(who, name) for who in ("alice", "bob") for name in ("resp_1", "cntr_1")
+        ]
+
+    assert asyncio.run(run()) == [True, True, False, False]

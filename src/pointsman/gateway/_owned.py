@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -18,7 +18,7 @@ import msgspec
 
 from pointsman.access import Ownership
 from pointsman.decoding import UNREADABLE
-from pointsman.errors import NotFound, PreviousResponseNotFound, TooLarge, WrongContentType
+from pointsman.errors import CallerError, NotFound, PreviousResponseNotFound, TooLarge, WrongContentType
 from pointsman.offload import offload
 from pointsman.vocabulary import LARGE
 from pointsman.wire.base import Member
@@ -73,6 +73,9 @@ _TYPES: Final = frozenset({b"application/json", b"multipart/form-data"})
 _OTHER_CHARSET: Final = re.compile(rb"charset(?!\*?=\"?utf-?8\b)")
 #: Ids that are looked up of one request: a batch of files has 500 at most.
 _MOST: Final = 1_000
+#: What an item of an answer contains that names a container, and how many of one answer are noted.
+_CONTAINER: Final = b'"container_id"'
+_MOST_CONTAINERS: Final = 20
 
 
 def _nothing(_: str) -> bool:
@@ -250,7 +253,11 @@ class MadeObject:
 
 
 class AnswerClaim:
-    """Notes whose a stored answer is, from its beginning: its caller may leave and ask for it later."""
+    """Notes whose a stored answer is, from its beginning: its caller may leave and ask for it later.
+
+    The containers in which its code has run are noted at its end. The other items of an answer are not: there
+    may be hundreds.
+    """
 
     def __init__(self, ownership: Ownership, caller: str, at: float) -> None:
         self._claim = partial(ownership.claim, caller, at=at)
@@ -258,6 +265,19 @@ class AnswerClaim:
 
     def read(self, *parts: bytes) -> None:
         """Look for the answer's id in its first events, its last, or the whole of it."""
-        if not self._is_made and (found := answered(parts)) is not None:
+        found = answered(parts)
+        if found is None:
+            return
+        if not self._is_made:
             self._claim(found[0])
             self._is_made = True
+        for name in self._containers(found[1]):
+            self._claim(name)
+
+    def _containers(self, items: Sequence[bytes]) -> set[str]:
+        named: set[str] = set()
+        for item in items:
+            if _CONTAINER in item and len(named) < _MOST_CONTAINERS:
+                with suppress(CallerError):  # an upstream's item that is not strict JSON
+                    named |= named_texts(item, {"container_id"})
+        return named
