@@ -2,25 +2,33 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 
+from pointsman.cli import outcomes_judge
 from pointsman.cli.outcomes_judge import judge_all
+from pointsman.config import Config
 from pointsman.decision.decision import Decision
 from pointsman.decision.input import RequestInput
 from pointsman.errors import PointsmanError, UpstreamError
 from pointsman.reports.judge import (
     ENOUGH_PAIRS,
+    Judgement,
     Pair,
     combine,
     judged_in,
     labels,
     pairs_in,
     question,
+    refusal,
     summarise,
+    tries_in,
 )
 from pointsman.reports.outcomes import scores_of
 from pointsman.stores.ledger import Attempt, Outcome, Record, ShadowAnswer
+from pointsman.upstreams import chat_model
 from pointsman.upstreams.chat_model_port import ModelAnswer
 from pointsman.vocabulary import ModelSpec, Prompt, WireFormat
 from pointsman.wire.base import Usage
@@ -82,6 +90,62 @@ def test_planted_verdicts(
     assert (found.agreement, found.by_position, found.counts) == (agreement, by_position, counts)
     assert found.ties == by_position
     assert found.cost == pytest.approx(ENOUGH_PAIRS * 2 * 1_001 / 1e6)
+
+
+@pytest.mark.parametrize(("preferred", "right", "counts"), [
+    (30, 30, False),  # always the caller's: interval .60 to .86, and people prefer it in 30 of 40
+    (30, 40, True),
+    (10, 10, False),  # people prefer the shadow's in 30 of 40
+    (20, 33, True),
+])  # fmt: skip
+def test_a_judge_must_be_better_than_one_who_always_prefers_the_same_side(
+    preferred: int, right: int, counts: bool
+) -> None:
+    """Of 40 pairs people prefer the caller's answer in the first ``preferred``; the judge agrees with them in
+    the first ``right``, and beyond them says the opposite."""
+    said = []
+    for n in range(40):
+        theirs = -1 if n < preferred else 1
+        pair = pairs(1)[0]._replace(preference=float(theirs))
+        said.append((pair, Judgement(theirs if n < right else -theirs, by_position=False)))
+    found = summarise(said)
+    assert found.constant == max(preferred, 40 - preferred) / 40
+    assert found.counts is counts
+
+
+def test_each_refused_try_asks_more_of_the_next() -> None:
+    said = [
+        (pair, Judgement((1 if n % 2 else -1) * (1 if n < 21 else -1), by_position=False))
+        for n, pair in enumerate(pairs())
+    ]
+    assert summarise(said).counts  # 21 of 30
+    assert not summarise(said, refused=1).counts
+    assert "97.5 % interval" in "\n".join(summarise(said, refused=1).lines())
+
+
+def test_a_refused_judge_leaves_its_cost_and_no_label() -> None:
+    pair = pairs(1)[0]._replace(decision="d")
+    kept = record(refusal(pair, Judgement(-1, by_position=False, cost=0.25), "judge", at=1.0))
+    assert dict(scores_of(kept)) == {}
+    assert list(pairs_in([kept], "judge")) == []  # another try needs other pairs
+    assert len(list(pairs_in([kept], "another"))) == 1
+    assert tries_in([kept, kept]) == 1
+    found = judged_in([kept])["judge"]
+    assert (found.pairs, found.refused, found.cost, found.tries) == (0, 1, 0.25, 2)
+    assert list(found.lines()) == [
+        "0 pairs judged, 0 ties, cost 0.2500",
+        "1 more were judged and refused; the cost holds them",
+    ]
+
+
+def test_tries_after_the_first_labels_take_nothing_back() -> None:
+    pair = pairs(1)[0]._replace(decision="d")
+    said = Judgement(-1, by_position=False, cost=0.5)
+    kept = record(*labels(pair, said, "judge", at=2.0), refusal(pair, said, "another", at=3.0))
+    assert judged_in([kept])["judge"].tries == 1
+    before = record(*labels(pair, said, "judge", at=2.0), refusal(pair, said, "another", at=1.0))
+    assert judged_in([before])["judge"].tries == 2
+    assert judged_in([before])["judge"].cost == 0.5
 
 
 def test_too_few_pairs_count_for_nothing() -> None:
@@ -174,3 +238,37 @@ def test_labels_say_who_judged_and_what_it_cost_and_give_way_to_people() -> None
     found = judged_in([kept])["judge"]
     assert (found.pairs, found.ties, found.compared) == (1, 0, 0)
     assert found.cost == first.cost
+
+
+class Store:
+    """A ledger in memory, of pairs in which people prefer the caller's answer."""
+
+    def __init__(self, count: int) -> None:
+        said = (Outcome(decision="d", score=1.0), Outcome(decision="d", score=0.0, model="small"))
+        self.kept = [record(*said) for _ in range(count)]
+        self.added: list[Outcome] = []
+
+    def records(self) -> list[Record]:
+        return self.kept
+
+    def append(self, entry: Outcome) -> None:
+        self.added.append(entry)
+
+    def flush(self) -> None:
+        """Nothing waits."""
+
+
+def test_the_command_keeps_the_cost_of_a_refused_judge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(ENOUGH_PAIRS)
+    config = Config(models={"judge": SPEC})
+    monkeypatch.setattr(outcomes_judge, "opened", lambda *_: nullcontext(store))
+    monkeypatch.setattr(outcomes_judge, "load", lambda *_: config)
+    monkeypatch.setattr(chat_model, "chat_models", lambda *_: {"judge": Planted(honest)})
+    with pytest.raises(PointsmanError, match="not better than always the same side; no label was written"):
+        outcomes_judge.judge_outcomes(judge="judge", config=tmp_path / "pointsman.toml")
+    assert {(each.label, each.score, each.source) for each in store.added} == {
+        ("refused", None, "judge:judge")
+    }
+    assert sum(each.cost for each in store.added) == pytest.approx(ENOUGH_PAIRS * 2 * 1_001 / 1e6)

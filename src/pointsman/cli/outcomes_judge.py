@@ -20,7 +20,9 @@ from pointsman.reports.judge import (
     labels,
     pairs_in,
     question,
+    refusal,
     summarise,
+    tries_in,
 )
 
 if TYPE_CHECKING:
@@ -43,8 +45,8 @@ def judge_outcomes(
 ) -> None:
     """Let a model judge pairs of an answer and a shadow's answer, blind and in both orders.
 
-    Pairs that people judged come first. Nothing is written unless the judge agrees with them more often than
-    chance.
+    Pairs that people judged come first. No label is written unless the judge agrees with them more often than
+    one who always prefers the same side. A refused try is recorded with its cost; the next one needs more.
     """
     from asyncio import run  # most commands do without
 
@@ -61,18 +63,23 @@ def judge_outcomes(
                 hint='give one for each answer: "model" names the shadow; [shadow] text keeps both',
             )
         rest = [pair for pair in found if not pair.preference]
-        said = run(_judge(judge, loaded, [*known, *rest][: max(limit, ENOUGH_PAIRS)], len(known)))
-        summary = summarise(said)
+        refused = tries_in(store.records())
+        asked = [*known, *rest][: max(limit, ENOUGH_PAIRS)]
+        said = run(_judge(judge, loaded, asked, len(known), refused))
+        summary = summarise(said, refused=refused)
         for line in summary.lines():
             echo(line)
+        now = time.time()
         if not summary.counts:
+            for pair, judgement in said:
+                store.append(refusal(pair, judgement, judge, at=now))
+            store.flush()
             low, high = summary.interval
             raise PointsmanError(
                 f'"{judge}" agrees with people in {summary.agreement:.0%} of {summary.compared} pairs '
-                f"({low:.0%} to {high:.0%}): not better than chance; nothing was written",
+                f"({low:.0%} to {high:.0%}): not better than always the same side; no label was written",
                 hint="--judge names another model",
             )
-        now = time.time()
         for pair, judgement in said:
             for outcome in labels(pair, judgement, judge, at=now):
                 store.append(outcome)
@@ -81,9 +88,9 @@ def judge_outcomes(
 
 
 async def _judge(
-    name: str, config: Config, pairs: Sequence[Pair], known: int
+    name: str, config: Config, pairs: Sequence[Pair], known: int, refused: int
 ) -> list[tuple[Pair, Judgement]]:
-    """Judge the pairs; after those that people judged, only where the judge is better than chance."""
+    """Judge the pairs; after those that people judged, only where the judge is better than a constant one."""
     with needs_extra("gateway", needed_for="asking a model"):
         from pointsman.upstreams.chat_model import chat_models
         from pointsman.upstreams.connections import Connections
@@ -91,7 +98,7 @@ async def _judge(
     if model is None:
         raise ConfigError(f'model "{name}" cannot be asked', hint="its upstream needs an api_key of its own")
     said = await judge_all(model, config.models[name], pairs[:known])
-    if summarise(said).counts:
+    if summarise(said, refused=refused).counts:
         said += await judge_all(model, config.models[name], pairs[known:])
     return said
 

@@ -25,6 +25,9 @@ def judge(*, ledger: LedgerOption = None, config: ConfigOption = None, as_json: 
                     "agreement": round(each.agreement, 6),
                     "interval": each.interval,
                     "counts": each.counts,
+                    "constant": round(each.constant, 6),
+                    "tries": each.tries,
+                    "refused": each.refused,
                     "cost": each.cost,
                 }
                 for name, each in found.items()

@@ -22,11 +22,11 @@ def difference_of_shares(hits: float, total: int, other_hits: float, other_total
     return share - other - below, share - other + above
 
 
-def wilson(hits: float, total: int) -> tuple[float, float]:
-    """The 95 % score interval of a share (Wilson 1927); everything is possible without data."""
+def wilson(hits: float, total: int, z: float = Z) -> tuple[float, float]:
+    """The score interval of a share (Wilson 1927), by default of 95 %; without data from 0 to 1."""
     if total == 0:
         return 0.0, 1.0
     share = hits / total
-    middle = (share + Z**2 / (2 * total)) / (1 + Z**2 / total)
-    half = Z * sqrt(share * (1 - share) / total + Z**2 / (4 * total**2)) / (1 + Z**2 / total)
+    middle = (share + z**2 / (2 * total)) / (1 + z**2 / total)
+    half = z * sqrt(share * (1 - share) / total + z**2 / (4 * total**2)) / (1 + z**2 / total)
     return max(0.0, middle - half), min(1.0, middle + half)

@@ -2,14 +2,17 @@
 
 It judges blind: no model is named, and each pair is asked in both orders. An answer wins only where both
 orders prefer it; what follows the position is a tie. Its labels count only where its agreement with
-people is shown to be better than chance.
+people is shown to be better than that of a constant judge, who always prefers the caller's answer or always
+the shadow's. Each refused try is recorded, with its cost, and asks more of the next one.
 Source of the order effect: Zheng et al., "Judging LLM-as-a-Judge" (2023), section 3.3.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import inf
+from statistics import NormalDist
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from pointsman.errors import PointsmanError
@@ -20,11 +23,14 @@ from pointsman.stores.ledger import Outcome, Record, ShadowAnswer
 from pointsman.vocabulary import Prompt
 
 __all__ = ["ENOUGH_PAIRS", "RUBRICS", "Judged", "Judgement", "Pair", "Word", "combine", "judged_in", "labels",
-           "pairs_in", "question", "summarise"]  # fmt: skip
+           "pairs_in", "question", "refusal", "summarise", "tries_in"]  # fmt: skip
 
 #: Pairs with a preference of people that an agreement is stated from. With 30, 21 agreements (70 %) are the
 #: first whose interval leaves chance behind.
 ENOUGH_PAIRS: Final = 30
+#: Label of what a judge said that was refused: it has a cost and no score.
+_REFUSED: Final = "refused"
+_RISK: Final = 0.05  # that a judge without merit passes, over all tries
 #: Characters of each text that a judge reads.
 _LONGEST: Final = 12_000
 #: An answer's word: the first is better, the second is, or neither.
@@ -75,6 +81,9 @@ class Judged:
     compared: int  # pairs of which people prefer one answer
     agreed: float  # of these; a tie agrees by half
     cost: float
+    constant: float = 0.5  # share of these in which people prefer the side that they prefer more often
+    tries: int = 1  # of judges, this one and those refused before it
+    refused: int = 0  # pairs of its tries that were refused; not among ``pairs``
 
     @property
     def agreement(self) -> float:
@@ -83,30 +92,33 @@ class Judged:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The 95 % interval of the agreement (Wilson 1927)."""
-        return wilson(self.agreed, self.compared)
+        """The 95 % interval of the agreement (Wilson 1927), wider by Bonferroni where judges were refused."""
+        return wilson(self.agreed, self.compared, NormalDist().inv_cdf(1 - _RISK / self.tries / 2))
 
     @property
     def counts(self) -> bool:
         """Whether its labels may count."""
-        return self.compared >= ENOUGH_PAIRS and self.interval[0] > 0.5
+        return self.compared >= ENOUGH_PAIRS and self.interval[0] > self.constant
 
     def lines(self) -> Iterator[str]:
         """The report for a person."""
         low, high = self.interval
         yield f"{self.pairs:,} pairs judged, {self.ties:,} ties, cost {self.cost:.4f}"
-        share = self.by_position / self.pairs if self.pairs else 0.0
+        if self.refused:
+            yield f"{self.refused:,} more were judged and refused; the cost holds them"
+        if not self.pairs:
+            return
+        share = self.by_position / self.pairs
         yield f"by position: {self.by_position:,} ({share:.0%}) preferred the same place in both orders: ties"
         if self.compared < ENOUGH_PAIRS:
             missing = ENOUGH_PAIRS - self.compared
             more = f"{missing} more are needed before labels count"
             yield f"agreement with people: {self.compared} pairs; {more}"
             return
-        said = f"{self.agreement:.0%} of {self.compared} pairs, 95 % interval {low:.0%} to {high:.0%}"
-        yield f"agreement with people: {said}; " + (
-            "better than chance: its labels count"
-            if self.counts
-            else "not shown to be better than chance: its labels do not count"
+        level = f"{100 * (1 - _RISK / self.tries):.3g} % interval"
+        said = f"{self.agreement:.0%} of {self.compared} pairs, {level} {low:.0%} to {high:.0%}"
+        yield f"agreement with people: {said}; always the same side {self.constant:.0%}; " + (
+            "better: its labels count" if self.counts else "not shown to be better: its labels do not count"
         )
 
 
@@ -198,8 +210,29 @@ def labels(pair: Pair, said: Judgement, judge: str, *, at: float) -> tuple[Outco
     )
 
 
-def summarise(pairs: Sequence[tuple[Pair, Judgement]]) -> Judged:
-    """Add up what a judge said."""
+def refusal(pair: Pair, said: Judgement, judge: str, *, at: float) -> Outcome:
+    """Return the outcome that keeps the cost of a judgement that was refused, and that it was."""
+    return Outcome(decision=pair.decision, label=_REFUSED, source=JUDGE + judge, at=at, cost=said.cost)
+
+
+def tries_in(records: Iterable[Record]) -> int:
+    """Count the tries of judges that were refused."""
+    return len(
+        {(each.source, each.at) for record in records for each in record.outcomes if _is_refusal(each)}
+    )
+
+
+def _is_refusal(outcome: Outcome) -> bool:
+    return outcome.label == _REFUSED and outcome.source.startswith(JUDGE)
+
+
+def summarise(pairs: Sequence[tuple[Pair, Judgement]], *, refused: int = 0) -> Judged:
+    """Add up what a judge said.
+
+    Args:
+        pairs: With what it said of each.
+        refused: Tries of judges that were refused before.
+    """
     compared = [(pair.preference, said.preference) for pair, said in pairs if pair.preference]
     return Judged(
         pairs=len(pairs),
@@ -208,26 +241,60 @@ def summarise(pairs: Sequence[tuple[Pair, Judgement]]) -> Judged:
         compared=len(compared),
         agreed=sum(0.5 if mine == 0 else float((theirs > 0) == (mine > 0)) for theirs, mine in compared),
         cost=sum(said.cost for _, said in pairs),
+        constant=_constant([theirs for theirs, _ in compared]),
+        tries=1 + refused,
     )
 
 
+def _constant(preferences: Sequence[float]) -> float:
+    """The agreement of the better of two judges: always the caller's answer, always the shadow's."""
+    share = sum(each > 0 for each in preferences) / len(preferences) if preferences else 0.5
+    return max(share, 1 - share)
+
+
 def judged_in(records: Iterable[Record]) -> dict[str, Judged]:
-    """Return what is known of each judge whose labels a ledger holds, by its configured name."""
+    """Return what is known of each judge that a ledger holds verdicts of, by its configured name."""
     found: dict[str, list[tuple[Pair, Judgement]]] = {}
+    first: dict[str, float] = {}  # when its first labels were written
+    refused: dict[str, list[Outcome]] = {}
     for record in records:
-        costs: dict[str, float] = {}
         for outcome in record.outcomes:
             if outcome.source.startswith(JUDGE):
-                costs[outcome.source] = costs.get(outcome.source, 0.0) + outcome.cost
-        for outcome in record.outcomes:
-            if not outcome.source.startswith(JUDGE) or not outcome.model or outcome.score is None:
-                continue
-            preference = _preference(record.outcomes, outcome.model)
-            pair = Pair(record.decision.id, "", "", "", "", outcome.model, preference)
-            said = Judgement(
-                (outcome.score > 0.5) - (outcome.score < 0.5),
-                outcome.label == "by-position",
-                costs.pop(outcome.source, 0.0),
-            )
-            found.setdefault(outcome.source.removeprefix(JUDGE), []).append((pair, said))
-    return {name: summarise(pairs) for name, pairs in sorted(found.items())}
+                name = outcome.source.removeprefix(JUDGE)
+                if _is_refusal(outcome):
+                    refused.setdefault(name, []).append(outcome)
+                else:
+                    first[name] = min(first.get(name, outcome.at), outcome.at)
+        for name, pair, said in _verdicts(record):
+            found.setdefault(name, []).append((pair, said))
+    tries = {(each.source, each.at) for many in refused.values() for each in many}
+    return {
+        name: _with_refused(
+            found.get(name, []), refused.get(name, []), sum(at < first.get(name, inf) for _, at in tries)
+        )
+        for name in sorted({*found, *refused})
+    }
+
+
+def _with_refused(pairs: Sequence[tuple[Pair, Judgement]], refused: Sequence[Outcome], tries: int) -> Judged:
+    judged = summarise(pairs, refused=tries)
+    return replace(judged, refused=len(refused), cost=judged.cost + sum(each.cost for each in refused))
+
+
+def _verdicts(record: Record) -> Iterator[tuple[str, Pair, Judgement]]:
+    """What judges said of the answers to one turn. A pair's cost stands at the caller's answer."""
+    costs: dict[str, float] = {}
+    for outcome in record.outcomes:
+        if outcome.source.startswith(JUDGE) and not _is_refusal(outcome):
+            costs[outcome.source] = costs.get(outcome.source, 0.0) + outcome.cost
+    for outcome in record.outcomes:
+        if not outcome.source.startswith(JUDGE) or not outcome.model or outcome.score is None:
+            continue
+        preference = _preference(record.outcomes, outcome.model)
+        pair = Pair(record.decision.id, "", "", "", "", outcome.model, preference)
+        said = Judgement(
+            (outcome.score > 0.5) - (outcome.score < 0.5),
+            outcome.label == "by-position",
+            costs.pop(outcome.source, 0.0),
+        )
+        yield outcome.source.removeprefix(JUDGE), pair, said
