@@ -47,6 +47,19 @@ def test_each_level_shrinks_to_the_one_above() -> None:
     assert found[cell_name("b", role="message")]["small"].mean == pytest.approx(role)
 
 
+def test_another_callers_outcomes_move_nothing() -> None:
+    def of(caller: str, rows: list[ProjectOutcome]) -> list[ProjectOutcome]:
+        return [msgspec.structs.replace(each, caller=caller) for each in rows]
+
+    own = of("alice", [*outcomes("a", "small", 1, 0), *outcomes("b", "small", 3, 3)])
+    alone = fit_projects(own, TIERS, target=0.8)
+    for flood in (outcomes("c", "small", 2_000, 0), outcomes("c", "small", 0, 2_000)):
+        beside = fit_projects([*of("bob", flood), *own], TIERS, target=0.8)
+        assert {name: beside.cells[name] for name in alone.cells} == alone.cells
+    same = fit_projects([*outcomes("c", "small", 2_000, 0), *own], TIERS, target=0.8)
+    assert same.cells[cell_name("a")] == alone.cells[cell_name("a")], "nor those that came without a key"
+
+
 def test_a_cell_without_own_outcomes_says_what_is_said_above_it() -> None:
     found = posteriors([*outcomes("a", "small", 30, 10), *outcomes("b", "large", 5, 5)])
     assert found[cell_name("b")]["small"].mean == found[cell_name("*")]["small"].mean

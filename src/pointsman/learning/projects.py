@@ -2,8 +2,8 @@
 
 Of every project, kind of prompt, role and model the success is a Beta posterior. Its prior is that of the
 level above with ``PRIOR`` pseudo-outcomes: a cell with few outcomes says what the project says, a project
-with few what the model does everywhere, and a model without any ``START``. Outcomes count less the older
-they are.
+with few what the model does in all projects of its caller, and a model without any ``START``. Outcomes count
+less the older they are.
 Source of the shrinkage by pseudo-counts: Gelman et al., "Bayesian Data Analysis", third edition, section 5.3.
 """
 
@@ -48,6 +48,7 @@ class ProjectOutcome(msgspec.Struct, frozen=True, kw_only=True):
     at: float = 0.0  # seconds since the epoch
     kind: str = ANY
     role: str = ANY
+    caller: str = ""  # name of the key it came with; empty: none was asked for
 
 
 class Beta(msgspec.Struct, frozen=True):
@@ -95,7 +96,8 @@ def posteriors(
 ) -> dict[str, dict[str, Beta]]:
     """Return the posterior of every model in every cell, by ``cell_name`` and model.
 
-    The levels are: the model everywhere (``*|*|*``), in the project, in a kind or a role of it, in both.
+    The levels are: the model everywhere (``*|*|*``, of a caller with a key ``*|*|*|CALLER``), in the project, in
+    a kind or a role of it, in both. What one caller says moves nothing of another's.
 
     Args:
         outcomes: In any order.
@@ -104,23 +106,28 @@ def posteriors(
     """
     latest = max((each.at for each in outcomes), default=0.0) if now is None else now
     sums: dict[tuple[str, str], list[float]] = {}
+    widest: dict[str, str] = {}  # by project
     for each in outcomes:
+        above = widest.setdefault(each.project, _everywhere(each.caller))
         weight = 0.5 ** (max(latest - each.at, 0.0) / DAY / half_life)
-        for name in _cells(each):
+        for name in dict.fromkeys((above, *_cells(each))):
             total = sums.setdefault((name, each.model), [0.0, 0.0])
             total[0] += weight * each.score
             total[1] += weight
     found: dict[str, dict[str, Beta]] = {}
     models = sorted({model for _, model in sums})
     for name in sorted({name for name, _ in sums}, key=lambda name: name.count(ANY), reverse=True):
-        found[name] = {model: _shrunk(name, model, sums, found) for model in models}
+        found[name] = {model: _shrunk(name, model, sums, found, widest) for model in models}
     return found
 
 
+def _everywhere(caller: str) -> str:
+    return f"{cell_name(ANY)}|{caller}" if caller else cell_name(ANY)
+
+
 def _cells(each: ProjectOutcome) -> Iterator[str]:
-    """The cells that an outcome belongs to, each once, the widest first."""
+    """The cells of its project that an outcome belongs to, each once, the widest first."""
     names = (
-        cell_name(ANY),
         cell_name(each.project),
         cell_name(each.project, each.kind),
         cell_name(each.project, ANY, each.role),
@@ -134,21 +141,22 @@ def _shrunk(
     model: str,
     sums: Mapping[tuple[str, str], Sequence[float]],
     found: Mapping[str, Mapping[str, Beta]],
+    widest: Mapping[str, str],
 ) -> Beta:
     successes, count = sums.get((name, model), (0.0, 0.0))
-    above = _above(name)
+    above = None if name.startswith(ANY) else _above(name, widest)
     mean = START if above is None else found[above][model].mean
     return Beta(successes + PRIOR * mean, count - successes + PRIOR * (1 - mean), successes, count)
 
 
-def _above(name: str) -> str | None:
-    """The level above a cell; None above the model everywhere. A role says more than a kind."""
+def _above(name: str, widest: Mapping[str, str]) -> str:
+    """The level above a cell of a project. A role says more than a kind."""
     project, kind, role = named_cell(name)
     if kind != ANY and role != ANY:
         return cell_name(project, ANY, role)
     if kind != ANY or role != ANY:
         return cell_name(project)
-    return None if project == ANY else cell_name(ANY)
+    return widest[project]
 
 
 def chance_above(posterior: Beta, target: float) -> float:

@@ -29,7 +29,7 @@ def outcomes_of(
         records: Oldest first.
         kind_of: The kind of a prompt; None: kinds are not told apart.
     """
-    said: dict[tuple[str, ...], list[tuple[float, float, str]]] = {}
+    said: dict[tuple[str, ...], list[tuple[float, float, str, str]]] = {}
     for record in records:
         asked = record.decision.input
         if not asked.project:
@@ -40,16 +40,17 @@ def outcomes_of(
         for model, score in scores_of(record, judged=False):
             kind = kind_of(record) if kind_of else ANY
             key = (asked.project, kind, role, model, turn)
-            said.setdefault(key, []).append((score, asked.arrived_at, record.decision.id))
+            said.setdefault(key, []).append((score, asked.arrived_at, record.decision.id, asked.caller))
     for (project, kind, role, model, _), scores in said.items():
         yield ProjectOutcome(
             id=scores[0][2],
             project=project,
             model=model,
-            score=sum(score for score, _, _ in scores) / len(scores),
+            score=sum(score for score, *_ in scores) / len(scores),
             at=scores[0][1],
             kind=kind,
             role=role,
+            caller=scores[0][3],
         )
 
 
