@@ -96,8 +96,8 @@ def posteriors(
 ) -> dict[str, dict[str, Beta]]:
     """Return the posterior of every model in every cell, by ``cell_name`` and model.
 
-    The levels are: the model everywhere (``*|*|*``, of a caller with a key ``*|*|*|CALLER``), in the project, in
-    a kind or a role of it, in both. What one caller says moves nothing of another's.
+    The levels are: the model everywhere (``*|*|*``, of a caller with a key ``*|*|*|CALLER``), in the
+    project, in a kind or a role of it, in both. What one caller says moves nothing of another's.
 
     Args:
         outcomes: In any order.
