@@ -79,6 +79,7 @@ def test_fit_writes_a_file_that_the_configuration_takes(files: Path) -> None:
     assert done.output.startswith(
         "80 outcomes, 2 cells, 2 with a tier"
     )  # one for each message, not each step
+    assert "may be named wrongly" in done.output
     text = (files / "pointsman.toml").read_text()
     (files / "pointsman.toml").write_text(text + f'[tiers.projects]\nfile = "{out}"\nmode = "on"\n')
     projects = build_policy(load(files / "pointsman.toml", AnyKey())).projects
@@ -91,7 +92,8 @@ def test_the_report_shows_each_model_and_the_tier(files: Path) -> None:
     ledger = ("--ledger", str(files / "ledger.sqlite"))
     lines = run(files, "report", "projects", *ledger, "--target", "0.8", "--keep").output.splitlines()
     assert lines[0] == "good enough: 0.8 of the last tier's success, with probability 0.9"
-    assert lines[2].split()[:5] == ["p-1", "*", "*", "large", "40.0"]
+    assert lines[1].startswith("the probabilities hold if chance decided")
+    assert lines[3].split()[:5] == ["p-1", "*", "*", "large", "40.0"]
     assert any(line.startswith("  tier simple (simple ") and line.endswith("claude-cli") for line in lines)
     assert lines[-1] == "160 requests of projects; decided by project: observe 160"
     found = json.loads(run(files, "report", "projects", *ledger, "--json").output)

@@ -53,7 +53,7 @@ def projects(
     """
     with needs_extra("fit", "pointsman fit"):
         from pointsman.learning.projects import fit_projects, read_project_outcomes
-        from pointsman.reports.projects import outcomes_of
+        from pointsman.reports.projects import CONDITION, outcomes_of
     tiers = tiers_of(load(config_file(config), AnyKey()))
     if len(tiers) < 2:
         raise PointsmanError(
@@ -74,3 +74,5 @@ def projects(
         )
         return
     echo(f"{len(outcomes):,} outcomes, {len(found.cells):,} cells, {named:,} with a tier; written to {out}")
+    if named:
+        echo(CONDITION)

@@ -11,8 +11,13 @@ from pointsman.stores.ledger import Record
 from pointsman.tiers.projects import ANY, Projects, named_cell
 from pointsman.tiers.roles import name_of
 
-__all__ = ["outcomes_of", "project_lines", "uses"]
+__all__ = ["CONDITION", "outcomes_of", "project_lines", "uses"]
 
+#: What the certainty of a tier rests on: rules that choose by length give the cheaper model easier messages.
+CONDITION: Final = (
+    "the probabilities hold if chance decided which message each model got (exploration, shadow); where "
+    "rules decided, the cheaper model was measured on easier messages, and its tier may be named wrongly"
+)
 #: The role of requests that go on with a user message: outcomes are about the message.
 _ITERATION: Final = "tool_iteration"
 _MESSAGE: Final = "message"
@@ -75,6 +80,7 @@ def project_lines(found: Projects, names: Mapping[str, str], counts: Mapping[str
     """
     goal = f"{found.target:g} of the last tier's success" if found.keep else f"success {found.target:g}"
     yield f"good enough: {goal}, with probability {found.certainty:g}"
+    yield CONDITION
     yield f"{'project':21}{'kind':10}{'role':12}{'model':16}{'outcomes':>9}{'success':>9}{'expected':>10}"
     for name, cell in found.cells.items():
         project, kind, role = named_cell(name)
