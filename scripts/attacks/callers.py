@@ -75,6 +75,23 @@ def _read_in_two_ways(folder: Path) -> Iterator[Bound]:
         yield Bound("answered 400", found.count(400), len(found), len(found))
 
 
+def _unreadable(folder: Path) -> Iterator[Bound]:
+    """JSON that names an object and that only some readers read, to a path that is passed on."""
+    named = b'{"input_file_id":"file-1","x":%s}'
+    values = (b"NaN", b'"\t"', b'"\xe9"', b"1 // x\n", b"[" * 1_100 + b"]" * 1_100)
+    plain = named % b"1"
+    more = f'{_KEYS}\npassthrough = "main"'
+    bodies = [named % value for value in values]
+    bodies += [b"\xef\xbb\xbf" + plain, plain.decode().encode("utf-16"), plain[:-1]]
+    with running(folder, more=more, headers=(_as(b"alice"),)) as gateway:
+        found = []
+        for body in bodies:
+            with gateway.connect() as connection:
+                found.append(_status(connection, post(body, _as(b"bob"), path=b"/v1/batches")))
+        refused = sum(status in {400, 413} for status in found)
+        yield Bound("answered 400 or 413", refused, len(bodies), len(bodies))
+
+
 def _rebound(folder: Path) -> Iterator[Bound]:
     """A page's own name resolves to this machine."""
     paths = (b"/", b"/health/ready", b"/metrics", b"/v1/models", b"/v1/decisions/d-1")
@@ -112,6 +129,7 @@ def _on_disk(folder: Path) -> Iterator[Bound]:
 ATTACKS = (
     Attack("another caller's decision and conversation", _others, is_quick=True),
     Attack("bodies read in two ways", _read_in_two_ways, is_quick=True),
+    Attack("bodies that are not JSON, passed on", _unreadable, is_quick=True),
     Attack("names that lead here", _rebound, is_quick=True),
     Attack("words of a conversation on disk", _on_disk, is_quick=True),
 )
