@@ -36,6 +36,9 @@ def test_the_table_of_escalation_is_the_printed_one() -> None:
     ("name", "start", "end", "command"),
     [
         ("decisions/0152-learned-routers-on-the-prior-of-kinds.md", "| own labels |", "A loss of", "heads"),
+        ("decisions/0151-kinds-of-prompts.md", "| GSM8K |", "Nine models and", "kinds"),
+        ("explanation/measuring.md", "| cost at 95 %", "Costs are in", "projects"),
+        ("explanation/measuring.md", "| trouble tells: cost of", "Recomputed on", "projects"),
         (
             "decisions/0150-form-and-stray-keywords.md",
             "| three keywords after",
