@@ -46,7 +46,7 @@ def everything(port: int, *parts: bytes) -> bytes:
         (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(18), b"505", b"send HTTP/1.1"),
         (b"\x16\x03\x01\x02\x00" + bytes(512), b"400", b"use http://"),
         (b"hello\r\n\r\n", b"400", b"not valid HTTP/1.1"),
-        (b"OPTIONS * HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n", b"404", b"is nothing here"),
+        (b"OPTIONS * HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n", b"404", b"unknown path"),
         (b"GET /\xff HTTP/1.1\r\nhost: localhost\r\n\r\n", b"400", b"not valid HTTP/1.1"),
         (LIVE + b"a:\r\n" * 10_000 + b"\r\n", b"431", b"larger than 20000 bytes"),
         (LIVE + b"a:\r\n" * 300 + b"\r\n", b"431", b"more than 256 headers"),

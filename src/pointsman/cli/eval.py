@@ -125,7 +125,7 @@ def _kinds(name: str, data: Path) -> Kinds | None:
     """The kinds to measure; a note on standard error where they were made from this very file."""
     file = load_kinds(name)
     if file and hashlib.sha256(data.read_bytes()).hexdigest() in {origin.sha256 for origin in file.origins}:
-        typer.echo("pointsman: the kinds were made from this file: their figures flatter", err=True)
+        echo("pointsman: the kinds were made from this file: their figures flatter", err=True)
     return open_kinds(file)
 
 

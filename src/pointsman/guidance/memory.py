@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import blake2b
 from typing import Final
@@ -12,7 +13,7 @@ from msgspec.structs import replace
 from pointsman.guidance.collect import Fired
 from pointsman.trajectory import TrajectoryMemory
 
-__all__ = ["Arm", "Episode", "GuidanceMemory", "Spoken", "Thread", "arm_of"]
+__all__ = ["Arm", "Episode", "Followed", "GuidanceMemory", "Spoken", "Thread", "arm_of"]
 
 #: Conversations remembered under one session: an agent and subagents beside it. A thread is up to 8 kB.
 MAX_THREADS: Final = 4
@@ -28,6 +29,17 @@ class Arm(StrEnum):
     def _missing_(cls, value: object) -> Arm | None:
         """Read what was stored before 0.1.0, in a session, a ledger or a hook's file."""
         return cls.CONTROL if value == "withheld" else None
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """What came of one intervention, given or withheld."""
+
+    session: str
+    arm: Arm
+    classifier: str  # what had fired
+    continued: bool  # the streak went on with the next call
+    source: str = ""  # the program whose agent it was; empty: not known
 
 
 class Episode(msgspec.Struct, frozen=True, gc=False, array_like=True):

@@ -10,25 +10,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from pointsman.decision.decision import Decision
-from pointsman.guidance.memory import Arm
+from pointsman.guidance.memory import Arm, Followed
 from pointsman.learning.intervals import difference_of_shares
 from pointsman.vocabulary import Mode
 
-__all__ = ["ENOUGH_SESSIONS", "ArmCount", "Effect", "Followed", "compare", "followed_in"]
+__all__ = ["ENOUGH_SESSIONS", "ArmCount", "Effect", "compare", "followed_in"]
 
 #: Sessions each side must have. Below it the interval of the difference spans half of all that is possible.
 ENOUGH_SESSIONS: Final = 30
-
-
-@dataclass(frozen=True, slots=True)
-class Followed:
-    """What came of one intervention, given or withheld."""
-
-    session: str
-    arm: Arm
-    classifier: str  # what had fired
-    continued: bool  # the streak went on with the next call
-    source: str = ""  # the program whose agent it was; empty: not known
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from pointsman.guidance.memory import Followed
 from pointsman.reports.ending_effect import Ended, EndingEffect, compare_endings
 from pointsman.reports.endings import endings
-from pointsman.reports.guidance_effect import Effect, Followed, compare, followed_in
+from pointsman.reports.guidance_effect import Effect, compare, followed_in
 from pointsman.stores.ledger import Record
 
 __all__ = ["GuidanceReport", "guidance_report"]

@@ -13,7 +13,7 @@ import msgspec
 
 from pointsman.errors import StoreUnavailable
 from pointsman.guidance import Arm, GuidanceDecision, GuidanceMemory
-from pointsman.reports.guidance_effect import Followed
+from pointsman.guidance.memory import Followed
 from pointsman.vocabulary import DAY
 
 __all__ = ["HookState", "Kept"]
