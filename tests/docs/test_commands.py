@@ -19,8 +19,12 @@ PAGES = [
     *sorted((ROOT / "src").rglob("*.py")),
     *sorted((ROOT / "src").rglob("*.toml")),
     *sorted((ROOT / "scripts").rglob("*.py")),
-    *sorted((ROOT / "examples").rglob("*.*")),
-    *sorted((ROOT / "integrations").rglob("*.*")),
+    *(
+        file
+        for folder in ("examples", "integrations")
+        for file in sorted((ROOT / folder).rglob("*.*"))
+        if "__pycache__" not in file.parts
+    ),
 ]
 #: A command as it stands in a text, up to what cannot belong to it.
 WRITTEN = re.compile(rf"\bpointsman ((?:{'|'.join(COMMANDS)})\b(?!\.)[^`\"'\n|&;#)…]*)")

@@ -79,20 +79,23 @@ _PARTS_OF: Final = """SELECT summaries.hour AS hour, tier, CASE result WHEN 0 TH
     FROM {source}, json_each(parts) AS part WHERE beside != '' GROUP BY 1, 2, 3, 4, 5, 6, 7, 8"""
 
 _ONE_HOUR: Final = "(SELECT * FROM summaries WHERE at >= ? * 3600.0 AND at < (? + 1) * 3600.0) AS summaries"
+#: The period of a sum, each value once: hours, and the zone in hours.
+_PERIOD: Final = "WITH period(since, until, zone) AS (VALUES (?, ?, ?))"
+_SINCE, _UNTIL, _ZONE = (f"(SELECT {name} FROM period)" for name in ("since", "until", "zone"))  # noqa: S608 - words of ours
 #: CROSS: the hours first, or all rows would be read.
 _DIRTY: Final = (
     "dirty CROSS JOIN summaries ON at >= dirty.hour * 3600.0 AND at < (dirty.hour + 1) * 3600.0 "
-    "AND dirty.hour >= ?1 AND dirty.hour < ?2"
+    f"AND dirty.hour >= {_SINCE} AND dirty.hour < {_UNTIL}"
 )
 
 
 def _totals(table: str, keys: str, sums: Sequence[str], live: str) -> str:
-    """Sums of a period (?1 to ?2, hours) by days of a zone (?3, hours), of hours that are over and others."""
+    """Sums of a period by days of a zone, of hours that are over and others."""
     names = f"{keys}, {', '.join(sums)}"
     added = ", ".join(f"sum({name})" for name in sums)
-    return f"""SELECT (hour + ?3) / 24 * 24 - ?3, {keys}, {added} FROM (
+    return f"""{_PERIOD} SELECT (hour + {_ZONE}) / 24 * 24 - {_ZONE}, {keys}, {added} FROM (
         SELECT hour, {names} FROM {table}
-        WHERE hour >= ?1 AND hour < ?2 AND hour NOT IN (SELECT hour FROM dirty)
+        WHERE hour >= {_SINCE} AND hour < {_UNTIL} AND hour NOT IN (SELECT hour FROM dirty)
         UNION ALL SELECT hour, {names} FROM ({live})
     ) GROUP BY 1, {keys}"""  # noqa: S608 - words of ours
 
