@@ -10,6 +10,7 @@ words, as which some clients send them: they may come from a file or a web page.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import product
 from typing import Final, NamedTuple
 
 from pointsman.vocabulary import AgentRequest, AgentRole, Message, Purpose, Role
@@ -43,14 +44,22 @@ _REMINDER: Final = "<system-reminder>\n"
 #: Claude Code lists its sub-agents in the same message before it says that it plans.
 _WORDS: Final = 160
 _NOTE: Final = 32_000
-#: The marks to be compared, by whether tools are offered and whether the last message holds results of tools:
-#: such a request is no new turn of the conversation.
+#: All texts that marks look for in words and in a system prompt: most requests hold none of them.
+_SAID: Final = tuple(text for mark in _MARKS for text in mark.words)
+_INSTRUCTED: Final = tuple(dict.fromkeys(text for mark in _MARKS for text in mark.system))
+#: The marks to be compared, by four things: tools are offered; the last message holds results of tools, so it
+#: is no new turn of the conversation; the system prompt holds a text of any mark; and so do the words. Where
+#: they do not, most of some thirty marks cannot match.
 _COMPARED: Final = {
-    (offers, goes_on): tuple(
-        mark for mark in _MARKS if not (offers and mark.without_tools) and not (goes_on and mark.is_main)
+    (offers, goes_on, instructed, says): tuple(
+        mark
+        for mark in _MARKS
+        if not (offers and mark.without_tools)
+        and not (goes_on and mark.is_main)
+        and (instructed or not mark.system)
+        and (says or not mark.words)
     )
-    for offers in (False, True)
-    for goes_on in (False, True)
+    for offers, goes_on, instructed, says in product((False, True), repeat=4)
 }
 
 
@@ -118,8 +127,10 @@ def read_role(
     subagent = _subagent(headers, seen.system)
     goes_on = seen.is_tool_iteration
     # Claude Code puts the words of a compaction into the message with the results of the tools before it.
+    says = any(text.startswith(_SAID) for text in seen.words)
+    instructed = any(text in seen.system for text in _INSTRUCTED)
     mark = None
-    for each in _COMPARED[bool(request.tools), goes_on]:
+    for each in _COMPARED[bool(request.tools), goes_on, instructed, says]:
         if _matches(each, seen):
             mark = each
             break
