@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any, TypeAlias
 
 from pointsman.upstreams.http import HttpClient
@@ -51,8 +51,13 @@ async def listening(serve: Serve, *, tls: ssl.SSLContext | None = None) -> Async
 
     async def serving(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         served.add(asyncio.current_task())
-        with suppress(OSError, asyncio.IncompleteReadError):  # the client has hung up
+        try:
             await serve(reader, writer)
+        except (OSError, asyncio.IncompleteReadError):
+            pass  # the client has hung up
+        except RuntimeError:  # uvloop's word for writing after that
+            if not writer.is_closing():
+                raise
         writer.close()
 
     server = await asyncio.start_server(serving, "127.0.0.1", 0, ssl=tls)
