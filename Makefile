@@ -74,9 +74,13 @@ $(DIST_VENV)/.ready: requirements/dist.txt pyproject.toml
 UV := $(or $(shell command -v uv),.venv-lock/bin/uv)
 COMPILE = $(UV) pip compile -q --universal --generate-hashes --no-emit-index-url --no-header --no-annotate \
     --python-version 3.11 pyproject.toml
+# All extras but `litellm`, whose bounds would hold other hosts at versions of before: it has an environment of its own.
+EXTRAS = gateway re2 valkey static sentence fit plot postgres batch ray otel extproc mcp pydantic-ai openai-agents \
+    langgraph langchain
 lock: $(UV)
 	$(COMPILE) --extra gateway -o requirements/run.txt
-	$(COMPILE) --all-extras --group dev -o requirements/dev.txt
+	$(COMPILE) $(EXTRAS:%=--extra %) --group dev -o requirements/dev.txt
+	$(COMPILE) --extra gateway --extra litellm -o requirements/litellm.txt
 	$(COMPILE) --extra gateway --group docs -o requirements/docs.txt
 	$(COMPILE) --extra gateway --group dist -o requirements/dist.txt
 
