@@ -5,7 +5,7 @@ PY := $(VENV)/bin/python
 # Many processes import the same modules: the first one compiles them for all.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: audit browser dist docs run test quick search check lock clean
+.PHONY: audit browser dist docs run services test quick search check lock clean
 run: $(VENV)/.ready
 	$(VENV)/bin/pointsman serve --demo
 
@@ -25,6 +25,10 @@ quick: $(VENV)/.ready-dev
 browser: $(VENV)/.ready-dev
 	sh scripts/install-chromium.sh
 	$(PY) -m pytest -q -n 0 tests/browser $(ARGS)
+
+# PostgreSQL and Valkey or Redis, which tests start for themselves: root installs Debian's where there are none.
+services:
+	sh scripts/install-services.sh
 
 # The property tests on new random examples, twenty times as many as usual.
 search: $(VENV)/.ready-dev

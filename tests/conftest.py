@@ -1,11 +1,18 @@
 """For every test: its own place for compiled patterns, no configuration of the user, and steady examples."""
 
+from __future__ import annotations
+
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import certifi
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from support.engines import Postgres, Valkey
 
 # A client reads all authorities when it is made, 35 ms each time: here none calls beyond this machine.
 AUTHORITY = str(Path(__file__).parent / "support" / "one_authority.pem")
@@ -27,3 +34,28 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["POINTSMAN_CACHE_DIR"] = str(config.cache.mkdir("patterns"))
         os.environ["XDG_CONFIG_HOME"] = str(config.cache.mkdir("no-configuration"))
         os.environ["XDG_STATE_HOME"] = str(config.cache.mkdir("no-state"))
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A real PostgreSQL for this worker: ``postgres.database()`` is the address of an empty database."""
+    pytest.importorskip("psycopg", reason="psycopg is not installed: the extra `postgres`")
+    from support import engines
+
+    programs = engines.find_postgres()
+    if programs is None:
+        pytest.skip("there is no PostgreSQL here: make services installs it")
+    with engines.postgres(programs) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def valkey() -> Iterator[Valkey]:
+    """A real Valkey, or Redis, for this worker; a test empties what it uses."""
+    from support import engines
+
+    program = engines.find_valkey()
+    if program is None:
+        pytest.skip("there is no valkey-server or redis-server here: make services installs one")
+    with engines.valkey(program) as server:
+        yield server

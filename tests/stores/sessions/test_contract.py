@@ -1,8 +1,6 @@
 """Every session store passes the same checks."""
 
-import shutil
 import socket
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,38 +9,13 @@ import pytest
 from pointsman.errors import StoreUnavailable
 from pointsman.stores.sessions import MemorySessions, SessionStore, SqliteSessions, ValkeySessions
 from pointsman.testing import session_store_checks
+from support.engines import Valkey
 from support.waiting import until
-
-SERVER = shutil.which("valkey-server") or shutil.which("redis-server")
-
-
-@pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A real server on loopback, where one is installed."""
-    if SERVER is None:
-        pytest.skip("no valkey-server or redis-server")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    options = ["--port", str(port), "--save", "", "--bind", "127.0.0.1", "--requirepass", "secret"]
-    directory = tmp_path_factory.mktemp("valkey")
-    process = subprocess.Popen([SERVER, *options], cwd=directory, stdout=subprocess.DEVNULL)
-    until(lambda: _listens(port))
-    yield f"redis://127.0.0.1:{port}/0"
-    process.terminate()
-    process.wait()
-
-
-def _listens(port: int) -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", port)).close()
-    except OSError:
-        return False
-    return True
 
 
 def _valkey(request: pytest.FixtureRequest) -> ValkeySessions:
-    store = ValkeySessions(request.getfixturevalue("server"), password="secret")
+    server: Valkey = request.getfixturevalue("valkey")
+    store = ValkeySessions(server.url, password=server.password)
     store._client.flushdb()
     return store
 
@@ -66,26 +39,26 @@ def test_contract(check: Callable[[SessionStore], None], store: SessionStore) ->
     check(store)
 
 
-def test_valkey_forgets_after_the_time_to_live(server: str) -> None:
-    store = ValkeySessions(server, password="secret", ttl=0.02)
+def test_valkey_forgets_after_the_time_to_live(valkey: Valkey) -> None:
+    store = ValkeySessions(valkey.url, password=valkey.password, ttl=0.02)
     store.put("s", b"memory")
     until(lambda: store.get("s") is None)
     store.close()
 
 
-def test_two_gateways_share_one_valkey(server: str) -> None:
-    stores = [ValkeySessions(server, password="secret") for _ in range(2)]
+def test_two_gateways_share_one_valkey(valkey: Valkey) -> None:
+    stores = [ValkeySessions(valkey.url, password=valkey.password) for _ in range(2)]
     stores[0].put("shared", b"memory")
     assert stores[1].get("shared") == b"memory"
     for store in stores:
         store.close()
 
 
-def test_a_wrong_password_is_unavailable_and_not_told(server: str) -> None:
-    store = ValkeySessions(server, password="canary")
+def test_a_wrong_password_is_unavailable_and_not_told(valkey: Valkey) -> None:
+    store = ValkeySessions(valkey.url, password="not-the-one")
     with pytest.raises(StoreUnavailable) as refused:
         store.get("s")
-    assert "canary" not in str(refused.value)
+    assert "not-the-one" not in str(refused.value)
     store.close()
 
 
