@@ -275,6 +275,13 @@ class Runtime:
             self.memories.save(session, decided.memory)
         return decision
 
+    def preview(self, request: AgentRequest) -> Decided:
+        """Decide a turn for its answer alone: no model is asked, and nothing is recorded or remembered.
+
+        The decision has no id. Raises as ``decide_sync``.
+        """
+        return drive(self.engine.decide(request, self.memories.load(request.session), ""), no_model)
+
     def decide_event(
         self,
         event: AgentEvent,

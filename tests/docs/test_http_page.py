@@ -7,6 +7,7 @@ import pytest
 from starlette.routing import Route
 
 from pointsman.errors import CallerError, Overloaded
+from pointsman.gateway._decide import DECISION_PATHS
 from pointsman.gateway._failures import _KINDS
 from pointsman.gateway._live_state import build_live_state
 from pointsman.gateway._local_replies import error_code
@@ -28,6 +29,7 @@ def test_every_route() -> None:
     paths = {route.path.replace(":path", "") for route in routes}
     paths |= {f"/v1{wire.path.decode()}" for wire in WIRES.values()}
     paths |= {f"/v1{wire.token_path.decode()}" for wire in WIRES.values() if wire.token_path}
+    paths |= {path.decode() for path in DECISION_PATHS}
     written = set(re.findall(r"(?:GET|HEAD|POST) (/[^`,]*)`", PAGE))
     assert written == {path for path in paths if f"/v1{path}" not in paths}
     for path in OPEN_PATHS:

@@ -55,6 +55,17 @@ class AgentEndpoint:
             return await self._answers.answer(inbound, send, partial(self._answer, state, inbound))
         return await self._answer(state, inbound, send)
 
+    async def read(self, state: LiveState, inbound: InboundRequest) -> AgentRequest:
+        """Read a request as it would be decided, its session and stored conversation included.
+
+        Raises:
+            CallerError: it cannot be read, or refers to what is another caller's.
+        """
+        inbound, agent_request, _, _ = await self._read(state, inbound)
+        if state.command is not None and may_hold_command(inbound.body):
+            _, agent_request, _ = await take_commands(inbound.body, agent_request)
+        return agent_request
+
     async def _answer(self, state: LiveState, inbound: InboundRequest, send: Send) -> int:
         sent = inbound.body
         inbound, agent_request, continuation, kept = await self._read(state, inbound)

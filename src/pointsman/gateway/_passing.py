@@ -25,7 +25,7 @@ __all__ = ["PassedBody", "is_passed", "passed_path", "with_model_id"]
 _PATH: Final = re.compile(rb"(?:/(?:[A-Za-z0-9._~!$&'()*+,=:@-]|%[0-9A-Fa-f]{2})+)+/?")
 _QUERY: Final = re.compile(rb"[!-~]*")
 #: The gateway's own paths below ``/v1``: by their first segment, and whole.
-_OWN: Final = frozenset({"models", "decisions"})
+_OWN: Final = frozenset({"models", "decisions", "decide", "explain"})
 _ENDPOINTS: Final = frozenset(
     path.decode().strip("/") for wire in WIRES.values() for path in (wire.path, wire.token_path) if path
 )

@@ -1,4 +1,4 @@
-"""Routes other than those for agents: health, metrics, models, decisions and outcomes."""
+"""Routes other than those for agents: health, metrics, models, decisions, outcomes, and their description."""
 
 from __future__ import annotations
 
@@ -87,6 +87,7 @@ def build_routes(metrics: Metrics, readiness: Readiness) -> Starlette:
         Route("/health/live", _alive),
         Route("/health/ready", ready),
         Route("/metrics", show_metrics),
+        Route("/openapi.json", _openapi),
     ]
     for prefix in ("", "/v1"):
         routes += [
@@ -139,6 +140,12 @@ async def _models(request: Request) -> Response:
 async def _model(request: Request) -> Response:
     found = model_page(unquote(request.path_params["name"]), _state(request))
     return _json(found) if found else _not_found(request, "there is no such model; see /v1/models")
+
+
+def _openapi(_: Request) -> Response:  # not async: the first one builds it
+    from pointsman.gateway._openapi import openapi_json
+
+    return Response(openapi_json(), media_type="application/json")
 
 
 def _decision(request: Request) -> Response:  # not async: the ledger reads a file, so in a thread

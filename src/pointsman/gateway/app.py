@@ -13,6 +13,7 @@ from typing import Final
 from pointsman.errors import CallerError, MethodNotAllowed, Overloaded
 from pointsman.gateway._agent_endpoint import AgentEndpoint
 from pointsman.gateway._console import ConsoleMount
+from pointsman.gateway._decide import DECISION_PATHS, DecisionEndpoint
 from pointsman.gateway._inbound import (
     BodyBudget,
     CallerLeft,
@@ -67,6 +68,7 @@ class Gateway:
         self._shares = RequestShares()
         self._watches = DisconnectWatches()
         self._agents = AgentEndpoint(self.metrics)
+        self._decisions = DecisionEndpoint(self._agents, self.metrics)
         self._passthrough = Passthrough(self.metrics)
         self._console = ConsoleMount(lambda: self.state, lambda: self.active, self.metrics)
         _add_gauges(self)
@@ -93,8 +95,8 @@ class Gateway:
             if (wire := _ENDPOINTS.get(path)) is not None:
                 await self._serve(self._agents.answer, wire, state, scope, receive, send)
                 return
-            if (wire := _TOKEN_ENDPOINTS.get(path)) is not None:
-                await self._serve(count_tokens, wire, state, scope, receive, send)
+            if (other := self._beside_agents(path, scope)) is not None:
+                await self._serve(*other, state, scope, receive, send)
                 return
         headers, wire = dict(scope["headers"]), _ENDPOINTS.get(path) or _TOKEN_ENDPOINTS.get(path)
         caller, is_page = "", self._console.serves(path)
@@ -102,7 +104,7 @@ class Gateway:
             is_open = path in OPEN_PATHS or is_page  # of a page, the console asks who looks at it
             if not is_open or not state.server.keys:  # without keys only web pages are kept out
                 caller = authorise(headers, state.server)
-            if wire is not None:
+            if wire is not None or path in DECISION_PATHS:
                 raise MethodNotAllowed(scope["method"], allowed="POST")
         except CallerError as error:
             wire = wire or guess_wire(headers)
@@ -118,6 +120,14 @@ class Gateway:
         scope["path"] = path.decode("ascii")  # what was authorised is what is looked up
         scope["state"] = {"live": state, "caller": caller}
         await self.routes(scope, receive, send)
+
+    def _beside_agents(self, path: bytes, scope: Scope) -> tuple[_Handler, Wire] | None:
+        """Return what answers a request in an agent's shape without serving it, and the caller's format."""
+        if (wire := _TOKEN_ENDPOINTS.get(path)) is not None:
+            return count_tokens, wire
+        if path not in DECISION_PATHS:
+            return None
+        return partial(self._decisions.answer, path), guess_wire(name for name, _ in scope["headers"])
 
     async def _serve(
         self,

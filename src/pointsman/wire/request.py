@@ -11,14 +11,14 @@ import msgspec
 from pointsman.errors import MalformedRequest, TooLarge
 from pointsman.vocabulary import AgentRequest, WireFormat
 from pointsman.wire import WIRES
-from pointsman.wire.base import ABSENT, Items
+from pointsman.wire.base import ABSENT, Items, Member
 from pointsman.wire.body import Body
 from pointsman.wire.history import JsonHistory
 from pointsman.wire.responses._settings_items import additional_tools
 from pointsman.wire.responses.stored_conversation import StoredConversation
 from pointsman.wire.tools import tool_names
 
-__all__ = ["MAX_ITEMS", "MAX_TOOLS", "read_request", "request_from_text"]
+__all__ = ["MAX_ITEMS", "MAX_TOOLS", "guess_format", "read_request", "request_from_text"]
 
 #: Items of ``messages`` or ``input``: at twenty tokens each, a context of a million.
 MAX_ITEMS: Final = 50_000
@@ -29,6 +29,10 @@ _RESPONSES: Final = WireFormat.RESPONSES
 _IMAGE: Final = re.compile(rb'"type"\s*+:\s*+"(?:image|image_url|input_image)"')
 #: What ``response_format``, ``text.format`` and ``output_config.format`` agree on.
 _STRUCTURED: Final = re.compile(rb'"type"\s*+:\s*+"json_(?:schema|object)"')
+#: Members at the top level that Messages has and chat completions do not.
+_OF_MESSAGES: Final = ("system", "stop_sequences", "thinking", "top_k", "output_config")
+#: What tools and blocks of messages have in Messages alone.
+_BLOCKS: Final = re.compile(rb'"input_schema"\s*+:|"type"\s*+:\s*+"tool_(?:use|result)"')
 
 
 def read_request(
@@ -125,6 +129,26 @@ def _features(body: Body, tools: tuple[str, ...]) -> frozenset[str]:
         if (shape := body.member(member)) is not None and _STRUCTURED.search(memoryview(shape)):
             needed.add("structured")
     return frozenset(needed) if needed else _NOTHING
+
+
+def guess_format(member: Member, *, is_messages: bool = False) -> WireFormat:
+    """Return the format of a request body that came without one, by its members.
+
+    A short conversation without tools and settings can be chat completions or Messages: it is read as the
+    first, which decides the same.
+
+    Args:
+        member: Returns a member of the body.
+        is_messages: The client said so in a header.
+    """
+    messages = member("messages")
+    if messages is None:
+        return WireFormat.RESPONSES
+    tools = member("tools") or b""
+    if is_messages or any(member(name) is not None for name in _OF_MESSAGES):
+        return WireFormat.MESSAGES
+    found = _BLOCKS.search(memoryview(tools)) or _BLOCKS.search(memoryview(messages))
+    return WireFormat.MESSAGES if found else WireFormat.CHAT
 
 
 def request_from_text(

@@ -12,25 +12,27 @@ import msgspec
 from pointsman.errors import TooManyOutcomes, UnknownDecision
 from pointsman.stores.ledger.port import MAX_OUTCOMES, Outcome
 
-__all__ = ["LENGTHS", "check_count", "read_line", "read_report", "report", "unknown"]
+__all__ = ["LENGTHS", "ReportedOutcome", "check_count", "read_line", "read_report", "report", "unknown"]
 
 #: Most characters of each field. A comment holds a page; the others name something.
 LENGTHS: Final = {"decision": 200, "label": 200, "source": 100, "model": 200, "comment": 4_000}
 
 
-class _ReportedOutcome(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ReportedOutcome(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is posted about one decision: a score, a label, or both."""
+
     score: float | None = None
     label: str = ""
     comment: str = ""
     model: str = ""  # of a shadow whose answer is meant
 
 
-class _Line(_ReportedOutcome, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _Line(ReportedOutcome, frozen=True, kw_only=True, forbid_unknown_fields=True):
     decision: str
     source: str = "import"
 
 
-_decode_report: Final = msgspec.json.Decoder(_ReportedOutcome).decode
+_decode_report: Final = msgspec.json.Decoder(ReportedOutcome).decode
 _decode_line: Final = msgspec.json.Decoder(_Line).decode
 
 
