@@ -154,7 +154,7 @@ def show(result: Result) -> None:
     print("descriptors by fifths:", *(f"{one:.0f}" for one in result.files))
     print(f"descriptors at first {result.first.files}, at rest {rest.files}; threads at rest {rest.threads}")
     print("full disk:", result.full, "afterwards:", result.ready)
-    for name in ("requests_in_progress", "body_bytes_held", "ledger_lost", "session_failures"):
+    for name in ("requests_in_progress", "body_bytes_held", "ledger_lost_total", "session_failures_total"):
         print(*re.findall(rf"^pointsman_{name} .*", result.metrics, re.MULTILINE))
 
 

@@ -242,6 +242,7 @@ class AgentRequest(msgspec.Struct, frozen=True):
     command: str = ""  # in-band command taken off the person's words: "/caps:off", "/caps:off:session"
     may_call: bool = True  # the history may hold tool calls; False when it certainly holds none
     caller: str = ""  # the name of the key it came with; empty: none was asked for
+    traceparent: str = ""  # the caller's span (``wire.trace_context``); empty: none
 
 
 class Evidence(msgspec.Struct, frozen=True, gc=False):

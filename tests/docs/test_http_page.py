@@ -13,6 +13,7 @@ from pointsman.gateway._live_state import build_live_state
 from pointsman.gateway._local_replies import error_code
 from pointsman.gateway._routes import OPEN_PATHS
 from pointsman.gateway.app import Gateway
+from pointsman.gateway.metric_table import METRICS
 from pointsman.testing import ScriptedDecider
 from pointsman.upstreams.relayed_headers import REQUEST, REQUEST_PREFIXES, RESPONSE, RESPONSE_PREFIXES
 from pointsman.wire import WIRES
@@ -49,9 +50,17 @@ def test_every_error_code() -> None:
 
 def test_every_metric() -> None:
     shown = Gateway(build_live_state(ScriptedDecider(), {}, {})).metrics.page().decode()
-    names = set(re.findall(r"^# TYPE (\w+)", shown, re.MULTILINE))
+    names = set(re.findall(r"^# TYPE (pointsman_\w+)", shown, re.MULTILINE))
     section = PAGE.partition("## Metrics\n")[2]
     assert set(re.findall(r"^\| `(pointsman_\w+)`", section, re.MULTILINE)) == names
+
+
+def test_every_label_of_a_metric() -> None:
+    section = PAGE.partition("## Metrics\n")[2]
+    for name, spec in METRICS.items():
+        suffix = "_total" if spec.kind == "counter" else ""
+        (cell,) = re.findall(rf"^\| `pointsman_{name}{suffix}` \|([^|]*)\|", section, re.MULTILINE)
+        assert tuple(re.findall(r"(?:^|, )`(\w+)`", re.sub(r"\([^)]*\)", "", cell).strip())) == spec.labels
 
 
 @pytest.mark.parametrize(

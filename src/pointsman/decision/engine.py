@@ -316,6 +316,7 @@ class Engine:
             steps=steps,
             person_spoke=person_spoke,
             caller=request.caller,
+            traceparent=request.traceparent,
         )
         return ReadRequest(asked, message, same, evidence, seen, words, found, request, None, tuple(failed))
 

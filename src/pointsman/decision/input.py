@@ -42,6 +42,7 @@ class RequestInput(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     person_spoke: bool = False  # a person has spoken since the last tool call
     event: str = ""  # of an agent's hook, where no request was seen: "PostToolUse"; empty: a request
     caller: str = ""  # name of the key that the request came with; empty: none was asked for
+    traceparent: str = ""  # the caller's span, as it sent it (W3C Trace Context); empty: none
 
     @property
     def conversation(self) -> str:

@@ -105,7 +105,13 @@ class AgentEndpoint:
             return await send_text(wire, body, agent_request, text, build_headers(None), send)
         if state.shadow_model is not None:
             send = state.shadow_model.capture(request, send)
-        return await relay(request, targets, build_headers, send)
+        status = 0
+        try:
+            status = await relay(request, targets, build_headers, send)
+        finally:
+            seconds = time.perf_counter() - inbound.arrived
+            self._metrics.served(decision, request.answered_by, status, seconds)
+        return status
 
     async def _take_commands(
         self, state: LiveState, inbound: InboundRequest, agent_request: AgentRequest

@@ -6,58 +6,31 @@ cached child of a ``prometheus_client`` counter 0.6, and every request makes sev
 
 from __future__ import annotations
 
+import platform
+import time
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from itertools import accumulate
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.openmetrics.exposition import generate_latest as openmetrics_page
 from prometheus_client.registry import Collector
+from prometheus_client.samples import Exemplar
 
+from pointsman import __version__
 from pointsman.decision.decision import Decision
+from pointsman.gateway.metric_table import METRICS
+from pointsman.guidance import GuidanceDecision
 from pointsman.stores.ledger.port import Attempt
 from pointsman.vocabulary import ModelSpec
+from pointsman.wire.trace_context import traceparent_of
 
 __all__ = ["Metrics"]
-
-
-class _Counter(NamedTuple):
-    help: str
-    labels: tuple[str, ...]
-
-
-_COUNTERS: Final = {
-    "requests": _Counter("Requests answered.", ("format", "status")),
-    "decisions": _Counter("Decisions.", ("tier", "stage")),
-    "refused": _Counter("Requests that no model can serve.", ("tier",)),
-    "lower_tier": _Counter("Requests answered by a model of a lower tier.", ("tier", "served")),
-    "domains": _Counter("Decisions by the primary domain of the conversation.", ("domain",)),
-    "guidance": _Counter("Hints, given or withheld.", ("classifier", "rung", "result")),
-    "capabilities": _Counter("Selections of capabilities.", ("strategy", "result")),
-    "tools": _Counter("Tools offered by requests from which some are cut.", ("result",)),
-    "abstained": _Counter("Parts of decisions that failed open.", ("reason",)),
-    "attempts": _Counter(
-        "Tries of an upstream, and models that were not asked.", ("upstream", "model", "result")
-    ),
-    "tokens": _Counter("Tokens as upstreams reported them.", ("model", "kind")),
-    "cost": _Counter("Cost of attempts with usage, at the configured prices; no cache writes.", ("model",)),
-    "unpriced": _Counter("Attempts of unknown cost: their model has no price.", ("model",)),
-    "unmetered": _Counter("Answers of unknown cost: the upstream reported no usage.", ("model",)),
-    "continued": _Counter("Requests that go on from a response the upstream keeps.", ("before",)),
-    "replayed": _Counter("Requests answered with the answer to an earlier one of their Idempotency-Key.", ()),
-    "passed": _Counter("Requests passed on to an upstream as they came.", ("upstream", "method", "result")),
-    "shadow_answers": _Counter("Requests sampled for the shadow model.", ("model", "result")),
-    "disconnects": _Counter("Requests whose caller went away.", ()),
-    "internal_errors": _Counter("Requests that failed inside the gateway.", ()),
-    "reloads": _Counter("Configurations read again.", ("result",)),
-}
-
-#: Seconds. A decision takes tens of microseconds; one that asked a model, up to its timeout.
-_OVERHEAD: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.01, 0.05, 0.25, 1.0)
-#: Seconds. From a cached short prompt to a model that thinks for minutes.
-_FIRST_BYTE: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 
 #: Failures of an attempt after which its tokens may have been used.
 _MAYBE_PAID: Final = frozenset({"timeout", "cut", "malformed", "too_large", "disconnect"})
@@ -66,57 +39,99 @@ _MAYBE_PAID: Final = frozenset({"timeout", "cut", "malformed", "too_large", "dis
 _BATCH: Final = 256
 
 
+#: Series of one metric at most. Labels come from the configuration; a mistake must not fill the memory.
+_MOST_SERIES: Final = 2_000
+_OTHER: Final = "other"
+_STATUS_CLASS: Final = ("none", "1xx", "2xx", "3xx", "4xx", "5xx")
+_OPENMETRICS: Final = "application/openmetrics-text"
+#: Codes of reasons for which a decision changes the model of a session (``model_choice.settle``).
+_SWITCHES: Final = {"routing.up": "up", "routing.down": "down", "routing.unable": "unable"}
+
+#: One value, or values by the only label of the metric.
+Reading: TypeAlias = Callable[[], float | Mapping[str, float]]
+
+
+class _Served(NamedTuple):
+    """A decided request that has ended."""
+
+    decision: Decision
+    model: str  # that answered; empty where none did
+    status: int  # as sent; 0: none was
+    seconds: float
+    at: float  # when it ended, in seconds since the epoch
+
+
 class _Histogram:
-    __slots__ = ("bounds", "counts", "sum")
+    __slots__ = ("bounds", "counts", "exemplars", "sum")
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
         self.bounds = bounds
         self.counts = [0] * (len(bounds) + 1)
         self.sum = 0.0
+        self.exemplars: dict[int, Exemplar] = {}  # the latest, by bucket
 
-    def observe(self, value: float) -> None:
-        self.counts[bisect_left(self.bounds, value)] += 1
+    def observe(self, value: float) -> int:
+        bucket = bisect_left(self.bounds, value)
+        self.counts[bucket] += 1
         self.sum += value
+        return bucket
 
-    def buckets(self) -> list[tuple[str, float]]:
+    def buckets(self) -> Iterator[tuple[str, float] | tuple[str, float, Exemplar]]:
         ends = [*map(str, self.bounds), "+Inf"]
-        return list(zip(ends, map(float, accumulate(self.counts)), strict=True))
+        for place, (end, count) in enumerate(zip(ends, accumulate(self.counts), strict=True)):
+            exemplar = self.exemplars.get(place)
+            yield (end, float(count)) if exemplar is None else (end, float(count), exemplar)
+
+
+def _callers_trace(decision: Decision) -> str:
+    """Return the id of the trace that a request belongs to, where its caller records that."""
+    parent = traceparent_of(decision.input.traceparent)
+    return parent.trace_id if parent is not None and parent.is_sampled else ""
 
 
 class Metrics(Collector):
     """Counts of one gateway. Labels come from the configuration alone, so their number is bounded."""
 
     def __init__(self) -> None:
-        self.overhead = _Histogram(_OVERHEAD)
-        self._first_byte: dict[str, _Histogram] = {}
-        self._counts = defaultdict[tuple[str, ...], float](
-            float, {("disconnects",): 0, ("internal_errors",): 0}
-        )
-        self._waiting: list[Decision | Attempt] = []
+        self.overhead = _Histogram(METRICS["overhead_seconds"].buckets)
+        self._histograms: dict[str, dict[tuple[str, ...], _Histogram]] = {
+            name: {} for name, spec in METRICS.items() if spec.kind == "histogram"
+        }
+        self._histograms["overhead_seconds"][()] = self.overhead
+        self._counts: dict[str, defaultdict[tuple[str, ...], float]] = {
+            name: defaultdict(float) for name, spec in METRICS.items() if spec.kind == "counter"
+        }
+        for name in ("disconnects", "internal_errors", "series_dropped"):
+            self._counts[name][()] = 0.0
+        self._waiting: list[Decision | Attempt | _Served] = []
         #: Is told of each decision and attempt too; must neither block nor raise (``request_log``).
         self.listener: Callable[[Decision | Attempt], None] | None = None
+        #: Returns the id of the trace in which a request is recorded, for exemplars; empty where in none.
+        self.trace_of: Callable[[Decision], str] = _callers_trace
         self._models: Mapping[str, ModelSpec] = {}
-        self._gauges: dict[str, tuple[str, Callable[[], float]]] = {}
-        self._results: dict[str, tuple[str, Callable[[], Mapping[str, float]]]] = {}
+        self._readings: dict[str, Reading] = {}
         self._registry = CollectorRegistry()
         self._registry.register(self)
+        ProcessCollector(registry=self._registry)
 
-    def count(self, *key: str, by: float = 1) -> None:
+    def count(self, name: str, *labels: str, by: float = 1) -> None:
         """Add to a counter: its name, then its labels."""
-        self._counts[key] += by
+        series = self._counts[name]
+        if labels not in series and len(series) >= _MOST_SERIES:
+            self._counts["series_dropped"][()] += 1
+            labels = (_OTHER,) * len(labels)
+        series[labels] += by
 
     def price(self, models: Mapping[str, ModelSpec]) -> None:
         """Take the prices of models, by name, for what is seen from now on."""
         self._count_waiting()
         self._models = models
 
-    def gauge(self, name: str, help_text: str, read: Callable[[], float]) -> None:
-        """Add a gauge that is read when someone looks."""
-        self._gauges[name] = help_text, read
-
-    def results(self, name: str, help_text: str, read: Callable[[], Mapping[str, float]]) -> None:
-        """Add a counter by result that someone else counts; it is read when someone looks."""
-        self._results[name] = help_text, read
+    def watch(self, name: str, read: Reading) -> None:
+        """Read a metric when someone looks: one value, or values by its only label."""
+        if name not in METRICS:
+            raise KeyError(name)
+        self._readings[name] = read
 
     def seen(self, entry: Decision | Attempt) -> None:
         """Count a decision or an attempt."""
@@ -127,23 +142,53 @@ class Metrics(Collector):
         if len(waiting) >= _BATCH:
             self._count_waiting()
 
+    def served(self, decision: Decision, model: str, status: int, seconds: float) -> None:
+        """Count a decided request that has ended.
+
+        Args:
+            decision: What was decided.
+            model: Configured name of the model that answered; empty where none did.
+            status: As sent; 0 where the caller left before.
+            seconds: From its arrival.
+        """
+        self._waiting.append(_Served(decision, model, status, seconds, time.time()))
+
     def _count_waiting(self) -> None:
         waiting, self._waiting = self._waiting, []
         for entry in waiting:
             if isinstance(entry, Decision):
                 self._decision(entry)
-            else:
+            elif isinstance(entry, Attempt):
                 self._attempt(entry)
+            else:
+                self._served(entry)
+
+    def _observe(self, name: str, labels: tuple[str, ...], value: float) -> tuple[_Histogram, int]:
+        series = self._histograms[name]
+        if labels not in series and len(series) >= _MOST_SERIES:
+            self._counts["series_dropped"][()] += 1
+            labels = (_OTHER,) * len(labels)
+        histogram = series.get(labels)
+        if histogram is None:
+            histogram = series[labels] = _Histogram(METRICS[name].buckets)
+        return histogram, histogram.observe(value)
+
+    def _served(self, served: _Served) -> None:
+        decision, chain = served.decision, served.decision.chain
+        labels = served.model or "none", _STATUS_CLASS[served.status // 100]
+        histogram, bucket = self._observe("request_duration_seconds", labels, served.seconds)
+        if trace := self.trace_of(decision):
+            histogram.exemplars[bucket] = Exemplar({"trace_id": trace}, served.seconds, served.at)
+        if served.model and chain and served.model != chain[0]:
+            self.count("switches", "fallback")
 
     def _decision(self, decision: Decision) -> None:
         tier = decision.tier
         self.count("decisions", tier.tier if tier else "none", tier.stage if tier else "none")
         if decision.domains:
             self.count("domains", decision.domains.effective.primary.domain or "none")
-        if guidance := decision.guidance:
-            for firing in guidance.firings:
-                result = "given" if guidance.injection else "withheld"
-                self.count("guidance", firing.classifier, firing.rung, result)
+        if decision.guidance:
+            self._guidance(decision.guidance)
         if selected := decision.capabilities:
             self.count("capabilities", selected.strategy, selected.result)
             if tools := selected.tools:
@@ -151,17 +196,24 @@ class Metrics(Collector):
                 self.count("tools", "cut", by=tools.offered - len(tools.kept))
         for reason in decision.abstained:
             self.count("abstained", reason.code)
+        for reason in decision.reasons:
+            if reason.code in _SWITCHES:
+                self.count("switches", _SWITCHES[reason.code])
         if decision.refused:
             self.count("refused", tier.tier if tier else "none")
+
+    def _guidance(self, guidance: GuidanceDecision) -> None:
+        result = "given" if guidance.injection else "withheld"
+        for firing in guidance.firings:
+            self.count("guidance", firing.classifier, firing.rung, result)
+        if guidance.firings:
+            self.count("guidance_arms", guidance.arm)
 
     def _attempt(self, attempt: Attempt) -> None:
         model = attempt.model
         self.count("attempts", attempt.upstream, model, attempt.error or "ok")
         if attempt.first_byte_ms is not None:
-            first_byte = self._first_byte.get(attempt.upstream)
-            if first_byte is None:
-                first_byte = self._first_byte[attempt.upstream] = _Histogram(_FIRST_BYTE)
-            first_byte.observe(attempt.first_byte_ms / 1e3)
+            self._observe("first_byte_seconds", (attempt.upstream,), attempt.first_byte_ms / 1e3)
         if attempt.input_tokens:
             self.count("tokens", model, "input", by=attempt.input_tokens)
         if attempt.cached_tokens:
@@ -183,35 +235,42 @@ class Metrics(Collector):
             self.count("cost", attempt.model, by=paid)
 
     def page(self) -> bytes:
-        """Return the page for Prometheus."""
+        """Return the page in Prometheus' text format."""
         return generate_latest(self._registry)
+
+    def page_for(self, accept: str) -> tuple[bytes, str]:
+        """Return the page and its media type: OpenMetrics, with exemplars, where a scraper accepts that."""
+        if _OPENMETRICS in accept:
+            return openmetrics_page(self._registry), CONTENT_TYPE_LATEST  # type: ignore[no-untyped-call]
+        return self.page(), CONTENT_TYPE_PLAIN_0_0_4
 
     def collect(self) -> Iterator[Metric]:
         """Yield everything in Prometheus' shape (``prometheus_client.registry.Collector``)."""
         self._count_waiting()
-        for name, (text, labels) in _COUNTERS.items():
-            family = CounterMetricFamily(f"pointsman_{name}", text, labels=labels)
-            for key, value in list(self._counts.items()):
-                if key[0] == name:
-                    family.add_metric(key[1:], value)
-            yield family
-        for name, (text, read) in self._gauges.items():
-            yield GaugeMetricFamily(f"pointsman_{name}", text, value=read())
-        for name, (text, counts) in self._results.items():
-            family = CounterMetricFamily(f"pointsman_{name}", text, labels=("result",))
-            for result, count in counts().items():
-                family.add_metric((result,), count)
-            yield family
-        overhead = HistogramMetricFamily(
-            "pointsman_overhead_seconds", "From arrival of a request to its first attempt."
-        )
-        overhead.add_metric((), self.overhead.buckets(), self.overhead.sum)
-        yield overhead
-        first = HistogramMetricFamily(
-            "pointsman_first_byte_seconds",
-            "From an attempt to the first byte of its answer.",
-            labels=("upstream",),
-        )
-        for upstream, histogram in list(self._first_byte.items()):
-            first.add_metric((upstream,), histogram.buckets(), histogram.sum)
-        yield first
+        for name, spec in METRICS.items():
+            match spec.kind:
+                case "counter":
+                    counter = CounterMetricFamily(f"pointsman_{name}", spec.help, labels=spec.labels)
+                    for labels, value in self._values(name):
+                        counter.add_metric(labels, value)
+                    yield counter
+                case "gauge":
+                    gauge = GaugeMetricFamily(f"pointsman_{name}", spec.help, labels=spec.labels)
+                    for labels, value in self._values(name):
+                        gauge.add_metric(labels, value)
+                    yield gauge
+                case "histogram":
+                    histogram = HistogramMetricFamily(f"pointsman_{name}", spec.help, labels=spec.labels)
+                    for labels, each in list(self._histograms[name].items()):
+                        histogram.add_metric(labels, list(each.buckets()), each.sum)
+                    yield histogram
+
+    def _values(self, name: str) -> Iterator[tuple[tuple[str, ...], float]]:
+        if name == "build_info":
+            yield (__version__, platform.python_version()), 1.0
+        elif name not in self._readings:
+            yield from list(self._counts.get(name, {}).items())
+        elif isinstance(values := self._readings[name](), Mapping):
+            yield from (((label,), value) for label, value in values.items())
+        else:
+            yield (), values

@@ -22,6 +22,7 @@ from pointsman.wire import Body
 from pointsman.wire.project import client_of, project_key, read_project
 from pointsman.wire.request import read_request
 from pointsman.wire.responses.stored_conversation import StoredConversation
+from pointsman.wire.trace_context import read_traceparent
 
 __all__ = ["fingerprint", "named_session", "read_turn"]
 
@@ -118,6 +119,8 @@ def _request(
         more["project"] = read_project(agent_request, caller, client)
     elif caller or client:
         more["project"] = project_key(caller, "", client)
+    if (traceparent := headers.get(b"traceparent")) is not None:
+        more["traceparent"] = read_traceparent(traceparent)
     if not session:
         more["session"] = of_caller(caller, fingerprint(agent_request))
     return msgspec.structs.replace(agent_request, **more)

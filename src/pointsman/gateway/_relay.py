@@ -64,6 +64,7 @@ async def relay(
     if isinstance(result, Failure):
         return await _fail(request, result, build_headers(None), send)
     attempt = result.attempt
+    request.answered_by = attempt.target.model.name
     if (request.left_out or request.is_lowered) and request.on_answer is not None:
         request.on_answer(attempt.target, request.left_out)
     upstream = attempt.target.upstream

@@ -127,9 +127,9 @@ class DecidedRequest:
     """
 
     __slots__ = ("_edits", "_given_to", "_headers", "_inbound", "_ledger", "_model", "_own", "_path",
-                 "_reasoning", "_translated", "_turn", "attempts", "body", "client_is_retrying", "decision",
-                 "find_item", "is_lowered", "left_out", "metrics", "on_answer", "on_begin",
-                 "on_complete", "on_translated", "rows", "wire")  # fmt: skip
+                 "_reasoning", "_translated", "_turn", "answered_by", "attempts", "body",
+                 "client_is_retrying", "decision", "find_item", "is_lowered", "left_out", "metrics",
+                 "on_answer", "on_begin", "on_complete", "on_translated", "rows", "wire")  # fmt: skip
 
     #: Called once it is known who answers, where models were left out or a lower tier was to serve.
     on_answer: Callable[[Target, Sequence[tuple[Target, Failure]]], None] | None
@@ -159,6 +159,7 @@ class DecidedRequest:
         self.decision = decision
         self.metrics = metrics
         self.attempts = 0  # tries of an upstream
+        self.answered_by = ""  # configured name of the model, once one does
         self.rows = 0  # the same, and the models that were not asked
         self.left_out: tuple[tuple[Target, Failure], ...] = ()  # in the order of asking
         self.is_lowered = False  # no model of its tier or above can serve it

@@ -79,8 +79,9 @@ def build_routes(metrics: Metrics, readiness: Readiness) -> Starlette:
         readiness.asked()
         return _ready(_state(request), is_draining=readiness.is_draining)
 
-    async def show_metrics(_: Request) -> Response:
-        return Response(metrics.page(), media_type="text/plain; version=0.0.4; charset=utf-8")
+    async def show_metrics(request: Request) -> Response:
+        page, media_type = metrics.page_for(request.headers.get("accept", ""))
+        return Response(page, media_type=media_type)
 
     routes = [
         Route("/", _root, methods=["GET"]),  # Starlette answers HEAD wherever it answers GET

@@ -215,21 +215,20 @@ def _models(state: LiveState) -> dict[str, ModelSpec]:
 
 def _add_gauges(gateway: Gateway) -> None:
     """Add what is read off the gateway and its state in effect when someone looks."""
-    gauge = gateway.metrics.gauge
-    gauge("requests_in_progress", "Requests in progress.", lambda: gateway.active)
-    gauge("body_bytes_held", "Bytes of the bodies of requests in progress.", lambda: gateway.bodies.held)
-    gauge("ledger_lost", "Rows the ledger could not keep.", lambda: gateway.state.runtime.ledger.lost)
-    gauge(
-        "session_failures",
-        "Times the memory of a session could not be read, kept or written down.",
-        lambda: gateway.state.runtime.failures,
-    )
-    gauge("stores_failing", "Stores that fail just now.", lambda: len(gateway.state.runtime.faults))
+    watch = gateway.metrics.watch
+    watch("requests_in_progress", lambda: gateway.active)
+    watch("body_bytes_held", lambda: gateway.bodies.held)
+    watch("ledger_lost", lambda: gateway.state.runtime.ledger.lost)
+    watch("session_failures", lambda: gateway.state.runtime.failures)
+    watch("stores_failing", lambda: len(gateway.state.runtime.faults))
+
+    def open_circuits() -> Mapping[str, float]:
+        upstreams = gateway.state.upstreams
+        return {name: float(upstream.breaker.is_open) for name, upstream in upstreams.items()}
 
     def shadow_decisions() -> Mapping[str, float]:
         shadow = gateway.state.shadow_policy
         return shadow.counts if shadow else {}
 
-    gateway.metrics.results(
-        "shadow_decisions", "Turns decided under the shadow policy too.", shadow_decisions
-    )
+    watch("circuit_open", open_circuits)
+    watch("shadow_decisions", shadow_decisions)

@@ -1,0 +1,113 @@
+"""Every metric of the gateway: name, kind, help and labels.
+
+``_metrics`` counts by this table; the Grafana dashboard and the alert rules in ``deploy/`` are generated and
+checked with it (``scripts/monitoring.py``), and so is the table in ``docs/reference/http.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal, NamedTuple
+
+__all__ = ["METRICS", "PROCESS", "MetricSpec", "sample_names"]
+
+
+class MetricSpec(NamedTuple):
+    """One metric. Counters are exposed with the suffix ``_total``."""
+
+    kind: Literal["counter", "gauge", "histogram"]
+    help: str
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()  # upper bounds, in the unit of the name
+
+
+#: Seconds. A decision takes tens of microseconds; one that asked a model, up to its timeout.
+_OVERHEAD: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.01, 0.05, 0.25, 1.0)
+#: Seconds. From a cached short prompt to a model that thinks for minutes.
+_FIRST_BYTE: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+#: Seconds. From a short answer of a small model to an agent's longest turn.
+_DURATION: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
+
+
+def _counter(text: str, *labels: str) -> MetricSpec:
+    return MetricSpec("counter", text, labels)
+
+
+def _gauge(text: str, *labels: str) -> MetricSpec:
+    return MetricSpec("gauge", text, labels)
+
+
+#: By name without the prefix ``pointsman_`` and the suffix ``_total``.
+METRICS: Final[Mapping[str, MetricSpec]] = {
+    "build_info": _gauge("Version of the gateway and of Python; always 1.", "version", "python"),
+    "requests": _counter("Requests answered.", "format", "status"),
+    "requests_in_progress": _gauge("Requests in progress."),
+    "request_duration_seconds": MetricSpec(
+        "histogram",
+        "From arrival of a request to the end of its answer, by the model that answered.",
+        ("model", "status"),
+        _DURATION,
+    ),
+    "body_bytes_held": _gauge("Bytes of the bodies of requests in progress."),
+    "decisions": _counter("Decisions.", "tier", "stage"),
+    "refused": _counter("Requests that no model can serve.", "tier"),
+    "lower_tier": _counter("Downgrades: requests answered by a model of a lower tier.", "tier", "served"),
+    "switches": _counter("Changes of the model of a session, by reason.", "reason"),
+    "domains": _counter("Decisions by the primary domain of the conversation.", "domain"),
+    "guidance": _counter("Hints, given or withheld.", "classifier", "rung", "result"),
+    "guidance_arms": _counter("Decisions with a hint due, by arm of the experiment.", "arm"),
+    "capabilities": _counter("Selections of capabilities.", "strategy", "result"),
+    "tools": _counter("Tools offered by requests from which some are cut.", "result"),
+    "abstained": _counter("Parts of decisions that failed open.", "reason"),
+    "attempts": _counter(
+        "Tries of an upstream, and models that were not asked.", "upstream", "model", "result"
+    ),
+    "circuit_open": _gauge("1 while the circuit breaker of an upstream is open.", "upstream"),
+    "tokens": _counter("Tokens as upstreams reported them.", "model", "kind"),
+    "cost": _counter("Cost of attempts with usage, at the configured prices; no cache writes.", "model"),
+    "unpriced": _counter("Attempts of unknown cost: their model has no price.", "model"),
+    "unmetered": _counter("Answers of unknown cost: the upstream reported no usage.", "model"),
+    "continued": _counter("Requests that go on from a response the upstream keeps.", "before"),
+    "replayed": _counter("Requests answered with the answer to an earlier one of their Idempotency-Key."),
+    "passed": _counter("Requests passed on to an upstream as they came.", "upstream", "method", "result"),
+    "overhead_seconds": MetricSpec(
+        "histogram", "From arrival of a request to its first attempt.", (), _OVERHEAD
+    ),
+    "first_byte_seconds": MetricSpec(
+        "histogram", "From an attempt to the first byte of its answer.", ("upstream",), _FIRST_BYTE
+    ),
+    "shadow_decisions": _counter("Turns decided under the shadow policy too.", "result"),
+    "shadow_answers": _counter("Requests sampled for the shadow model.", "model", "result"),
+    "disconnects": _counter("Requests whose caller went away."),
+    "internal_errors": _counter("Requests that failed inside the gateway."),
+    "reloads": _counter("Configurations read again.", "result"),
+    "ledger_lost": _counter("Rows the ledger could not keep."),
+    "session_failures": _counter("Times the memory of a session could not be read, kept or written down."),
+    "stores_failing": _gauge("Stores that fail just now."),
+    "series_dropped": _counter("Counts whose labels were replaced: the metric had too many series."),
+}
+
+#: What ``prometheus_client`` adds of the process, where the system has ``/proc``.
+PROCESS: Final = (
+    "process_virtual_memory_bytes",
+    "process_resident_memory_bytes",
+    "process_start_time_seconds",
+    "process_cpu_seconds_total",
+    "process_open_fds",
+    "process_max_fds",
+)
+
+
+def sample_names() -> frozenset[str]:
+    """Return the name of every series that ``/metrics`` may show, as queries name them."""
+    found = set(PROCESS)
+    for name, spec in METRICS.items():
+        whole = f"pointsman_{name}"
+        match spec.kind:
+            case "counter":
+                found.add(f"{whole}_total")
+            case "gauge":
+                found.add(whole)
+            case "histogram":
+                found |= {f"{whole}_bucket", f"{whole}_sum", f"{whole}_count"}
+    return frozenset(found)
