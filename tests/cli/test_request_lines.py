@@ -14,11 +14,12 @@ import msgspec
 import pytest
 
 from pointsman.cli.demo_traffic import DemoTraffic, ScriptedRequest, one_round
-from pointsman.cli.request_lines import RequestLines, Totals, request_line
+from pointsman.cli.request_lines import RequestLines, Totals, heading, request_line
 from pointsman.config import Config
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder, demo_config
 from pointsman.gateway.request_log import RequestLog, ServedRequest
+from pointsman.gateway.request_record import request_record
 from support.in_process import ask
 
 
@@ -47,19 +48,26 @@ def served_by(builder: Builder, *requests: ScriptedRequest) -> list[ServedReques
     return told
 
 
+def line_of(served: ServedRequest, builder: Builder) -> str:
+    return request_line(request_record(served, builder.config.models))
+
+
 def asked(model: str = "auto", text: str = "Hello!", path: str = "/v1/chat/completions") -> ScriptedRequest:
     return ScriptedRequest("", path, {"model": model, "messages": [{"role": "user", "content": text}]})
 
 
 def test_a_round_of_the_demo_shows_the_small_model_the_large_one_and_one_hint(builder: Builder) -> None:
     told = served_by(builder, *one_round("a"))
-    lines = [request_line(each, builder.config.models) for each in told]
+    lines = [line_of(each, builder) for each in told]
     of = {
         each.decision.input.session if each.decision else "": line
         for each, line in zip(told, lines, strict=True)
     }
     assert re.search(r"SIMPLE +demo-small +200", of["demo-question-a"])
-    assert re.search(r"REASONING +demo-large +200 +\d+ +\d+ +0\.\d{6}", of["demo-proof-a"])
+    numbers = r"1 +[\d.]+ +[\d.]+ +\d+ +\d+ +0\.\d{6}"  # attempts, times, tokens, cost
+    assert re.search(
+        r"info +d-\w{20} +demo-proof-a +REASONING +demo-large +200 +" + numbers, of["demo-proof-a"]
+    )
     hinted = [line for line in lines if "+guidance (error_streak)" in line]
     assert len(hinted) == 1
     totals = Totals()
@@ -88,7 +96,10 @@ def test_refusals_and_what_was_not_routed_have_a_line(
     builder: Builder, request_: ScriptedRequest, expected: str
 ) -> None:
     (told,) = served_by(builder, request_)
-    assert re.search(expected, request_line(told, builder.config.models))
+    line = line_of(told, builder)
+    assert re.search(expected, line)
+    assert (" 200 " in line) == (" info " in line)
+    assert (" 4" in line) == (" warning " in line)
 
 
 @pytest.mark.parametrize("path", ["/health/live", "/metrics", "/v1/models", "/v1/messages/count_tokens"])
@@ -104,9 +115,31 @@ def test_what_monitors_ask_has_none(builder: Builder, path: str) -> None:
 
 def test_a_line_holds_nothing_that_acts(builder: Builder) -> None:
     (told,) = served_by(builder, asked("\x1b[31mred\u202e"))
-    line = request_line(told, builder.config.models)
-    assert line.isprintable()
-    assert "\x1b" in request_line(told, builder.config.models, colour=True)  # of ours alone
+    record = request_record(told, builder.config.models)
+    assert request_line(record).isprintable()
+    assert "\x1b" in request_line(record, colour=True)  # of ours alone
+
+
+def test_a_narrow_terminal_gets_the_short_line(builder: Builder) -> None:
+    (told,) = served_by(builder, asked())
+    record = request_record(told, builder.config.models)
+    line = request_line(record, wide=False)
+    assert record.decision
+    assert record.decision in request_line(record)
+    assert record.decision not in line
+    assert heading(wide=False).split() == [
+        "time",
+        "tier",
+        "model",
+        "status",
+        "total",
+        "ms",
+        "in",
+        "out",
+        "cost",
+        "added",
+    ]
+    assert len(line) < 100
 
 
 def test_a_stopped_terminal_holds_up_no_request() -> None:

@@ -18,7 +18,8 @@ from typer.testing import CliRunner
 
 from pointsman.cli import app, serve
 from pointsman.cli._banner import banner
-from pointsman.cli.serve import _bound, _caller_key, _introduce, _listening_on, _with_public_name
+from pointsman.cli.log_format import with_public_name
+from pointsman.cli.serve import _bound, _caller_key, _introduce, _listening_on
 from pointsman.config import Config, ConsoleSpec, TiersSpec
 from pointsman.config.shapes import demo_ledger
 from pointsman.diagnostics.client_lines import CallerKey
@@ -189,7 +190,7 @@ def test_agents_keep_their_own_credential_where_the_upstream_takes_it(is_asked: 
 
 def test_the_log_names_packages_and_not_their_private_modules() -> None:
     record = logging.LogRecord("pointsman.gateway._local_replies", logging.INFO, "", 1, "x", None, None)
-    assert _with_public_name(record)
+    assert with_public_name(record)
     assert record.name == "pointsman.gateway"
 
 

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from pointsman.cli import main
-from pointsman.cli.serve import _OneLine
+from pointsman.cli.log_format import OneLine
 from pointsman.printable import printable, printable_json
 from pointsman.stores.ledger import Outcome, PromptText, SqliteLedger
 from pointsman.stores.sessions import SqliteSessions
@@ -121,7 +121,7 @@ def test_sessions_and_errors_do_not_act(tmp_path: Path, capsys: pytest.CaptureFi
 def test_a_line_of_the_log_is_one_line() -> None:
     written = io.StringIO()
     handler = logging.StreamHandler(written)
-    handler.setFormatter(_OneLine("%(levelname)s %(message)s"))
+    handler.setFormatter(OneLine("%(levelname)s %(message)s"))
     record = logging.LogRecord("a", logging.INFO, "", 0, "refused: %s", (NASTY,), None)
     handler.emit(record)
     assert acting(written.getvalue()) == []

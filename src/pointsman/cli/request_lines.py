@@ -2,103 +2,92 @@
 
 from __future__ import annotations
 
-import json
+import logging
+import shutil
 import sys
-import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, TextIO
 
-from pointsman.cli.terminal import FAILED, HINTED, TIERS, coloured, has_colour
+from pointsman.cli.terminal import FAILED, HINTED, TIERS, coloured, has_colour, is_terminal
+from pointsman.gateway.request_feed import RequestFeed
 from pointsman.gateway.request_log import ServedRequest
+from pointsman.gateway.request_record import Models, RequestRecord, request_record, spent
 from pointsman.printable import printable
-from pointsman.reports.usage import PRICED, answered, cost, usage
-from pointsman.vocabulary import ModelSpec
+from pointsman.reports.usage import PRICED
 
-__all__ = ["RequestLines", "Totals", "request_line"]
+__all__ = ["RequestLines", "Totals", "log_requests", "request_line"]
 
-#: Lines that wait for the terminal at most: one whose output is stopped (Ctrl-S) must not hold up requests.
-_WAITING: Final = 1_000
-#: Seconds for which lines are collected: a person sees no delay below it (Nielsen).
-_BATCH: Final = 0.1
 #: Sessions that are told apart when stuck ones are counted.
 _MOST_SESSIONS: Final = 10_000
-#: Characters of a refusal's message on a line.
-_SHOWN: Final = 100
-#: Seconds that the last lines get to be written.
-_PATIENCE: Final = 2.0
-_GUIDANCE: Final = "guidance"
+#: Characters of a session's name on a line.
 _REFUSED: Final = 400
-
-Models = Mapping[str, ModelSpec]
+#: Columns of a terminal below which a line has the fields that a person looks at alone.
+_WIDE: Final = 180
 
 
 class _Column(NamedTuple):
     heading: str
     width: int
     right: bool = False
+    is_short: bool = True  # it is on the line of a narrow terminal too
 
 
 _COLUMNS: Final = (
     _Column("time", 8),
+    _Column("level", 7, is_short=False),
+    _Column("decision", 22, is_short=False),
+    _Column("session", 16, is_short=False),
     _Column("tier", 9),
     _Column("model", 20),
     _Column("status", 6),
+    _Column("attempts", 8, right=True, is_short=False),
+    _Column("first ms", 8, right=True, is_short=False),
+    _Column("total ms", 8, right=True),
     _Column("in", 8, right=True),
     _Column("out", 7, right=True),
     _Column("cost", 9, right=True),
     _Column("added", 0),
 )
+_TIER, _STATUS, _ADDED = 4, 6, 13  # of the columns
 
 
-class Spent(NamedTuple):
-    """What one request used; None: unknown."""
-
-    input: int | None = None
-    output: int | None = None
-    cost: float | None = None
-
-
-def _spent(served: ServedRequest, models: Models) -> Spent:
-    """What all attempts used together, also those whose answer went to nobody."""
-    used = [(attempt, found) for attempt in served.attempts if (found := usage(attempt)) is not None]
-    if not used:
-        return Spent()
-    costs = [cost(models.get(attempt.model), found) for attempt, found in used]
-    known = [each for each in costs if each is not None]
-    total = sum(known) if len(known) == len(costs) else None
-    return Spent(sum(found.input for _, found in used), sum(found.output for _, found in used), total)
-
-
-def request_line(served: ServedRequest, models: Models, *, colour: bool = False) -> str:
-    """Return one request as a line: time, tier, model, status, tokens, cost, and what was added to it."""
-    decision = served.decision
-    tier = str(decision.tier.tier) if decision and decision.tier else "-"
-    spent = _spent(served, models)
-    status = str(served.status) if served.status else "left"
+def request_line(record: RequestRecord, *, colour: bool = False, wide: bool = True) -> str:
+    """Return one request as a line, in the columns of ``heading``."""
+    tier, used = record.tier or "-", record.spent
+    added = [f"+{each}" for each in record.added]
     texts = (
-        time.strftime("%H:%M:%S", time.localtime(served.ended_at)),
+        time.strftime("%H:%M:%S", time.localtime(record.ended_at)),
+        record.level_name,
+        record.decision or "-",
+        record.session or "-",
         tier,
-        _model(served),
-        status,
-        _count(spent.input),
-        _count(spent.output),
-        "-" if spent.cost is None else f"{spent.cost:.{PRICED}f}",
-        ", ".join(_added(served)),
+        record.model,
+        str(record.status) if record.status else "left",
+        str(record.attempts),
+        "-" if record.first_byte_ms is None else f"{record.first_byte_ms:.1f}",
+        f"{record.total_ms:.1f}",
+        _count(used.input),
+        _count(used.output),
+        "-" if used.cost is None else f"{used.cost:.{PRICED}f}",
+        ", ".join([*added, record.refusal] if record.refusal else added),
     )
     cells = [_cell(printable(text), column) for text, column in zip(texts, _COLUMNS, strict=True)]
     if colour:
-        cells[1] = coloured(cells[1], TIERS.get(tier, ""))
-        cells[3] = coloured(cells[3], "" if 0 < served.status < _REFUSED else FAILED)
-        cells[-1] = coloured(cells[-1], HINTED) if cells[-1] else ""
-    return "  ".join(cells).rstrip()
+        cells[_TIER] = coloured(cells[_TIER], TIERS.get(tier, ""))
+        cells[_STATUS] = coloured(cells[_STATUS], "" if 0 < record.status < _REFUSED else FAILED)
+        cells[_ADDED] = coloured(cells[_ADDED], HINTED) if cells[_ADDED] else ""
+    return "  ".join(_shown(cells, wide=wide)).rstrip()
 
 
-def heading() -> str:
+def heading(*, wide: bool = True) -> str:
     """Return the names of the columns."""
-    return "  ".join(_cell(column.heading, column) for column in _COLUMNS)
+    return "  ".join(_shown([_cell(column.heading, column) for column in _COLUMNS], wide=wide))
+
+
+def _shown(cells: Sequence[str], *, wide: bool) -> Iterator[str]:
+    return (cell for cell, column in zip(cells, _COLUMNS, strict=True) if wide or column.is_short)
 
 
 def _cell(text: str, column: _Column) -> str:
@@ -109,37 +98,6 @@ def _cell(text: str, column: _Column) -> str:
 
 def _count(tokens: int | None) -> str:
     return "-" if tokens is None else f"{tokens:,}"
-
-
-def _model(served: ServedRequest) -> str:
-    """Which model answered, or was tried last; the path where none was asked for."""
-    good = answered(served.attempts)
-    if good is not None or served.attempts:
-        return (good or served.attempts[-1]).model
-    decision = served.decision
-    if decision is None:
-        return served.path.decode("latin-1").removeprefix("/v1")
-    return "none" if decision.refused or served.status >= _REFUSED else "pointsman"  # it answered by itself
-
-
-def _added(served: ServedRequest) -> Iterator[str]:
-    decision = served.decision
-    if decision is not None:
-        firing = decision.guidance.firing if decision.guidance else None
-        for injection in decision.injections:
-            is_hint = injection.source == _GUIDANCE and firing is not None
-            yield f"+{injection.source}" + (f" ({firing.classifier})" if is_hint and firing else "")
-    if served.status >= _REFUSED and (why := _refusal(served.refusal)):
-        yield why
-
-
-def _refusal(body: bytes) -> str:
-    """The message of an error, in whichever format the caller got it."""
-    try:
-        message = json.loads(body)["error"]["message"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return ""
-    return " ".join(message.split())[:_SHOWN] if isinstance(message, str) else ""
 
 
 class Totals:
@@ -154,11 +112,11 @@ class Totals:
         """Count one request."""
         self.requests += 1
         self.failed += not 0 < served.status < _REFUSED
-        spent = _spent(served, models)
-        self.input += spent.input or 0
-        self.output += spent.output or 0
-        self.cost += spent.cost or 0.0
-        self.unpriced += spent.input is not None and spent.cost is None
+        used = spent(served, models)
+        self.input += used.input or 0
+        self.output += used.output or 0
+        self.cost += used.cost or 0.0
+        self.unpriced += used.input is not None and used.cost is None
         decision = served.decision
         if decision and decision.guidance and decision.guidance.firing and len(self._stuck) < _MOST_SESSIONS:
             self._stuck.add(decision.input.session or decision.id)
@@ -175,9 +133,9 @@ class Totals:
 
 
 class RequestLines:
-    """Counts requests, and writes their lines in a thread of its own, those of a tenth of a second at once.
+    """Counts requests, and writes a line for each in a thread of its own.
 
-    To wake a thread for each request costs more than the line (docs/decisions/0166).
+    A terminal that is stopped (Ctrl-S) blocks that thread and no request.
     """
 
     def __init__(self, models: Callable[[], Models], stream: TextIO | None = None) -> None:
@@ -185,45 +143,50 @@ class RequestLines:
         self.totals = Totals()
         self._models = models
         self._stream = stream or sys.stdout
-        self._waiting: deque[ServedRequest] = deque()
-        self._left_out = 0  # lines for which there was no room
-        self._some, self._ended = threading.Event(), threading.Event()
-        self._thread = threading.Thread(target=self._write_all, name="request-lines", daemon=True)
-        self._thread.start()
+        self._feed = RequestFeed(self._write, name="request-lines")
+        self._is_headed = self._is_gone = False
+        self._told = 0  # requests left out that a line tells of
 
     def tell(self, served: ServedRequest) -> None:
         """Take one request that has ended. Never blocks."""
         self.totals.add(served, self._models())
-        if len(self._waiting) >= _WAITING:
-            self._left_out += 1
-            return
-        self._waiting.append(served)
-        if not self._some.is_set():
-            self._some.set()
+        self._feed.tell(served)
 
     def close(self) -> None:
         """Write what waits, for as long as the terminal takes it."""
-        self._ended.set()
-        self._some.set()
-        self._thread.join(_PATIENCE)
+        self._feed.close()
 
-    def _write_all(self) -> None:
-        colour, headed, said = has_colour(self._stream), False, 0
-        while self._some.wait():
-            is_last = self._ended.wait(_BATCH)
-            self._some.clear()
-            models = self._models()
-            lines = [] if headed or not self._waiting else [heading()]
-            while self._waiting:
-                lines.append(request_line(self._waiting.popleft(), models, colour=colour))
-            left_out = self._left_out
-            if left_out > said:
-                lines.append(f"{left_out - said:,} more requests were not shown")
-            headed, said = headed or bool(lines), left_out
-            try:
-                self._stream.write("".join(f"{line}\n" for line in lines))
-                self._stream.flush()
-            except (OSError, ValueError):  # the terminal is gone; who serves goes on
-                return
-            if is_last:
-                return
+    def _write(self, batch: Sequence[ServedRequest], left_out: int) -> None:
+        if self._is_gone:
+            return
+        models, colour = self._models(), has_colour(self._stream)
+        wide = not is_terminal(self._stream) or shutil.get_terminal_size().columns >= _WIDE
+        lines = [] if self._is_headed else [heading(wide=wide)]
+        lines += [request_line(request_record(each, models), colour=colour, wide=wide) for each in batch]
+        if left_out > self._told:
+            lines.append(f"{left_out - self._told:,} more requests were not shown")
+        self._is_headed, self._told = True, left_out
+        try:
+            self._stream.write("".join(f"{line}\n" for line in lines))
+            self._stream.flush()
+        except (OSError, ValueError):  # the terminal is gone; who serves goes on
+            self._is_gone = True
+
+
+def log_requests(models: Callable[[], Models], logger: logging.Logger) -> RequestFeed:
+    """Return a feed that writes a record of the log for each request, with its fields as ``request``."""
+    told = 0
+
+    def write(batch: Sequence[ServedRequest], left_out: int) -> None:
+        nonlocal told
+        known = models()
+        for served in batch:
+            record = request_record(served, known)
+            fields = {"request": record.as_fields(), "at": record.ended_at}
+            status = record.status or "left"
+            logger.log(record.level, "%s %s %s", record.method, record.path, status, extra=fields)
+        if left_out > told:
+            logger.warning("%d more requests have no line: the log was too slow", left_out - told)
+            told = left_out
+
+    return RequestFeed(write, name="request-log", size=10_000)

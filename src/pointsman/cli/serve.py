@@ -9,31 +9,27 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 
 from pointsman.catalogue import user_file
+from pointsman.cli.log_format import LogFormat, log_to_stderr
 from pointsman.cli.output import config_file, echo, needs_extra
-from pointsman.cli.terminal import is_terminal
 from pointsman.config import Config, examine, load
 from pointsman.config.shapes import HASHED
 from pointsman.errors import ConfigError
-from pointsman.printable import printable
 
 if TYPE_CHECKING:
-    from pointsman.cli.request_lines import RequestLines
     from pointsman.diagnostics.client_lines import CallerKey
-    from pointsman.gateway.build import Builder
 
 __all__ = ["register"]
 
 #: An address of TEST-NET-1 (RFC 5737): the route to it tells which address this machine has in its network.
 _SOME_NETWORK = ("192.0.2.1", 9)
 
-#: The time of a line in the log, with its distance from UTC.
-_TIME: Final = "%Y-%m-%dT%H:%M:%S%z"
+log = logging.getLogger("pointsman.gateway.serve")
 
 
 def register(app: typer.Typer) -> None:
@@ -53,7 +49,8 @@ def serve(
         bool | None,
         typer.Option(
             "--requests/--no-requests",
-            help="Print one line per request, and a summary at the end. Default: on a terminal.",
+            help="Write one line per request; on standard output a summary at the end, too. "
+            "Default: on a terminal, and in a log in JSON.",
         ),
     ] = None,
     config: Annotated[
@@ -70,13 +67,17 @@ def serve(
     log_level: Annotated[
         str, typer.Option(help="Log level of decisions; info logs one line per decision.")
     ] = "warning",
+    log_format: Annotated[
+        LogFormat, typer.Option(help="Format of the log: text, or one JSON object a line.")
+    ] = LogFormat.TEXT,
 ) -> None:
     """Start the gateway. Set an agent's base URL to it; nothing else in the agent changes."""
     with needs_extra("gateway", "pointsman serve"):
+        from pointsman.cli._served import told_requests
         from pointsman.gateway.app import Gateway
         from pointsman.gateway.build import Builder, demo_config
-        from pointsman.gateway.serve import Server, WatchedFile
-    _log_to_stderr(log_level)
+        from pointsman.gateway.serve import Server, WatchedFile, check_bind
+    log_to_stderr(log_level, log_format)
     file = None if demo else config_file(config)
     builder = Builder(lambda: _listening_on(load(file) if file else demo_config(), host, port), file)
     with closing(builder):
@@ -84,83 +85,35 @@ def serve(
             WatchedFile(file, user_file()) if file else None
         )  # before it is read, so that no change is missed
         state = builder()
-        lines = _request_lines(builder) if (is_terminal() if requests is None else requests) else None
-        server = Server(Gateway(state), builder if file else None, watch, lines.tell if lines else None)
-        with _bound(state.server.host, state.server.port) as listening, _summary(lines, builder, demo=demo):
+        check_bind(state.server)
+        with (
+            _bound(state.server.host, state.server.port) as listening,
+            told_requests(builder, requests=requests, log_format=log_format, demo=demo) as tell,
+        ):
+            server = Server(Gateway(state), builder if file else None, watch, tell)
             key = _caller_key(file if state.server.keys else None)
-            _introduce(listening, builder.config, demo=demo, key=key)
-            with _demo_traffic(listening) if demo and traffic else nullcontext():
+            if log_format is LogFormat.JSON:
+                log.info("listening on %s", _url(listening))
+            else:
+                _introduce(listening, builder.config, demo=demo, key=key)
+            with _demo_traffic(listening, log_format) if demo and traffic else nullcontext():
                 server.run(sockets=[listening])
 
 
-def _request_lines(builder: Builder) -> RequestLines:
-    from pointsman.cli.request_lines import RequestLines
-
-    # Of the log, the reason of a refusal; its line says it too.
-    logging.getLogger("pointsman.gateway._local_replies").setLevel(logging.WARNING)
-    return RequestLines(lambda: builder.config.models)
-
-
 @contextmanager
-def _summary(lines: RequestLines | None, builder: Builder, *, demo: bool) -> Iterator[None]:
-    """Print what was served, however the gateway ends."""
-    try:
-        yield
-    finally:
-        if lines is not None:
-            lines.close()
-            echo("\n" + "\n".join(lines.totals.lines(builder.config.ledger.path, demo=demo)))
-
-
-@contextmanager
-def _demo_traffic(listening: socket.socket) -> Iterator[None]:
+def _demo_traffic(listening: socket.socket, log_format: LogFormat) -> Iterator[None]:
     """Let the scripted agents play while the gateway serves."""
     from pointsman.cli.demo_traffic import DemoTraffic
 
     host, port = listening.getsockname()[:2]
-    echo("Scripted agents play the sessions demo-…; --no-traffic leaves them out.\n")
+    if log_format is LogFormat.TEXT:
+        echo("Scripted agents play the sessions demo-…; --no-traffic leaves them out.\n")
     playing = DemoTraffic(host, port, time.strftime("%m%d-%H%M%S"))
     playing.start()
     try:
         yield
     finally:
         playing.stop()
-
-
-def _with_public_name(record: logging.LogRecord) -> bool:
-    """Name the package that logs: which of its modules does is no concern of an operator."""
-    record.name = record.name.partition("._")[0]
-    return True
-
-
-class _OneLine(logging.Formatter):
-    """Writes a message as one line: what is quoted in it can neither forge another nor steer a terminal."""
-
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name in logging
-        """Write the line without a traceback."""
-        record.message = printable(record.message)
-        return super().formatMessage(record)
-
-    def formatException(self, ei: Any) -> str:  # noqa: N802 - the name in logging
-        """Write a traceback, which may quote as well."""
-        return printable(super().formatException(ei), keep="\n\t")
-
-
-def _log_to_stderr(level: str) -> None:
-    from pointsman.gateway.log_sampling import LogSampler
-
-    known = logging.getLevelNamesMapping()
-    if level.upper() not in known:
-        raise ConfigError(f'unknown log level "{level}"', hint="debug, info, warning, error")
-    before = list(logging.getLogger().handlers)
-    logging.basicConfig()
-    for handler in logging.getLogger().handlers:
-        handler.addFilter(_with_public_name)
-        if handler not in before:  # one of an application's own is its own business
-            handler.addFilter(LogSampler(handler))
-            handler.setFormatter(_OneLine("%(asctime)s %(levelname)s %(name)s: %(message)s", _TIME))
-    logging.getLogger("pointsman").setLevel(known[level.upper()])
-    logging.getLogger("pointsman.gateway").setLevel(logging.INFO)
 
 
 def _listening_on(config: Config, host: str | None, port: int | None) -> Config:
@@ -202,12 +155,15 @@ def _reachable(host: str) -> str:
 def _introduce(listening: socket.socket, config: Config, *, demo: bool, key: CallerKey) -> None:
     from pointsman.cli._banner import banner
 
-    host, port = listening.getsockname()[:2]
-    host = _reachable(host)
-    url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     if demo:
         echo("Pointsman demo: responses come from a built-in upstream; no model is called.\n")
-    echo(banner(config, url, key))
+    echo(banner(config, _url(listening), key))
+
+
+def _url(listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    host = _reachable(host)
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def _caller_key(file: Path | None) -> CallerKey:

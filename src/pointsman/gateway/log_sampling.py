@@ -17,8 +17,8 @@ _WINDOW: Final = 10.0
 _MOST_KINDS: Final = 256
 #: Characters of the last line that the count repeats.
 _SHOWN: Final = 200
-#: What an operator has asked to see whole: one line for each decision.
-_WHOLE: Final = "pointsman.decisions"
+#: What an operator has asked to see whole: one line for each decision, and for each request.
+_WHOLE: Final = frozenset({"pointsman.decisions", "pointsman.requests"})
 
 _Kind: TypeAlias = tuple[str, int, str]
 
@@ -51,7 +51,7 @@ class LogSampler(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether a line is written."""
-        if record.name == _WHOLE or hasattr(record, "left_out"):
+        if record.name in _WHOLE or hasattr(record, "left_out"):
             return True
         kind = record.name, record.levelno, str(record.msg)
         with self._lock:

@@ -1,7 +1,7 @@
 """Tells of every request when it has ended: what was decided, what was attempted, and the status sent.
 
 Nothing is loaded or called where nobody wants to be told. What is told is formatted and written elsewhere,
-off the event loop (``pointsman.cli.request_lines``).
+off the event loop (``request_feed``, ``request_record``).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pointsman.gateway._passing import is_passed
 from pointsman.gateway._relay import Send
 from pointsman.gateway.app import Gateway
 from pointsman.stores.ledger.port import Attempt
+from pointsman.wire.trace_context import read_traceparent
 
 __all__ = ["RequestLog", "ServedRequest"]
 
@@ -32,7 +33,8 @@ _COUNTS: Final = (b"/count_tokens", b"/input_tokens")
 class ServedRequest:
     """One request, filled while it is served."""
 
-    __slots__ = ("attempts", "decision", "ended_at", "method", "path", "refusal", "status")
+    __slots__ = ("attempts", "decision", "ended_at", "first_byte", "method", "path", "refusal", "status",
+                 "total", "traceparent")  # fmt: skip
 
     def __init__(self, method: str, path: bytes) -> None:
         self.method = method
@@ -42,6 +44,9 @@ class ServedRequest:
         self.status = 0  # 0: the caller left before one was sent
         self.refusal = b""  # the beginning of the body of an error
         self.ended_at = 0.0  # seconds since the epoch
+        self.first_byte: float | None = None  # seconds from its arrival to the first byte sent
+        self.total = 0.0  # seconds from its arrival to its end
+        self.traceparent = ""  # the caller's span (``wire.trace_context``)
 
     @property
     def is_told(self) -> bool:
@@ -72,10 +77,12 @@ class RequestLog:
         if scope["type"] != "http":
             return
         served = ServedRequest(scope["method"], scope["raw_path"])
+        started = time.perf_counter()
 
         async def noting(message: Any) -> None:
             if message["type"] == "http.response.start":
                 served.status = message["status"]
+                served.first_byte = time.perf_counter() - started
             elif served.status >= _FAILED and len(served.refusal) < _KEPT:
                 served.refusal += message.get("body", b"")[:_KEPT]
             await send(message)
@@ -85,9 +92,17 @@ class RequestLog:
             await self._gateway(scope, receive, noting)
         finally:
             _current.reset(before)
-            served.ended_at = time.time()
             if served.is_told:
+                served.ended_at, served.total = time.time(), time.perf_counter() - started
+                served.traceparent = _traceparent(served.decision, scope)
                 self._tell(served)
+
+
+def _traceparent(decision: Decision | None, scope: Scope) -> str:
+    if decision is not None:
+        return decision.input.traceparent
+    sent = (value for name, value in scope["headers"] if name == b"traceparent")
+    return read_traceparent(next(sent, b""))
 
 
 def _note(entry: Decision | Attempt) -> None:
