@@ -21,7 +21,6 @@ __all__ = ["RequestLines", "Totals", "log_requests", "request_line"]
 
 #: Sessions that are told apart when stuck ones are counted.
 _MOST_SESSIONS: Final = 10_000
-#: Characters of a session's name on a line.
 _REFUSED: Final = 400
 #: Columns of a terminal below which a line has the fields that a person looks at alone.
 _WIDE: Final = 180
