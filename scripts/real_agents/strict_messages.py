@@ -41,8 +41,9 @@ def read(body: dict[str, Any], headers: dict[str, str], provider: Provider) -> A
         raise Refusal("thinking does not go with a forced tool")
     _texts(body.get("system", ""), "system")
     needs_thinking = body.get("thinking", {}).get("type") == "enabled"  # adaptive thinking may be left out
-    late = "mid-conversation-system" in beta
-    calls, results = _Reader(provider, late).messages(items(body["messages"], "messages"), needs_thinking)
+    late = "mid-conversation" in beta
+    own = {"output_config"} if "per-turn-control" in beta else set()
+    calls, results = _Reader(provider, late, own).messages(items(body["messages"], "messages"), needs_thinking)
     return Asked(
         tools,
         calls,
@@ -98,9 +99,10 @@ def _texts(content: Any, where: str) -> str:
 class _Reader:
     """Reads messages in their order."""
 
-    def __init__(self, provider: Provider, late_system: bool) -> None:
+    def __init__(self, provider: Provider, late_system: bool, own_members: set[str]) -> None:
         self._provider = provider
         self._late_system = late_system
+        self._own_members = own_members  # of a message, beside role and content
         self.calls: list[str] = []
         self.results: dict[str, str] = {}
         self._open: list[str] = []
@@ -110,7 +112,7 @@ class _Reader:
             raise Refusal("messages[0]: the first message is a user's")
         for at, message in enumerate(messages):
             where = f"messages[{at}]"
-            known(message, {"role", "content"}, where, ("role", "content"))
+            known(message, {"role", "content"} | self._own_members, where, ("role", "content"))
             one_of(message["role"], {"user", "assistant", *(["system"] if self._late_system else [])}, where)
             if message["role"] == "assistant":
                 self._assistant(message["content"], where)

@@ -27,11 +27,13 @@ def user(text: str) -> dict[str, str]:
         (asked("<env>\n4. Working Directory: C:\\work\\shop\n</env>"), "C:\\work\\shop"),
         (asked("", user("<environment_context>\n  <cwd>/srv/shop</cwd>\n  <shell>bash</shell>")), "/srv/shop"),
         (asked("", {"role": "developer", "content": "rules"}, user("<environment_context><cwd>/a b</cwd>")), "/a b"),
+        (asked("", user("hi"), {"role": "system", "content": "# Environment\n - Primary working directory: /srv/shop\n"}), "/srv/shop"),
         # near misses: words of a person, a relative path, a block after an answer, nothing at all
         (asked(), ""),
         (asked("Working directory: unknown"), ""),
         (asked("Working directory: "), ""),
         (asked("", user("see <environment_context><cwd>/srv</cwd>")), ""),
+        (asked("", {"role": "system", "content": "Working directory: /srv"}, user("hi")), ""),  # read as the prompt
         (asked("", {"role": "assistant", "content": "ok"}, user("<environment_context><cwd>/srv</cwd>")), ""),
     ],
 )  # fmt: skip

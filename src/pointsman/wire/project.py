@@ -7,6 +7,7 @@ that names no directory is one project by its key and its program.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Final
@@ -23,6 +24,8 @@ _BEFORE: Final = tuple(
 )
 #: How the first message of a person begins in which an agent writes down its environment.
 _BLOCKS: Final = ("<environment_context>", "<env>")
+#: Characters of such a block that are read.
+_BLOCK: Final = 8_000
 #: Messages among which such a block is looked for.
 _FIRST: Final = 6
 #: Characters of a path that is taken for one: Linux allows 4,096 bytes.
@@ -69,16 +72,27 @@ def working_directory(request: AgentRequest) -> str:
     """Return the directory that an agent's environment block names; empty where there is none."""
     # The messages first: to find nothing in a system prompt of 28,000 characters takes 120 µs.
     history = request.history
+    somebody_spoke = False
     for index in range(min(len(history), _FIRST)):
         role = history.role(index)
         if role is Role.ASSISTANT:
             break
-        if role is Role.SYSTEM:  # long, and read as the system prompt already
-            continue
-        for text in history[index].texts:
-            if text.lstrip().startswith(_BLOCKS) and (found := _named_in(text)):
+        if role is Role.SYSTEM:
+            # Before the first words it is long, and read as the system prompt already. Claude Code 2.1.330
+            # names its environment in one behind them.
+            if somebody_spoke and (found := _first_named(history[index].texts, ("",))):
                 return found
+            continue
+        somebody_spoke = True
+        if found := _first_named(history[index].texts, _BLOCKS):
+            return found
     return _named_in(request.system)
+
+
+def _first_named(texts: Sequence[str], begins: tuple[str, ...]) -> str:
+    """Return the directory named in the first of some texts that begins so and names one."""
+    named = (_named_in(text[:_BLOCK]) for text in texts if text.lstrip().startswith(begins))
+    return next(filter(None, named), "")
 
 
 def _named_in(text: str) -> str:
