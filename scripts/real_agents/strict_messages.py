@@ -43,7 +43,8 @@ def read(body: dict[str, Any], headers: dict[str, str], provider: Provider) -> A
     needs_thinking = body.get("thinking", {}).get("type") == "enabled"  # adaptive thinking may be left out
     late = "mid-conversation" in beta
     own = {"output_config"} if "per-turn-control" in beta else set()
-    calls, results = _Reader(provider, late, own).messages(items(body["messages"], "messages"), needs_thinking)
+    reader = _Reader(provider, late, own)
+    calls, results = reader.messages(items(body["messages"], "messages"), needs_thinking)
     return Asked(
         tools,
         calls,

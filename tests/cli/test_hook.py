@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 from pointsman.cli import app
 from pointsman.config.own_classes import load_classes
 from pointsman.guidance import Arm, DecisionPoint, GuidancePolicy, Guide, Mode, ProviderSpec
-from pointsman.integrations.claude_code import HookEvent, HookState, answer_event, read_event, settings
+from pointsman.integrations.hooks import HookEvent, HookState, answer_event, read_event, settings
 from support.servers import Asked, ScriptedUpstream, reply
 
 

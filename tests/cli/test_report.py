@@ -12,7 +12,7 @@ from pointsman.cli import app
 from pointsman.decision.decision import Decision
 from pointsman.decision.input import RequestInput
 from pointsman.guidance import Arm, Firing, FollowUp, GuidanceDecision, Mode, Rung
-from pointsman.integrations.claude_code import HookState
+from pointsman.integrations.hooks import HookState
 from pointsman.reports.guidance_effect import followed_in
 from pointsman.stores.ledger import Entry, Outcome, SqliteLedger
 from pointsman.vocabulary import WireFormat

@@ -15,8 +15,8 @@ from pointsman.config import load
 from pointsman.decision.decision import Decision
 from pointsman.factory import build_runtime
 from pointsman.gateway.build import Builder
-from pointsman.integrations.claude_code import HookState, read_event
-from pointsman.integrations.claude_code.decisions import decide_event
+from pointsman.integrations.hooks import HookState, read_event
+from pointsman.integrations.hooks.decisions import decide_event
 from pointsman.orchestrator import Agent, Application
 from pointsman.orchestrator.langgraph import build_graph, new_turn
 from pointsman.stores.ledger import Ledger

@@ -251,6 +251,9 @@ def test_a_budget_stays_below_the_limit() -> None:
     assert body["thinking"]["budget_tokens"] < 4000
 
 
+USER, LATE = {"role": "user", "content": "hi"}, {"role": "system", "content": "# Environment"}
+
+
 @pytest.mark.parametrize(
     ("members", "effort"),
     [
@@ -264,6 +267,18 @@ def test_a_budget_stays_below_the_limit() -> None:
         ({"output_config": {"effort": "max"}, "model": "gpt-5.2"}, "xhigh"),
         ({"output_config": {"effort": "max"}, "model": "gpt-5.6"}, "max"),
         ({"output_config": {"effort": "xhigh"}, "model": "openai/gpt-5-mini"}, "high"),
+        ({"messages": [USER, {**LATE, "output_config": {"effort": "low"}}]}, "low"),  # from this message on
+        ({"messages": [USER, {**LATE, "output_config": {}}], "output_config": {"effort": "low"}}, "low"),
+        (
+            {
+                "messages": [
+                    USER | {"output_config": {"effort": "high"}},
+                    LATE | {"output_config": {"effort": "low"}},
+                ],
+                "output_config": {"effort": "medium"},
+            },
+            "low",
+        ),
     ],
 )
 def test_thinking_becomes_an_effort(members: Json, effort: str | None) -> None:

@@ -16,7 +16,15 @@ from pointsman.cli.guidance_policy import asking, policy_of
 from pointsman.cli.output import FAILED, Group, echo, json_line, print_json, standard_input
 from pointsman.errors import PointsmanError
 from pointsman.guidance import Guide
-from pointsman.integrations.claude_code import HookEvent, HookState, answer_event, read_event, settings
+from pointsman.integrations.hooks import (
+    ClaudeCodeEvent,
+    CodexEvent,
+    HookEvent,
+    HookState,
+    answer_event,
+    read_event,
+    settings,
+)
 
 __all__ = ["default_state", "register"]
 
@@ -29,9 +37,23 @@ ConfigOption: TypeAlias = Annotated[
     ),
 ]
 
+StateOption: TypeAlias = Annotated[Path | None, typer.Option(help="File of the stored sessions.")]
+ControlOption: TypeAlias = Annotated[
+    float | None,
+    typer.Option(
+        min=0.0,
+        max=1.0,
+        help="Share of sessions in the control group, in which guidance is withheld; default: 0, or the "
+        "share in --config.",
+    ),
+]
+SeedOption: TypeAlias = Annotated[int | None, typer.Option(help="Random seed of the control group.")]
+
 _hook: Final = typer.Typer(cls=Group, no_args_is_help=True, help="Guidance through the hooks of an agent.")
 _claude_code: Final = typer.Typer(cls=Group, invoke_without_command=True)
+_codex: Final = typer.Typer(cls=Group, invoke_without_command=True)
 _hook.add_typer(_claude_code, name="claude-code")
+_hook.add_typer(_codex, name="codex")
 
 
 def register(app: typer.Typer) -> None:
@@ -39,28 +61,20 @@ def register(app: typer.Typer) -> None:
     app.add_typer(_hook, name="hook")
 
 
-def default_state() -> Path:
-    """Where the hook stores sessions."""
+def default_state(name: str = "claude-code") -> Path:
+    """Where the hook of an agent stores sessions."""
     # As config.shapes.state_file finds it, without loading the configuration: the hook runs after every call.
     home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(home) / "pointsman" / "claude-code.sqlite"
+    return Path(home) / "pointsman" / f"{name}.sqlite"
 
 
 @_claude_code.callback()
 def claude_code(
     context: typer.Context,
     *,
-    state: Annotated[Path | None, typer.Option(help="File of the stored sessions.")] = None,
-    control: Annotated[
-        float | None,
-        typer.Option(
-            min=0.0,
-            max=1.0,
-            help="Share of sessions in the control group, in which guidance is withheld; default: 0, or the "
-            "share in --config.",
-        ),
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Random seed of the control group.")] = None,
+    state: StateOption = None,
+    control: ControlOption = None,
+    seed: SeedOption = None,
     config: ConfigOption = None,
 ) -> None:
     """Read a Claude Code hook event from standard input and reply in the hook's format.
@@ -68,11 +82,32 @@ def claude_code(
     Fails open: on an error it prints one line to standard error with exit code 1. Claude Code shows the line
     and continues.
     """
-    if context.invoked_subcommand is not None:
-        return
-    given = {name: value for name, value in (("control", control), ("seed", seed)) if value is not None}
+    if context.invoked_subcommand is None:
+        _answer(ClaudeCodeEvent, state or default_state(), config, control=control, seed=seed)
+
+
+@_codex.callback()
+def codex(
+    context: typer.Context,
+    *,
+    state: StateOption = None,
+    control: ControlOption = None,
+    seed: SeedOption = None,
+    config: ConfigOption = None,
+) -> None:
+    """Read a Codex hook event from standard input and reply in the hook's format.
+
+    Fails open: on an error it prints one line to standard error with exit code 1. Codex shows the line and
+    continues.
+    """
+    if context.invoked_subcommand is None:
+        _answer(CodexEvent, state or default_state("codex"), config, control=control, seed=seed)
+
+
+def _answer(kind: type[HookEvent], state: Path, config: Path | None, **options: float | None) -> None:
+    given = {name: value for name, value in options.items() if value is not None}
     try:
-        event, kept = read_event(standard_input().read()), HookState(state or default_state())
+        event, kept = read_event(standard_input().read(), kind), HookState(state)
         answer = _guided(event, kept, given) if config is None else _decided(event, kept, given, config)
     except PointsmanError as error:
         echo(f"pointsman: {error}", err=True)
@@ -92,7 +127,7 @@ def _decided(
     """Every part, under the policy of a file and recorded in its ledger."""
     from pointsman.config import AnyKey, load
     from pointsman.factory import build_runtime
-    from pointsman.integrations.claude_code.decisions import decide_event
+    from pointsman.integrations.hooks.decisions import decide_event
 
     config = load(file, AnyKey())
     guidance = msgspec.structs.replace(config.guidance, **given)
@@ -105,9 +140,19 @@ def _decided(
         runtime.close()
 
 
-@_claude_code.command()
-def install(*, config: ConfigOption = None) -> None:
+@_claude_code.command("install")
+def install_claude_code(*, config: ConfigOption = None) -> None:
     """Print the settings to add to ~/.claude/settings.json, or to a project's .claude/settings.json."""
+    _print_settings(ClaudeCodeEvent, "claude-code", config)
+
+
+@_codex.command("install")
+def install_codex(*, config: ConfigOption = None) -> None:
+    """Print the settings to add to ~/.codex/hooks.json, or to a project's .codex/hooks.json."""
+    _print_settings(CodexEvent, "codex", config)
+
+
+def _print_settings(kind: type[HookEvent], name: str, config: Path | None) -> None:
     found = shutil.which("pointsman")
     program = shlex.quote(found) if found else f"{shlex.quote(sys.executable)} -m pointsman"
     try:
@@ -116,4 +161,4 @@ def install(*, config: ConfigOption = None) -> None:
         echo(f"pointsman: {error}", err=True)
         raise typer.Exit(FAILED) from None
     named = f" --config {shlex.quote(str(config.resolve()))}" if config else ""
-    print_json(settings(f"{program} hook claude-code{named}", policy))
+    print_json(settings(f"{program} hook {name}{named}", policy, kind))

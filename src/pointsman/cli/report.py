@@ -24,7 +24,7 @@ from pointsman.errors import PointsmanError, StoreUnavailable
 from pointsman.factory import build_policy, question_price
 from pointsman.guidance import Arm
 from pointsman.guidance.memory import Followed
-from pointsman.integrations.claude_code import HookState
+from pointsman.integrations.hooks import HookState
 from pointsman.reports.ending_effect import Ended, EndingEffect, compare_endings
 from pointsman.reports.guidance_effect import Effect, compare
 from pointsman.reports.guidance_report import GuidanceReport, guidance_report

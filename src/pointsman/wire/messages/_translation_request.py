@@ -40,9 +40,21 @@ _USER, _TOOL = Role.USER, Role.TOOL  # looked up once
 _MODES: Final = {"auto": "auto", "none": "none", "any": "required", "tool": "named"}
 
 
+class _Format(msgspec.Struct, gc=False):
+    type: str
+    schema: msgspec.Raw = ABSENT
+    name: str | None = None
+
+
+class _OutputConfig(msgspec.Struct, gc=False):
+    effort: str | None = None
+    format: _Format | None = None
+
+
 class _Message(msgspec.Struct, gc=False):
     role: str
     content: Content = None
+    output_config: _OutputConfig | None = None  # from this message on; Claude Code 2.1.330 sends an effort
 
 
 class _Tool(msgspec.Struct, gc=False):
@@ -66,17 +78,6 @@ class _Choice(msgspec.Struct, gc=False):
 class _Thinking(msgspec.Struct, gc=False):
     type: str
     budget_tokens: int | None = None
-
-
-class _Format(msgspec.Struct, gc=False):
-    type: str
-    schema: msgspec.Raw = ABSENT
-    name: str | None = None
-
-
-class _OutputConfig(msgspec.Struct, gc=False):
-    effort: str | None = None
-    format: _Format | None = None
 
 
 class _Metadata(msgspec.Struct, gc=False):
@@ -174,6 +175,7 @@ def _read(body: bytes) -> Conversation:
     request, hints = _members(body)
     raws = _Raws(body)
     choice, config, thinking = request.tool_choice, request.output_config, request.thinking
+    efforts = (each.output_config.effort for each in reversed(request.messages) if each.output_config)
     disabled = choice.disable_parallel_tool_use if choice else None
     return Conversation(
         model=request.model,
@@ -188,7 +190,7 @@ def _read(body: bytes) -> Conversation:
         stop=tuple(request.stop_sequences or ()),
         stream=bool(request.stream),
         shape=_shape((config and config.format) or request.output_format),
-        effort=(config and config.effort) or "",
+        effort=next(filter(None, efforts), None) or (config and config.effort) or "",
         thinking_budget=_budget(thinking),
         user=(request.metadata and request.metadata.user_id) or "",
         options=hints,

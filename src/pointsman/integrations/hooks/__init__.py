@@ -1,8 +1,7 @@
-"""Pointsman inside Claude Code, through its hooks: no gateway in between.
+"""Pointsman inside agents that run a command at their events (hooks): no gateway in between.
 
-After every tool call Claude Code runs a command, with the event on its standard input, and adds what the
-command answers to the model's context. Event and answer have the fields of the hook types that the package
-``@anthropic-ai/claude-agent-sdk`` 0.3 declares.
+After every tool call Claude Code and Codex run a command, with the event on its standard input, and add what
+the command answers to the model's context.
 """
 
 from __future__ import annotations
@@ -11,7 +10,9 @@ from collections.abc import Callable
 
 from pointsman.drivers import drive, no_model
 from pointsman.guidance import Guide
-from pointsman.integrations.claude_code._events import (
+from pointsman.integrations.hooks._events import (
+    ClaudeCodeEvent,
+    CodexEvent,
     HookEvent,
     answer_of,
     happened,
@@ -19,10 +20,19 @@ from pointsman.integrations.claude_code._events import (
     read_event,
     settings,
 )
-from pointsman.integrations.claude_code._state import HookState, Kept
+from pointsman.integrations.hooks._state import HookState, Kept
 from pointsman.vocabulary import ModelQuery, ModelReply
 
-__all__ = ["HookEvent", "HookState", "Kept", "answer_event", "read_event", "settings"]
+__all__ = [
+    "ClaudeCodeEvent",
+    "CodexEvent",
+    "HookEvent",
+    "HookState",
+    "Kept",
+    "answer_event",
+    "read_event",
+    "settings",
+]
 
 
 def answer_event(
@@ -33,7 +43,7 @@ def answer_event(
     ``decisions.decide_event`` decides every part; it imports what a gateway needs.
 
     Args:
-        event: What Claude Code tells.
+        event: What the agent tells.
         state: The runs so far.
         guide: What decides.
         ask: Answers the questions of model classifiers; by default nobody is asked.
@@ -49,4 +59,4 @@ def answer_event(
         decision, kept.memory = drive(guide.proceed(seen, kept.memory, session=event.run), ask)
         kept.saw(event.run, decision)
     added = [("guidance", decision.injection)] if decision.injection else []
-    return answer_of(event.hook_event_name, decision, added)
+    return answer_of(event, decision, added)

@@ -1,9 +1,12 @@
-"""What Claude Code tells a hook, and what it takes for an answer."""
+"""What an agent tells a hook, and what it takes for an answer.
+
+Codex took over the events of Claude Code and their answers. Where they differ, ``CodexEvent`` says so.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import ClassVar, Final
 
 import msgspec
 
@@ -14,22 +17,39 @@ from pointsman.trajectory import Event, ToolInvoked, ToolResult, UserSpoke
 from pointsman.vocabulary import OF_SUBAGENT, AgentRole, Purpose
 from pointsman.wire.insertion import mark
 
-__all__ = ["HookEvent", "answer_of", "happened", "moment_of_event", "read_event", "settings"]
+__all__ = [
+    "ClaudeCodeEvent",
+    "CodexEvent",
+    "HookEvent",
+    "answer_of",
+    "happened",
+    "moment_of_event",
+    "read_event",
+    "settings",
+]
 
-#: Events that the hook must be installed for: what tools did, and that a person spoke.
-EVENTS: Final = ("PostToolUse", "PostToolUseFailure", "UserPromptSubmit")
 #: Further events, for providers of these decision points.
 _EVENTS_OF: Final = {
     DecisionPoint.PRE_TOOL_EXECUTION: ("PreToolUse",),
     DecisionPoint.PRE_RESPONSE: ("Stop", "SubagentStop"),
 }
-#: Seconds Claude Code waits for the hook. A decision takes well under one, most of it Python's start.
+#: Seconds the agent waits for the hook. A decision takes well under one, most of it Python's start.
 TIMEOUT: Final = 10
 _ABSENT: Final = msgspec.Raw()
+#: Before these events an agent has ended its answer.
+_STOPS: Final = ("Stop", "SubagentStop")
 
 
 class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """What Claude Code tells a hook; other fields are ignored."""
+    """What an agent tells a hook; other fields are ignored."""
+
+    agent: ClassVar[str]  # as people call it
+    #: Events that the hook must be installed for: what tools did, and that a person spoke.
+    events: ClassVar[tuple[str, ...]]
+    #: Whether a tool that failed did, by the event; None where its text alone tells.
+    is_error: ClassVar[bool | None]
+    #: Whether an answer to a stop may hold context; else the context is the reason to go on.
+    takes_context_at_stop: ClassVar[bool]
 
     hook_event_name: str
     session_id: str
@@ -63,10 +83,25 @@ class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
         return Purpose.PLAN if self.permission_mode == "plan" else Purpose.MESSAGE
 
 
-_decode: Final = msgspec.json.Decoder(HookEvent).decode
+class ClaudeCodeEvent(HookEvent, frozen=True, kw_only=True):
+    """An event of Claude Code, by the hook types of ``@anthropic-ai/claude-agent-sdk`` 0.3."""
+
+    agent: ClassVar[str] = "Claude Code"
+    events: ClassVar[tuple[str, ...]] = ("PostToolUse", "PostToolUseFailure", "UserPromptSubmit")
+    is_error: ClassVar[bool | None] = False  # failures have an event of their own
+    takes_context_at_stop: ClassVar[bool] = True
 
 
-def read_event(data: bytes) -> HookEvent:
+class CodexEvent(HookEvent, frozen=True, kw_only=True):
+    """An event of Codex, by the JSON schemas that ``codex`` 0.169 holds."""
+
+    agent: ClassVar[str] = "Codex"
+    events: ClassVar[tuple[str, ...]] = ("PostToolUse", "UserPromptSubmit")
+    is_error: ClassVar[bool | None] = None  # neither a failure nor the exit code of a command is told
+    takes_context_at_stop: ClassVar[bool] = False
+
+
+def read_event(data: bytes, kind: type[HookEvent] = ClaudeCodeEvent) -> HookEvent:
     """Read one event. Half a pair, and bytes that are no UTF-8, become replacement characters.
 
     Such text may come from any file that a tool has read: that is no reason to be silent.
@@ -75,9 +110,9 @@ def read_event(data: bytes) -> HookEvent:
         MalformedRequest: it is not a hook's event.
     """
     try:
-        return _decode(without_halves(data.decode("utf-8", "replace").encode()))
+        return msgspec.json.decode(without_halves(data.decode("utf-8", "replace").encode()), type=kind)
     except UNREADABLE as error:
-        raise MalformedRequest(f"this is not a hook event of Claude Code: {error}") from None
+        raise MalformedRequest(f"this is not a hook event of {kind.agent}: {error}") from None
 
 
 def happened(event: HookEvent) -> Event | None:
@@ -87,7 +122,8 @@ def happened(event: HookEvent) -> Event | None:
         case "UserPromptSubmit":
             return UserSpoke()
         case "PostToolUse":
-            return ToolInvoked(event.tool_name, arguments, ToolResult.ok(_text(event.tool_response)))
+            result = ToolResult("", _text(event.tool_response), event.is_error)
+            return ToolInvoked(event.tool_name, arguments, result)
         case "PostToolUseFailure":
             error = f"interrupted by the user: {event.error}" if event.is_interrupt else event.error
             return ToolInvoked(event.tool_name, arguments, ToolResult.error(error))
@@ -107,7 +143,7 @@ def moment_of_event(event: HookEvent) -> Moment | None:
         case "PostToolUse" | "PostToolUseFailure":
             points = (DecisionPoint.POST_TOOL_RESULT, DecisionPoint.PRE_TOOL_SELECTION)
             return Moment(points, pending=(call,))
-        case "Stop" | "SubagentStop" if not event.stop_hook_active:  # else the agent would never stop
+        case name if name in _STOPS and not event.stop_hook_active:  # else the agent would never stop
             return Moment((DecisionPoint.PRE_RESPONSE,), last_response=event.last_assistant_message)
         case _:
             return None
@@ -119,7 +155,7 @@ def _text(response: msgspec.Raw) -> str:
 
 
 def answer_of(
-    event_name: str, guidance: GuidanceDecision | None, added: Sequence[tuple[str, str]]
+    event: HookEvent, guidance: GuidanceDecision | None, added: Sequence[tuple[str, str]]
 ) -> dict[str, object] | None:
     """Return what the hook answers: the texts to add, by source, or that the agent is to stop.
 
@@ -130,12 +166,17 @@ def answer_of(
     if not added:
         return None
     text = "\n\n".join(mark(source, text) for source, text in added)
-    return {"hookSpecificOutput": {"hookEventName": event_name, "additionalContext": text}}
+    name = event.hook_event_name
+    if name in _STOPS and not event.takes_context_at_stop:
+        return {"decision": "block", "reason": text}
+    return {"hookSpecificOutput": {"hookEventName": name, "additionalContext": text}}
 
 
-def settings(command: str, policy: GuidancePolicy | None = None) -> dict[str, object]:
-    """What to add to Claude Code's ``settings.json``, for a policy's decision points."""
+def settings(
+    command: str, policy: GuidancePolicy | None = None, kind: type[HookEvent] = ClaudeCodeEvent
+) -> dict[str, object]:
+    """What to add to the settings of the agent, for a policy's decision points."""
     hook = {"type": "command", "command": command, "timeout": TIMEOUT}
     points = {spec.point for spec in policy.providers} if policy else set()
     further = (event for point, events in _EVENTS_OF.items() if point in points for event in events)
-    return {"hooks": {event: [{"matcher": "*", "hooks": [hook]}] for event in (*EVENTS, *further)}}
+    return {"hooks": {event: [{"matcher": "*", "hooks": [hook]}] for event in (*kind.events, *further)}}

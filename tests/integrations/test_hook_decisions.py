@@ -16,8 +16,8 @@ from pointsman.decision.policy import DomainPolicy, Policy
 from pointsman.domains import default_domains
 from pointsman.factory import build_engine, build_questions, default_policy
 from pointsman.guidance import DecisionPoint, GuidancePolicy, Mode, ProviderSpec
-from pointsman.integrations.claude_code import HookState, read_event
-from pointsman.integrations.claude_code.decisions import decide_event
+from pointsman.integrations.hooks import HookState, read_event
+from pointsman.integrations.hooks.decisions import decide_event
 from pointsman.reports.replay import Replay
 from pointsman.runtime import Runtime
 from pointsman.stores.ledger import MemoryLedger

@@ -11,8 +11,8 @@ from pointsman.decision.decision import Decision
 from pointsman.decision.events import UNSEEN, AgentEvent
 from pointsman.decision.memory import Memory, without_content
 from pointsman.drivers import no_model
-from pointsman.integrations.claude_code._events import HookEvent, answer_of, happened, moment_of_event
-from pointsman.integrations.claude_code._state import HookState
+from pointsman.integrations.hooks._events import HookEvent, answer_of, happened, moment_of_event
+from pointsman.integrations.hooks._state import HookState
 from pointsman.runtime import Runtime
 from pointsman.tiers import Spending
 from pointsman.vocabulary import ModelQuery, ModelReply
@@ -38,7 +38,7 @@ def decide_event(
     """Decide at an event as the gateway decides a request, record it, and answer in the hook's format.
 
     Args:
-        event: What Claude Code tells.
+        event: What the agent tells.
         state: The runs so far; what verification has spent is kept there too.
         runtime: What decides and records.
         ask: Answers questions to models; by default nobody is asked.
@@ -70,7 +70,7 @@ def decide_event(
         if decision.guidance:
             kept.saw(event.run, decision.guidance)
     added = [(each.source, each.text) for each in decision.injections]
-    return answer_of(event.hook_event_name, decision.guidance, added)
+    return answer_of(event, decision.guidance, added)
 
 
 def _project(event: HookEvent, then: Decision | None) -> str:
