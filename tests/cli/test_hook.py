@@ -1,7 +1,10 @@
 """``pointsman hook claude-code``: events in, answers in the hook's own format."""
 
 import json
+import shutil
 import stat
+import subprocess
+import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -12,7 +15,15 @@ from typer.testing import CliRunner, Result
 from pointsman.cli import app
 from pointsman.config.own_classes import load_classes
 from pointsman.guidance import Arm, DecisionPoint, GuidancePolicy, Guide, Mode, ProviderSpec
-from pointsman.integrations.hooks import HookEvent, HookState, answer_event, read_event, settings
+from pointsman.integrations.hooks import (
+    ClaudeCodeEvent,
+    CodexEvent,
+    HookEvent,
+    HookState,
+    answer_event,
+    read_event,
+    settings,
+)
 from support.servers import Asked, ScriptedUpstream, reply
 
 
@@ -42,10 +53,10 @@ def success(number: int = 0, response: object = None) -> dict[str, Any]:
 PROMPT = event("UserPromptSubmit", prompt="try again")
 
 
-def hook(tmp_path: Path, *arguments: str, data: object) -> Result:
+def hook(tmp_path: Path, *arguments: str, data: object, agent: str = "claude-code") -> Result:
     text = data if isinstance(data, str) else json.dumps(data)
     return CliRunner().invoke(
-        app, ["hook", "claude-code", "--state", str(tmp_path / "state.sqlite"), *arguments], input=text
+        app, ["hook", agent, "--state", str(tmp_path / "state.sqlite"), *arguments], input=text
     )
 
 
@@ -298,3 +309,95 @@ def test_text_that_is_no_text_silences_no_guidance(tmp_path: Path, text: bytes) 
     sent = [json.dumps(failure(number, error="no @")).encode().replace(b"@", text) for number in range(3)]
     answered = [answer_event(read_event(each), state, guide) for each in sent]
     assert [each is not None for each in answered] == [False, False, True]
+
+
+@pytest.mark.parametrize("agent", ["codex", "opencode"])
+@pytest.mark.parametrize(
+    ("responses", "spoke"),
+    [
+        (["cat: no such file or directory"] * 3, True),  # neither tells a failure: the text does
+        (["Traceback (most recent call last):\nKeyError: 'a'"] * 3, True),
+        (["a", "b", "c"], False),
+        (["a", "b", "c", "c"], False),
+    ],
+)
+def test_other_agents_are_told_the_same(
+    agent: str, responses: list[str], spoke: bool, tmp_path: Path
+) -> None:
+    call: dict[str, Any] = {"tool_name": "Bash", "tool_input": {"command": "cat missing.txt"}, "turn_id": "t"}
+    said = [
+        hook(tmp_path, data=event("PostToolUse", **call, tool_response=response), agent=agent)
+        for response in responses
+    ]
+    assert [result.exit_code for result in said] == [0] * len(responses), said[0].stderr
+    texts = [json.loads(result.stdout)["hookSpecificOutput"] for result in said if result.stdout]
+    assert bool(texts) is spoke
+    assert all(text["hookEventName"] == "PostToolUse" for text in texts)
+    assert all(text["additionalContext"].startswith('<pointsman source="guidance">') for text in texts)
+
+
+def test_a_failure_of_a_command_in_opencode_has_its_own_event(tmp_path: Path) -> None:
+    said = [hook(tmp_path, data=failure(number), agent="opencode").stdout for number in range(4)]
+    assert [bool(text) for text in said] == [False, False, True, False]
+
+
+def test_codex_goes_on_for_a_reason(tmp_path: Path) -> None:
+    """Its answer to a stop has no place for context, by its schema ``stop.command.output``."""
+    policy = provider(DecisionPoint.PRE_RESPONSE)
+    state, guide = HookState(tmp_path / "state.sqlite"), Guide(policy, own=load_classes(policy))
+    said = answer_event(read_event(json.dumps(STOP).encode(), CodexEvent), state, guide)
+    assert said == {"decision": "block", "reason": '<pointsman source="guidance">\nSaid.\n</pointsman>'}
+
+
+def test_the_settings_of_codex_name_its_events() -> None:
+    printed = json.loads(CliRunner().invoke(app, ["hook", "codex", "install"]).stdout)
+    assert set(printed["hooks"]) == {"PostToolUse", "UserPromptSubmit"}
+    [entry] = printed["hooks"]["PostToolUse"]
+    assert entry["hooks"][0]["command"].endswith("hook codex")
+
+
+def test_the_plugin_of_opencode_calls_the_command(tmp_path: Path) -> None:
+    config = tmp_path / "pointsman.toml"
+    config.write_text(CONFIGURED)
+    plain = CliRunner().invoke(app, ["hook", "opencode", "install"]).stdout
+    assert '"hook","opencode"]' in plain
+    named = CliRunner().invoke(app, ["hook", "opencode", "install", "--config", str(config)]).stdout
+    assert f'"hook","opencode","--config","{config}"]' in named
+    assert named.replace(f',"--config","{config}"', "") == plain
+
+
+PLUGIN = Path(__file__).parents[2] / "integrations/claude_code"
+
+
+def test_the_plugin_of_claude_code_listens_to_the_events_of_the_hook() -> None:
+    hooks = json.loads((PLUGIN / "hooks/hooks.json").read_text())["hooks"]
+    assert set(hooks) == {"SessionStart", *ClaudeCodeEvent.events}
+    commands = {hook["command"] for entries in hooks.values() for entry in entries for hook in entry["hooks"]}
+    assert {command.split(maxsplit=1)[0] for command in commands} == {
+        '"${CLAUDE_PLUGIN_ROOT}/hooks/pointsman.sh"'
+    }
+
+
+def test_the_plugin_has_the_version_of_the_project() -> None:
+    plugin = json.loads((PLUGIN / ".claude-plugin/plugin.json").read_text())
+    market = json.loads((PLUGIN.parents[1] / ".claude-plugin/marketplace.json").read_text())
+    project = tomllib.loads((PLUGIN.parents[1] / "pyproject.toml").read_text())["project"]
+    assert plugin["version"] == project["version"]
+    assert [(each["name"], each["source"]) for each in market["plugins"]] == [
+        (plugin["name"], f"./{PLUGIN.relative_to(PLUGIN.parents[1])}")
+    ]
+
+
+@pytest.mark.parametrize(("argument", "said"), [("start", "not on PATH"), ("", "")])
+def test_without_the_command_the_plugin_says_so_once(argument: str, said: str, tmp_path: Path) -> None:
+    script = [shutil.which("sh") or "sh", str(PLUGIN / "hooks/pointsman.sh"), *filter(None, [argument])]
+    done = subprocess.run(
+        script,
+        input=json.dumps(PROMPT),
+        env={"PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0
+    assert (said in json.loads(done.stdout)["systemMessage"]) if said else not done.stdout

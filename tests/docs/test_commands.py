@@ -23,7 +23,7 @@ PAGES = [
         file
         for folder in ("examples", "integrations")
         for file in sorted((ROOT / folder).rglob("*.*"))
-        if "__pycache__" not in file.parts
+        if "__pycache__" not in file.parts and file.is_file()
     ),
 ]
 #: A command as it stands in a text, up to what cannot belong to it.

@@ -5,6 +5,6 @@ if command -v pointsman >/dev/null 2>&1; then
     [ "${1:-}" = start ] && exit 0
     exec pointsman hook claude-code ${POINTSMAN_CONFIG:+--config "$POINTSMAN_CONFIG"}
 fi
-cat >/dev/null
+cat >/dev/null 2>&1
 [ "${1:-}" = start ] || exit 0
 echo '{"systemMessage": "Pointsman gives no hints: the command pointsman is not on PATH (pip install pointsman)"}'

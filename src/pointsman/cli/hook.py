@@ -21,6 +21,7 @@ from pointsman.integrations.hooks import (
     CodexEvent,
     HookEvent,
     HookState,
+    OpencodeEvent,
     answer_event,
     read_event,
     settings,
@@ -54,6 +55,8 @@ _claude_code: Final = typer.Typer(cls=Group, invoke_without_command=True)
 _codex: Final = typer.Typer(cls=Group, invoke_without_command=True)
 _hook.add_typer(_claude_code, name="claude-code")
 _hook.add_typer(_codex, name="codex")
+_opencode: Final = typer.Typer(cls=Group, invoke_without_command=True)
+_hook.add_typer(_opencode, name="opencode")
 
 
 def register(app: typer.Typer) -> None:
@@ -104,6 +107,24 @@ def codex(
         _answer(CodexEvent, state or default_state("codex"), config, control=control, seed=seed)
 
 
+@_opencode.callback()
+def opencode(
+    context: typer.Context,
+    *,
+    state: StateOption = None,
+    control: ControlOption = None,
+    seed: SeedOption = None,
+    config: ConfigOption = None,
+) -> None:
+    """Read an event of the opencode plugin from standard input and reply in the hook's format.
+
+    Fails open: on an error it prints one line to standard error with exit code 1. The plugin says so once,
+    and opencode continues.
+    """
+    if context.invoked_subcommand is None:
+        _answer(OpencodeEvent, state or default_state("opencode"), config, control=control, seed=seed)
+
+
 def _answer(kind: type[HookEvent], state: Path, config: Path | None, **options: float | None) -> None:
     given = {name: value for name, value in options.items() if value is not None}
     try:
@@ -152,13 +173,30 @@ def install_codex(*, config: ConfigOption = None) -> None:
     _print_settings(CodexEvent, "codex", config)
 
 
-def _print_settings(kind: type[HookEvent], name: str, config: Path | None) -> None:
+@_opencode.command("install")
+def install_opencode(*, config: ConfigOption = None) -> None:
+    """Print the plugin to save as ~/.config/opencode/plugin/pointsman.js (or in a project's .opencode)."""
+    from importlib import resources
+
+    plugin = resources.files("pointsman.integrations.hooks").joinpath("opencode.js").read_text("utf-8")
+    program = json_line([*_program(), "hook", "opencode", *_config_arguments(config)])
+    echo(plugin.replace('["pointsman", "hook", "opencode"]', program), nl=False)
+
+
+def _program() -> list[str]:
     found = shutil.which("pointsman")
-    program = shlex.quote(found) if found else f"{shlex.quote(sys.executable)} -m pointsman"
+    return [found] if found else [sys.executable, "-m", "pointsman"]
+
+
+def _config_arguments(config: Path | None) -> list[str]:
+    return ["--config", str(config.resolve())] if config else []
+
+
+def _print_settings(kind: type[HookEvent], name: str, config: Path | None) -> None:
     try:
         policy = policy_of(config)
     except PointsmanError as error:
         echo(f"pointsman: {error}", err=True)
         raise typer.Exit(FAILED) from None
-    named = f" --config {shlex.quote(str(config.resolve()))}" if config else ""
-    print_json(settings(f"{program} hook {name}{named}", policy, kind))
+    command = shlex.join([*_program(), "hook", name, *_config_arguments(config)])
+    print_json(settings(command, policy, kind))

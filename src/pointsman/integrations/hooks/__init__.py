@@ -1,7 +1,7 @@
 """Pointsman inside agents that run a command at their events (hooks): no gateway in between.
 
-After every tool call Claude Code and Codex run a command, with the event on its standard input, and add what
-the command answers to the model's context.
+After every tool call Claude Code, Codex and the plugin of opencode run a command, with the event on its
+standard input, and add what the command answers to the model's context.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pointsman.integrations.hooks._events import (
     ClaudeCodeEvent,
     CodexEvent,
     HookEvent,
+    OpencodeEvent,
     answer_of,
     happened,
     moment_of_event,
@@ -29,6 +30,7 @@ __all__ = [
     "HookEvent",
     "HookState",
     "Kept",
+    "OpencodeEvent",
     "answer_event",
     "read_event",
     "settings",

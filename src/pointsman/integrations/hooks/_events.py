@@ -1,6 +1,7 @@
 """What an agent tells a hook, and what it takes for an answer.
 
-Codex took over the events of Claude Code and their answers. Where they differ, ``CodexEvent`` says so.
+Codex took over the events of Claude Code and their answers, and the plugin of opencode writes the same. Where
+they differ, a class for each agent says so.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ __all__ = [
     "ClaudeCodeEvent",
     "CodexEvent",
     "HookEvent",
+    "OpencodeEvent",
     "answer_of",
     "happened",
     "moment_of_event",
@@ -98,6 +100,15 @@ class CodexEvent(HookEvent, frozen=True, kw_only=True):
     agent: ClassVar[str] = "Codex"
     events: ClassVar[tuple[str, ...]] = ("PostToolUse", "UserPromptSubmit")
     is_error: ClassVar[bool | None] = None  # neither a failure nor the exit code of a command is told
+    takes_context_at_stop: ClassVar[bool] = False
+
+
+class OpencodeEvent(HookEvent, frozen=True, kw_only=True):
+    """An event of opencode, as ``opencode.js`` beside this file writes it."""
+
+    agent: ClassVar[str] = "opencode"
+    events: ClassVar[tuple[str, ...]] = ()  # it has plugins, and no settings of hooks
+    is_error: ClassVar[bool | None] = None  # only the exit code of a command is told
     takes_context_at_stop: ClassVar[bool] = False
 
 
