@@ -1,9 +1,11 @@
-"""What lists, searches and sums cost in a ledger of a million decisions, and what its writer pays for them.
+"""What lists, searches, sums and pages cost in a ledger of a million decisions, and what its writer pays.
 
 .venv/bin/python benchmarks/ledger_reading.py [ROWS] [FILE]
 
-A file that is there is read as it is; else it is written through the ledger, an answer a decision. Times of
-the wall, the median and the worst of ten; the first of each is told apart, since nothing of it is in memory.
+A file that is there is read as it is; else it is written through the ledger, an answer a decision, the last
+one now, and read as soon as that is done. Times of the wall, the median and the worst of ten; the first of
+each is told apart, since nothing of it is in memory. Pages are made by a gateway in this process, with all
+that a browser gets of them; the list is paged to its middle.
 """
 
 import random
@@ -17,16 +19,21 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from pointsman.gateway.build import demo_config
 from pointsman.prices import Prices
 from pointsman.stores.ledger import Attempt, DecisionFilter, Entry, Outcome, Retention, SqliteLedger
 from pointsman.testing import a_decision
 from pointsman.vocabulary import ModelSpec, Tier
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+from support.consoles import Browser, console_gateway  # noqa: E402 - of the tests, which have it
+
 ROWS = 1_000_000
-BEGAN = 1_760_000_000.0
 DAYS = 30
+BEGAN = time.time() - DAYS * 86_400 + 1_800  # all of them within the last 30 days
 MODELS = {
-    name: ModelSpec(name, "main", name, input_per_million=price, output_per_million=price * 4)
+    name: ModelSpec(name, "demo", name, input_per_million=price, output_per_million=price * 4)
     for name, price in (("small", 0.2), ("middle", 1.0), ("large", 5.0))
 }
 
@@ -57,7 +64,7 @@ SIGNALS = [f"default/group{number % 12}/signal {number}" for number in range(200
 
 
 def write(path: Path, rows: int) -> None:
-    ledger = SqliteLedger(path, retention=Retention(None, None), clock=lambda: BEGAN + (DAYS - 0.1) * 86_400)
+    ledger = SqliteLedger(path, retention=Retention(None, None))
     began = time.process_time()
     source = entries(rows)
     while batch := list(islice(source, 5_000)):
@@ -92,7 +99,8 @@ def main() -> None:
 
 def read_all(ledger: SqliteLedger, rows: int) -> None:
     priced: dict[str, Prices] = {**MODELS}
-    deep = BEGAN + (rows - 500_000) * DAYS * 86_400 / rows if rows > 500_000 else BEGAN
+    newest = ledger.search(DecisionFilter(), limit=1).rows[0].at
+    deep = newest - DAYS * 43_200
     session = f"session-{rows // 800:06}-7"
     for name, wanted, before in (
         ("newest 100", DecisionFilter(), None),
@@ -109,9 +117,25 @@ def read_all(ledger: SqliteLedger, rows: int) -> None:
         measured(name, lambda w=wanted, b=before: ledger.search(w, before=b, models=priced))  # type: ignore[misc]
     measured("a session in order", lambda: ledger.session(session))
     measured("totals of all days", ledger.totals)
-    newest = BEGAN + DAYS * 86_400
     measured("totals of the last day", lambda: ledger.totals(since=newest - 86_400))
-    ledger.close()
+    config = demo_config()
+    browser = Browser(console_gateway(replace(config, models={**config.models, **MODELS}), ledger))
+    for path in PAGES:
+        measured(f"page {path}", lambda p=path: got(browser, p.format(deep=f"{deep!r}_~")))  # type: ignore[misc]
+    browser.close()
+
+
+PAGES = (
+    "", "/now.json", "/decisions", "/decisions?before={deep}", "/decisions?tier=COMPLEX&model=large",
+    "/decisions?last=7d&status=200", "/decisions?signal=none", "/decisions?abstained=yes",
+    "/decisions?cost=0.3", "/savings", "/savings.json", "/savings?last=24h", "/policy", "/label", "/quality",
+)  # fmt: skip
+
+
+def got(browser: Browser, path: str) -> None:
+    answer = browser.get(f"/console{path}")
+    if answer.status != 200:
+        raise SystemExit(f"{path}: {answer.status} {answer.body[:300]!r}")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Summaries of a SQLite ledger are those of its records, whatever restarts and removals there were."""
 
+import math
 import random
 import shutil
 import sqlite3
@@ -35,7 +36,7 @@ from pointsman.testing.ledger_summaries import an_answer
 
 WRITTEN = Path(__file__).parent / "data" / "ledger_2cff89a.sqlite"
 FOREVER = Retention(keep_days=None, max_mb=None)
-HOURS = 12  # more than the entries below fill
+HOURS = 24  # more than the entries below fill
 PASSED = PassedRequest(id="p", at=0.0, upstream="main", method="GET", path="/v1/files")
 
 
@@ -91,7 +92,18 @@ def test_rows_are_those_of_the_records(
             ledger.close()
             ledger = opened(path)
     assert found(ledger) == of_records(ledger)
+    check_sums(ledger)
     ledger.close()
+
+
+def check_sums(ledger: Ledger) -> None:
+    """The totals are those of the rows, in any zone; a period is not left out of another."""
+    rows = found(ledger)
+    for zone in (0, 5):
+        for since in (-math.inf, 30 * 3_600.0):
+            said, made = ledger.totals(since=since, zone=zone), totals_of(rows, since=since, zone=zone)
+            assert sorted(map(repr, said.turns)) == sorted(map(repr, made.turns))
+            assert sorted(map(repr, said.parts)) == sorted(map(repr, made.parts))
 
 
 def test_an_answer_to_a_turn_of_before_a_restart_keeps_what_was_before_it(tmp_path: Path) -> None:
@@ -111,15 +123,9 @@ def test_an_answer_to_a_turn_of_before_a_restart_keeps_what_was_before_it(tmp_pa
 def downgraded(path: Path) -> None:
     """Make a ledger as the version before summaries left it."""
     with closing(raw(path)) as connection:
-        for kind, name in connection.execute(
-            "SELECT type, name FROM sqlite_master WHERE name IN "
-            "('summaries', 'hours', 'hour_parts', 'dirty', 'unsummarized', 'moved', 'unsummarize')"
-        ).fetchall():
-            if kind == "trigger":
-                connection.execute(f"DROP TRIGGER IF EXISTS {name}")
-        for name in ("forget",):
+        for name in ("moved", "unsummarize", "forget"):
             connection.execute(f"DROP TRIGGER {name}")
-        for name in ("summaries", "hours", "hour_parts", "dirty", "unsummarized"):
+        for name in ("summaries", "groups", "sums", "hour_values", "dirty", "unsummarized"):
             connection.execute(f"DROP TABLE {name}")
         connection.execute("CREATE TRIGGER forget AFTER DELETE ON decisions BEGIN SELECT 1; END")
         connection.execute(f"PRAGMA user_version = {MIGRATIONS.index(MIGRATION)}")
@@ -168,32 +174,69 @@ def write(path: Path) -> None:
     ledger.close()
 
 
-def seal(path: Path) -> int:
-    """Let the upkeep add up what is over; return the hours that are left to be added up when read."""
-    write(path)
+def dirty(path: Path) -> int:
+    """How many hours are left to be added up when they are read."""
     with closing(raw(path)) as connection:
         [left] = connection.execute("SELECT count(*) FROM dirty").fetchone()
     return int(left)
 
 
-def test_hours_that_are_over_are_added_up_once_and_again_when_they_change(tmp_path: Path) -> None:
+def seal(path: Path) -> None:
+    """Let the upkeep add up the hours that rows have left."""
+    for _ in range(HOURS):
+        write(path)
+    assert dirty(path) == 0
+
+
+def test_sums_follow_what_is_written_without_being_added_up_again(tmp_path: Path) -> None:
     path = tmp_path / "ledger.sqlite"
     ledger = opened(path, text="full")
-    for entry in entries(100):
+    for entry in entries(200):
         ledger.append(entry)
     ledger.flush()
-    before = ledger.totals()
-    ledger.close()
-    assert [seal(path) for _ in range(HOURS)][-1] == 0
-    ledger = opened(path)
-    assert sorted(map(repr, ledger.totals().turns)) == sorted(map(repr, before.turns))
-    assert sorted(map(repr, ledger.totals().parts)) == sorted(map(repr, before.parts))
+    check_sums(ledger)
     ledger.append(an_answer("d0000", number=9, model="huge"))
+    ledger.append(Outcome(decision="d0199", score=1.0, label="late"))
     ledger.flush()
-    changed = totals_of(found(ledger))
-    assert sorted(map(repr, ledger.totals().turns)) == sorted(map(repr, changed.turns))
+    assert dirty(path) == 0
+    check_sums(ledger)
     assert any(each.model == "huge" for each in ledger.totals().turns)
     ledger.close()
+
+
+def test_a_ledger_that_two_processes_write_is_counted_once(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    one, other = opened(path), opened(path)
+    for ledger in (one, other):
+        ledger.append(a_decision(f"d{id(ledger)}", at=10.0, session="s"))
+        ledger.flush()
+    for number, ledger in enumerate((one, other, one)):
+        ledger.append(Outcome(decision=f"d{id(one)}", score=0.5, label=f"said {number}"))
+        ledger.append(an_answer(f"d{id(other)}", number=number + 1))
+        ledger.flush()
+        check_sums(ledger)
+    assert {row.label: row.attempts for row in found(one)} == {"said 2": 0, "": 3}
+    one.close()
+    other.close()
+
+
+def test_a_decision_made_again_is_counted_once(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    for _ in range(2):
+        ledger = opened(path)
+        for made in (a_decision("d", at=10.0), an_answer("d"), a_decision("d", at=10.0)):
+            ledger.append(made)
+        ledger.flush()
+        check_sums(ledger)
+        ledger.append(replace(made := a_decision("d"), input=replace(made.input, arrived_at=90_000.0)))
+        ledger.flush()
+        check_sums(ledger)
+        ledger.close()
+    seal(path)
+    reading = opened(path)
+    assert [row.at for row in found(reading)] == [90_000.0]
+    check_sums(reading)
+    reading.close()
 
 
 def test_what_is_removed_is_in_no_row_and_no_sum(tmp_path: Path) -> None:
@@ -203,15 +246,55 @@ def test_what_is_removed_is_in_no_row_and_no_sum(tmp_path: Path) -> None:
     for number in range(10):
         ledger.append(a_decision(f"d{number}", at=number * day))
     ledger.close()
-    assert [seal(path) for _ in range(HOURS)][-1] == 0
     ledger = SqliteLedger(path, retention=Retention(keep_days=5, max_mb=None), clock=lambda: 9.5 * day)
     ledger.append(a_decision("new", at=9.5 * day))
     ledger.flush()
     ledger.close()
-    reading = opened(path)
-    assert [row.id for row in found(reading)] == ["new", "d9", "d8", "d7", "d6", "d5"]
-    assert sum(each.turns for each in reading.totals().turns) == 6
-    reading.close()
+    for sealed in (False, True):
+        if sealed:
+            seal(path)
+        reading = opened(path)
+        assert [row.id for row in found(reading)] == ["new", "d9", "d8", "d7", "d6", "d5"]
+        assert sum(each.turns for each in reading.totals().turns) == 6
+        check_sums(reading)
+        reading.close()
+
+
+def test_a_search_looks_only_into_hours_that_have_what_is_searched_for(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    ledger = opened(path)
+    for number in range(40):
+        made = a_decision(f"d{number:02}", at=number * 1_800.0)
+        rare = ("rare",) if number in {7, 8, 30} else ()
+        ledger.append(replace(made, input=replace(made.input, signals=(*rare, "common"))))
+    ledger.flush()
+    searched = [
+        (DecisionFilter(signal="rare"), ["d30", "d08", "d07"]),
+        (DecisionFilter(signal="rare", until=30 * 1_800.0), ["d08", "d07"]),
+        (DecisionFilter(signal="rare", since=8 * 1_800.0), ["d30", "d08"]),
+        (DecisionFilter(signal="never"), []),
+        (DecisionFilter(signal="rare", tier="NONE"), []),
+        (DecisionFilter(signal="rare", status=500), []),
+        (DecisionFilter(signal="rare", status=0), ["d30", "d08", "d07"]),
+    ]
+    for wanted, expected in searched:
+        assert [row.id for row in ledger.search(wanted).rows] == expected
+    first = ledger.search(DecisionFilter(signal="rare"), limit=1)
+    assert [row.id for row in first.rows] == ["d30"]
+    second = ledger.search(DecisionFilter(signal="rare"), limit=2, before=first.next)
+    assert ([row.id for row in second.rows], second.next) == (["d08", "d07"], None)
+    ledger.close()
+    with closing(raw(path)) as connection:  # an hour that is to be added up again is always looked into
+        connection.execute("INSERT INTO dirty SELECT DISTINCT hour FROM summaries")
+        connection.execute("DELETE FROM hour_values")
+    for sealed in (False, True):
+        if sealed:
+            seal(path)
+        reading = opened(path)
+        for wanted, expected in searched:
+            assert [row.id for row in reading.search(wanted).rows] == expected
+        check_sums(reading)
+        reading.close()
 
 
 def test_words_are_searched_where_they_are_kept(tmp_path: Path) -> None:

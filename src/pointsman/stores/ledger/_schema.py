@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from pointsman.stores.ledger._hour_values import MIGRATION as HOUR_VALUES
 from pointsman.stores.ledger._summaries import MIGRATION
+from pointsman.stores.ledger._sums import MIGRATION as SUMS
 
 __all__ = ["APPLICATION", "MIGRATIONS"]
 
@@ -97,4 +99,5 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     # A session's rows lie apart: found in order of time they are looked for among all rows, which takes
     # seconds where the file is not in memory. It costs the writer some 4 µs a row.
     ("CREATE INDEX summaries_by_session ON summaries (session)",),
+    (*SUMS, *HOUR_VALUES),
 )

@@ -369,8 +369,10 @@ class SqliteLedger:
                 for statement, values in rows.items():
                     insert(connection, statement, values)
                 self._summarizer.write(connection, kept)
-        except sqlite3.Error as error:
-            self._summarizer.clear()
+        except BaseException as error:
+            self._summarizer.clear()  # it remembers what was not written
+            if not isinstance(error, sqlite3.Error):
+                raise
             self._file.close_writer()
             self._removal, self._swept_at = None, -math.inf
             raise StoreUnavailable(f"cannot write the ledger {self._file.path}: {error}") from error
@@ -421,7 +423,7 @@ class SqliteLedger:
         except sqlite3.Error as error:
             log.warning("the retention limits of the ledger %s cannot be applied: %s", self._file.path, error)
         try:
-            return self._summarizer.work(self._file.writer(), self._clock())
+            return self._summarizer.work(self._file.writer())
         except (sqlite3.Error, StoreUnavailable, OSError) as error:
             log.warning(
                 "the summaries of the ledger %s cannot be brought up to date: %s", self._file.path, error

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from pointsman.prices import Prices
 from pointsman.stores._sqlite_file import SqliteFile
+from pointsman.stores.ledger._hour_values import hours_of
 from pointsman.stores.ledger._schema import APPLICATION, MIGRATIONS
-from pointsman.stores.ledger._summaries import (
-    EARLIER_LEFT,
-    PARTS,
-    STATE,
-    TURNS,
-    part_totals,
-    row_in,
-    search_of,
-    session_of,
-    turn_totals,
-)
+from pointsman.stores.ledger._summaries import EARLIER_LEFT, STATE, row_in, search_of, session_of
+from pointsman.stores.ledger._sums import totals_in, totals_of_period
 from pointsman.stores.ledger.reading import (
     MOST_ROWS,
     DecisionFilter,
@@ -56,8 +51,13 @@ class SummaryReader:
     ) -> Page:
         """As ``Ledger.search``."""
         limit = max(0, min(limit, MOST_ROWS))
-        query, values = search_of(wanted, before, limit + 1, models)
-        rows = [row_in(each) for each in self._read(query, *values)]
+        rows: list[DecisionRow] = []
+        for since, until in self._periods(wanted, before):
+            part = msgspec.structs.replace(wanted, since=since, until=until)
+            query, values = search_of(part, before, limit + 1 - len(rows), models)
+            rows += [row_in(each) for each in self._read(query, *values)]
+            if len(rows) > limit:
+                break
         shown = tuple(rows[:limit])
         return Page(shown, (shown[-1].at, shown[-1].id) if shown and len(rows) > limit else None)
 
@@ -68,16 +68,26 @@ class SummaryReader:
 
     def totals(self, since: float, until: float, zone: int) -> Totals:
         """As ``Ledger.totals``."""
-        period = _hour(since, math.floor), _hour(until, math.ceil), zone
-        return Totals(
-            tuple(turn_totals(each) for each in self._read(TURNS, *period)),
-            tuple(part_totals(each) for each in self._read(PARTS, *period)),
-        )
+        query, values = totals_of_period(_hour(since, math.floor), _hour(until, math.ceil), zone)
+        return totals_in(self._read(query, *values))
 
     def unsummarized(self) -> int:
         """As ``Ledger.unsummarized``."""
         state = self._read(STATE)
         return int(self._read(EARLIER_LEFT, *state[0])[0][0]) if state else 0
+
+    def _periods(
+        self, wanted: DecisionFilter, before: Position | None
+    ) -> list[tuple[float | None, float | None]]:
+        """Times in which rows may meet a filter, the latest first; what lies between holds none."""
+        found = None if wanted.session else hours_of(wanted)  # a session's rows are few, and found at once
+        if found is None:
+            return [(wanted.since, wanted.until)]
+        query, values = found
+        latest = math.inf if before is None else before[0] / HOUR
+        hours = [hour for [hour] in self._read(query, *values) if hour <= latest]
+        runs = [[*run] for _, run in groupby(enumerate(hours), lambda each: each[0] + each[1])]
+        return [_within(wanted, run[-1][1] * HOUR, (run[0][1] + 1) * HOUR) for run in runs]
 
     def close(self) -> None:
         """Release the file."""
@@ -88,6 +98,13 @@ class SummaryReader:
         if not self._file.path.exists():
             return []  # nothing was ever appended
         return self._file.read(query, *values, seconds=self._seconds)
+
+
+def _within(wanted: DecisionFilter, since: float, until: float) -> tuple[float, float]:
+    return (
+        since if wanted.since is None else max(since, wanted.since),
+        until if wanted.until is None else min(until, wanted.until),
+    )
 
 
 def _hour(seconds: float, rounded: Callable[[float], int]) -> int:

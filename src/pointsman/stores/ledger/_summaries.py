@@ -1,54 +1,48 @@
 """The tables of summaries in a SQLite ledger: their SQL and their rows.
 
-``summaries`` has a row a decision, in order of time. ``hours`` and ``hour_parts`` hold the sums of each hour,
-made once it is over; an hour in ``dirty`` has changed since then, and is added up when it is read.
-``unsummarized`` says from where on decisions of an earlier version have no row yet.
+``summaries`` has a row a decision, in order of time; what rows add up to is in ``_sums``. ``unsummarized``
+says from where on decisions of an earlier version have no row yet.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 import msgspec
+from msgspec.structs import astuple
 
 from pointsman.prices import Prices
-from pointsman.stores.ledger.reading import (
-    DecisionFilter,
-    DecisionRow,
-    Part,
-    PartTotals,
-    Position,
-    Result,
-    TurnTotals,
-)
+from pointsman.stores.ledger._sums import RESULT_NUMBERS, RESULTS
+from pointsman.stores.ledger.reading import DecisionFilter, DecisionRow, Part, Position
 from pointsman.stores.ledger.turns import HOUR, Before, beside_of
 from pointsman.vocabulary import OF_SUBAGENT
 
-__all__ = ["EARLIER_LEFT", "MIGRATION", "NEWEST", "PARTS", "SEAL", "STATE", "STORE", "STORED", "TURNS",
-           "encoded", "part_totals", "row_in", "search_of", "session_of", "turn_totals"]  # fmt: skip
+__all__ = ["BEGIN", "CHANGE", "EARLIER_LEFT", "HOUR_OF", "MIGRATION", "NEWEST", "REPLACE", "STATE", "STORED",
+           "encoded", "row_in", "search_of", "session_of"]  # fmt: skip
 
-_RESULTS: Final[tuple[Result, ...]] = get_args(Result)
-_NUMBERS: Final = {result: number for number, result in enumerate(_RESULTS)}
-_COUNTED: Final = _NUMBERS["counted"]
+_COUNTED: Final = RESULT_NUMBERS["counted"]
 _PER: Final = 1_000_000
-#: Most seconds, and tokens of a turn: sums of a million such turns are numbers that SQLite can hold.
-_MOST: Final = 10**12
 
-#: Columns of a summary, in the order of ``encoded``.
-_COLUMNS: Final = (
-    "at", "id", "hour", "session", "caller", "role", "tier", "model", "result", "status", "attempts",
-    "domains", "signals", "stuck", "downgraded", "abstained", "label", "score", "labelled", "input", "cached",
-    "output", "gap", "reused", "own", "switched", "asked", "trials", "added", "judging", "parts", "beside",
-    "before", "tried",
-)  # fmt: skip
+#: Columns of a summary that are fields of a row, in their order, and those that are not.
+_FIELDS: Final = DecisionRow.__struct_fields__[: DecisionRow.__struct_fields__.index("cost")]
+_COLUMNS: Final = (*_FIELDS, "hour", "beside", "before", "tried")
 _NAMES: Final = ", ".join(_COLUMNS)
-_SELECT: Final = f"SELECT {_NAMES} FROM {{source}}"  # noqa: S608 - names above
+_SELECT: Final = f"SELECT {', '.join(_FIELDS)} FROM {{source}}"  # noqa: S608 - names above
 
-STORE: Final = f"INSERT OR REPLACE INTO summaries ({_NAMES}) VALUES {{rows}}"  # noqa: S608 - names above
+_INTO: Final = f"INTO summaries ({_NAMES}) VALUES {{rows}}"
+#: Rows of new decisions; of those that were written before by this process; and of any.
+BEGIN: Final = f"INSERT {_INTO} ON CONFLICT DO NOTHING"
+#: What stays is not written again, so that no index of it is.
+CHANGE: Final = f"INSERT {_INTO} ON CONFLICT (at, id) DO UPDATE SET " + ", ".join(
+    f"{name} = excluded.{name}" for name in _COLUMNS[_COLUMNS.index("tier") :] if name != "hour"
+)
+REPLACE: Final = f"INSERT OR REPLACE {_INTO}"
+#: Place of the hour in the values of a row.
+HOUR_OF: Final = _COLUMNS.index("hour")
 #: One decision's, with the turn before it.
-STORED: Final = "SELECT asked, before FROM summaries WHERE at = ? AND id = ?"
+STORED: Final = f"SELECT before, hour, {', '.join(_FIELDS)} FROM summaries WHERE at = ? AND id = ?"  # noqa: S608 - as above
 #: Up to where decisions of an earlier version have summaries, and which the last of them is.
 STATE: Final = "SELECT at, number, until FROM unsummarized"
 EARLIER_LEFT: Final = "SELECT count(*) FROM decisions WHERE (arrived_at, number) > (?, ?) AND number <= ?"
@@ -58,64 +52,6 @@ NEWEST: Final = (
     "ELSE '' END, CASE result WHEN 2 THEN input END, at, tried FROM summaries "
     "WHERE session != '' AND role != 'helper' AND at <= ? ORDER BY at DESC, id DESC LIMIT ?"
 )
-
-_TURN_KEYS: Final = "tier, model, result, own, gap, asked, beside"
-_TURN_SUMS: Final = TurnTotals.__struct_fields__[8:]
-_PART_KEYS: Final = "tier, model, result, asked, beside, kind, part_model"
-_PART_SUMS: Final = PartTotals.__struct_fields__[8:]
-
-_TURNS_OF: Final = f"""SELECT summaries.hour AS hour, tier,
-    CASE result WHEN 0 THEN '' ELSE model END AS model, result, own, gap, asked, beside,
-    count(*) AS turns, sum(input) AS input, sum(cached) AS cached,
-    sum(output) AS output, sum(reused) AS reused, sum(result = {_COUNTED} AND reused > cached) AS assumed,
-    sum(switched) AS switches, sum(trials) AS trials,
-    sum(CASE result WHEN 2 THEN added ELSE 0 END) AS added, sum(judging) AS judging,
-    sum(stuck) AS stuck, sum(downgraded) AS downgraded,
-    sum(abstained) AS abstained FROM {{source}} GROUP BY 1, 2, 3, 4, 5, 6, 7, 8"""  # noqa: S608 - words of ours
-_PARTS_OF: Final = """SELECT summaries.hour AS hour, tier, CASE result WHEN 0 THEN '' ELSE model END AS model,
-    result, asked, beside, json_extract(part.value, '$[0]') AS kind,
-    json_extract(part.value, '$[1]') AS part_model, sum(json_extract(part.value, '$[2]')) AS input,
-    sum(json_extract(part.value, '$[3]')) AS cached, sum(json_extract(part.value, '$[4]')) AS output
-    FROM {source}, json_each(parts) AS part WHERE beside != '' GROUP BY 1, 2, 3, 4, 5, 6, 7, 8"""
-
-_ONE_HOUR: Final = "(SELECT * FROM summaries WHERE at >= ? * 3600.0 AND at < (? + 1) * 3600.0) AS summaries"
-#: The period of a sum, each value once: hours, and the zone in hours.
-_PERIOD: Final = "WITH period(since, until, zone) AS (VALUES (?, ?, ?))"
-_SINCE, _UNTIL, _ZONE = (f"(SELECT {name} FROM period)" for name in ("since", "until", "zone"))  # noqa: S608 - words of ours
-#: CROSS: the hours first, or all rows would be read.
-_DIRTY: Final = (
-    "dirty CROSS JOIN summaries ON at >= dirty.hour * 3600.0 AND at < (dirty.hour + 1) * 3600.0 "
-    f"AND dirty.hour >= {_SINCE} AND dirty.hour < {_UNTIL}"
-)
-
-
-def _totals(table: str, keys: str, sums: Sequence[str], live: str) -> str:
-    """Sums of a period by days of a zone, of hours that are over and others."""
-    names = f"{keys}, {', '.join(sums)}"
-    added = ", ".join(f"sum({name})" for name in sums)
-    return f"""{_PERIOD} SELECT (hour + {_ZONE}) / 24 * 24 - {_ZONE}, {keys}, {added} FROM (
-        SELECT hour, {names} FROM {table}
-        WHERE hour >= {_SINCE} AND hour < {_UNTIL} AND hour NOT IN (SELECT hour FROM dirty)
-        UNION ALL SELECT hour, {names} FROM ({live})
-    ) GROUP BY 1, {keys}"""  # noqa: S608 - words of ours
-
-
-TURNS: Final = _totals("hours", _TURN_KEYS, _TURN_SUMS, _TURNS_OF.format(source=_DIRTY))
-PARTS: Final = _totals("hour_parts", _PART_KEYS, _PART_SUMS, _PARTS_OF.format(source=_DIRTY))
-
-#: Add an hour up. Each statement with the values that it takes: so many times the hour.
-SEAL: Final = (
-    ("DELETE FROM hours WHERE hour = ?", 1),
-    ("DELETE FROM hour_parts WHERE hour = ?", 1),
-    (f"INSERT INTO hours {_TURNS_OF.format(source=_ONE_HOUR)}", 2),
-    (f"INSERT INTO hour_parts {_PARTS_OF.format(source=_ONE_HOUR)}", 2),
-    ("DELETE FROM dirty WHERE hour = ?", 1),
-)
-
-
-def _sums_of(names: Sequence[str]) -> str:
-    return ", ".join(f"{name} {'REAL' if name == 'judging' else 'INTEGER'}" for name in names)
-
 
 _FLAGS: Final = ("stuck", "downgraded", "abstained", "labelled")
 
@@ -135,12 +71,9 @@ MIGRATION: Final = (
     ) WITHOUT ROWID""",
     # What is rare is found at once, and costs nothing where it is not.
     *(f"CREATE INDEX summaries_{flag} ON summaries (at, id) WHERE {flag} = 1" for flag in _FLAGS),
-    f"""CREATE TABLE hours (hour INTEGER NOT NULL, tier TEXT, model TEXT, result INTEGER, own TEXT,
-        gap INTEGER, asked INTEGER, beside TEXT, {_sums_of(_TURN_SUMS)})""",
-    "CREATE INDEX hours_by_hour ON hours (hour)",
-    f"""CREATE TABLE hour_parts (hour INTEGER NOT NULL, tier TEXT, model TEXT, result INTEGER, asked INTEGER,
-        beside TEXT, kind TEXT, part_model TEXT, {_sums_of(_PART_SUMS)})""",
-    "CREATE INDEX hour_parts_by_hour ON hour_parts (hour)",
+    # Sums of hours, until there were those of ``_sums``.
+    "CREATE TABLE hours (hour INTEGER NOT NULL)",
+    "CREATE TABLE hour_parts (hour INTEGER NOT NULL)",
     "CREATE TABLE dirty (hour INTEGER PRIMARY KEY)",
     # The decisions there are get their rows piece by piece: a million of them do not hold up a start.
     "CREATE TABLE unsummarized (at REAL NOT NULL, number INTEGER NOT NULL, until INTEGER NOT NULL)",
@@ -165,30 +98,32 @@ MIGRATION: Final = (
 _json: Final = msgspec.json.Encoder().encode
 _parts: Final = msgspec.json.Decoder(tuple[Part, ...]).decode
 _EMPTY: Final = "[]"
+#: Most seconds since the epoch.
+_LATEST: Final = 1e12
+#: Fields between those that are converted.
+_BETWEEN: Final = _FIELDS.index("parts") - _FIELDS.index("stuck")
 
 
 def encoded(row: DecisionRow, before: Before | None, tried: str | None) -> tuple[object, ...]:
-    """The values of ``STORE``; ``tried`` as of ``Before``."""
-    at = 0.0 if math.isnan(row.at) else max(-_MOST, min(row.at, _MOST))
-    counts = [min(count, _MOST) for count in (row.input, row.cached, row.output, row.reused)]
+    """The values of a row for ``BEGIN``; ``tried`` as of ``Before``."""
+    name, at, session, caller, role, tier, model, result, status, attempts, domains, signals, *rest = astuple(
+        row
+    )
+    at = 0.0 if math.isnan(at) else max(-_LATEST, min(at, _LATEST))
+    parts = row.parts
     return (
-        at, row.id, int(at // HOUR), row.session, row.caller, row.role, row.tier, row.model,
-        _NUMBERS[row.result], row.status, row.attempts, _lines(row.domains), _lines(row.signals),
-        row.stuck, row.downgraded, row.abstained, row.label, row.score, row.labelled, *counts[:3],
-        row.gap, counts[3], row.own, row.switched, row.asked, row.trials, row.added, row.judging,
-        _json(row.parts).decode() if row.parts else _EMPTY, beside_of(row.parts),
-        _json(before).decode() if before else "", tried,
+        name, at, session, caller, role, tier, model, RESULT_NUMBERS[result], status, attempts,
+        _lines(domains), _lines(signals), *rest[:_BETWEEN], _json(parts).decode() if parts else _EMPTY,
+        int(at // HOUR), beside_of(parts) if parts else "", _json(before).decode() if before else "", tried,
     )  # fmt: skip
 
 
 def row_in(values: Sequence[Any]) -> DecisionRow:
     """The row of the values that ``search_of`` reads."""
-    found = dict(zip(_COLUMNS, values, strict=True))
-    for derived in ("hour", "beside", "before", "tried"):
-        del found[derived]
+    found = dict(zip(_FIELDS, values, strict=True))
     for flag in (*_FLAGS, "switched", "asked"):
         found[flag] = bool(found[flag])
-    found["result"] = _RESULTS[found["result"]]
+    found["result"] = RESULTS[found["result"]]
     for several in ("domains", "signals"):
         found[several] = tuple(filter(None, found[several].split("\n")))
     found["parts"] = _parts(found["parts"]) if found["parts"] != _EMPTY else ()
@@ -280,15 +215,3 @@ def _costs(least: float, models: Mapping[str, Prices]) -> tuple[str, list[object
 
 def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-
-
-def turn_totals(values: Sequence[Any]) -> TurnTotals:
-    """The sums in a row that ``TURNS`` reads."""
-    hour, tier, model, result, own, gap, asked, *rest = values
-    return TurnTotals(hour, tier, model, _RESULTS[result], own, gap, bool(asked), *rest)
-
-
-def part_totals(values: Sequence[Any]) -> PartTotals:
-    """The sums in a row that ``PARTS`` reads."""
-    hour, tier, model, result, asked, *rest = values
-    return PartTotals(hour, tier, model, _RESULTS[result], bool(asked), *rest)

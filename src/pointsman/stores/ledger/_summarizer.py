@@ -15,9 +15,20 @@ from pointsman.decision.decision import Decision
 from pointsman.stores._sqlite_file import insert
 from pointsman.stores.ledger._earlier import decision_in
 from pointsman.stores.ledger._statements import ATTEMPTS_OF, OUTCOMES_OF, SHADOWS_OF
-from pointsman.stores.ledger._summaries import NEWEST, SEAL, STATE, STORE, STORED, encoded
+from pointsman.stores.ledger._summaries import (
+    BEGIN,
+    CHANGE,
+    HOUR_OF,
+    NEWEST,
+    REPLACE,
+    STATE,
+    STORED,
+    encoded,
+    row_in,
+)
+from pointsman.stores.ledger._sums import Sums
 from pointsman.stores.ledger.port import Attempt, Entry, Outcome, Shadow
-from pointsman.stores.ledger.turns import HOUR, REMEMBERED, Before, Belonging, Turns, TurnSummary
+from pointsman.stores.ledger.turns import REMEMBERED, Before, Belonging, Turns, TurnSummary
 
 __all__ = ["Summarizer"]
 
@@ -31,7 +42,7 @@ _EARLIER: Final = (
     "WHERE (arrived_at, number) > (?, ?) AND number <= ? ORDER BY arrived_at, number LIMIT ?"
 )
 _BODY: Final = "SELECT body, shape FROM decisions WHERE id = ?"
-_OVER: Final = "SELECT hour FROM dirty WHERE hour < ? ORDER BY hour LIMIT 1"
+_MARK: Final = "INSERT OR IGNORE INTO dirty VALUES {rows}"
 
 _encode: Final = msgspec.json.Encoder().encode
 _attempt: Final = msgspec.json.Decoder(Attempt).decode
@@ -47,20 +58,21 @@ class Summarizer:
         self._turns: Final = Turns()
         self._earlier: Final = Turns()  # of an earlier version, in their own order
         self._loaded_now: Final[set[str]] = set()  # ids of decisions read with all that is being written
+        self._sums: Final = Sums()
         self._connection: sqlite3.Connection | None = None  # whose last turns are known
+        self._version = 0  # of the file, as this process left it
 
     def clear(self) -> None:
         """Forget all turns: they were not written, or in another file."""
         self._turns.clear()
         self._earlier.clear()
+        self._sums.clear()
         self._connection = None
 
     def write(self, connection: sqlite3.Connection, entries: Sequence[Entry]) -> None:
         """Write the summaries of what entries say, in the transaction in which they are written."""
-        if connection is not self._connection:  # the first, or of another file
-            self.clear()
-            self._connection = connection
-            self._recall(connection, self._turns, math.inf)
+        self._check(connection)
+        self._recall(connection, self._turns, math.inf)
         self._loaded_now.clear()
         turns: dict[str, TurnSummary] = {}
         early: dict[str, list[Belonging]] = {}  # what stands before its decision
@@ -70,14 +82,22 @@ class Summarizer:
                 turns[entry.id] = self._turns.begin(entry, early.pop(entry.id, ()))
             elif isinstance(entry, Belonging):
                 self._follow(connection, entry, turns, early if entry.decision in begun else None)
-        _store(connection, turns.values())
+        self._store(connection, turns.values())
 
-    def work(self, connection: sqlite3.Connection, now: float) -> bool:
-        """Do a piece of what is left: earlier decisions, then hours that are over; whether there was any.
+    def work(self, connection: sqlite3.Connection) -> bool:
+        """Do a piece of what is left: earlier decisions, then hours that rows left; whether there was any."""
+        try:
+            return self._summarize_some(connection) or self._sums.seal_one(connection)
+        except BaseException:
+            self.clear()  # what is remembered may not have been written
+            raise
 
-        ``now`` is in seconds since the epoch.
-        """
-        return self._summarize_some(connection) or _seal_one(connection, now)
+    def _check(self, connection: sqlite3.Connection) -> None:
+        """Forget what is remembered of a file that another process wrote, or of another file."""
+        [version] = connection.execute("PRAGMA data_version").fetchone()
+        if connection is not self._connection or version != self._version:
+            self.clear()
+            self._connection, self._version = connection, version
 
     def _recall(self, connection: sqlite3.Connection, turns: Turns, until: float) -> None:
         """Learn of the last turns before this start."""
@@ -115,8 +135,9 @@ class Summarizer:
         stored = connection.execute(STORED, (decision.input.arrived_at, wanted)).fetchone()
         if stored is None:
             return None  # of an earlier version: its turn comes
-        asked, before = stored
-        turn = TurnSummary(decision, bool(asked), _before(before) if before else None)
+        before, hour, *values = stored
+        row = row_in(values)
+        turn = TurnSummary(decision, row.asked, _before(before) if before else None, stored=(hour, row))
         for entry in _belonging(connection, (wanted,))[wanted]:
             turn.add(entry)
         self._turns.adopt(turn)
@@ -128,13 +149,14 @@ class Summarizer:
             return False
         connection.execute("BEGIN IMMEDIATE")
         with connection:
+            self._check(connection)
             at, number, until = connection.execute(STATE).fetchone() or found
             rows = connection.execute(_EARLIER, (at, number, until, STEP)).fetchall()
             self._recall(connection, self._earlier, at)
             decisions = [each for body, shape, *_ in rows if (each := _readable(body, shape))]
             belonging = _belonging(connection, (decision.id for decision in decisions))
             turns = [self._earlier.begin(decision, belonging[decision.id]) for decision in decisions]
-            _store(connection, turns)
+            self._store(connection, turns)
             if len(rows) < STEP:
                 connection.execute("DELETE FROM unsummarized")
                 self._earlier.clear()
@@ -142,17 +164,28 @@ class Summarizer:
                 connection.execute("UPDATE unsummarized SET at = ?, number = ?", rows[-1][2:])
         return True
 
-
-def _seal_one(connection: sqlite3.Connection, now: float) -> bool:
-    """Add up an hour that is over and has changed."""
-    found = connection.execute(_OVER, (int(now // HOUR),)).fetchone()
-    if found is None:
-        return False
-    connection.execute("BEGIN IMMEDIATE")
-    with connection:
-        for statement, count in SEAL:
-            connection.execute(statement, found * count)
-    return True
+    def _store(self, connection: sqlite3.Connection, turns: Iterable[TurnSummary]) -> None:
+        """Write the rows of turns, and what they change in the sums."""
+        new: list[tuple[object, ...]] = []
+        changed: list[tuple[object, ...]] = []
+        for turn in turns:
+            try:
+                row = turn.row()
+                values = encoded(row, turn.before, turn.tried())
+            except Exception:  # a summary must not cost the entry: it is left out of lists, and said here
+                log.warning("decision %s has no summary", turn.decision.id, exc_info=True)
+                continue
+            hour = int(str(values[HOUR_OF]))
+            (new if turn.stored is None else changed).append(values)
+            self._sums.replace(turn.stored, hour, row)
+            turn.stored = hour, row
+        before = connection.total_changes
+        insert(connection, BEGIN, new)
+        if connection.total_changes - before < len(new):  # some are decided again, and counted twice
+            insert(connection, REPLACE, new)
+            insert(connection, _MARK, [(hour,) for hour in {values[HOUR_OF] for values in new}])
+        insert(connection, CHANGE, changed)
+        self._sums.store(connection)
 
 
 def _readable(body: bytes, shape: int) -> Decision | None:
@@ -172,18 +205,3 @@ def _belonging(connection: sqlite3.Connection, wanted: Iterable[str]) -> dict[st
             with suppress(msgspec.DecodeError, UnicodeError):  # a damaged row: reading it alone says so
                 found[owner].append(decode(body))
     return found
-
-
-def _store(connection: sqlite3.Connection, turns: Iterable[TurnSummary]) -> None:
-    rows = []
-    for turn in turns:
-        try:
-            row = turn.row()
-            rows.append(encoded(row, turn.before, turn.after().tried))
-        except Exception:  # a summary must not cost the entry: it is left out of lists, and said here
-            log.warning("decision %s has no summary", turn.decision.id, exc_info=True)
-    if not rows:
-        return
-    insert(connection, STORE, rows)
-    hours = sorted({int(str(row[2])) for row in rows})
-    connection.executemany("INSERT OR IGNORE INTO dirty VALUES (?)", [(hour,) for hour in hours])

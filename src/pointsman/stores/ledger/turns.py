@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
@@ -25,6 +25,7 @@ from pointsman.stores.ledger.reading import (
     DecisionRow,
     Part,
     PartTotals,
+    Result,
     Totals,
     TurnTotals,
 )
@@ -33,9 +34,12 @@ from pointsman.vocabulary import Stage
 __all__ = [
     "HOUR",
     "Before",
+    "PartSums",
     "TurnSummary",
+    "TurnSums",
     "Turns",
     "Usage",
+    "add_row",
     "answered",
     "beside_of",
     "rows_of",
@@ -57,9 +61,15 @@ _LOWER: Final = "routing.lower-tier"
 #: How the sources of outcomes begin that no person and no program reported.
 _NOT_SAID: Final = ("implicit:", "judge:")
 
+#: Most tokens of a turn: sums of a million such turns are numbers that SQLite can hold.
+MOST: Final = 10**12
+
 Kept = TypeVar("Kept")
 Belonging = Attempt | Outcome | ShadowAnswer
-_Sums = defaultdict[str, float]
+#: Sums by the hour and what else turns have in common; in the order of the fields after these.
+TurnSums = dict[tuple[int, str, str, Result, str, int, bool, str], list[float]]
+#: Likewise of parts; before the tokens stands the number of parts.
+PartSums = dict[tuple[int, str, str, Result, bool, str, str, str], list[float]]
 
 
 class Usage(NamedTuple):
@@ -89,8 +99,8 @@ def usage(attempt: Attempt | ShadowAnswer | None) -> Usage | None:
     """Return what an answer used; None where the upstream did not say."""
     if attempt is None or attempt.input_tokens is None or attempt.output_tokens is None:
         return None
-    cached = min(attempt.cached_tokens or 0, attempt.input_tokens)
-    return Usage(attempt.input_tokens, cached, attempt.output_tokens)
+    sent = min(attempt.input_tokens, MOST)
+    return Usage(sent, min(attempt.cached_tokens or 0, sent), min(attempt.output_tokens, MOST))
 
 
 @dataclass(slots=True)
@@ -105,6 +115,7 @@ class TurnSummary:
     trials: tuple[ShadowAnswer, ...] = ()
     said: Outcome | None = None  # the last of the answer that a person or a program reported
     judging: float = 0.0
+    stored: tuple[int, DecisionRow] | None = None  # hour and row, as they were written last
 
     def settle(self) -> Before | None:
         """Take from the turn before what is known of it, and return it."""
@@ -117,7 +128,7 @@ class TurnSummary:
         answer, before = answered(self.attempts), self.before
         used = usage(answer)
         model = answer.model if answer else before.model if before else ""
-        return Before(model, used.input if used else None, self.decision.input.arrived_at, self._tried())
+        return Before(model, used.input if used else None, self.decision.input.arrived_at, self.tried())
 
     def add(self, entry: Belonging) -> None:
         """Add what became of it; of outcomes the last that a person or a program reported."""
@@ -176,7 +187,8 @@ class TurnSummary:
             parts=tuple(_parts(tries, answer, self.trials)),
         )
 
-    def _tried(self) -> str | None:
+    def tried(self) -> str | None:
+        """The one model that was tried; empty for several, None for none."""
         if len(self.attempts) == 1:
             return self.attempts[0].model
         models = {attempt.model for attempt in self.attempts}
@@ -187,7 +199,7 @@ class TurnSummary:
         before = self.settle()
         if answer is None or used is None:
             return -1, 0, "", False
-        tried = self._tried() or ""
+        tried = self.tried() or ""
         if before is None:
             return -1, used.cached, tried, False
         own = tried if before.tried in {None, tried} else ""
@@ -236,7 +248,8 @@ class Turns:
         turn = self._turns.get(decision.id)
         if turn is None:
             turn = self._begin(decision)
-        turn.decision = decision  # decided again, its place among the turns stays
+        if turn.decision is not decision:  # decided again, its place among the turns stays
+            turn.decision, turn.stored = decision, None
         for entry in belonging:
             if isinstance(entry, Belonging):
                 turn.add(entry)
@@ -317,55 +330,46 @@ def totals_of(
 ) -> Totals:
     """Add up rows, as ``Ledger.totals`` says."""
     first, end = since / HOUR, until / HOUR
-    turns: dict[tuple[object, ...], _Sums] = {}
-    parts: dict[tuple[object, ...], _Sums] = {}
+    turns: TurnSums = {}
+    parts: PartSums = {}
     for row in rows:
         hour = row.at // HOUR
         if hour + 1 > first and hour < end:
-            _add(row, int(hour + zone) // 24 * 24 - zone, turns, parts)
+            add_row(row, int(hour + zone) // 24 * 24 - zone, turns, parts)
     return Totals(
-        tuple(TurnTotals(*key, **_all(TurnTotals, len(key), sums)) for key, sums in turns.items()),  # type: ignore[arg-type]
-        tuple(PartTotals(*key, **_all(PartTotals, len(key), sums)) for key, sums in parts.items()),  # type: ignore[arg-type]
+        tuple(TurnTotals(*key, *sums) for key, sums in turns.items()),  # type: ignore[arg-type]
+        tuple(PartTotals(*key, *sums) for key, (_, *sums) in parts.items()),  # type: ignore[arg-type]
     )
 
 
-def _all(kind: type[TurnTotals | PartTotals], keys: int, sums: _Sums) -> dict[str, float]:
-    names = kind.__struct_fields__[keys:]
-    return {name: float(sums[name]) if name == "judging" else sums[name] for name in names}
-
-
-def _add(
-    row: DecisionRow,
-    hour: int,
-    turns: dict[tuple[object, ...], _Sums],
-    parts: dict[tuple[object, ...], _Sums],
-) -> None:
-    counted = row.result == "counted"
-    model: str = "" if row.result == "no_answer" else row.model
-    beside = beside_of(row.parts)
+def add_row(row: DecisionRow, hour: int, turns: TurnSums, parts: PartSums, sign: int = 1) -> None:
+    """Add a row to the sums of an hour; with ``sign`` -1 take it out of them."""
+    is_counted = row.result == "counted"
+    model = "" if row.result == "no_answer" else row.model
+    beside = beside_of(row.parts) if row.parts else ""
     key = (hour, row.tier, model, row.result, row.own, row.gap, row.asked, beside)
-    sums = turns.setdefault(key, defaultdict(int))
-    sums["turns"] += 1
-    for name in (
-        "input",
-        "cached",
-        "output",
-        "reused",
-        "trials",
-        "judging",
-        "stuck",
-        "downgraded",
-        "abstained",
-    ):
-        sums[name] += getattr(row, name)
-    sums["added"] += row.added if counted else 0
-    sums["assumed"] += counted and row.reused > row.cached
-    sums["switches"] += row.switched
+    sums = turns.get(key)
+    if sums is None:
+        sums = turns[key] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0, 0, 0]
+    sums[0] += sign
+    if is_counted:
+        sums[1] += sign * row.input
+        sums[2] += sign * row.cached
+        sums[3] += sign * row.output
+        sums[4] += sign * row.reused
+        sums[5] += sign * (row.reused > row.cached)
+        sums[8] += sign * row.added
+    sums[6] += sign * row.switched
+    sums[7] += sign * row.trials
+    sums[9] += sign * row.judging
+    sums[10] += sign * row.stuck
+    sums[11] += sign * row.downgraded
+    sums[12] += sign * row.abstained
     for part in row.parts:
         of = (hour, row.tier, model, row.result, row.asked, beside, part.kind, part.model)
-        sums = parts.setdefault(of, defaultdict(int))
-        for name in ("input", "cached", "output"):
-            sums[name] += getattr(part, name)
+        spent = parts.setdefault(of, [0, 0, 0, 0])
+        for place, value in enumerate((1, part.input, part.cached, part.output)):
+            spent[place] += sign * value
 
 
 def beside_of(parts: Iterable[Part]) -> str:

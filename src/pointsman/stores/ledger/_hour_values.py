@@ -1,0 +1,127 @@
+"""Which tiers, models, signals and so on occur in an hour of a SQLite ledger: kept as rows are written.
+
+A search leaves out the hours in which it can find nothing (docs/decisions/0173).
+"""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from collections import OrderedDict
+from typing import Final
+
+from pointsman.stores._sqlite_file import insert
+from pointsman.stores.ledger.reading import DecisionFilter, DecisionRow
+from pointsman.stores.ledger.turns import HOUR
+
+__all__ = ["MIGRATION", "HourValues", "hours_of"]
+
+#: Kinds of values. Before these: tier, model, role, caller, status.
+_DOMAIN: Final = 5
+_SIGNAL: Final = 6
+
+#: Hours whose values are remembered, and rows of each.
+_HOURS_KNOWN: Final = 64
+_COMBINATIONS_KNOWN: Final = 1_000
+
+MIGRATION: Final = (
+    """CREATE TABLE hour_values (kind INTEGER NOT NULL, value TEXT NOT NULL, hour INTEGER NOT NULL,
+        PRIMARY KEY (kind, value, hour)) WITHOUT ROWID""",
+    "CREATE INDEX hour_values_by_hour ON hour_values (hour)",
+)
+
+_NEW: Final = "INSERT OR IGNORE INTO hour_values (kind, value, hour) VALUES {rows}"
+_FORGET: Final = "DELETE FROM hour_values WHERE hour = ?"
+_OF_ROWS: Final = (
+    "SELECT DISTINCT tier, model, role, caller, status, domains, signals FROM summaries "
+    "WHERE at >= ? * 3600.0 AND at < (? + 1) * 3600.0"
+)
+_HAVING: Final = "SELECT hour FROM hour_values WHERE kind = ? AND value = ?"
+
+#: A kind, a value and the hour.
+_Value = tuple[int, str, int]
+#: Tier, model, role, caller, status, domains and signals.
+_Combination = tuple[str, str, str, str, int, tuple[str, ...], tuple[str, ...]]
+
+
+class _Known:
+    """Values that are known to be in the table of an hour."""
+
+    __slots__ = ("combinations", "values")
+
+    def __init__(self) -> None:
+        self.combinations: set[_Combination] = set()  # of rows, as they came
+        self.values: set[_Value] = set()
+
+
+class HourValues:
+    """Follows rows as they are written. Not safe for threads: the writer's alone."""
+
+    def __init__(self) -> None:
+        self._known: Final[OrderedDict[int, _Known]] = OrderedDict()  # by hour, those begun last at the end
+        self._new: list[_Value] = []  # values that are not written yet
+
+    def clear(self) -> None:
+        """Forget what is in the file, and what was to be written."""
+        self._known.clear()
+        self._new = []
+
+    def learn(self, hour: int, row: DecisionRow) -> None:
+        """Note the values of a row."""
+        combination = (row.tier, row.model, row.role, row.caller, row.status, row.domains, row.signals)
+        known = self._known.get(hour) or self._begin(hour)
+        if combination in known.combinations:
+            return
+        if len(known.combinations) >= _COMBINATIONS_KNOWN:
+            known.combinations.clear()
+        known.combinations.add(combination)
+        new = _values(combination, hour) - known.values
+        known.values |= new
+        self._new += new
+
+    def store(self, connection: sqlite3.Connection) -> None:
+        """Write new values, in the transaction of the rows."""
+        insert(connection, _NEW, self._new)
+        self._new = []
+
+    def read_again(self, connection: sqlite3.Connection, hour: int) -> None:
+        """Replace the values of an hour by those of its rows."""
+        connection.execute(_FORGET, (hour,))
+        found: set[_Value] = set()
+        for *single, domains, signals in connection.execute(_OF_ROWS, (hour, hour)):
+            found |= _values((*single, domains.split("\n"), signals.split("\n")), hour)
+        insert(connection, _NEW, sorted(found))
+        self._known.pop(hour, None)
+
+    def _begin(self, hour: int) -> _Known:
+        found = self._known[hour] = _Known()
+        if len(self._known) > _HOURS_KNOWN:
+            self._known.popitem(last=False)
+        return found
+
+
+def _values(combination: _Combination, hour: int) -> set[_Value]:
+    tier, model, role, caller, status, domains, signals = combination
+    found = {(kind, value, hour) for kind, value in enumerate((tier, model, role, caller, str(status)))}
+    found.update((_DOMAIN, value, hour) for value in domains if value)
+    found.update((_SIGNAL, value, hour) for value in signals if value)
+    return found
+
+
+def hours_of(wanted: DecisionFilter) -> tuple[str, list[object]] | None:
+    """The statement of the hours in which rows may meet a filter, the latest first; None for any hour."""
+    status = "" if wanted.status is None else str(wanted.status)
+    asked = (wanted.tier, wanted.model, wanted.role, wanted.caller, status, wanted.domain, wanted.signal)
+    terms = [(kind, value) for kind, value in enumerate(asked) if value]
+    if not terms:
+        return None
+    having = " INTERSECT ".join([_HAVING] * len(terms))
+    query = f"""SELECT hour FROM ({having} UNION SELECT hour FROM dirty)
+        WHERE hour BETWEEN ? AND ? ORDER BY hour DESC"""  # noqa: S608 - words of ours
+    period = _hour(wanted.since, -1e12), _hour(wanted.until, 1e12)
+    return query, [*(value for term in terms for value in term), *period]
+
+
+def _hour(seconds: float | None, usual: float) -> int:
+    """The hour since the epoch, which SQLite can hold."""
+    return math.floor((usual if seconds is None else max(-1e12, min(seconds, 1e12))) / HOUR)
