@@ -27,7 +27,7 @@ from pointsman.vocabulary import ModelSpec, Tier
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from support.consoles import Browser, console_gateway  # noqa: E402 - of the tests, which have it
+from support.consoles import Browser, console_gateway
 
 ROWS = 1_000_000
 DAYS = 30

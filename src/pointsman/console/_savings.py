@@ -59,6 +59,7 @@ def savings_page(visit: Visit) -> Page:
         error = mistake
     context = {
         "found": found,
+        "chart": msgspec.json.encode(_series(found)).decode() if found else "",
         "baseline": baseline,
         "priced": list(models),
         "period": visit.asked("last") or ("" if visit.asked("since") else _USUAL),
@@ -132,20 +133,26 @@ def _dearest(models: Mapping[str, ModelSpec]) -> str:
     return max(costs, key=lambda name: (costs[name], name)) if costs else ""
 
 
-def _plain(found: _Found) -> dict[str, object]:
-    """Plain values; ``x`` and ``series`` are what the chart draws."""
-    times = [datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp() for day in found.days]
+def _series(found: _Found) -> dict[str, object]:
+    """What the chart draws: money of each day."""
+    days = found.days.values()
     series = {
-        "net": [each.net for each in found.days.values()],
-        "answers": [each.answers for each in found.days.values()],
-        "at baseline": [each.at_baseline for each in found.days.values()],
+        "net": [each.net for each in days],
+        "answers": [each.answers for each in days],
+        "at baseline": [each.at_baseline for each in days],
     }
+    return {
+        "x": [datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp() for day in found.days],
+        "series": [{"name": name, "values": values} for name, values in series.items()],
+    }
+
+
+def _plain(found: _Found) -> dict[str, object]:
     return {
         "total": found.total.to_json(),
         "days": {day: each.to_json() for day, each in found.days.items()},
         "tiers": {tier: each.to_json() for tier, each in found.tiers.items()},
         "models": {model: each.to_json() for model, each in found.models.items()},
         "usage": found.usage,
-        "x": times,
-        "series": [{"name": name, "values": values} for name, values in series.items()],
+        **_series(found),
     }

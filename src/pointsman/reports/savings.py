@@ -19,12 +19,6 @@ __all__ = ["By", "Savings", "savings", "savings_by"]
 #: By what savings are divided.
 By = Literal["day", "tier", "model"]
 
-#: What is added up group by group.
-_ADDED: Final = (
-    *("counted", "no_answer", "no_usage", "at_baseline", "answers", "baseline_cache", "assumed", "switches"),
-    *("retries", "questions", "verification", "trials", "shadow", "judging", "hints", "writes"),
-)
-
 
 @dataclass(slots=True)
 class Savings:
@@ -67,16 +61,6 @@ class Savings:
     def _would(self) -> float:
         """What the baseline would have cost."""
         return self.at_baseline - self.baseline_cache - self.hints
-
-    def add(self, group: Savings, turns: int) -> None:
-        """Add turns that are alike, or leave all of them out where a price is unknown."""
-        self.turns += turns
-        if group.unpriced:
-            self.no_price += turns
-            self.unpriced.update(dict.fromkeys(group.unpriced, turns))
-            return
-        for name in _ADDED:
-            setattr(self, name, getattr(self, name) + getattr(group, name))
 
     def to_json(self) -> dict[str, object]:
         """Plain values, in a fixed order."""
@@ -220,41 +204,50 @@ class _Prices:
         self._baseline: Final = models[baseline]
         self._question: Final = question
         self._verifier: Final = verifier
+        self._lacking: Final[dict[tuple[str, str, bool], frozenset[str]]] = {}  # models without a price
 
     def add_up(self, turns: Iterable[TurnTotals], parts: Iterable[PartTotals]) -> Savings:
         """Return the sum of turns and of what was used beside their answers."""
         found = Savings(self._name, self._baseline.cached_input_per_million is not None)
         for turn in turns:
-            found.add(self._group(turn), turn.turns)
+            self._add(found, turn)
         for part in parts:
             if not self._unpriced(part):
                 self._add_part(found, part)
         return found
 
-    def _group(self, turn: TurnTotals) -> Savings:
-        group = Savings(self._name, unpriced=self._unpriced(turn), trials=turn.trials, judging=turn.judging)
-        if group.unpriced:
-            return group
+    def _add(self, found: Savings, turn: TurnTotals) -> None:
+        """Add turns that are alike, or leave all of them out where a price is unknown."""
+        found.turns += turn.turns
+        if lacking := self._unpriced(turn):
+            found.no_price += turn.turns
+            found.unpriced.update(dict.fromkeys(lacking, turn.turns))
+            return
+        found.trials += turn.trials
+        found.judging += turn.judging
         if turn.asked:
-            group.questions = turn.turns
-            group.verification = turn.turns * (self._question or 0.0)
+            found.questions += turn.turns
+            found.verification += turn.turns * (self._question or 0.0)
         if turn.result == "counted":
-            self._add_answers(group, turn)
+            self._add_answers(found, turn)
         elif turn.result == "no_usage":
-            group.no_usage = turn.turns
+            found.no_usage += turn.turns
         else:
-            group.no_answer = turn.turns
-        return group
+            found.no_answer += turn.turns
 
-    def _unpriced(self, group: TurnTotals | PartTotals) -> Counter[str]:
+    def _unpriced(self, group: TurnTotals | PartTotals) -> frozenset[str]:
         """The models of a group of turns whose price is unknown."""
-        used = group.beside.split("\n") if group.beside else []
-        if group.result == "counted":
-            used.append(group.model)
-        lacking = [name for name in used if name not in self._models or not self._models[name].is_priced]
-        if group.asked and self._question is None:
-            lacking.append(self._verifier)
-        return Counter(dict.fromkeys(lacking, 1))
+        key = group.beside, group.model if group.result == "counted" else "", group.asked
+        known = self._lacking.get(key)
+        if known is None:
+            known = self._lacking[key] = frozenset(self._without_price(*key))
+        return known
+
+    def _without_price(self, beside: str, model: str, asked: bool) -> Iterator[str]:
+        used = [*(beside.split("\n") if beside else []), *([model] if model else [])]
+        yield from (name for name in used if name not in self._models or not self._models[name].is_priced)
+        if asked and self._question is None:
+            yield self._verifier
 
     def _add_part(self, found: Savings, part: PartTotals) -> None:
         model, used = self._models[part.part_model], Usage(part.input, part.cached, part.output)
@@ -265,21 +258,23 @@ class _Prices:
         else:
             found.shadow += spent
 
-    def _add_answers(self, group: Savings, turn: TurnTotals) -> None:
+    def _add_answers(self, found: Savings, turn: TurnTotals) -> None:
         model, used = self._models[turn.model], Usage(turn.input, turn.cached, turn.output)
-        group.counted, group.switches = turn.turns, turn.switches
-        group.answers = cost(model, used) or 0.0
-        group.at_baseline = cost(self._baseline, used) or 0.0
-        group.hints = cost(self._baseline, Usage(turn.added, 0, 0)) or 0.0
+        at_baseline = cost(self._baseline, used) or 0.0
+        found.counted += turn.turns
+        found.switches += turn.switches
+        found.answers += cost(model, used) or 0.0
+        found.at_baseline += at_baseline
+        found.hints += cost(self._baseline, Usage(turn.added, 0, 0)) or 0.0
         if turn.own == self._name:
             return  # the baseline itself: what it reports is what it would have had
-        group.writes = writing(model, used)
+        found.writes += writing(model, used)
         kept = self._baseline.cache_seconds
         if turn.gap < 0 or (kept is not None and GAPS[turn.gap] >= kept):
             return
         as_cached = cost(self._baseline, used._replace(cached=turn.reused)) or 0.0
-        group.baseline_cache = group.at_baseline - as_cached
-        group.assumed = turn.assumed
+        found.baseline_cache += at_baseline - as_cached
+        found.assumed += turn.assumed
 
 
 def _check_baseline(models: Mapping[str, ModelSpec], baseline: str) -> None:
