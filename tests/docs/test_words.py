@@ -56,6 +56,7 @@ RENAMED_CLASSES: Final = re.compile(r"^class (Turn|Need|Answer|Addition|Gauge|Sp
 PROPER: Final = {
     *("Agent", "Zero", "Claude", "Code"),  # Agent Zero, Claude Code
     *("Anthropic", "Azure", "Codex", "Furo", "Hyperscan", "Java", "OpenAI"),
+    *("Daft", "Data", "DuckDB", "Parquet", "Polars", "Ray", "Spark"),  # Data of Ray Data
     *("Pointsman", "Python", "Sphinx", "Unicode"),
 }
 HEADING: Final = re.compile(r"^#{1,4} (.+)$", re.MULTILINE)

@@ -12,6 +12,18 @@ from typing import Annotated, Any, Final
 import msgspec
 import typer
 
+from pointsman.batch.work import BatchEngine, Work
+from pointsman.cli._batch import (
+    ColumnOption,
+    EngineOption,
+    InOption,
+    OutOption,
+    WorkersOption,
+    run_rows,
+    say_finished,
+    say_unreadable,
+    work_of,
+)
 from pointsman.cli.options import LearnedRouterOption, ProfileOption
 from pointsman.cli.output import FAILED, config_file, echo, json_line, needs_extra, read_lines
 from pointsman.cli.terminal import progress
@@ -24,7 +36,7 @@ from pointsman.domains import default_domains
 from pointsman.drivers import drive, no_model
 from pointsman.encoders.learned_routers import load_scorer
 from pointsman.errors import CallerError, ConfigError, MalformedRequest
-from pointsman.factory import build_engine, build_policy, read_profile
+from pointsman.factory import build_engine, build_policy, read_policy, read_profile
 from pointsman.tiers.learned_router import LearnedScorer
 from pointsman.vocabulary import AgentRequest, ModelQuery, ModelReply, WireFormat
 from pointsman.wire import WIRES
@@ -64,14 +76,51 @@ def classify(
     config: Annotated[
         Path | None, typer.Option(help="Configuration with the model that verifies and the capabilities.")
     ] = None,
+    policy: Annotated[
+        Path | None, typer.Option(help="Policy to decide by wholly: a pointsman.toml, or a tier profile.")
+    ] = None,
+    pattern: InOption = "",
+    out: OutOption = None,
+    engine: EngineOption = BatchEngine.LOCAL,
+    workers: WorkersOption = None,
+    column: ColumnOption = None,
 ) -> None:
     """Classify prompts: JSON lines {"id", "text"} or {"id", "messages", "format"} in, one line each out.
 
     A malformed line gives an error object in its place, and processing continues; the exit code is then 1.
+    With --in the same for Parquet files, each row by itself: pointsman classify --in 'x/*.parquet' --out DIR
+    writes a file for each row group. The same command goes on where an earlier one ended.
     """
+    decides = _policy(profile, config, policy)
+    only_lines = {"FILE": file, "--verify": verify, "--learned-router": learned_router}
+    if work := work_of(pattern, out, engine, workers, **only_lines):
+        _classify_parquet(decides, work, column)
+    else:
+        _classify_lines(file, decides, config, learned_router, verify=verify)
+
+
+def _policy(profile: str, config: Path | None, whole: Path | None) -> Policy:
+    """What decides: a whole policy, or a tier profile, the built-in domains and configured capabilities."""
     policy = Policy(profile=read_profile(profile), domains=DomainPolicy(domains=default_domains()))
+    if whole:
+        return read_policy(whole, policy)
     if config:
         policy = replace(policy, capabilities=build_policy(load(config, AnyKey())).capabilities)
+    return policy
+
+
+def _classify_parquet(policy: Policy, work: Work, column: str | None) -> None:
+    from pointsman.batch.classify import BatchClassifier
+    from pointsman.batch.columns import named
+
+    done = run_rows(BatchClassifier(policy, named(column) if column else None), work)
+    say_finished(done, work.out)
+    say_unreadable(done, "error")
+
+
+def _classify_lines(
+    file: Path | None, policy: Policy, config: Path | None, learned_router: Path | None, *, verify: bool
+) -> None:
     scorer = load_scorer(learned_router) if learned_router else None
     if verify:
         with needs_extra("gateway", "--verify"):

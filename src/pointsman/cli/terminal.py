@@ -133,9 +133,9 @@ class _Progress:
         self._timer.daemon = True
         self._timer.start()
 
-    def advance(self) -> None:
-        """Count one more item as done."""
-        self._done += 1
+    def advance(self, count: int = 1) -> None:
+        """Count items as done."""
+        self._done += count
         if self._shown is not None:
             shown, task = self._shown
             shown.update(task, completed=self._done)

@@ -17,7 +17,7 @@ from pointsman.stores.ledger._earlier import SHAPE
 from pointsman.stores.ledger.port import Ledger, Record, RunEntry
 from pointsman.stores.ledger.runs import RunRecord, RunUsage, usage_by_run
 
-__all__ = ["Format", "export", "record"]
+__all__ = ["SHAPE", "Format", "export", "record"]
 
 
 class Format(StrEnum):

@@ -1,0 +1,162 @@
+"""``classify_batch``: the decision for each row of a record batch, without memory and without a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+
+from pointsman.batch.columns import TEXT, InputColumn, find, find_input
+from pointsman.batch.engines import engine_of
+from pointsman.batch.rows import FORMAT, requests
+from pointsman.decision.engine import Engine
+from pointsman.decision.memory import Memory
+from pointsman.decision.policy import DomainPolicy, Policy
+from pointsman.domains import default_domains
+from pointsman.drivers import drive, no_model
+from pointsman.errors import CallerError
+from pointsman.factory import default_policy, read_policy, read_profile
+from pointsman.stores.ledger.export import SHAPE
+from pointsman.vocabulary import AgentRequest
+
+__all__ = ["SCHEMA", "BatchClassifier", "classify_batch"]
+
+#: Columns that are passed on as they are, where they are there.
+_KEPT: Final = ("id",)
+_NO_MEMORY: Final = Memory()
+_NEEDS_VERIFICATION: Final = "needs_verification"
+
+#: Columns of the output (docs/reference/batch.md). A row that could not be read has ``error`` alone.
+SCHEMA: Final = pa.schema(
+    [
+        ("tier", pa.string()),
+        ("score", pa.float64()),
+        ("confidence", pa.float64()),
+        ("stage", pa.string()),
+        ("domains", pa.list_(pa.string())),
+        ("capabilities", pa.list_(pa.string())),
+        ("flags", pa.list_(pa.string())),
+        ("explanation_version", pa.int16()),
+        ("policy_version", pa.string()),
+        ("error", pa.string()),
+    ]
+)
+
+
+class BatchClassifier:
+    """Classifies record batches under one policy. Picklable: the engine is built where it is first used."""
+
+    name: Final = "classify"
+
+    def __init__(self, policy: Policy | None = None, column: InputColumn | None = None) -> None:
+        """Take what decides.
+
+        Args:
+            policy: By default that of ``pointsman classify``: profile ``default`` and the built-in domains.
+            column: What rows are read from; by default ``text``, ``messages`` or ``request``.
+        """
+        self.policy = policy or Policy(
+            profile=read_profile("default"), domains=DomainPolicy(domains=default_domains())
+        )
+        self.version = self.policy.version()
+        self.column = column
+
+    @classmethod
+    def from_config(cls, file: Path | str, column: InputColumn | None = None) -> BatchClassifier:
+        """Take the policy of a configuration, or a tier profile.
+
+        Raises:
+            ConfigError: the file cannot be read, or is wrong.
+        """
+        return cls(read_policy(Path(file), default_policy()), column)
+
+    def describe(self) -> dict[str, object]:
+        """What the output depends on beside the rows."""
+        return {
+            "policy_version": self.version,
+            "explanation_version": SHAPE,
+            "column": list(self.column) if self.column else None,
+        }
+
+    def columns(self, schema: pa.Schema, file: str = "") -> list[str]:
+        """Return the columns that are read.
+
+        Raises:
+            ConfigError: one is missing or of another type; names file, column and expected.
+        """
+        column = find_input(schema, self.column, file)
+        names = [name for name in _KEPT if name in schema.names]
+        if column.kind != "text" and FORMAT in schema.names:
+            names.append(find(schema, FORMAT, TEXT, file))
+        return [*names, column.name]
+
+    def schema(self, schema: pa.Schema) -> pa.Schema:
+        """Return the columns of the output for those of the input."""
+        kept = [schema.field(name) for name in _KEPT if name in schema.names]
+        return pa.schema([*(field.remove_metadata() for field in kept), *SCHEMA])
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Classify every row, each by itself.
+
+        Raises:
+            ConfigError: a column is missing or of another type.
+        """
+        column = find_input(batch.schema, self.column, "")
+        engine = engine_of(self.policy, self.version)
+        rows = [_row(engine, read) for read in requests(batch, column)]
+        schema = self.schema(batch.schema)
+        kept = [batch.column(name) for name in _KEPT if name in batch.schema.names]
+        made = zip(*rows, strict=True) if rows else ((),) * len(SCHEMA)
+        arrays = [pa.array(values, field.type) for values, field in zip(made, SCHEMA, strict=True)]
+        return pa.RecordBatch.from_arrays([*kept, *arrays], schema=schema)
+
+
+def _row(engine: Engine, read: Callable[[], AgentRequest]) -> tuple[object, ...]:
+    """Values in the order of ``SCHEMA``."""
+    try:
+        decision = drive(engine.decide(read(), _NO_MEMORY, ""), no_model).decision
+    except CallerError as error:
+        return (*(None,) * 6, ["error"], SHAPE, engine.version, str(error))
+    flags = [reason.code for reason in decision.abstained]
+    tier, domains, selected = decision.tier, decision.domains, decision.capabilities
+    assert tier is not None  # noqa: S101 - a row never asks for a model
+    if tier.needs_verification:
+        flags.append("needs_verification")
+    return (
+        str(tier.tier),
+        tier.score,
+        tier.confidence,
+        str(tier.stage),
+        [name for name in domains.effective.domains if name] if domains else None,
+        list(selected.selected) if selected else None,
+        flags,
+        SHAPE,
+        engine.version,
+        None,
+    )
+
+
+@lru_cache(maxsize=1)
+def _default() -> BatchClassifier:
+    return BatchClassifier()
+
+
+def classify_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Classify every row of a record batch under the default policy, each by itself.
+
+    The same batch gives the same result on every machine: no clock, network or session is read, and no model
+    is asked. For another policy use ``BatchClassifier``, which is called alike.
+
+    Args:
+        batch: With a column ``text`` (string), ``messages`` (JSON, or list of struct) or ``request`` (JSON).
+
+    Returns:
+        A row for each row: ``id`` where there is one, and the columns of ``SCHEMA``.
+
+    Raises:
+        ConfigError: a column is missing or of another type; names it, and what is expected.
+    """
+    return _default()(batch)

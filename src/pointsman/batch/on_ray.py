@@ -1,0 +1,148 @@
+"""The Ray engine: Ray Data reads and decides; this process writes the same parts as the local engine.
+
+Ray divides rows into blocks as its memory suits. With its order kept, the number of rows of each row group
+says to which part a row belongs; the path beside each row proves it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pointsman.batch.files import ROWS, Part, write_part
+from pointsman.batch.jobs import RowJob
+from pointsman.batch.work import Work
+from pointsman.errors import MissingExtra, PointsmanError
+
+__all__ = ["ray_data", "rows_on_ray"]
+
+_PATH: Final = "path"  # Ray's own name of the column
+#: Bytes of Ray's object store on one machine; a block waits there until it is written.
+_OBJECT_STORE: Final = 256 * 2**20
+
+
+@contextmanager
+def ray_data(workers: int) -> Iterator[Any]:
+    """Return ``ray.data``, connected: to what this program has, to ``RAY_ADDRESS``, or to a Ray of its own.
+
+    A Ray of its own listens on the loopback address alone, sends no usage statistics, and ends here.
+
+    Raises:
+        MissingExtra: Ray is not installed.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        import ray
+        import ray.data
+    except ModuleNotFoundError as error:
+        raise MissingExtra("ray", needed_for="--engine ray") from error
+    ours = not ray.is_initialized()
+    if ours:
+        here = {} if os.environ.get("RAY_ADDRESS") else _here(workers)
+        ray.init(log_to_driver=False, logging_level=logging.ERROR, **here)
+        logging.getLogger("ray.data").setLevel(logging.ERROR)
+    context = ray.data.DataContext.get_current()
+    before = context.execution_options.preserve_order, context.enable_progress_bars
+    context.execution_options.preserve_order, context.enable_progress_bars = True, False
+    try:
+        yield ray.data
+    finally:
+        context.execution_options.preserve_order, context.enable_progress_bars = before
+        if ours:
+            ray.shutdown()
+
+
+def _here(workers: int) -> dict[str, Any]:
+    return {
+        "num_cpus": workers,
+        "include_dashboard": False,
+        "object_store_memory": _OBJECT_STORE,
+        "_node_ip_address": "127.0.0.1",
+    }
+
+
+@dataclass(frozen=True)
+class _WithPath:
+    """A job that keeps the path of each row."""
+
+    job: RowJob
+
+    def __call__(self, table: pa.Table) -> pa.Table:
+        done = [self._batch(batch) for batch in table.to_batches() if batch.num_rows]
+        return pa.Table.from_batches(done) if done else table.slice(0, 0)
+
+    def _batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return self.job(batch).append_column(_PATH, batch.column(_PATH))
+
+
+def rows_on_ray(job: RowJob, schema: pa.Schema, parts: Sequence[Part], work: Work) -> Iterator[int]:
+    """Write the parts of these files that are not finished, and yield rows as they are written.
+
+    Args:
+        job: What is done.
+        schema: The columns of the result.
+        parts: All row groups of the files, in their order; those whose file is there are left as they are.
+        work: Where and how.
+    """
+    files = list(dict.fromkeys(part.file for part in parts))
+    if not files:
+        return
+    columns = job.columns(pq.read_schema(files[0]), files[0])
+    with ray_data(work.workers) as data:
+        read = data.read_parquet(list(map(_whole, files)), columns=columns, include_paths=True)
+        decided = read.map_batches(_WithPath(job), batch_format="pyarrow", batch_size=ROWS)
+        rows = _Rows(iter(decided.iter_batches(batch_format="pyarrow", batch_size=None)), schema)
+        for part in parts:
+            done = rows.of(part)
+            if (work.out / part.name).exists():
+                for _ in done:
+                    pass
+                continue
+            write_part(work.out / part.name, schema, done)
+            yield part.rows
+        rows.end()
+
+
+def _whole(file: str) -> str:
+    return str(Path(file).resolve())
+
+
+class _Rows:
+    """What Ray returns, block after block, cut where row groups end."""
+
+    def __init__(self, blocks: Iterator[pa.Table], schema: pa.Schema) -> None:
+        self._blocks = blocks
+        self._schema = schema
+        self._rest: pa.Table | None = None
+
+    def of(self, part: Part) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of the next row group."""
+        missing, file = part.rows, _whole(part.file)
+        while missing:
+            if self._rest is None or not self._rest.num_rows:
+                self._rest = self._next(part)
+            taken = self._rest.slice(0, missing)
+            self._rest = self._rest.slice(taken.num_rows)
+            missing -= taken.num_rows
+            if taken[_PATH].unique().to_pylist() != [file]:
+                raise PointsmanError(f"Ray returned rows of another file than {file}")
+            yield from taken.select(self._schema.names).cast(self._schema).to_batches()
+
+    def end(self) -> None:
+        """Check that there is nothing more; Ray's own threads end with its last block."""
+        if (self._rest is not None and self._rest.num_rows) or next(self._blocks, None) is not None:
+            raise PointsmanError("Ray returned more rows than the files hold")
+
+    def _next(self, part: Part) -> pa.Table:
+        block = next(self._blocks, None)
+        if block is None:
+            raise PointsmanError(f"Ray returned fewer rows than {part.file} holds")
+        return block
