@@ -57,6 +57,7 @@ FLOORS = {
     "offload": 95,
     "printable": 95,
     "remembering": 95,
+    "sampling": 95,
     "reports": 96,
     "runtime": 95,
     "shadow_policy": 95,

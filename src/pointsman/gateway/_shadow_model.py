@@ -12,7 +12,6 @@ import time
 from collections import deque
 from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
-from hashlib import blake2b
 from math import inf
 from typing import Any, Final
 
@@ -28,6 +27,7 @@ from pointsman.gateway._relay import Send
 from pointsman.gateway._request import DecidedRequest
 from pointsman.gateway.upstream import Target
 from pointsman.model_choice.fitness import BYTES_PER_TOKEN, Requirements, lacks
+from pointsman.sampling import draw
 from pointsman.stores.ledger.port import ShadowAnswer
 from pointsman.stores.ledger.redact import kept_text
 from pointsman.upstreams.port import Call, read_at_most
@@ -239,8 +239,7 @@ def _sampled(decision: Decision, spec: ShadowSpec) -> bool:
     The key is not that of the control share of guidance, so that the two draws have nothing to do with each
     other.
     """
-    key = f"shadow\0{spec.seed}\0{decision.input.session or decision.id}".encode("utf-8", "surrogatepass")
-    return int.from_bytes(blake2b(key, digest_size=8).digest()) < spec.share * 2**64
+    return draw("shadow", spec.seed, decision.input.session or decision.id) < spec.share
 
 
 def _unfit(request: DecidedRequest, target: Target) -> str:

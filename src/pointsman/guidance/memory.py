@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from hashlib import blake2b
 from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
 from pointsman.guidance.collect import Fired
+from pointsman.sampling import draw
 from pointsman.trajectory import TrajectoryMemory
 
 __all__ = ["Arm", "Episode", "Followed", "GuidanceMemory", "Spoken", "Thread", "arm_of"]
@@ -118,5 +118,4 @@ def arm_of(session: str, *, seed: int, control: float) -> Arm:
     """
     if not session or not control:
         return Arm.TREATED
-    drawn = blake2b(f"{seed}\0{session}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return Arm.CONTROL if int.from_bytes(drawn) < control * 2**64 else Arm.TREATED
+    return Arm.CONTROL if draw(seed, session) < control else Arm.TREATED

@@ -5,12 +5,12 @@ Trouble is what guidance calls stuck, or more tool calls than own successful run
 
 from __future__ import annotations
 
-from hashlib import blake2b
 from typing import Annotated, Final, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta
 
+from pointsman.sampling import draw
 from pointsman.vocabulary import Mode, Tier
 
 __all__ = [
@@ -31,7 +31,6 @@ ENOUGH_RUNS: Final = 20
 RAISED: Final = frozenset({"escalation.stuck", "escalation.long"})
 #: Stands for every project.
 _EVERY: Final = "*"
-_SCALE: Final = 2.0**64
 
 
 class EscalationPolicy(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,5 +113,4 @@ def handover(calls: int, errors: int) -> str:
 
 def _is_control(policy: EscalationPolicy, message: str) -> bool:
     """Whether a user message is in the control group: drawn alike everywhere and always."""
-    text = f"escalation\0{policy.seed}\0{message}".encode("utf-8", "surrogatepass")
-    return int.from_bytes(blake2b(text, digest_size=8).digest()) < policy.control * _SCALE
+    return draw("escalation", policy.seed, message) < policy.control

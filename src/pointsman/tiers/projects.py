@@ -6,7 +6,6 @@ Pure: probabilities are computed where the file is made (``learning/projects.py`
 from __future__ import annotations
 
 from collections.abc import Mapping
-from hashlib import blake2b
 from typing import Annotated, Final, NamedTuple
 
 import msgspec
@@ -14,6 +13,7 @@ from msgspec import Meta
 
 from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.errors import ConfigError
+from pointsman.sampling import draw
 from pointsman.vocabulary import Mode, Tier
 
 __all__ = [
@@ -41,7 +41,6 @@ SEPARATOR: Final = "|"
 
 #: Below this chance the outcomes of a role or kind rather speak against a tier.
 _EVEN: Final = 0.5
-_SCALE: Final = 2.0**64
 
 
 class Cell(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -181,13 +180,7 @@ def _explored(
     chance = cell.chance.get(tier.lower(), 0.0)
     why = f"{tier} reaches {goal} with probability {chance:.2f}, by {cell.outcomes} outcomes"
     below = [step for step in tiers if step.rank < tier.rank]
-    if policy.explore and below and _drawn(policy.seed, message) < policy.explore:
+    if policy.explore and below and draw(policy.seed, message) < policy.explore:
         cheaper = below[-1]
         return ProjectTier(cheaper, f"exploration tries {cheaper}: {why}", explores=True)
     return ProjectTier(tier, why)
-
-
-def _drawn(seed: int, message: str) -> float:
-    """A number from 0 to 1: the same for the same seed and message, everywhere and always."""
-    digest = blake2b(f"{seed}\0{message}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return int.from_bytes(digest) / _SCALE
