@@ -78,7 +78,7 @@ def find(schema: pa.Schema, name: str, expected: Expected, file: str) -> str:
     """Return the name of a column that is there and of an expected type.
 
     Raises:
-        ConfigError: it is missing, not the only one of its name, or of another type; names file, column and expected.
+        ConfigError: it is missing, duplicate or of another type; names file, column and what is expected.
     """
     places = schema.get_all_field_indices(name)
     if not places:
