@@ -57,6 +57,15 @@ $(DOCS_VENV)/.ready: requirements/docs.txt pyproject.toml
 	sh scripts/setup-venv.sh $(DOCS_VENV) requirements/docs.txt
 	@touch $@
 
+# The adapter for LiteLLM in its real Router and proxy, in an environment of their own.
+LITELLM_VENV := .venv-litellm
+litellm: $(LITELLM_VENV)/.ready
+	$(LITELLM_VENV)/bin/python -m pytest -q -n 0 tests/integrations/test_litellm.py tests/integrations/test_litellm_proxy.py $(ARGS)
+
+$(LITELLM_VENV)/.ready: requirements/litellm.txt pyproject.toml
+	sh scripts/setup-venv.sh $(LITELLM_VENV) requirements/litellm.txt
+	@touch $@
+
 # The distributions in dist/, with a bill of materials (CycloneDX) and the provenance (in-toto, SLSA) of both.
 DIST_VENV := .venv-dist
 dist: $(DIST_VENV)/.ready
@@ -84,7 +93,7 @@ EXTRAS = gateway re2 valkey static sentence fit plot postgres batch ray otel ext
 lock: $(UV)
 	$(COMPILE) --extra gateway -o requirements/run.txt
 	$(COMPILE) $(EXTRAS:%=--extra %) --group dev -o requirements/dev.txt
-	$(COMPILE) --extra gateway --extra litellm -o requirements/litellm.txt
+	$(COMPILE) --extra gateway --extra litellm --group litellm -o requirements/litellm.txt
 	$(COMPILE) --extra gateway --group docs -o requirements/docs.txt
 	$(COMPILE) --extra gateway --group dist -o requirements/dist.txt
 

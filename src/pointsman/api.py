@@ -137,23 +137,31 @@ class Pointsman:
         request: str | Mapping[str, Any],
         *,
         format: WireFormat | str = WireFormat.CHAT,  # noqa: A002 - the name the contract uses
-        session: str = "",
+        session: str | None = "",
         project: str = "",
+        caller: str = "",
+        dry_run: bool = False,
     ) -> Decision:
         """Decide one request in this thread.
 
         Args:
             request: The person's text, or a request body as a mapping.
             format: The body's wire format: ``chat``, ``responses`` or ``messages``.
-            session: Names the conversation; without it nothing is remembered.
+            session: Names the conversation; empty: nothing is remembered. None: by how the conversation
+                begins, as the gateway names one that no client does.
             project: What it is about: a directory, words of yours, or a key as ``project_key`` returns it.
                 Outcomes and ``[tiers.projects]`` go by the key, and nothing else of it is recorded.
+            caller: Whose request it is, of several: sessions of one are not those of another.
+            dry_run: Ask no model, and record and remember nothing; the decision has no id.
 
         Raises:
             MalformedRequest: the body is not of the format's shape.
             UnknownModel: the body asks for a model that is neither a tier nor configured.
+            ValueError: the name of the caller holds a slash.
         """
-        read = _request(request, WireFormat(format), session, project)
+        read = _request(request, WireFormat(format), session, project, caller)
+        if dry_run:
+            return self.runtime.preview(read).decision
         return self.runtime.decide_sync(read, self._ask)
 
     async def decide_async(
@@ -161,11 +169,12 @@ class Pointsman:
         request: str | Mapping[str, Any],
         *,
         format: WireFormat | str = WireFormat.CHAT,  # noqa: A002 - as above
-        session: str = "",
+        session: str | None = "",
         project: str = "",
+        caller: str = "",
     ) -> Decision:
         """Decide one request without blocking the event loop. Arguments and errors as in ``decide``."""
-        return await self.runtime.decide(_request(request, WireFormat(format), session, project))
+        return await self.runtime.decide(_request(request, WireFormat(format), session, project, caller))
 
     def explain(
         self,
@@ -311,15 +320,25 @@ class Pointsman:
 
 
 def _request(
-    request: str | Mapping[str, Any], wire: WireFormat, session: str, project: str = ""
+    request: str | Mapping[str, Any],
+    wire: WireFormat,
+    session: str | None,
+    project: str = "",
+    caller: str = "",
 ) -> AgentRequest:
     from msgspec.structs import replace
 
     from pointsman.wire.project import named_project
-    from pointsman.wire.request import read_request, request_from_text
+    from pointsman.wire.request import of_caller, read_request, request_from_text, session_fingerprint
 
+    if "/" in caller:
+        raise ValueError("the name of a caller holds no slash")
+    now = time.time()
     if isinstance(request, str):
-        read = request_from_text(request, session=session, arrived_at=time.time())
+        read = request_from_text(request, arrived_at=now)
     else:
-        read = read_request(wire, request, session=session, arrived_at=time.time())
-    return replace(read, project=named_project(project)) if project else read
+        read = read_request(wire, request, arrived_at=now, caller=caller)
+    if session is None:
+        session = session_fingerprint(read)
+    more = {"session": session and of_caller(caller, session), "caller": caller}
+    return replace(read, **more, **({"project": named_project(project)} if project else {}))

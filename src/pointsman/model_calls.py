@@ -82,6 +82,19 @@ class AskingThread:
 
         return await asyncio.wrap_future(self._submit(asking))
 
+    def wait(self, asking: Coroutine[Any, Any, Result], timeout: float) -> Result:
+        """Run it in the thread, and wait for at most ``timeout`` seconds.
+
+        Raises:
+            TimeoutError: it takes longer; it is cancelled, as far as it lets itself be.
+        """
+        future = self._submit(asking)
+        try:
+            return future.result(timeout)
+        except TimeoutError:
+            future.cancel()
+            raise
+
     def close(self) -> None:
         """Close the connections and end the thread; a later query starts another."""
         with self._lock:

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from pointsman.gateway._reading import fingerprint
 from pointsman.vocabulary import AgentRequest, WireFormat
 from pointsman.wire.history import JsonHistory
 from pointsman.wire.request import read_request
+from pointsman.wire.request import session_fingerprint as fingerprint
 
 
 def turn_of(message: dict[str, str], count: int) -> AgentRequest:

@@ -12,11 +12,11 @@ from typing import Final
 import msgspec
 
 from pointsman.gateway._bounded import Bounded
-from pointsman.gateway._inbound import of_caller
 from pointsman.gateway.upstream import Target
 from pointsman.text import extract
 from pointsman.vocabulary import AgentRequest
 from pointsman.wire import Body
+from pointsman.wire.request import of_caller
 from pointsman.wire.responses.stored_conversation import (
     StoredConversation,
     answered,

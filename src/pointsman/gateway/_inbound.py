@@ -19,8 +19,8 @@ from pointsman.vocabulary import LARGE
 from pointsman.wire import Body, Wire
 
 __all__ = ["BodyBudget", "BodyReservation", "CallerLeft", "DisconnectWatch", "DisconnectWatches",
-           "InboundRequest", "Receive", "Scope", "authorise", "caller_credentials", "of_caller",
-           "read_body", "read_bytes"]  # fmt: skip
+           "InboundRequest", "Receive", "Scope", "authorise", "caller_credentials", "read_body",
+           "read_bytes"]  # fmt: skip
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Any
@@ -115,15 +115,6 @@ def authorise(headers: Mapping[bytes, bytes], server: ServerSpec) -> str:
     if True not in matches:
         raise Unauthorized("unknown API key", hint="valid keys are listed under [server]")
     return server.caller(matches.index(True))
-
-
-def of_caller(caller: str, name: str) -> str:
-    """Return the name that a session, or an answer, of one caller has among those of all.
-
-    No caller can choose another's: names of callers hold no slash. The name is the same where no key is asked
-    for.
-    """
-    return f"{caller}/{name}" if caller else name
 
 
 def caller_credentials(sent: Headers, digests: Sequence[bytes]) -> list[tuple[bytes, bytes]]:

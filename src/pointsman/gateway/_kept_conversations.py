@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from pointsman.gateway._bounded import Bounded
-from pointsman.gateway._inbound import of_caller
 from pointsman.stores.sessions import owner_of
 from pointsman.vocabulary import AgentRequest
 from pointsman.wire import Body
+from pointsman.wire.request import of_caller
 from pointsman.wire.responses.continued_request import own_items, whole_request
 from pointsman.wire.responses.stored_conversation import answered, is_stored, previous_response
 

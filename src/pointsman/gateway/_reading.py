@@ -7,7 +7,6 @@ import re
 import time
 from collections.abc import Mapping
 from functools import partial
-from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -15,16 +14,15 @@ import msgspec
 from pointsman.decoding import UNREADABLE
 from pointsman.errors import MalformedRequest
 from pointsman.gateway._conversations import Continuation, Conversations
-from pointsman.gateway._inbound import of_caller
 from pointsman.offload import offload
-from pointsman.vocabulary import LARGE, OF_SUBAGENT, AgentRequest, Role
+from pointsman.vocabulary import LARGE, OF_SUBAGENT, AgentRequest
 from pointsman.wire import Body
 from pointsman.wire.project import client_of, project_key, read_project
-from pointsman.wire.request import read_request
+from pointsman.wire.request import of_caller, read_request, session_fingerprint
 from pointsman.wire.responses.stored_conversation import StoredConversation
 from pointsman.wire.trace_context import read_traceparent
 
-__all__ = ["fingerprint", "named_session", "read_turn"]
+__all__ = ["named_session", "read_turn"]
 
 #: In order of trust. Codex sends the three after Claude Code's, under either spelling.
 _HEADERS: Final = (
@@ -35,8 +33,6 @@ _HEADERS: Final = (
     b"thread-id",
     b"x-session-affinity",
 )
-#: By plain name: Python 3.11 finds a member of an enum through a descriptor, 0.15 µs each time.
-_USER: Final = Role.USER
 _NAMES: Final = frozenset(_HEADERS)
 _OF_SUBAGENT: Final = OF_SUBAGENT.encode()
 #: Those that agents alone send: ``x-session-id`` is a name that any program may choose.
@@ -44,9 +40,6 @@ _AGENTS: Final = _NAMES - {b"x-session-id"}
 
 #: How the system prompts of agents begin that name no session in a header, and offer tools.
 _WITHOUT_HEADERS: Final = ("You are Cline,",)
-
-#: Messages among which the first of a person is looked for: agents put a few of their own before it.
-_FIRST: Final = 100
 
 #: What is kept as it was sent. Anything else, or longer than two UUIDs, is kept as a digest.
 _PLAIN: Final = re.compile(rb"[A-Za-z0-9._:-]{1,80}")
@@ -122,7 +115,7 @@ def _request(
     if (traceparent := headers.get(b"traceparent")) is not None:
         more["traceparent"] = read_traceparent(traceparent)
     if not session:
-        more["session"] = of_caller(caller, fingerprint(agent_request))
+        more["session"] = of_caller(caller, session_fingerprint(agent_request))
     return msgspec.structs.replace(agent_request, **more)
 
 
@@ -154,20 +147,6 @@ def _of_subagent(headers: Mapping[bytes, bytes], session: bytes) -> bytes:
     if agent is None and b"x-codex-parent-thread-id" in headers:
         agent = headers.get(b"thread-id")
     return session if agent is None or agent == session else session + _OF_SUBAGENT + agent
-
-
-def fingerprint(request: AgentRequest) -> str:
-    """Return a session for a turn that names none: its tools, system text and first user message.
-
-    All three come again with every request of a conversation. Only texts count: cache markers move.
-    """
-    first: tuple[str, ...] = ()
-    for message in islice(request.history, _FIRST):
-        if message.role is _USER:
-            first = message.texts
-            break
-    start = "\x00".join((request.system, *request.tools, *first)).encode("utf-8", "surrogatepass")
-    return "f-" + hashlib.blake2b(start, digest_size=12).hexdigest()
 
 
 def _digest(value: bytes) -> str:

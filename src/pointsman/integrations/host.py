@@ -1,0 +1,213 @@
+"""Decides for a host: a framework or gateway that goes on with its own choice where Pointsman cannot decide.
+
+Every adapter asks through this, and none decides anything itself: what it gets is the decision that a gateway
+of the same configuration makes, in the same ledger and sessions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Coroutine, Mapping
+from hashlib import blake2b
+from threading import Lock
+from typing import Any, Final, TypeVar
+
+from pointsman.api import Pointsman
+from pointsman.decision.decision import Decision
+from pointsman.model_calls import AskingThread, ask_nobody
+from pointsman.model_choice.chains import FALLBACK_CHAIN
+from pointsman.vocabulary import WireFormat
+from pointsman.wire.insertion import mark
+
+__all__ = ["TIMEOUT", "Host", "added_texts", "chosen_model", "session_name"]
+
+Model = TypeVar("Model")
+Result = TypeVar("Result")
+
+#: Seconds that a decision may take. It takes microseconds, unless a store or a model that verifies is slow.
+TIMEOUT: Final = 2.0
+#: Seconds until a configuration that could not be read is read again.
+_RETRY: Final = 60.0
+#: What is waited longer for a thread than for the decision in it.
+_GRACE: Final = 0.5
+#: Kinds of failure that are told apart.
+_MOST_KINDS: Final = 100
+#: Characters of a failure that are logged, and of a session's name that is kept as it is.
+_SHOWN: Final = 300
+_LONGEST_NAME: Final = 200
+
+log = logging.getLogger("pointsman.integrations")
+
+
+class Host:
+    """One host, and the ``Pointsman`` that decides for it.
+
+    Every failure is counted in ``failures`` by its kind, and the first of each kind is logged.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        points: Pointsman | Callable[[], Pointsman] | None = None,
+        *,
+        timeout: float = TIMEOUT,
+    ) -> None:
+        """Make ready; nothing is read before the first decision.
+
+        Args:
+            name: Of the host, for the log.
+            points: What decides, or what makes it; by default ``Pointsman.from_config()``.
+            timeout: Seconds after which the host goes on without a decision.
+        """
+        self.failures: Counter[str] = Counter()
+        self._name = name
+        self._timeout = timeout
+        self._points = points if isinstance(points, Pointsman) else None
+        self._make = Pointsman.from_config if points is None or isinstance(points, Pointsman) else points
+        self._is_own = self._points is None
+        self._lock = Lock()
+        self._retry_at = float("-inf")  # seconds of ``time.monotonic``
+        self._thread = AskingThread(ask_nobody, lambda: None)
+
+    def close(self) -> None:
+        """Close what was made here; one that was handed in stays open."""
+        self._thread.close()
+        with self._lock:
+            points = self._points
+        if points is not None and self._is_own:
+            points.close()
+
+    async def decide(
+        self,
+        request: str | Mapping[str, Any],
+        *,
+        format: WireFormat = WireFormat.CHAT,  # noqa: A002 - the façade's name
+        session: str | None = None,
+        caller: str = "",
+    ) -> Decision | None:
+        """Decide a request; None where the host is to go on with its own choice.
+
+        Args:
+            request: A text, or a request body as a mapping.
+            format: Of the body.
+            session: Names the conversation; None: by how it begins.
+            caller: Whose request it is, of several.
+        """
+        return await self._try(self._decide(request, format=format, session=session, caller=caller))
+
+    def decide_sync(
+        self,
+        request: str | Mapping[str, Any],
+        *,
+        format: WireFormat = WireFormat.CHAT,  # noqa: A002 - the façade's name
+        session: str | None = None,
+        caller: str = "",
+    ) -> Decision | None:
+        """Decide a request for a host without an event loop, in a thread. As ``decide``."""
+        deciding = self.decide(request, format=format, session=session, caller=caller)
+        try:
+            return self._thread.wait(deciding, self._timeout + _GRACE)
+        except TimeoutError as error:
+            self._tell(error)
+        return None
+
+    async def report(self, decision: str, score: float, *, label: str = "", comment: str = "") -> bool:
+        """Record how a decision turned out; False where that failed. As ``Pointsman.record_outcome``."""
+        return await self._try(self._report(decision, score, label=label, comment=comment)) is not None
+
+    async def _try(self, work: Coroutine[Any, Any, Result]) -> Result | None:
+        """Do a piece of work within the time; None where it fails, whatever the reason."""
+        try:
+            async with asyncio.timeout(self._timeout):
+                return await work
+        except Exception as error:  # noqa: BLE001 - fail open: the host goes on; ``failures`` counts
+            self._tell(error)
+        return None
+
+    async def _decide(self, request: str | Mapping[str, Any], **named: Any) -> Decision:
+        points = await self._ready()
+        return await points.decide_async(request, **named)
+
+    async def _report(self, decision: str, score: float, **named: str) -> bool:
+        points = await self._ready()
+        await points.record_outcome_async(decision, score, **named)
+        return True
+
+    async def _ready(self) -> Pointsman:
+        points = self._points
+        return await asyncio.to_thread(self._made) if points is None else points
+
+    def _made(self) -> Pointsman:
+        """Make what decides. One that could not be made is tried again after a minute."""
+        with self._lock:
+            if self._points is None:
+                if time.monotonic() < self._retry_at:
+                    raise NotReadyError
+                self._retry_at = time.monotonic() + _RETRY
+                self._points = self._make()
+            return self._points
+
+    def _tell(self, error: Exception) -> None:
+        kind = type(error).__name__
+        if isinstance(error, NotReadyError) or (
+            kind not in self.failures and len(self.failures) >= _MOST_KINDS
+        ):
+            return
+        self.failures[kind] += 1
+        if self.failures[kind] == 1:
+            slow = f"no decision within {self._timeout:g} s"
+            why = slow if isinstance(error, TimeoutError) else f"{kind}: {error}"
+            log.warning("%s goes on with its own choice: %s; not logged again", self._name, why[:_SHOWN])
+
+
+class NotReadyError(Exception):
+    """What decides could not be made a moment ago; that was logged then."""
+
+
+def chosen_model(decision: Decision | None, models: Mapping[str, Model]) -> Model | None:
+    """Return the host's model for a decision; None: the host's own choice.
+
+    Args:
+        decision: None: there is none.
+        models: The host's, by configured name or by tier in lower case. The first of the decision's chain
+            that is among them serves; else that of the tier, or of the next tier that has one.
+    """
+    if decision is None:
+        return None
+    for name in decision.chain:
+        if name in models:
+            return models[name]
+    if decision.tier is None:
+        return None
+    steps = (step.lower() for step in FALLBACK_CHAIN[decision.tier.tier])
+    return next((models[step] for step in steps if step in models), None)
+
+
+def added_texts(decision: Decision | None) -> dict[int, str]:
+    """Return the texts that a decision adds, marked, by the index of the message at whose end each goes.
+
+    Those of earlier requests of the session are among them: a host sends its history without them.
+    """
+    if decision is None:
+        return {}
+    added = [(each.index, each.added) for each in decision.standing]
+    if decision.injections:
+        added.append((decision.input.messages - 1, decision.injections))
+    found: dict[int, list[str]] = {}
+    for index, texts in added:
+        found.setdefault(index, []).extend(mark(each.source, each.text) for each in texts)
+    return {index: "\n\n".join(texts) for index, texts in found.items() if texts}
+
+
+def session_name(*parts: str) -> str | None:
+    """Return the name of a session by what a host knows of it; None where that is nothing.
+
+    A name longer than any host's is kept as a digest.
+    """
+    name = "/".join(filter(None, parts))
+    if len(name) > _LONGEST_NAME:
+        return "s-" + blake2b(name.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+    return name or None
