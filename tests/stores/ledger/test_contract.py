@@ -1,22 +1,42 @@
 """Every ledger passes the same checks."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from pointsman.stores.ledger import Ledger, MemoryLedger, SqliteLedger
 from pointsman.testing import ledger_checks
 
-LEDGERS: dict[str, Callable[[Path], Ledger]] = {
+if TYPE_CHECKING:
+    from support.engines import Postgres
+
+
+def _postgres(request: pytest.FixtureRequest) -> Ledger:
+    from pointsman.stores.ledger.postgres import PostgresLedger
+
+    server: Postgres = request.getfixturevalue("postgres")
+    return PostgresLedger(server.database())
+
+
+def _sqlite(request: pytest.FixtureRequest) -> Ledger:
+    directory: Path = request.getfixturevalue("tmp_path")
+    return SqliteLedger(directory / "made" / "ledger.sqlite")
+
+
+LEDGERS: dict[str, Callable[[pytest.FixtureRequest], Ledger]] = {
     "memory": lambda _: MemoryLedger(),
-    "sqlite": lambda directory: SqliteLedger(directory / "made" / "ledger.sqlite"),
+    "sqlite": _sqlite,
+    "postgres": _postgres,
 }
 
 
 @pytest.fixture(params=LEDGERS)
-def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ledger]:
-    opened = LEDGERS[request.param](tmp_path)
+def ledger(request: pytest.FixtureRequest) -> Iterator[Ledger]:
+    opened = LEDGERS[request.param](request)
     yield opened
     opened.close()
 

@@ -8,20 +8,28 @@ import sqlite3
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, ParamSpec, TypeVar
-
-import msgspec
+from typing import Any, Final
 
 from pointsman.decision.decision import Decision, TextMode
 from pointsman.errors import StoreUnavailable
 from pointsman.prices import Prices
 from pointsman.stores._sqlite_file import SqliteFile, insert
-from pointsman.stores.batch_writer import BATCH, BatchWriter
-from pointsman.stores.ledger._earlier import SHAPE, decision_in
+from pointsman.stores.ledger._decoders import (
+    encode,
+    grouped,
+    read_attempt,
+    read_decision,
+    read_outcome,
+    read_passed,
+    read_run_entry,
+    read_shadow,
+)
+from pointsman.stores.ledger._earlier import SHAPE
+from pointsman.stores.ledger._queued import QueuedLedger
 from pointsman.stores.ledger._retention import Retention
 from pointsman.stores.ledger._schema import APPLICATION, MIGRATIONS
 from pointsman.stores.ledger._sqlite_reading import SummaryReader
@@ -39,9 +47,7 @@ from pointsman.stores.ledger._statements import (
     TEXTS_OF,
 )
 from pointsman.stores.ledger._summarizer import Summarizer
-from pointsman.stores.ledger.outcome_reports import Admission, unknown
 from pointsman.stores.ledger.port import (
-    MAX_TEXT,
     Attempt,
     Entry,
     Outcome,
@@ -63,7 +69,7 @@ from pointsman.stores.ledger.reading import (
     Position,
     Totals,
 )
-from pointsman.stores.ledger.redact import LONGEST, kept_decision, kept_step, kept_text
+from pointsman.stores.ledger.redact import kept_decision, kept_step, kept_text
 from pointsman.vocabulary import OF_SUBAGENT
 
 __all__ = ["SqliteLedger"]
@@ -80,32 +86,8 @@ SLACK: Final = 0.05
 #: Decisions read by one query: no reader holds back the log's checkpoint for long.
 PAGE: Final = 500
 
-Decoded = TypeVar("Decoded")
-Body = ParamSpec("Body")
 
-
-def _undamaged(decode: Callable[Body, Decoded]) -> Callable[Body, Decoded]:
-    """Report a damaged row as ``StoreUnavailable``, as the port asks."""
-
-    def decoded(*args: Body.args, **kwargs: Body.kwargs) -> Decoded:
-        try:
-            return decode(*args, **kwargs)
-        except (msgspec.DecodeError, UnicodeError) as error:
-            raise StoreUnavailable(f"a row of the ledger is damaged: {error}") from error
-
-    return decoded
-
-
-_encode: Final = msgspec.json.Encoder().encode
-_decision: Final = _undamaged(decision_in)
-_attempt: Final = _undamaged(msgspec.json.Decoder(Attempt).decode)
-_outcome: Final = _undamaged(msgspec.json.Decoder(Outcome).decode)
-_passed: Final = _undamaged(msgspec.json.Decoder(PassedRequest).decode)
-_run_entry: Final = _undamaged(msgspec.json.Decoder(RunEntry).decode)
-_shadow: Final = _undamaged(msgspec.json.Decoder(Shadow).decode)
-
-
-class SqliteLedger:
+class SqliteLedger(QueuedLedger):
     """A ledger in one file. Its directory, the file and its thread come with the first entry.
 
     Args:
@@ -126,69 +108,18 @@ class SqliteLedger:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._file: Final = SqliteFile(path, kind="ledger", application=APPLICATION, migrations=MIGRATIONS)
-        self._mode: Final[TextMode] = text
         self._retention: Final = retention
         self._clock: Final = clock
         self._swept_at = -math.inf
         self._removal: Iterator[None] | None = None  # of what is over the bounds, piece by piece
         self._summarizer: Final = Summarizer()
         self._summaries: Final = SummaryReader(path, self.flush)
-        self._admission: Final = Admission(queue + BATCH)  # as many as may wait, in the queue and its batch
-        self._writer: Final = BatchWriter[Entry](self._write, size=queue, name="ledger", upkeep=self._upkeep)
-
-    @property
-    def lost(self) -> int:
-        """Entries that could not be kept, since the start."""
-        return self._writer.lost
-
-    @property
-    def waiting(self) -> int:
-        """Entries appended and not yet written."""
-        return self._writer.waiting
-
-    @property
-    def fault(self) -> str:
-        """Why the last write failed; empty after one that did not."""
-        return self._writer.fault
-
-    def append(self, entry: Entry, /) -> None:
-        """Queue one entry; encoding and writing happen in the thread."""
-        if type(entry) is Decision:
-            self._admission.waits(entry.id, entry.input.caller)
-            if not self._writer.put(entry):
-                self._admission.written((entry.id,))
-            return
-        if type(entry) is PromptText:
-            if self._mode == "off":
-                return
-            if len(entry.text) > MAX_TEXT + LONGEST:  # what waits holds on to its text
-                entry = PromptText(decision=entry.decision, text=entry.text[: MAX_TEXT + LONGEST])
-        self._writer.put(entry)
-
-    def add_outcome(self, outcome: Outcome, /, *, caller: str = "") -> None:
-        """Queue an outcome reported from outside, without making the writer hurry.
-
-        Raises:
-            UnknownDecision: there is no such decision of the caller's, neither in the file nor waiting.
-            TooManyOutcomes: it has all it may have.
-            StoreUnavailable: the file cannot be read, or the outcome cannot be queued.
-        """
-        admission, wanted = self._admission, outcome.decision
-        with admission.lock:
-            is_waiting = admission.is_waiting(wanted, caller)
-            rows = [] if is_waiting else self._read_now(OUTCOMES_COUNT, wanted, caller)
-            if not (is_waiting or rows):
-                raise unknown(wanted)
-            admission.admit(wanted, rows[0][0] if rows else 0)
-            if not self._writer.put(outcome):
-                raise StoreUnavailable(
-                    "the outcome cannot be stored: the ledger's queue is full, or it is closed"
-                )
+        super().__init__(queue=queue, text=text)
 
     def get(self, decision_id: str, /, *, caller: str = "") -> Decision | None:
         """Return a decision by id; of one caller alone when named."""
         rows = self._read(DECISION, decision_id, caller)
-        return _decision(*rows[0]) if rows else None
+        return read_decision(*rows[0]) if rows else None
 
     def owner(self, object: str, /) -> str | None:  # noqa: A002 - the port's name
         """Return whose an object is; None where nobody made it."""
@@ -198,17 +129,17 @@ class SqliteLedger:
     def attempts(self, decision_id: str, /) -> tuple[Attempt, ...]:
         """Return a decision's attempts in order."""
         query = "SELECT body FROM attempts WHERE decision = ? ORDER BY number, rowid"
-        return tuple(_attempt(body) for (body,) in self._read(query, decision_id))
+        return tuple(read_attempt(body) for (body,) in self._read(query, decision_id))
 
     def outcomes(self, decision_id: str, /) -> tuple[Outcome, ...]:
         """Return a decision's outcomes in order of arrival."""
         query = "SELECT body FROM outcomes WHERE decision = ? ORDER BY rowid"
-        return tuple(_outcome(body) for (body,) in self._read(query, decision_id))
+        return tuple(read_outcome(body) for (body,) in self._read(query, decision_id))
 
     def shadows(self, decision_id: str, /) -> tuple[Shadow, ...]:
         """Return what was said beside a decision, in order of arrival."""
         query = "SELECT body FROM shadows WHERE decision = ? ORDER BY rowid"
-        return tuple(_shadow(body) for (body,) in self._read(query, decision_id))
+        return tuple(read_shadow(body) for (body,) in self._read(query, decision_id))
 
     def text(self, decision_id: str, /) -> str | None:
         """Return what was kept of a decision's text."""
@@ -232,7 +163,7 @@ class SqliteLedger:
         while left > 0:
             asked = min(left, PAGE)
             page = self._read(query, *of_session, *beyond, asked)
-            for found in (_decision(body, shape) for body, shape, *_ in page):
+            for found in (read_decision(body, shape) for body, shape, *_ in page):
                 if not session or belongs(found, session):
                     yield found
                     left -= 1
@@ -254,7 +185,7 @@ class SqliteLedger:
         beyond, left = sys.maxsize, sys.maxsize if limit is None else limit
         while left > 0:
             page = self._read(PASSED_PAGE, beyond, min(left, PAGE))
-            yield from (_passed(body) for _, body in page)
+            yield from (read_passed(body) for _, body in page)
             if len(page) < PAGE:
                 return
             beyond = page[-1][0]
@@ -263,7 +194,7 @@ class SqliteLedger:
     def run(self, run_id: str, /) -> tuple[RunEntry, ...]:
         """Return what was recorded of an agent's run, in order."""
         query = "SELECT body FROM runs WHERE run = ? ORDER BY number"
-        return tuple(_run_entry(body) for (body,) in self._read(query, run_id))
+        return tuple(read_run_entry(body) for (body,) in self._read(query, run_id))
 
     def runs(self, *, limit: int | None = 100, session: str = "") -> Iterator[tuple[RunEntry, ...]]:
         """Yield runs of agents, each as ``run`` gives it, the newest first; of one session when named."""
@@ -271,7 +202,7 @@ class SqliteLedger:
         while left > 0:
             page = self._read(RUN_PAGE, session, beyond, min(left, PAGE))
             ids = [run for run, _ in page]
-            found = _grouped(self._read(RUNS_OF, _encode(ids).decode()), _run_entry)
+            found = grouped(self._read(RUNS_OF, encode(ids).decode()), read_run_entry)
             yield from (tuple(found[run]) for run in ids)
             if len(page) < PAGE:
                 return
@@ -306,10 +237,6 @@ class SqliteLedger:
         rows = self._read("SELECT count(*) FROM decisions")
         return int(rows[0][0]) if rows else 0
 
-    def flush(self) -> None:
-        """Write everything queued."""
-        self._writer.flush()
-
     def close(self) -> None:
         """Write what waits and release the file; what cannot be written is counted as lost."""
         if self._writer.close():
@@ -317,10 +244,10 @@ class SqliteLedger:
         self._summaries.close()
 
     def _completed(self, page: Sequence[Decision]) -> Iterator[Record]:
-        ids = _encode([decision.id for decision in page]).decode()
-        attempts = _grouped(self._read(ATTEMPTS_OF, ids), _attempt)
-        outcomes = _grouped(self._read(OUTCOMES_OF, ids), _outcome)
-        shadows = _grouped(self._read(SHADOWS_OF, ids), _shadow)
+        ids = encode([decision.id for decision in page]).decode()
+        attempts = grouped(self._read(ATTEMPTS_OF, ids), read_attempt)
+        outcomes = grouped(self._read(OUTCOMES_OF, ids), read_outcome)
+        shadows = grouped(self._read(SHADOWS_OF, ids), read_shadow)
         texts = dict(self._read(TEXTS_OF, ids))
         for decision in page:
             wanted = decision.id
@@ -342,17 +269,9 @@ class SqliteLedger:
             return []  # nothing was ever appended
         return self._file.read(query, *values)
 
-    def _write(self, batch: Sequence[Entry]) -> int:
-        """Write a batch; return how many of it have no row."""
-        waits = False
-        try:
-            return self._write_rows(batch)
-        except (StoreUnavailable, OSError):
-            waits = True  # to be tried again
-            raise
-        finally:
-            if not waits:
-                self._admission.written(entry.id for entry in batch if type(entry) is Decision)
+    def _outcomes_written(self, decision: str, caller: str) -> int | None:
+        rows = self._read_now(OUTCOMES_COUNT, decision, caller)
+        return int(rows[0][0]) if rows else None
 
     def _write_rows(self, batch: Sequence[Entry]) -> int:
         rows: defaultdict[str, list[tuple[object, ...]]] = defaultdict(list)
@@ -382,19 +301,19 @@ class SqliteLedger:
         match entry:
             case Decision():
                 asked = entry.input
-                body = _encode(kept_decision(entry, self._mode))
+                body = encode(kept_decision(entry, self._mode))
                 return entry.id, asked.session, asked.arrived_at, body, SHAPE, asked.caller
             case Attempt():
-                return entry.decision, entry.number, entry.started_at, _encode(entry)
+                return entry.decision, entry.number, entry.started_at, encode(entry)
             case RunEntry():
                 kept = kept_step(entry, self._mode)
-                return entry.run, entry.number, entry.session, entry.at, _encode(kept)
+                return entry.run, entry.number, entry.session, entry.at, encode(kept)
             case Owner():
                 return entry.object, entry.caller, entry.at
             case PassedRequest():
-                return entry.id, entry.at, _encode(entry)
+                return entry.id, entry.at, encode(entry)
             case Outcome() | ShadowDecision() | ShadowAnswer():
-                return entry.decision, entry.at, _encode(entry)
+                return entry.decision, entry.at, encode(entry)
             case PromptText():
                 return entry.decision, self._clock(), kept_text(entry.text, self._mode)
 
@@ -429,13 +348,3 @@ class SqliteLedger:
                 "the summaries of the ledger %s cannot be brought up to date: %s", self._file.path, error
             )
         return False
-
-
-def _grouped(
-    rows: Iterable[tuple[str, bytes]], decode: Callable[[bytes], Decoded]
-) -> defaultdict[str, list[Decoded]]:
-    """What was read for several decisions or runs, by their ids."""
-    found: defaultdict[str, list[Decoded]] = defaultdict(list)
-    for owner, body in rows:
-        found[owner].append(decode(body))
-    return found

@@ -267,6 +267,13 @@ class Turns:
         """Return a turn that is remembered."""
         return self._turns.get(decision_id)
 
+    def last_arrival(self, session: str) -> float:
+        """Return when the last turn of a session that is remembered arrived; before all time for none."""
+        last = self._last.get(session)
+        if isinstance(last, TurnSummary):
+            return last.decision.input.arrived_at
+        return -math.inf if last is None else last.at
+
     def recall(self, session: str, before: Before) -> None:
         """Remember the last turn of a session, as it was written before."""
         _keep(self._last, session, before, self._size)

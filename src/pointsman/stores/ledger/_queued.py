@@ -1,0 +1,117 @@
+"""What ledgers have in common whose entries wait in a queue to be written by a thread."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Final
+
+from pointsman.decision.decision import Decision, TextMode
+from pointsman.errors import StoreUnavailable
+from pointsman.stores.batch_writer import BATCH, BatchWriter
+from pointsman.stores.ledger.outcome_reports import Admission, unknown
+from pointsman.stores.ledger.port import MAX_TEXT, Entry, Outcome, PromptText
+from pointsman.stores.ledger.redact import LONGEST
+
+__all__ = ["QueuedLedger"]
+
+
+class QueuedLedger(ABC):
+    """The writing side of the port.
+
+    Args:
+        queue: entries that may wait to be written.
+        text: what is kept of prompts.
+    """
+
+    def __init__(self, *, queue: int, text: TextMode) -> None:
+        self._mode: Final[TextMode] = text
+        self._admission: Final = Admission(queue + BATCH)  # as many as may wait, in the queue and its batch
+        self._writer: Final = BatchWriter[Entry](self._write, size=queue, name="ledger", upkeep=self._upkeep)
+
+    @property
+    def lost(self) -> int:
+        """Entries that could not be kept, since the start."""
+        return self._writer.lost
+
+    @property
+    def waiting(self) -> int:
+        """Entries appended and not yet written."""
+        return self._writer.waiting
+
+    @property
+    def fault(self) -> str:
+        """Why the last write failed; empty after one that did not."""
+        return self._writer.fault
+
+    def append(self, entry: Entry, /) -> None:
+        """Queue one entry; encoding and writing happen in the thread."""
+        if type(entry) is Decision:
+            self._admission.waits(entry.id, entry.input.caller)
+            if not self._writer.put(entry):
+                self._admission.written((entry.id,))
+            return
+        if type(entry) is PromptText:
+            if self._mode == "off":
+                return
+            if len(entry.text) > MAX_TEXT + LONGEST:  # what waits holds on to its text
+                entry = PromptText(decision=entry.decision, text=entry.text[: MAX_TEXT + LONGEST])
+        self._writer.put(entry)
+
+    def add_outcome(self, outcome: Outcome, /, *, caller: str = "") -> None:
+        """Queue an outcome reported from outside, without making the writer hurry.
+
+        Raises:
+            UnknownDecision: there is no such decision of the caller's, neither written nor waiting.
+            TooManyOutcomes: it has all it may have.
+            StoreUnavailable: the store cannot be read, or the outcome cannot be queued.
+        """
+        admission, wanted = self._admission, outcome.decision
+        with admission.lock:
+            is_waiting = admission.is_waiting(wanted, caller)
+            count = 0 if is_waiting else self._outcomes_written(wanted, caller)
+            if count is None:
+                raise unknown(wanted)
+            admission.admit(wanted, count)
+            if not self._writer.put(outcome):
+                raise StoreUnavailable(
+                    "the outcome cannot be stored: the ledger's queue is full, or it is closed"
+                )
+
+    def flush(self) -> None:
+        """Write everything queued."""
+        self._writer.flush()
+
+    def _write(self, batch: Sequence[Entry]) -> int:
+        """Write a batch; return how many of it have no row."""
+        waits = False
+        try:
+            return self._write_rows(batch)
+        except (StoreUnavailable, OSError):
+            waits = True  # to be tried again
+            raise
+        finally:
+            if not waits:
+                self._admission.written(entry.id for entry in batch if type(entry) is Decision)
+
+    @abstractmethod
+    def _write_rows(self, batch: Sequence[Entry]) -> int:
+        """Write a batch in the writer's thread; return how many of it have no row.
+
+        Raises:
+            StoreUnavailable, OSError: it is to be tried again, with more behind it.
+        """
+
+    @abstractmethod
+    def _outcomes_written(self, decision: str, caller: str) -> int | None:
+        """Return the number of a decision's outcomes that are written; None where there is no such decision.
+
+        Of any caller where that is empty. What waits is not written.
+
+        Raises:
+            StoreUnavailable: the store cannot be read.
+        """
+
+    def _upkeep(self) -> bool:
+        """Do a piece of other work in a pause of writing; tell whether more may be left."""
+        return False

@@ -1,0 +1,7 @@
+"""The ledger in PostgreSQL, over psycopg (extra ``postgres``): shared by any number of gateways."""
+
+from __future__ import annotations
+
+from pointsman.stores.ledger.postgres._ledger import PostgresLedger
+
+__all__ = ["PostgresLedger"]

@@ -1,0 +1,231 @@
+"""Connections to one PostgreSQL database, bounded in time; messages name it and never its password."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final, TypeAlias
+
+import psycopg
+from psycopg import errors, pq
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from pointsman.errors import ConfigError, StoreUnavailable
+from pointsman.stores.ledger.postgres._schema import is_made, prepare
+
+__all__ = ["Connection", "Database", "Reader"]
+
+Values: TypeAlias = Sequence[object] | Mapping[str, object]
+Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
+
+#: What an address may set itself. A server that is gone without a word is noticed after some twenty seconds.
+_DEFAULTS: Final = {
+    "application_name": "pointsman",
+    "connect_timeout": 5,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 2,
+    "tcp_user_timeout": 20_000,  # milliseconds
+    "client_encoding": "utf8",
+}
+#: Compiling a query takes longer than running it; plans are for the batch at hand, not for a table of years.
+_SESSION: Final = "SET search_path TO pointsman; SET jit = off; SET statement_timeout = {timeout}; "
+_READING: Final = _SESSION + "SET default_transaction_read_only = on"
+#: Rows are found by their keys: without statistics a plan could read whole partitions for them.
+_WRITING: Final = (
+    _SESSION + "SET lock_timeout = 10000; "
+    "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off"
+)
+#: Milliseconds of one statement that writes or migrates, and of one that reads where no less is asked for.
+_STATEMENT: Final = 60_000
+
+#: Seconds for which a database that could not be reached is not asked again by those who read.
+PAUSE: Final = 1.0
+
+
+class Database:
+    """An address, the writer's connection, and what to say of it.
+
+    Args:
+        url: ``postgresql://user@host:5432/database``, or any connection string of libpq.
+        password: Where the address has none; else libpq looks into ``PGPASSWORD`` and ``~/.pgpass``.
+
+    Raises:
+        ConfigError: it is no address of PostgreSQL.
+    """
+
+    def __init__(self, url: str, *, password: str | None = None) -> None:
+        try:
+            given = conninfo_to_dict(url)
+        except psycopg.Error:  # its message may quote the address, and the password with it
+            raise ConfigError(
+                "the address of the ledger is none of PostgreSQL", hint='as in "postgresql://user@host/name"'
+            ) from None
+        if password is not None:
+            given["password"] = password
+        self._password: Final = str(given.get("password") or "")
+        self._conninfo: Final = make_conninfo("", **(_DEFAULTS | given))
+        known = {each.keyword.decode(): (each.val or b"").decode() for each in pq.Conninfo.get_defaults()}
+        known |= {name: str(value) for name, value in given.items() if value}
+        host = known["host"] or known["hostaddr"] or "of this machine"
+        port = "" if host.startswith("/") else f":{known['port']}"
+        name = known["dbname"] or known["user"]
+        #: Host, database and user.
+        self.where: Final = f'host "{host}{port}", database "{name}", user "{known["user"]}"'
+        self._writer: Connection | None = None
+
+    def connect(self, settings: str) -> Connection:
+        """Open a connection whose transactions begin where the code says so.
+
+        Raises:
+            StoreUnavailable: the database cannot be reached, or refuses this user.
+        """
+        try:
+            connection = psycopg.connect(self._conninfo, autocommit=True, prepare_threshold=None)
+        except psycopg.Error as error:
+            raise self.unavailable("cannot reach", error) from error
+        try:
+            connection.execute(settings)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def writer(self) -> Connection:
+        """Return the connection to write with, its tables made and brought up to date.
+
+        Raises:
+            StoreUnavailable: the database cannot be reached or written, or is of a newer version.
+        """
+        if self._writer is None or self._writer.closed:
+            self._writer = self._prepared()
+        return self._writer
+
+    def close_writer(self) -> None:
+        """Release the writer's connection; the next ``writer`` connects anew."""
+        if self._writer is not None:
+            with suppress(psycopg.Error):
+                self._writer.close()
+            self._writer = None
+
+    def check(self) -> None:
+        """Connect once, and bring the tables up to date.
+
+        Raises:
+            StoreUnavailable: as ``writer`` does.
+        """
+        self._prepared().close()
+
+    def _prepared(self) -> Connection:
+        connection = self.connect(_WRITING.format(timeout=_STATEMENT))
+        try:
+            prepare(connection, self.where)
+        except psycopg.Error as error:
+            connection.close()
+            raise self.unavailable("cannot make the tables of", error) from error
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def unavailable(self, doing: str, error: Exception) -> StoreUnavailable:
+        """Return the error for what the server, or the way to it, said."""
+        said = "; ".join(line.strip() for line in str(error).splitlines() if line.strip())
+        if self._password:
+            said = said.replace(self._password, "…")
+        return StoreUnavailable(
+            f"{doing} the ledger in PostgreSQL at {self.where}: {said or type(error).__name__}",
+            hint="see [ledger] url and password; pointsman router doctor checks them",
+        )
+
+
+class Reader:
+    """Reads over a connection of its own, one thread at a time.
+
+    Args:
+        database: Of the ledger.
+        flush: Writes what waits.
+        seconds: For which one statement may run.
+        clock: Seconds that only go forward.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        flush: Callable[[], object],
+        *,
+        seconds: float = _STATEMENT / 1_000,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._database: Final = database
+        self._flush: Final = flush
+        self._seconds: Final = seconds
+        self._clock: Final = clock
+        self._lock: Final = threading.Lock()
+        self._connection: Connection | None = None
+        self._failed: tuple[float, StoreUnavailable] = (-math.inf, StoreUnavailable(""))
+
+    def read(self, query: str, values: Values = (), *, flush: bool = True) -> list[tuple[Any, ...]]:
+        """Return the rows of a query, which sees everything appended before; none where there are no tables.
+
+        Raises:
+            StoreUnavailable: the database cannot be read, or it took too long.
+        """
+        if flush:
+            self._flush()
+        with self._lock:
+            at, failure = self._failed
+            if self._clock() - at < PAUSE:
+                raise StoreUnavailable(failure.message, hint=failure.hint)
+            try:
+                return self._read(query, values)
+            except StoreUnavailable as error:
+                self._failed = self._clock(), error
+                raise
+
+    def close(self) -> None:
+        """Release the connection."""
+        with self._lock:
+            self._close()
+
+    def _read(self, query: str, values: Values) -> list[tuple[Any, ...]]:
+        is_new = self._connection is None
+        try:
+            return self._asked(query, values)
+        except errors.QueryCanceled:
+            raise StoreUnavailable(
+                f"reading the ledger in PostgreSQL took longer than {self._seconds:g} s",
+                hint="search a shorter time, or by less",
+            ) from None
+        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+            self._close()
+            if is_new:
+                raise self._database.unavailable("cannot read", error) from error
+        except psycopg.Error as error:
+            self._close()
+            raise self._database.unavailable("cannot read", error) from error
+        return self._read(query, values)  # over a new connection: the server may have been started again
+
+    def _asked(self, query: str, values: Values) -> list[tuple[Any, ...]]:
+        if self._connection is None:
+            reading = _READING.format(timeout=int(self._seconds * 1_000))
+            connection = self._database.connect(reading)
+            try:
+                made = is_made(connection, self._database.where)
+            except BaseException:
+                connection.close()
+                raise
+            if not made:
+                connection.close()
+                return []
+            self._connection = connection
+        return self._connection.execute(query, values, binary=True).fetchall()
+
+    def _close(self) -> None:
+        if self._connection is not None:
+            with suppress(psycopg.Error):
+                self._connection.close()
+            self._connection = None

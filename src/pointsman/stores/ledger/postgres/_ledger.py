@@ -1,0 +1,351 @@
+"""The ledger in PostgreSQL: copied in from a thread, read by anyone."""
+
+from __future__ import annotations
+
+import logging
+import math
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Final, NamedTuple
+
+import psycopg
+
+from pointsman.decision.decision import Decision, TextMode
+from pointsman.errors import StoreUnavailable
+from pointsman.prices import Prices
+from pointsman.stores.ledger._decoders import (
+    grouped,
+    read_attempt,
+    read_decision,
+    read_outcome,
+    read_passed,
+    read_run_entry,
+    read_shadow,
+)
+from pointsman.stores.ledger._queued import QueuedLedger
+from pointsman.stores.ledger._retention import Retention
+from pointsman.stores.ledger.port import (
+    Attempt,
+    Entry,
+    Outcome,
+    PassedRequest,
+    Record,
+    RunEntry,
+    Shadow,
+    belongs,
+)
+from pointsman.stores.ledger.postgres._connection import Database, Reader
+from pointsman.stores.ledger.postgres._retention import remove_days
+from pointsman.stores.ledger.postgres._rows import ATTEMPT, OUTCOME, SHADOW, TEXT, clean
+from pointsman.stores.ledger.postgres._summaries import (
+    TOTALS,
+    hour_of,
+    row_in,
+    search_of,
+    session_of,
+    totals_in,
+)
+from pointsman.stores.ledger.postgres._summarizer import seal_one
+from pointsman.stores.ledger.postgres._writing import BatchCopier
+from pointsman.stores.ledger.reading import (
+    MOST_ROWS,
+    NO_PRICES,
+    DecisionFilter,
+    DecisionRow,
+    Page,
+    Position,
+    Totals,
+)
+from pointsman.vocabulary import OF_SUBAGENT
+
+__all__ = ["PostgresLedger"]
+
+log = logging.getLogger(__name__)
+
+#: Decisions read by one query.
+PAGE: Final = 500
+
+#: Seconds between two looks at the bounds of age and size, and at hours that are over.
+SWEEP: Final = 600.0
+SEAL_EVERY: Final = 60.0
+
+#: Seconds after which a search of the console is ended.
+SEARCH: Final = 5.0
+
+_ENTRIES: Final = (
+    "SELECT kind, decision, body FROM entries WHERE decision = ANY (%s) ORDER BY kind, step, number"
+)
+_PAGE: Final = (
+    "SELECT body, shape, at, number FROM decisions WHERE {session} at {side}= %s AND (at, number) {side} "
+    "(%s, %s) ORDER BY at {order}, number {order} LIMIT %s"
+)
+_OF_SESSION: Final = "(session = %s OR (session >= %s AND session < %s)) AND"
+_RUN_PAGE: Final = (
+    "SELECT run, min(number) FROM runs WHERE %s::text IN ('', session) GROUP BY run HAVING min(number) < %s "
+    "ORDER BY 2 DESC LIMIT %s"
+)
+_OUTCOMES: Final = (
+    "SELECT (SELECT count(*) FROM entries WHERE decision = decisions.id AND kind = 1) FROM decisions "
+    "WHERE id = %s AND %s::text IN ('', caller)"
+)
+
+
+class PostgresLedger(QueuedLedger):
+    """A ledger in a PostgreSQL database. Its tables and its thread come with the first entry, or ``check``.
+
+    Args:
+        url: ``postgresql://user@host:5432/database``.
+        password: Where the address has none.
+        queue: Entries that may wait to be written.
+        text: What is kept of prompts.
+        retention: How much is kept, and for how long, in whole days.
+        clock: Seconds since the epoch.
+
+    Raises:
+        ConfigError: it is no address of PostgreSQL.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        password: str | None = None,
+        queue: int = 10_000,
+        text: TextMode = "off",
+        retention: Retention = Retention(),  # noqa: B008 - a frozen value
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._database: Final = Database(url, password=password)
+        self._retention: Final = retention
+        self._clock: Final = clock
+        self._swept_at = self._sealed_at = -math.inf
+        self._fault_at_start = ""
+        self._copier: Final = BatchCopier(self._database, text, clock)
+        self._rows: Final = Reader(self._database, self.flush)
+        self._summaries: Final = Reader(self._database, self.flush, seconds=SEARCH)
+        super().__init__(queue=queue, text=text)
+
+    @property
+    def where(self) -> str:
+        """Host, database and user."""
+        return self._database.where
+
+    @property
+    def fault(self) -> str:
+        """Why the last write, or ``check`` before the first, failed; empty after one that did not."""
+        return super().fault or ("" if self._writer.written else self._fault_at_start)
+
+    def check(self) -> None:
+        """Connect, and make the tables or bring them up to date.
+
+        Raises:
+            StoreUnavailable: the database cannot be reached or written, or is of a newer version.
+        """
+        try:
+            self._database.check()
+        except StoreUnavailable as error:
+            self._fault_at_start = error.message
+            raise
+        self._fault_at_start = ""
+
+    def get(self, decision_id: str, /, *, caller: str = "") -> Decision | None:
+        """Return a decision by id; of one caller alone when named."""
+        query = "SELECT body, shape FROM decisions WHERE id = %s AND %s::text IN ('', caller)"
+        rows = self._rows.read(query, (clean(decision_id), clean(caller)))
+        return read_decision(*rows[0]) if rows else None
+
+    def owner(self, object: str, /) -> str | None:  # noqa: A002 - the port's name
+        """Return whose an object is; None where nobody made it."""
+        rows = self._rows.read("SELECT caller FROM owners WHERE object = %s", (clean(object),))
+        return str(rows[0][0]) if rows else None
+
+    def attempts(self, decision_id: str, /) -> tuple[Attempt, ...]:
+        """Return a decision's attempts in order."""
+        return self._belonging([decision_id])[decision_id].attempts
+
+    def outcomes(self, decision_id: str, /) -> tuple[Outcome, ...]:
+        """Return a decision's outcomes in order of arrival."""
+        return self._belonging([decision_id])[decision_id].outcomes
+
+    def shadows(self, decision_id: str, /) -> tuple[Shadow, ...]:
+        """Return what was said beside a decision, in order of arrival."""
+        return self._belonging([decision_id])[decision_id].shadows
+
+    def text(self, decision_id: str, /) -> str | None:
+        """Return what was kept of a decision's text."""
+        return self._belonging([decision_id])[decision_id].text
+
+    def decisions(
+        self, *, limit: int | None = 100, session: str = "", newest_first: bool = True
+    ) -> Iterator[Decision]:
+        """Yield decisions by time of arrival; of one session and its sub-agents when it is named."""
+        beyond = (math.inf, sys.maxsize) if newest_first else (-math.inf, -1)
+        return self._decisions(limit, session, beyond, newest_first=newest_first)
+
+    def _decisions(
+        self, limit: int | None, session: str, beyond: tuple[float, int], *, newest_first: bool
+    ) -> Iterator[Decision]:
+        side, order = ("<", "DESC") if newest_first else (">", "ASC")
+        query = _PAGE.format(session=_OF_SESSION if session else "", side=side, order=order)
+        below = clean(session) + OF_SUBAGENT
+        of_session = (clean(session), below, below[:-1] + chr(ord(OF_SUBAGENT) + 1)) if session else ()
+        left = sys.maxsize if limit is None else limit
+        while left > 0:
+            asked = min(left, PAGE)
+            page = self._rows.read(query, (*of_session, beyond[0], *beyond, asked))
+            for found in (read_decision(body, shape) for body, shape, *_ in page):
+                if not session or belongs(found, session):
+                    yield found
+                    left -= 1
+            if len(page) < asked:
+                return
+            beyond = page[-1][2:]
+
+    def records(
+        self, *, limit: int | None = None, session: str = "", since: float | None = None
+    ) -> Iterator[Record]:
+        """Yield decisions with all that belongs to them, the oldest first; of one session when named."""
+        beyond = (-math.inf if since is None else since, -1)
+        found = self._decisions(limit, session, beyond, newest_first=False)
+        while page := list(islice(found, PAGE)):
+            belonging = self._belonging([decision.id for decision in page])
+            for decision in page:
+                yield Record(decision, *belonging[decision.id])
+
+    def passed(self, *, limit: int | None = 100) -> Iterator[PassedRequest]:
+        """Yield requests that were passed on as they came, newest first; all when ``limit`` is None."""
+        query = "SELECT number, body FROM passed WHERE number < %s ORDER BY number DESC LIMIT %s"
+        beyond, left = sys.maxsize, sys.maxsize if limit is None else limit
+        while left > 0:
+            page = self._rows.read(query, (beyond, min(left, PAGE)))
+            yield from (read_passed(body) for _, body in page)
+            if len(page) < PAGE:
+                return
+            beyond = page[-1][0]
+            left -= len(page)
+
+    def run(self, run_id: str, /) -> tuple[RunEntry, ...]:
+        """Return what was recorded of an agent's run, in order."""
+        return self._runs_of([run_id])[run_id]
+
+    def runs(self, *, limit: int | None = 100, session: str = "") -> Iterator[tuple[RunEntry, ...]]:
+        """Yield runs of agents, each as ``run`` gives it, the newest first; of one session when named."""
+        beyond, left = sys.maxsize, sys.maxsize if limit is None else limit
+        while left > 0:
+            page = self._rows.read(_RUN_PAGE, (clean(session), beyond, min(left, PAGE)))
+            found = self._runs_of([run for run, _ in page])
+            yield from (found[run] for run, _ in page)
+            if len(page) < PAGE:
+                return
+            beyond = page[-1][1]
+            left -= len(page)
+
+    def search(
+        self,
+        wanted: DecisionFilter,
+        *,
+        before: Position | None = None,
+        limit: int = 100,
+        models: Mapping[str, Prices] = NO_PRICES,
+    ) -> Page:
+        """Return a page of the decisions that meet a filter, the newest first."""
+        limit = max(0, min(limit, MOST_ROWS))
+        rows = list(map(row_in, self._summaries.read(*search_of(wanted, before, limit + 1, models))))
+        shown = tuple(rows[:limit])
+        return Page(shown, (shown[-1].at, shown[-1].id) if shown and len(rows) > limit else None)
+
+    def session(self, session: str, /) -> tuple[DecisionRow, ...]:
+        """Return the decisions of a session and its sub-agents, the oldest first."""
+        return tuple(map(row_in, self._summaries.read(*session_of(session, MOST_ROWS))))
+
+    def totals(self, *, since: float = -math.inf, until: float = math.inf, zone: int = 0) -> Totals:
+        """Return the sums of a period, by days of a zone."""
+        period = {"since": hour_of(since), "until": hour_of(until, up=True), "zone": zone}
+        return totals_in(self._summaries.read(TOTALS, period))
+
+    def unsummarized(self) -> int:
+        """Return 0: every decision is written with its summary."""
+        return 0
+
+    def count(self) -> int:
+        """Return how many decisions there are."""
+        rows = self._rows.read("SELECT count(*) FROM decisions")
+        return int(rows[0][0]) if rows else 0
+
+    def close(self) -> None:
+        """Write what waits and release the connections; what cannot be written is counted as lost."""
+        if self._writer.close():
+            self._database.close_writer()
+        self._rows.close()
+        self._summaries.close()
+
+    def _belonging(self, decisions: Sequence[str]) -> dict[str, _Belonging]:
+        """What belongs to decisions, by their ids as they were given."""
+        kinds: dict[int, list[tuple[str, bytes]]] = defaultdict(list)
+        ids = {clean(each): each for each in decisions}
+        for kind, decision, body in self._rows.read(_ENTRIES, (list(ids),)):
+            kinds[kind].append((ids[decision], body))
+        attempts = grouped(kinds[ATTEMPT], read_attempt)
+        outcomes = grouped(kinds[OUTCOME], read_outcome)
+        shadows = grouped(kinds[SHADOW], read_shadow)
+        texts = {decision: body.decode() for decision, body in kinds[TEXT]}  # the last one said
+        return {
+            each: _Belonging(
+                tuple(attempts[each]), tuple(outcomes[each]), texts.get(each), tuple(shadows[each])
+            )
+            for each in decisions
+        }
+
+    def _runs_of(self, runs: Sequence[str]) -> dict[str, tuple[RunEntry, ...]]:
+        """Runs by their ids; of an entry that was said twice the last."""
+        query = "SELECT run, step, body FROM runs WHERE run = ANY (%s) ORDER BY number"
+        found: dict[str, dict[int, RunEntry]] = {run: {} for run in runs}
+        ids = {clean(each): each for each in runs}
+        for run, step, body in self._rows.read(query, (list(ids),)):
+            found[ids[run]][step] = read_run_entry(body)
+        return {run: tuple(entries[step] for step in sorted(entries)) for run, entries in found.items()}
+
+    def _write_rows(self, batch: Sequence[Entry]) -> int:
+        self._remove_some()
+        return self._copier.write(batch)
+
+    def _outcomes_written(self, decision: str, caller: str) -> int | None:
+        rows = self._rows.read(_OUTCOMES, (clean(decision), clean(caller)), flush=False)
+        return int(rows[0][0]) if rows else None
+
+    def _remove_some(self) -> None:
+        """Remove the days that are over the bounds, every ten minutes, before anything is written."""
+        now = self._clock()
+        if 0 <= now - self._swept_at < SWEEP:  # below zero when the clock was set back
+            return
+        try:
+            remove_days(self._database.writer(), self._retention, now)
+        except psycopg.Error as error:
+            log.warning("the retention limits of the ledger cannot be applied: %s", self._said(error))
+        self._swept_at = now
+
+    def _upkeep(self) -> bool:
+        """Add up an hour that is over, in a pause of writing; tell whether more may be left."""
+        now = self._clock()
+        if 0 <= now - self._sealed_at < SEAL_EVERY:
+            return False
+        try:
+            if seal_one(self._database.writer(), now):
+                return True
+        except (psycopg.Error, StoreUnavailable) as error:
+            log.warning("the summaries of the ledger cannot be added up: %s", self._said(error))
+        self._sealed_at = now
+        return False
+
+    def _said(self, error: Exception) -> str:
+        return self._database.unavailable("cannot write", error).message
+
+
+class _Belonging(NamedTuple):
+    attempts: tuple[Attempt, ...]
+    outcomes: tuple[Outcome, ...]
+    text: str | None
+    shadows: tuple[Shadow, ...]

@@ -1,0 +1,141 @@
+"""Entries as rows of PostgreSQL, and how they are copied in."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from psycopg import sql
+
+from pointsman.decision.decision import Decision, TextMode
+from pointsman.stores.ledger._decoders import encode
+from pointsman.stores.ledger._earlier import SHAPE
+from pointsman.stores.ledger.port import (
+    Attempt,
+    Entry,
+    Outcome,
+    Owner,
+    PassedRequest,
+    PromptText,
+    RunEntry,
+    ShadowAnswer,
+    ShadowDecision,
+)
+from pointsman.stores.ledger.postgres._connection import Connection
+from pointsman.stores.ledger.postgres._schema import stored_at
+from pointsman.stores.ledger.redact import kept_decision, kept_step, kept_text
+from pointsman.vocabulary import DAY
+
+__all__ = ["ATTEMPT", "OUTCOME", "SHADOW", "TEXT", "Row", "Rows", "clean", "copy_in", "most"]
+
+Row = tuple[object, ...]
+
+#: What an entry of a decision is. They are read in this order.
+ATTEMPT, OUTCOME, SHADOW, TEXT = range(4)
+
+_COLUMNS: Final = {
+    "decisions": {
+        "at": "float8", "id": "text", "session": "text", "caller": "text", "shape": "int2", "body": "bytea",
+    },
+    "entries": {"at": "float8", "decision": "text", "kind": "int2", "step": "int4", "body": "bytea"},
+    "passed": {"at": "float8", "id": "text", "body": "bytea"},
+    "runs": {"at": "float8", "run": "text", "step": "int8", "session": "text", "body": "bytea"},
+}  # fmt: skip
+_MOST: Final = 2**31 - 1
+
+
+def clean(text: str) -> str:
+    """Return a text as PostgreSQL can hold it: without NUL, and without what has no UTF-8."""
+    if not text.isascii():
+        text = text.encode("utf-8", "replace").decode()
+    return text.replace("\0", "\ufffd") if "\0" in text else text
+
+
+def most(count: int) -> int:
+    """Return a count that a column of four bytes can hold."""
+    return min(count, _MOST)
+
+
+def copy_in(connection: Connection, table: str, columns: dict[str, str], rows: Sequence[Row]) -> None:
+    """Append rows by a binary COPY."""
+    if not rows:
+        return
+    names = sql.SQL(", ").join(map(sql.Identifier, columns))
+    statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(sql.Identifier(table), names)
+    with connection.cursor() as cursor, cursor.copy(statement) as copy:
+        copy.set_types(list(columns.values()))
+        for row in rows:
+            copy.write_row(row)
+
+
+class Rows:
+    """The rows of one batch.
+
+    Args:
+        mode: What is kept of texts.
+        clock: Seconds since the epoch.
+        arrival: When a decision that is not of the batch arrived; None where that is not known.
+    """
+
+    def __init__(
+        self, mode: TextMode, clock: Callable[[], float], arrival: Callable[[str], float | None]
+    ) -> None:
+        self._mode: Final[TextMode] = mode
+        self._clock: Final = clock
+        self._arrival: Final = arrival
+        self._arrivals: Final[dict[str, float]] = {}
+        self._rows: Final[defaultdict[str, list[Row]]] = defaultdict(list)
+        self.owners: Final[list[Row]] = []
+        self.days: Final[set[int]] = set()
+
+    def add(self, entry: Entry) -> None:
+        """Add an entry.
+
+        Raises:
+            TypeError, ValueError, RecursionError: there is no row of it.
+        """
+        match entry:
+            case Decision():
+                asked, body = entry.input, encode(kept_decision(entry, self._mode))
+                at = self._arrivals[entry.id] = stored_at(asked.arrived_at)
+                session, caller = clean(asked.session), clean(asked.caller)
+                self._keep("decisions", at, clean(entry.id), session, caller, SHAPE, body)
+            case Attempt():
+                step = most(entry.number)
+                self._belongs(entry.decision, entry.started_at, ATTEMPT, step, encode(entry))
+            case Outcome():
+                self._belongs(entry.decision, entry.at, OUTCOME, 0, encode(entry))
+            case ShadowDecision() | ShadowAnswer():
+                self._belongs(entry.decision, entry.at, SHADOW, 0, encode(entry))
+            case PromptText():
+                if (text := kept_text(entry.text, self._mode)) is not None:
+                    self._belongs(entry.decision, self._clock(), TEXT, 0, text.encode())
+            case RunEntry():
+                body = encode(kept_step(entry, self._mode))
+                self._keep("runs", entry.at, clean(entry.run), entry.number, clean(entry.session), body)
+            case PassedRequest():
+                self._keep("passed", entry.at, clean(entry.id), encode(entry))
+            case Owner():
+                self.owners.append((clean(entry.object), clean(entry.caller), stored_at(entry.at)))
+
+    def copy(self, connection: Connection) -> None:
+        """Append them all."""
+        for table, columns in _COLUMNS.items():
+            copy_in(connection, table, columns, self._rows[table])
+        if self.owners:  # who made it first keeps it: an upstream may give an id again, as after a restart
+            keep = "INSERT INTO owners VALUES (%s, %s, %s) ON CONFLICT DO NOTHING"
+            with connection.cursor() as cursor:
+                cursor.executemany(keep, self.owners)
+
+    def _belongs(self, decision: str, at: float, kind: int, step: int, body: bytes) -> None:
+        """Add what belongs to a decision, on the day of that: it goes when the decision does."""
+        arrived = self._arrivals.get(decision)
+        if arrived is None:
+            arrived = self._arrival(decision)
+        self._keep("entries", at if arrived is None else arrived, clean(decision), kind, step, body)
+
+    def _keep(self, table: str, at: float, *values: object) -> None:
+        at = stored_at(at)
+        self.days.add(int(at // DAY))
+        self._rows[table].append((at, *values))

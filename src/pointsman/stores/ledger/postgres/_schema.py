@@ -1,0 +1,207 @@
+"""The tables of a ledger in PostgreSQL, in a schema of their own, and their partitions by day (UTC).
+
+Migrations run under an advisory lock, so that gateways that start together do not race.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any, Final, TypeAlias
+
+import psycopg
+
+from pointsman.errors import StoreUnavailable
+from pointsman.vocabulary import DAY
+
+__all__ = ["LATEST", "LOCK", "PARTITIONED", "Partitions", "is_made", "partitions_of", "prepare", "stored_at"]
+
+Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
+
+#: Key of the advisory lock: "Ptsm". With another number, that of other work that one does at a time.
+LOCK: Final = 0x5074736D
+#: Seconds since the epoch of the last day that has a partition: the end of the year 2199.
+LATEST: Final = 7_258_118_399.0
+
+#: Tables with a partition for each day.
+PARTITIONED: Final = ("decisions", "entries", "passed", "runs", "summaries")
+_PARTITION: Final = re.compile(rf"({'|'.join(PARTITIONED)})_(\d{{8}})")
+
+#: Entry *n* turns a database of version n into one of version n + 1. Never change one that was released.
+#: Text is compared by its bytes: sessions are found by how their names begin.
+MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
+    (
+        "CREATE SEQUENCE numbers CACHE 100",
+        """CREATE TABLE decisions (
+            number bigint NOT NULL DEFAULT nextval('pointsman.numbers'), at double precision NOT NULL,
+            id text COLLATE "C" NOT NULL, session text COLLATE "C" NOT NULL, caller text COLLATE "C" NOT NULL,
+            shape smallint NOT NULL, body bytea NOT NULL
+        ) PARTITION BY RANGE (at)""",
+        "CREATE UNIQUE INDEX decisions_by_id ON decisions (id, at)",
+        "CREATE INDEX decisions_by_time ON decisions (at, number)",
+        "CREATE INDEX decisions_by_session ON decisions (session, at, number)",
+        # Attempts, outcomes, shadows and texts, on the day of their decision where it is known.
+        """CREATE TABLE entries (
+            number bigint NOT NULL DEFAULT nextval('pointsman.numbers'), at double precision NOT NULL,
+            decision text COLLATE "C" NOT NULL, kind smallint NOT NULL, step integer NOT NULL,
+            body bytea NOT NULL
+        ) PARTITION BY RANGE (at)""",
+        "CREATE INDEX entries_of ON entries (decision)",
+        """CREATE TABLE passed (
+            number bigint NOT NULL DEFAULT nextval('pointsman.numbers'), at double precision NOT NULL,
+            id text COLLATE "C" NOT NULL, body bytea NOT NULL
+        ) PARTITION BY RANGE (at)""",
+        "CREATE INDEX passed_by_number ON passed (number)",
+        """CREATE TABLE runs (
+            number bigint NOT NULL DEFAULT nextval('pointsman.numbers'), at double precision NOT NULL,
+            run text COLLATE "C" NOT NULL, step bigint NOT NULL, session text COLLATE "C" NOT NULL,
+            body bytea NOT NULL
+        ) PARTITION BY RANGE (at)""",
+        "CREATE INDEX runs_by_run ON runs (run)",
+        "CREATE INDEX runs_by_session ON runs (session)",
+        """CREATE TABLE owners (
+            object text COLLATE "C" PRIMARY KEY, caller text COLLATE "C" NOT NULL,
+            at double precision NOT NULL
+        )""",
+        """CREATE TABLE summaries (
+            at double precision NOT NULL, id text COLLATE "C" NOT NULL, hour bigint NOT NULL,
+            session text COLLATE "C" NOT NULL, caller text COLLATE "C" NOT NULL,
+            role text COLLATE "C" NOT NULL, tier text COLLATE "C" NOT NULL, model text COLLATE "C" NOT NULL,
+            result smallint NOT NULL, status integer NOT NULL, attempts integer NOT NULL,
+            domains text[] NOT NULL, signals text[] NOT NULL, stuck boolean NOT NULL,
+            downgraded boolean NOT NULL, abstained boolean NOT NULL, label text COLLATE "C" NOT NULL,
+            score double precision, labelled boolean NOT NULL, input bigint NOT NULL, cached bigint NOT NULL,
+            output bigint NOT NULL, gap smallint NOT NULL, reused bigint NOT NULL,
+            own text COLLATE "C" NOT NULL, switched boolean NOT NULL, asked boolean NOT NULL,
+            trials integer NOT NULL, added bigint NOT NULL, judging double precision NOT NULL,
+            parts text NOT NULL, beside text COLLATE "C" NOT NULL, before text NOT NULL,
+            last_model text COLLATE "C" NOT NULL, tried text COLLATE "C", PRIMARY KEY (at, id)
+        ) PARTITION BY RANGE (at)""",
+        "CREATE INDEX summaries_by_session ON summaries (session, at)",
+        *(
+            f"CREATE INDEX summaries_{flag} ON summaries (at, id) WHERE {flag}"
+            for flag in ("stuck", "downgraded", "abstained", "labelled")
+        ),
+        # Sums of hours that are over, by what their turns have in common; an hour in `dirty` has changed.
+        """CREATE TABLE groups (
+            id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY, tier text NOT NULL, model text NOT NULL,
+            result smallint NOT NULL, own text NOT NULL, gap smallint NOT NULL, asked boolean NOT NULL,
+            beside text NOT NULL, kind text NOT NULL, part_model text NOT NULL,
+            UNIQUE (tier, model, result, own, gap, asked, beside, kind, part_model)
+        )""",
+        """CREATE TABLE hours (
+            hour bigint NOT NULL, grp integer NOT NULL, turns bigint NOT NULL, input bigint NOT NULL,
+            cached bigint NOT NULL, output bigint NOT NULL, reused bigint NOT NULL, assumed bigint NOT NULL,
+            switches bigint NOT NULL, trials bigint NOT NULL, added bigint NOT NULL,
+            judging double precision NOT NULL, stuck bigint NOT NULL, downgraded bigint NOT NULL,
+            abstained bigint NOT NULL, PRIMARY KEY (hour, grp)
+        )""",
+        "CREATE TABLE dirty (hour bigint PRIMARY KEY)",
+        # The last batch of each process that writes: whether it was committed when the connection was lost.
+        """CREATE TABLE writers (
+            id text PRIMARY KEY, batch bigint NOT NULL, entries integer NOT NULL, at double precision NOT NULL
+        )""",
+    ),
+)
+
+
+def is_made(connection: Connection, where: str) -> bool:
+    """Whether there are tables; they are brought up to date where an earlier version made them.
+
+    Raises:
+        StoreUnavailable: a newer version of this program made them.
+    """
+    version = _version(connection, where)
+    if 0 < version < len(MIGRATIONS):
+        connection.execute("SET default_transaction_read_only = off")
+        prepare(connection, where)
+        connection.execute("SET default_transaction_read_only = on")
+    return version > 0
+
+
+def prepare(connection: Connection, where: str) -> None:
+    """Make the tables, or bring them up to date.
+
+    Raises:
+        StoreUnavailable: a newer version of this program made them.
+    """
+    if _version(connection, where) == len(MIGRATIONS):
+        return
+    with connection.transaction():
+        connection.execute("SELECT pg_advisory_xact_lock(%s, 0)", (LOCK,))
+        if connection.execute("SELECT to_regnamespace('pointsman')").fetchone() == (None,):
+            connection.execute("CREATE SCHEMA pointsman")  # refused to who may not, also where there is one
+        connection.execute("CREATE TABLE IF NOT EXISTS version (number integer NOT NULL)")
+        version = _version(connection, where)  # another gateway may have been faster
+        for migration in MIGRATIONS[version:]:
+            for statement in migration:
+                connection.execute(statement)
+        connection.execute("DELETE FROM version")
+        connection.execute("INSERT INTO version VALUES (%s)", (len(MIGRATIONS),))
+
+
+def _version(connection: Connection, where: str) -> int:
+    if connection.execute("SELECT to_regclass('pointsman.version')").fetchone() == (None,):
+        return 0
+    found = connection.execute("SELECT number FROM pointsman.version").fetchone()
+    version = int(found[0]) if found else 0
+    if version > len(MIGRATIONS):
+        raise StoreUnavailable(
+            f"the ledger in PostgreSQL at {where} has version {version}; this program supports versions "
+            f"up to {len(MIGRATIONS)}",
+            hint="upgrade pointsman, or name another database in [ledger] url",
+        )
+    return version
+
+
+def stored_at(seconds: float) -> float:
+    """A time that has a partition."""
+    return max(0.0, min(seconds, LATEST)) if seconds == seconds else 0.0
+
+
+def partitions_of(connection: Connection) -> dict[int, list[tuple[str, int]]]:
+    """The partitions of each day, since the epoch: their names and bytes with indexes."""
+    query = (
+        "SELECT relname, pg_total_relation_size(oid) FROM pg_class "
+        "WHERE relispartition AND relkind = 'r' AND relnamespace = 'pointsman'::regnamespace"
+    )
+    found: dict[int, list[tuple[str, int]]] = {}
+    for name, size in connection.execute(query):
+        if matched := _PARTITION.fullmatch(name):
+            at = datetime.strptime(matched[2], "%Y%m%d").replace(tzinfo=UTC).timestamp()
+            found.setdefault(int(at // DAY), []).append((name, size))
+    return found
+
+
+class Partitions:
+    """Makes the partitions of days that are written."""
+
+    def __init__(self) -> None:
+        self._days: Final[set[int]] = set()
+
+    def forget(self) -> None:
+        """Know of none: one may have been removed."""
+        self._days.clear()
+
+    def ensure(self, connection: Connection, days: Iterable[int]) -> None:
+        """Make those of days since the epoch that are not there."""
+        wanted = set(days) - self._days
+        if not wanted:
+            return
+        with connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(%s, 1)", (LOCK,))
+            known = {name for each in partitions_of(connection).values() for name, _ in each}
+            for day in sorted(wanted):
+                date = datetime.fromtimestamp(day * DAY, UTC).strftime("%Y%m%d")
+                for table in PARTITIONED:
+                    if (name := f"{table}_{date}") not in known:
+                        _attach(connection, table, name, day)
+        self._days.update(wanted)
+
+
+def _attach(connection: Connection, table: str, name: str, day: int) -> None:
+    """Attached, and not made in its place: that would wait for all who read, and hold them up."""
+    connection.execute(f"CREATE TABLE {name} (LIKE {table} INCLUDING DEFAULTS)")
+    bounds = f"FROM ({day * DAY}) TO ({(day + 1) * DAY})"
+    connection.execute(f"ALTER TABLE {table} ATTACH PARTITION {name} FOR VALUES {bounds}")

@@ -1,0 +1,233 @@
+"""The summaries of a ledger in PostgreSQL: a row a decision, what is searched among them, and their sums."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, get_args
+
+import msgspec
+
+from pointsman.prices import Prices
+from pointsman.stores.ledger.postgres._rows import Row, clean, most
+from pointsman.stores.ledger.postgres._schema import stored_at
+from pointsman.stores.ledger.reading import (
+    DecisionFilter,
+    DecisionRow,
+    Part,
+    PartTotals,
+    Position,
+    Result,
+    Totals,
+    TurnTotals,
+)
+from pointsman.stores.ledger.turns import HOUR, Before, TurnSummary, beside_of
+from pointsman.vocabulary import OF_SUBAGENT
+
+__all__ = ["COLUMNS", "SEAL", "TOTALS", "encoded", "hour_of", "read_before", "row_in", "search_of",
+           "session_of", "totals_in"]  # fmt: skip
+
+_RESULTS: Final[tuple[Result, ...]] = get_args(Result)
+_NUMBERS: Final = {result: number for number, result in enumerate(_RESULTS)}
+_COUNTED: Final = _NUMBERS["counted"]
+_NO_ANSWER: Final = _NUMBERS["no_answer"]
+_PER: Final = 1_000_000
+#: Most tokens of a turn: sums of a million such turns are numbers that a column holds.
+_MOST: Final = 10**12
+
+#: Fields of a row, in the order of its struct, with their types; then what only the writer reads.
+_FIELDS: Final = {
+    "id": "text", "at": "float8", "session": "text", "caller": "text", "role": "text", "tier": "text",
+    "model": "text", "result": "int2", "status": "int4", "attempts": "int4", "domains": "text[]",
+    "signals": "text[]", "stuck": "bool", "downgraded": "bool", "abstained": "bool", "label": "text",
+    "score": "float8", "labelled": "bool", "input": "int8", "cached": "int8", "output": "int8", "gap": "int2",
+    "reused": "int8", "own": "text", "switched": "bool", "asked": "bool", "trials": "int4", "added": "int8",
+    "judging": "float8", "parts": "text",
+}  # fmt: skip
+COLUMNS: Final = _FIELDS | {
+    "hour": "int8", "beside": "text", "before": "text", "last_model": "text", "tried": "text",
+}  # fmt: skip
+_NAMES: Final = ", ".join(_FIELDS)
+
+_json: Final = msgspec.json.Encoder().encode
+_parts: Final = msgspec.json.Decoder(tuple[Part, ...]).decode
+read_before: Final = msgspec.json.Decoder(Before).decode
+
+
+def encoded(turn: TurnSummary, row: DecisionRow) -> Row:
+    """The values of ``COLUMNS``."""
+    after, at = turn.after(), stored_at(row.at)
+    return (
+        clean(row.id), at, clean(row.session), clean(row.caller), row.role, row.tier, clean(row.model),
+        _NUMBERS[row.result], most(row.status), most(row.attempts), list(map(clean, row.domains)),
+        list(map(clean, row.signals)), row.stuck, row.downgraded, row.abstained, clean(row.label), row.score,
+        row.labelled, _tokens(row.input), _tokens(row.cached), _tokens(row.output), row.gap,
+        _tokens(row.reused), clean(row.own), row.switched, row.asked, most(row.trials), _tokens(row.added),
+        row.judging, _json(row.parts).decode(), int(at // HOUR), clean(beside_of(row.parts)),
+        clean(_json(turn.before).decode()) if turn.before else "", clean(after.model),
+        None if after.tried is None else clean(after.tried),
+    )  # fmt: skip
+
+
+def _tokens(count: int) -> int:
+    return min(count, _MOST)
+
+
+def row_in(values: Sequence[Any]) -> DecisionRow:
+    """The row of the values that ``search_of`` reads."""
+    found = dict(zip(_FIELDS, values, strict=True))
+    found["result"] = _RESULTS[found["result"]]
+    found["domains"], found["signals"] = tuple(found["domains"]), tuple(found["signals"])
+    found["parts"] = _parts(found["parts"])
+    return DecisionRow(**found)
+
+
+def search_of(
+    wanted: DecisionFilter, before: Position | None, limit: int, models: Mapping[str, Prices]
+) -> tuple[str, list[object]]:
+    """The statement of a search, and its values."""
+    terms, values = [], []
+    for term, given in _terms(wanted, before, models):
+        terms.append(term)
+        values += given
+    where = f"WHERE {' AND '.join(terms)} " if terms else ""
+    source, own = _in_session(wanted.session) if wanted.session else ("summaries", [])
+    found = f"SELECT {_NAMES} FROM {source} {where}ORDER BY at DESC, id DESC LIMIT %s"  # noqa: S608 - names of ours
+    return found, [*own, *values, limit]
+
+
+def session_of(session: str, limit: int) -> tuple[str, list[object]]:
+    """The statement of a session's rows, the oldest first, and its values."""
+    source, values = _in_session(session)
+    return f"SELECT {_NAMES} FROM {source} ORDER BY at, id LIMIT %s", [*values, limit]  # noqa: S608 - names of ours
+
+
+def _in_session(session: str) -> tuple[str, list[object]]:
+    """A session's rows are found first, or it would be looked for among all rows."""
+    below = clean(session) + OF_SUBAGENT
+    beyond = below[:-1] + chr(ord(OF_SUBAGENT) + 1)
+    both = "session = %s OR (session >= %s AND session < %s AND role = 'subagent')"
+    found = f"(SELECT * FROM summaries WHERE {both} OFFSET 0) AS summaries"  # noqa: S608 - words of ours
+    return found, [clean(session), below, beyond]
+
+
+Terms = Iterator[tuple[str, list[object]]]
+
+
+def _terms(wanted: DecisionFilter, before: Position | None, models: Mapping[str, Prices]) -> Terms:
+    """What a row has to meet, the cheapest first."""
+    if before is not None:  # the first term leaves out partitions
+        yield "at <= %s AND (at, id) < (%s, %s)", [before[0], before[0], clean(before[1])]
+    for term, value in (
+        ("at >= %s", wanted.since),
+        ("at < %s", wanted.until),
+        ("status = %s", wanted.status),
+    ):
+        if value is not None:
+            yield term, [value]
+    for name in ("caller", "tier", "model", "role", "label"):
+        if value := getattr(wanted, name):
+            yield f"{name} = %s", [clean(value)]
+    for flag in ("stuck", "downgraded", "abstained", "labelled"):
+        if (value := getattr(wanted, flag)) is not None:
+            yield flag if value else f"NOT {flag}", []
+    yield from _searches(wanted, models)
+
+
+def _searches(wanted: DecisionFilter, models: Mapping[str, Prices]) -> Terms:
+    for several, value in (("domains", wanted.domain), ("signals", wanted.signal)):
+        if value:
+            yield f"%s = ANY ({several})", [clean(value)]
+    if wanted.cost_at_least is not None:
+        yield _costs(wanted.cost_at_least, models)
+    if wanted.text:
+        said = "SELECT 1 FROM entries WHERE decision = summaries.id AND kind = 3"
+        part = wanted.text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+        yield f"EXISTS ({said} AND convert_from(body, 'UTF8') ILIKE %s)", [f"%{clean(part)}%"]
+
+
+def _costs(least: float, models: Mapping[str, Prices]) -> tuple[str, list[object]]:
+    """That an answer cost so much: each model's price of a token of input, cached input and output."""
+    cases: list[str] = []
+    values: list[object] = []
+    for name, model in models.items():
+        prices = [model.cost(*tokens) for tokens in ((_PER, 0, 0), (0, _PER, 0), (0, 0, _PER))]
+        if None not in prices:
+            each = "%s::float8"
+            cases.append(f"WHEN %s THEN input * {each} + cached * {each} + output * {each}")
+            values += [clean(name), *((price or 0.0) / _PER for price in prices)]
+    costs = f"CASE model {' '.join(cases)} ELSE -1 END" if cases else "-1"
+    return f"(result = {_COUNTED} AND {costs} >= %s::float8)", [*values, least]
+
+
+_KEYS: Final = "tier, model, result, own, gap, asked, beside, kind, part_model"
+_SUMS: Final = TurnTotals.__struct_fields__[8:]
+_NAMED: Final = ", ".join(_SUMS)
+_OF_TYPE: Final = {"judging": "float8"}
+_ADDED: Final = ", ".join(f"sum({each})::{_OF_TYPE.get(each, 'bigint')} AS {each}" for each in _SUMS)
+
+#: Sums of rows, and of their parts, of which ``turns`` are the parts, and all but the tokens is 0.
+_LIVE: Final = f"""SELECT hour, tier, CASE result WHEN {_NO_ANSWER} THEN '' ELSE model END AS model, result,
+    own, gap, asked, beside, '' AS kind, '' AS part_model, count(*) AS turns, sum(input) AS input,
+    sum(cached) AS cached, sum(output) AS output, sum(reused) AS reused,
+    count(*) FILTER (WHERE result = {_COUNTED} AND reused > cached) AS assumed,
+    count(*) FILTER (WHERE switched) AS switches, sum(trials) AS trials,
+    coalesce(sum(added) FILTER (WHERE result = {_COUNTED}), 0) AS added, sum(judging) AS judging,
+    count(*) FILTER (WHERE stuck) AS stuck, count(*) FILTER (WHERE downgraded) AS downgraded,
+    count(*) FILTER (WHERE abstained) AS abstained
+    FROM {{source}} GROUP BY 1, 2, 3, 4, 5, 6, 7, 8
+    UNION ALL SELECT hour, tier, CASE result WHEN {_NO_ANSWER} THEN '' ELSE model END, result, '',
+    0::smallint, asked, beside, part ->> 0, part ->> 1, count(*), sum((part ->> 2)::bigint),
+    sum((part ->> 3)::bigint), sum((part ->> 4)::bigint), {", ".join(["0"] * (len(_SUMS) - 4))}
+    FROM {{source}}, jsonb_array_elements(parts::jsonb) AS part WHERE beside != ''
+    GROUP BY 1, 2, 3, 4, 7, 8, 9, 10"""  # noqa: S608 - words of ours
+
+#: Of the hours that are not added up yet, from one hour to another: the time leaves out partitions.
+_UNSEALED: Final = (
+    "(SELECT summaries.* FROM summaries JOIN dirty USING (hour) WHERE hour >= %(since)s AND hour < %(until)s "
+    "AND at >= (SELECT min(hour) FROM dirty WHERE hour >= %(since)s) * 3600.0 "
+    "AND at < ((SELECT max(hour) FROM dirty WHERE hour < %(until)s) + 1) * 3600.0) AS summaries"
+)
+#: Totals by days of a zone.
+TOTALS: Final = f"""WITH days AS (
+        SELECT (hour + %(zone)s) / 24 * 24 - %(zone)s AS day, grp, {_ADDED} FROM hours
+        WHERE hour >= %(since)s AND hour < %(until)s AND hour NOT IN (SELECT hour FROM dirty) GROUP BY 1, 2
+    )
+    SELECT day, {_KEYS}, {_ADDED} FROM (
+        SELECT day, {_KEYS}, {_NAMED} FROM days JOIN groups ON groups.id = grp
+        UNION ALL
+        SELECT (hour + %(zone)s) / 24 * 24 - %(zone)s, {_KEYS}, {_NAMED}
+        FROM ({_LIVE.format(source=_UNSEALED)}) AS live
+    ) AS every GROUP BY day, {_KEYS}"""  # noqa: S608 - words of ours
+
+_ONE: Final = (
+    "(SELECT * FROM summaries WHERE at >= %(hour)s * 3600.0 AND at < (%(hour)s + 1) * 3600.0) AS summaries"
+)
+#: Add an hour up. It is taken out of ``dirty`` first: that waits for those who have written to it, and
+#: what they wrote is seen by what follows.
+SEAL: Final = (
+    "DELETE FROM dirty WHERE hour = %(hour)s",
+    "DELETE FROM hours WHERE hour = %(hour)s",
+    f"""INSERT INTO groups ({_KEYS}) SELECT DISTINCT {_KEYS} FROM ({_LIVE.format(source=_ONE)}) AS live
+        ON CONFLICT DO NOTHING""",  # noqa: S608 - as above
+    f"""INSERT INTO hours (hour, grp, {_NAMED}) SELECT hour, groups.id, {_NAMED}
+        FROM ({_LIVE.format(source=_ONE)}) AS live JOIN groups USING ({_KEYS})""",  # noqa: S608 - as above
+)
+
+
+def hour_of(seconds: float, *, up: bool = False) -> int:
+    """The hour since the epoch in which a period begins, or before which it ends."""
+    hours = max(-1e12, min(seconds, 1e12)) / HOUR
+    return math.ceil(hours) if up else math.floor(hours)
+
+
+def totals_in(rows: Sequence[Sequence[Any]]) -> Totals:
+    """The totals in the rows of ``TOTALS``."""
+    turns, parts = [], []
+    for hour, tier, model, result, own, gap, asked, beside, kind, of, *sums in rows:
+        said = _RESULTS[result]
+        if kind:
+            parts.append(PartTotals(hour, tier, model, said, asked, beside, kind, of, *sums[1:4]))
+        else:
+            turns.append(TurnTotals(hour, tier, model, said, own, gap, asked, beside, *sums))
+    return Totals(tuple(turns), tuple(parts))

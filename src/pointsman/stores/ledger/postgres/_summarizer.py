@@ -1,0 +1,215 @@
+"""Writes the summaries of a ledger in PostgreSQL, in the transaction of the entries they are of.
+
+Several gateways write: a session's turn before may be another's, and an outcome of a decision may come to any
+of them. So the last turn of each session is looked up, what is not this process's own is read whole, and an
+outcome that another has recorded stays.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from pointsman.decision.decision import Decision
+from pointsman.errors import StoreUnavailable
+from pointsman.stores.ledger._decoders import read_attempt, read_decision, read_outcome, read_shadow
+from pointsman.stores.ledger.port import Entry
+from pointsman.stores.ledger.postgres._connection import Connection
+from pointsman.stores.ledger.postgres._rows import ATTEMPT, OUTCOME, SHADOW, Row, clean, copy_in
+from pointsman.stores.ledger.postgres._schema import LOCK, stored_at
+from pointsman.stores.ledger.postgres._summaries import COLUMNS, SEAL, encoded, hour_of, read_before
+from pointsman.stores.ledger.reading import DecisionRow
+from pointsman.stores.ledger.turns import Before, Belonging, Turns, TurnSummary
+from pointsman.vocabulary import DAY
+
+__all__ = ["Summarizer", "seal_one"]
+
+log = logging.getLogger(__name__)
+
+#: Days for which the turn before is looked for: the longest class of ``reading.GAPS`` is a day and more.
+_BACK: Final = 2
+
+#: The last turn of each session before a time. A value that is not a result's own stands for "unknown".
+_LAST: Final = f"""SELECT asked.session, last.* FROM unnest(%s::text[], %s::float8[]) AS asked (session, at)
+    CROSS JOIN LATERAL (
+        SELECT last_model, CASE result WHEN 2 THEN input END, summaries.at, tried FROM summaries
+        WHERE summaries.session = asked.session AND role != 'helper' AND summaries.at < asked.at
+        AND summaries.at >= asked.at - {_BACK * DAY} AND summaries.at >= %s AND summaries.at < %s
+        ORDER BY summaries.at DESC LIMIT 1
+    ) AS last"""  # noqa: S608 - a number of ours
+_REMOVE: Final = """DELETE FROM summaries USING unnest(%s::float8[], %s::text[]) AS gone (at, id)
+    WHERE summaries.at = gone.at AND summaries.id = gone.id AND summaries.at >= %s AND summaries.at <= %s
+    RETURNING summaries.id, label, score, labelled, judging"""
+_STORED: Final = """SELECT summaries.id, asked, before FROM summaries
+    JOIN unnest(%s::float8[], %s::text[]) AS known (at, id)
+    ON summaries.at = known.at AND summaries.id = known.id
+    WHERE summaries.at >= %s AND summaries.at <= %s"""
+_READERS: Final[dict[int, Any]] = {ATTEMPT: read_attempt, OUTCOME: read_outcome, SHADOW: read_shadow}
+
+
+class Summarizer:
+    """Follows what is written. Not safe for threads: the writer's alone."""
+
+    def __init__(self) -> None:
+        self._turns: Final = Turns()  # of decisions that this process wrote
+
+    def clear(self) -> None:
+        """Forget all turns: they may not have been written."""
+        self._turns.clear()
+
+    def arrival(self, decision: str) -> float | None:
+        """When a decision that is remembered arrived."""
+        turn = self._turns.get(decision)
+        return stored_at(turn.decision.input.arrived_at) if turn else None
+
+    def remembers(self, decision: str) -> bool:
+        """Whether this process wrote a decision lately."""
+        return self._turns.get(decision) is not None
+
+    def write(
+        self, connection: Connection, entries: Sequence[Entry], removed: dict[str, float], *, careful: bool
+    ) -> None:
+        """Write the summaries of what entries say, which have been written.
+
+        Args:
+            connection: In the transaction of the entries.
+            entries: What was written.
+            removed: Decisions that were there before, by id, and when they arrived then.
+            careful: Any summary may be there before.
+        """
+        decisions = [entry for entry in entries if type(entry) is Decision]
+        self._recall(connection, decisions)
+        known = {each.id for each in decisions if self.remembers(each.id)}
+        begun = {each.id for each in decisions}
+        turns: dict[str, TurnSummary] = {}
+        early: dict[str, list[Belonging]] = {}  # what stands before its decision
+        foreign: dict[str, None] = {each: None for each in removed if each not in known}
+        for entry in entries:
+            if type(entry) is Decision:
+                turns[entry.id] = self._turns.begin(entry, early.pop(entry.id, ()))
+            elif isinstance(entry, Belonging):
+                wanted = entry.decision
+                if (turn := self._turns.get(wanted)) is not None:
+                    turn.add(entry)
+                    turns[wanted] = turn
+                elif wanted in begun:
+                    early.setdefault(wanted, []).append(entry)
+                else:
+                    foreign[wanted] = None
+        loaded = _loaded(connection, foreign) if foreign else {}
+        for decision, turn in loaded.items():  # said again: its place among the turns is that of now
+            if (mine := turns.get(decision)) is not None:
+                turn.asked, turn.before = mine.asked, mine.settle()
+        turns |= loaded
+        fresh = begun - known - set(loaded)
+        old = [(stored_at(turn.decision.input.arrived_at), each) for each, turn in turns.items()
+               if careful or each not in fresh]  # fmt: skip
+        old += [(at, decision) for decision, at in removed.items()]
+        _store(connection, turns, _remove(connection, old), set(loaded))
+        arrivals = [at for at, _ in old] + [turn.decision.input.arrived_at for turn in turns.values()]
+        _mark(connection, sorted({hour_of(stored_at(at)) for at in arrivals}))
+
+    def _recall(self, connection: Connection, decisions: Iterable[Decision]) -> None:
+        """Learn of turns that another process wrote after the last that this one knows."""
+        first: dict[str, float] = {}
+        for decision in decisions:
+            if session := decision.input.conversation:
+                first.setdefault(clean(session), stored_at(decision.input.arrived_at))
+        if not first:
+            return
+        times = list(first.values())
+        bounds = min(times) - _BACK * DAY, max(times)
+        for session, *before in connection.execute(_LAST, (list(first), times, *bounds)):
+            found = Before(*before)
+            if found.at > self._turns.last_arrival(session):
+                self._turns.recall(session, found)
+
+
+def _loaded(connection: Connection, wanted: Iterable[str]) -> dict[str, TurnSummary]:
+    """Turns of decisions that another process wrote, or this one long ago, with all that belongs to them."""
+    ids = list(map(clean, wanted))
+    turns: dict[str, TurnSummary] = {}
+    query = "SELECT id, body, shape, at FROM decisions WHERE id = ANY (%s)"
+    times: list[float] = []
+    for decision, body, shape, at in connection.execute(query, (ids,), binary=True):
+        try:
+            turns[decision] = TurnSummary(read_decision(body, shape))
+        except StoreUnavailable:  # a damaged row: reading it alone says so
+            continue
+        times.append(at)
+    if not turns:
+        return turns
+    places = (times, list(turns), min(times), max(times))
+    for decision, asked, before in connection.execute(_STORED, places):
+        turns[decision].asked = asked
+        turns[decision].before = read_before(before) if before else None
+    query = "SELECT decision, kind, body FROM entries WHERE decision = ANY (%s) AND kind < 3 ORDER BY number"
+    for decision, kind, body in connection.execute(query, (list(turns),), binary=True):
+        try:
+            turns[decision].add(_READERS[kind](body))
+        except StoreUnavailable:
+            continue
+    return turns
+
+
+def _remove(connection: Connection, places: list[tuple[float, str]]) -> dict[str, Row]:
+    """Take out summaries that are written anew; return what of each another process may have recorded."""
+    if not places:
+        return {}
+    times, ids = [at for at, _ in sorted(places)], [clean(name) for _, name in sorted(places)]
+    found = connection.execute(_REMOVE, (times, ids, times[0], times[-1]))
+    return {decision: tuple(said) for decision, *said in found}
+
+
+def _store(
+    connection: Connection, turns: dict[str, TurnSummary], removed: dict[str, Row], whole: set[str]
+) -> None:
+    rows = []
+    for decision, turn in turns.items():
+        try:
+            row = turn.row()
+            if decision not in whole and turn.said is None:
+                row = _with_outcome(row, removed.get(decision))
+            rows.append(encoded(turn, row))
+        except Exception:  # a summary must not cost the entry: it is left out of lists, and said here
+            log.warning("decision %s has no summary", decision, exc_info=True)
+    copy_in(connection, "summaries", COLUMNS, rows)
+
+
+def _with_outcome(row: DecisionRow, stored: Row | None) -> DecisionRow:
+    """The row with the outcome that another gateway took."""
+    if stored is None:
+        return row
+    label, score, labelled, judging = stored
+    kept = {"label": label, "score": score, "labelled": labelled} if labelled else {}
+    return msgspec.structs.replace(row, **kept, judging=max(row.judging, float(str(judging))))
+
+
+def _mark(connection: Connection, hours: list[int]) -> None:
+    """Say that hours have changed, and keep whoever adds them up waiting until this is committed."""
+    held: list[object] = []
+    while len(held) < len(hours):
+        connection.execute("INSERT INTO dirty SELECT unnest(%s::bigint[]) ON CONFLICT DO NOTHING", (hours,))
+        hold = "SELECT hour FROM dirty WHERE hour = ANY (%s::bigint[]) ORDER BY hour FOR KEY SHARE"
+        held = connection.execute(hold, (hours,)).fetchall()
+
+
+def seal_one(connection: Connection, now: float) -> bool:
+    """Add up an hour that is over and has changed, where no other gateway does; whether there was any.
+
+    ``now`` is in seconds since the epoch.
+    """
+    with connection.transaction():
+        [free] = connection.execute("SELECT pg_try_advisory_xact_lock(%s, 2)", (LOCK,)).fetchone() or (False,)
+        if not free:
+            return False
+        query = "SELECT hour FROM dirty WHERE hour < %s ORDER BY hour LIMIT 1"
+        found = connection.execute(query, (hour_of(now),)).fetchone()
+        if found is None:
+            return False
+        for statement in SEAL:
+            connection.execute(statement, {"hour": found[0]})
+    return True
