@@ -22,6 +22,7 @@ from pointsman.config import (
     CapabilitiesSpec,
     Config,
     LearnedRouterSpec,
+    LedgerSpec,
     ProjectsSpec,
     SessionsSpec,
     examine,
@@ -43,7 +44,8 @@ from pointsman.model_calls import Allowance, Ask, Questions, ask_models, ask_nob
 from pointsman.model_choice.choice import BYTES_PER_TOKEN
 from pointsman.model_choice.pools import pools
 from pointsman.runtime import Runtime
-from pointsman.stores.ledger import Retention, SqliteLedger
+from pointsman.stores.ledger import Ledger, Retention, SqliteLedger
+from pointsman.stores.ledger.places import open_postgres
 from pointsman.stores.pattern_cache import open_scanner
 from pointsman.stores.sessions import MemorySessions, SessionStore, SqliteSessions, ValkeySessions
 from pointsman.tiers import (
@@ -68,6 +70,7 @@ __all__ = [
     "build_runtime",
     "build_shadow",
     "default_policy",
+    "open_ledger",
     "open_sessions",
     "question_price",
     "read_policy",
@@ -318,18 +321,11 @@ def build_runtime(config: Config) -> Runtime:
     Raises:
         ConfigError: a file the configuration names is wrong.
     """
-    spec = config.ledger
-    ledger = SqliteLedger(
-        spec.path,
-        queue=spec.queue,
-        text=spec.text,
-        retention=Retention(keep_days=spec.keep_days or None, max_mb=spec.max_mb or None),
-    )
     policy = build_policy(config)
     return Runtime(
         build_engine(policy),
         sessions=open_sessions(config.sessions),
-        ledger=ledger,
+        ledger=open_ledger(config.ledger),
         questions=build_questions(policy),
     )
 
@@ -357,6 +353,33 @@ def build_ask(config: Config, connect: Callable[[UpstreamSpec], UpstreamClient])
     verify = config.tiers.verify
     default = verify.model if verify else config.tiers.models.get(Tier.SIMPLE, "")
     return ask_models(chat_models(config.models, config.upstreams, connect), default=default)
+
+
+def open_ledger(spec: LedgerSpec) -> Ledger:
+    """Return the ledger a configuration names; its file or connection opens with the first entry.
+
+    Raises:
+        MissingExtra: the client of its database is not installed.
+        ConfigError: its address is wrong.
+    """
+    retention = Retention(keep_days=spec.keep_days or None, max_mb=spec.max_mb or None)
+    if spec.url is not None:
+        password = spec.password.reveal() if spec.password else None
+        return open_postgres(
+            spec.url, password=password, queue=spec.queue, text=spec.text, retention=retention
+        )
+    if spec.jsonl is not None:
+        from pointsman.stores.ledger.lines import JsonLinesLedger
+
+        return JsonLinesLedger(
+            None if spec.is_output else spec.jsonl,
+            queue=spec.queue,
+            text=spec.text,
+            rotate_mb=spec.rotate_mb,
+            gzip=spec.gzip,
+            retention=retention,
+        )
+    return SqliteLedger(spec.path, queue=spec.queue, text=spec.text, retention=retention)
 
 
 def open_sessions(spec: SessionsSpec) -> SessionStore:

@@ -7,7 +7,6 @@ import re
 import threading
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -73,7 +72,7 @@ def test_a_round_of_the_demo_shows_the_small_model_the_large_one_and_one_hint(bu
     totals = Totals()
     for each in told:
         totals.add(each, builder.config.models)
-    said = "\n".join(totals.lines(Path("/a/demo.sqlite"), demo=True))
+    said = "\n".join(totals.lines("/a/demo.sqlite", demo=True))
     assert said.startswith(f"Requests: {len(told)}\nTokens: ")
     assert "Stuck sessions: 1\nLedger: /a/demo.sqlite (pointsman decisions list --demo)" in said
 

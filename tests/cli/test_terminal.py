@@ -191,6 +191,7 @@ def test_lists_on_a_terminal_are_tables(tmp_path: Path) -> None:
     store.append(a_decision("d-1"))
     store.close()
     with terminal_of(100) as screen:
-        list_decisions(ledger=tmp_path / "ledger.sqlite", limit=20, session="", demo=False, as_json=False)
+        path = str(tmp_path / "ledger.sqlite")
+        list_decisions(ledger=path, limit=20, session="", demo=False, as_json=False)
     assert re.search(r"\x1b\[1mdecision", screen.getvalue())
     assert re.search(r"d-1 +auto", screen.getvalue())

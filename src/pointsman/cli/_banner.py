@@ -40,7 +40,7 @@ def banner(config: Config, url: str, key: CallerKey) -> str:
     lines += _not_working(verdicts)
     models = ", ".join(["auto", *(tier.lower() for tier in Tier if tier in config.tiers.models)])
     lines.append(f"\nModels: {models}, and every configured one. Decisions: {url}/v1/decisions/ID")
-    lines.append(f"Ledger: {config.ledger.path}")
+    lines.append(f"Ledger: {config.ledger.place}")
     return "\n".join(lines) + "\n"
 
 

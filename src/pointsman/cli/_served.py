@@ -53,7 +53,7 @@ def _lines(builder: Builder, closing: ExitStack, *, demo: bool) -> Tell:
 
     def close() -> None:
         lines.close()
-        echo("\n" + "\n".join(lines.totals.lines(builder.config.ledger.path, demo=demo)))
+        echo("\n" + "\n".join(lines.totals.lines(builder.config.ledger.place, demo=demo)))
 
     closing.callback(close)
     return lines.tell

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from heapq import merge
 from itertools import islice
@@ -14,28 +13,27 @@ from typing import Annotated, Final
 import typer
 
 from pointsman.cli import _runs
+from pointsman.cli.ledgers import is_demo_newer, opened
 from pointsman.cli.options import ConfigOption, DemoOption, JsonLinesOption, JsonOption, LedgerOption
 from pointsman.cli.output import Group, echo, json_line, print_json, print_table
 from pointsman.cli.terminal import Column, is_terminal
 from pointsman.config import AnyKey, find, load
-from pointsman.config.shapes import demo_ledger, state_file
 from pointsman.decision.decision import Decision
 from pointsman.decision.diff import verdict
 from pointsman.diagnostics.selection import describe_selection
 from pointsman.diagnostics.served import STAGES
-from pointsman.errors import ConfigError, PointsmanError, StoreUnavailable
+from pointsman.errors import ConfigError, PointsmanError
 from pointsman.guidance import Arm, Firing
 from pointsman.printable import printable
 from pointsman.reports.usage import answered, cost, usage, writing
 from pointsman.stores.ledger import (
     Attempt,
+    Ledger,
     Outcome,
     Record,
-    Retention,
     RunEntry,
     Shadow,
     ShadowAnswer,
-    SqliteLedger,
 )
 from pointsman.stores.ledger.export import Format, export, record
 from pointsman.stores.ledger.runs import RunRecord, run_record
@@ -100,7 +98,7 @@ def list_decisions(
                 if not number:
                     echo(_HEADING)
                 echo(printable(_plain_line(found, store)))
-    if ledger is None and not demo and _written(demo_ledger()) > _written(_configured(config)):
+    if ledger is None and not demo and is_demo_newer(config):
         echo("that of pointsman serve --demo is newer: --demo lists it", err=True)
 
 
@@ -131,7 +129,7 @@ def show(
             echo(printable(line))
 
 
-def _newest(store: SqliteLedger, session: str, limit: int) -> Iterator[Decision | tuple[RunEntry, ...]]:
+def _newest(store: Ledger, session: str, limit: int) -> Iterator[Decision | tuple[RunEntry, ...]]:
     """Decisions and runs, the newest first."""
     decisions = ((each.input.arrived_at, each) for each in store.decisions(limit=limit, session=session))
     runs = ((each[0].at, each) for each in store.runs(limit=limit, session=session))
@@ -167,49 +165,11 @@ def export_decisions(
             echo(piece, nl=False)
 
 
-@contextmanager
-def opened(ledger: Path | None, config: Path | None, *, demo: bool = False) -> Iterator[SqliteLedger]:
-    """Open the ledger named, else the demo's where it is asked for or the configured one; close it after use.
-
-    Raises:
-        StoreUnavailable: there is no such file.
-    """
-    path = ledger or (demo_ledger() if demo else _configured(config))
-    if not path.is_file():
-        raise StoreUnavailable(f"there is no ledger at {path}", hint=_where_else(path))
-    # No bounds: looking at a ledger, or adding to it, never removes what the gateway keeps.
-    store = SqliteLedger(path, retention=Retention(None, None))
-    try:
-        yield store
-    finally:
-        store.close()
-
-
-def _written(path: Path) -> float:
-    """When a ledger was last written to, in seconds since the epoch; 0 where there is none."""
-    files = (path, path.with_name(path.name + "-wal"))  # to which SQLite writes first
-    return max((file.stat().st_mtime for file in files if file.is_file()), default=0.0)
-
-
-def _where_else(path: Path) -> str:
-    demo = demo_ledger()
-    if path == demo:
-        return "pointsman serve --demo writes it"
-    if demo.is_file():
-        return f"that of pointsman serve --demo is {demo}: pointsman decisions list --demo"
-    return "pointsman serve writes one; use --ledger FILE for another file"
-
-
-def _configured(config: Path | None) -> Path:
-    file = config or find()
-    return load(file, AnyKey()).ledger.path if file else state_file("ledger.sqlite")
-
-
 def _when(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def _plain_line(found: Decision | tuple[RunEntry, ...], store: SqliteLedger) -> str:
+def _plain_line(found: Decision | tuple[RunEntry, ...], store: Ledger) -> str:
     """A decision or a run as a line of a pipe, in columns of fixed widths."""
     if not isinstance(found, Decision):
         return _runs.line(found)
@@ -219,7 +179,7 @@ def _plain_line(found: Decision | tuple[RunEntry, ...], store: SqliteLedger) -> 
     return f"{when} {id_:<22} {asked:<12} {judged} {model:<14} {status:<8} {said}".rstrip()
 
 
-def _cells(found: Decision | tuple[RunEntry, ...], store: SqliteLedger) -> tuple[str, ...]:
+def _cells(found: Decision | tuple[RunEntry, ...], store: Ledger) -> tuple[str, ...]:
     """A decision or a run as the cells of a table. An exclamation mark: a part of it failed open."""
     if not isinstance(found, Decision):
         when, run, way = _runs.cells(found)

@@ -30,7 +30,8 @@ LearnedRouterOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 JsonLinesOption = Annotated[bool, typer.Option("--json", help="Print JSON lines.")]
 LedgerOption = Annotated[
-    Path | None, typer.Option("--ledger", help="Ledger file; default: the configured one.")
+    str | None,
+    typer.Option("--ledger", help="Ledger file, or address of PostgreSQL; default: the configured one."),
 ]
 DemoOption = Annotated[bool, typer.Option("--demo", help="Read the ledger of pointsman serve --demo.")]
 ProfileOption = Annotated[str, typer.Option("--profile", help="seed, default, or a profile file.")]

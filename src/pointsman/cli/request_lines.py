@@ -7,7 +7,6 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Final, NamedTuple, TextIO
 
 from pointsman.cli.terminal import FAILED, HINTED, TIERS, coloured, has_colour, is_terminal
@@ -120,7 +119,7 @@ class Totals:
         if decision and decision.guidance and decision.guidance.firing and len(self._stuck) < _MOST_SESSIONS:
             self._stuck.add(decision.input.session or decision.id)
 
-    def lines(self, ledger: Path, *, demo: bool = False) -> Iterator[str]:
+    def lines(self, ledger: str, *, demo: bool = False) -> Iterator[str]:
         """Yield the summary, a line for each sum."""
         failed = f", {self.failed:,} of them failed or refused" if self.failed else ""
         yield f"Requests: {self.requests:,}{failed}"

@@ -12,6 +12,7 @@ import msgspec
 import typer
 
 from pointsman.cli import _runs
+from pointsman.cli.ledgers import has_ledger, opened
 from pointsman.cli.options import ConfigOption, JsonLinesOption, JsonOption
 from pointsman.cli.output import Group, config_file, echo, json_line, print_json, print_table
 from pointsman.cli.terminal import Column
@@ -19,7 +20,6 @@ from pointsman.config import load
 from pointsman.errors import PointsmanError, StoreUnavailable
 from pointsman.factory import open_sessions
 from pointsman.printable import printable
-from pointsman.stores.ledger import Retention, SqliteLedger
 from pointsman.stores.ledger.runs import usage_by_run
 from pointsman.stores.sessions import SessionStore, SqliteSessions
 
@@ -85,10 +85,9 @@ def forget(session: SessionArgument, *, config: ConfigOption = None, as_json: Js
 
 def _recorded(config: Path | None, session: str) -> list[dict[str, Any]]:
     """The session's latest runs in short; none without a ledger."""
-    file = load(config_file(config)).ledger.path
-    if not file.is_file():
+    if not has_ledger(load(config_file(config)).ledger):
         return []
-    with closing(SqliteLedger(file, retention=Retention(None, None))) as ledger:
+    with opened(None, config) as ledger:
         runs = list(ledger.runs(session=session))
         used = usage_by_run(ledger.records(session=session)) if runs else {}
         return [_runs.as_json(run, used.get(run[0].run)) for run in runs]

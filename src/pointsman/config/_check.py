@@ -43,6 +43,7 @@ __all__ = ["RESERVED", "check", "is_loopback"]
 
 #: What the client of store ``valkey`` understands.
 _VALKEY: Final = frozenset({"redis", "rediss", "unix"})
+_POSTGRES: Final = ("postgresql", "postgres")
 #: How an operator makes the hash of a key.
 _HASHED_BY: Final = "printf %s KEY | sha256sum"
 #: Names of callers. Without a slash, which ends one in the name of a session.
@@ -427,6 +428,19 @@ def _keys(file: File, listed: Iterable[bytes]) -> Iterator[Problem]:
 def _ledger(file: File) -> Iterator[Problem]:
     if file.ledger.path.is_dir():
         yield Problem(("ledger", "path"), f"{file.ledger.path} is a folder", 'path = "…/ledger.sqlite"')
+    url = file.ledger.url
+    if url is not None and file.ledger.jsonl is not None:
+        yield Problem(("ledger", "jsonl"), "[ledger] has url and jsonl: decisions are kept in one place")
+    if url is None:
+        return
+    if urlsplit(url).scheme not in _POSTGRES:  # not shown: it may hold a password
+        yield Problem(
+            ("ledger", "url"), "the address is none of PostgreSQL", 'url = "postgresql://user@host:5432/name"'
+        )
+    elif urlsplit(url).password or "password=" in urlsplit(url).query:
+        yield Problem(
+            ("ledger", "url"), "the address must not carry a password", 'password = "${PGPASSWORD}"'
+        )
 
 
 def _sessions(file: File) -> Iterator[Problem]:

@@ -293,6 +293,27 @@ class LedgerSpec(msgspec.Struct, frozen=True, kw_only=True):
             description="The SQLite file; default: `pointsman/ledger.sqlite` in the user's state directory."
         ),
     ] = field(default_factory=lambda: state_file("ledger.sqlite"))
+    url: Annotated[
+        str | None,
+        Meta(
+            description="Address of a PostgreSQL database, instead of a file: "
+            "`postgresql://user@host:5432/name`; no password in it."
+        ),
+    ] = None
+    password: Annotated[Secret | None, Meta(description='Password of the database: `"${PGPASSWORD}"`.')] = (
+        None
+    )
+    jsonl: Annotated[
+        Path | None,
+        Meta(
+            description="JSON lines, instead of a database: a file, or `-` for standard output. They are "
+            "written only: pages know the newest decisions of this process."
+        ),
+    ] = None
+    rotate_mb: Annotated[
+        _Count, Meta(description="MiB of a file of JSON lines after which a new one begins.")
+    ] = 64
+    gzip: Annotated[bool, Meta(description="Pack the files of JSON lines before it.")] = True
     text: Annotated[
         TextMode,
         Meta(description="What is stored of a prompt: nothing, its hash, the redacted text, or the text."),
@@ -313,6 +334,18 @@ class LedgerSpec(msgspec.Struct, frozen=True, kw_only=True):
             ge=0, description="Retention: beyond this size the oldest entries are removed; 0 sets no limit."
         ),
     ] = 1_024
+
+    @property
+    def place(self) -> str:
+        """Where it is, as a person reads it."""
+        if self.jsonl is not None:
+            return "standard output" if self.is_output else str(self.jsonl)
+        return self.url or str(self.path)
+
+    @property
+    def is_output(self) -> bool:
+        """Whether rows go to standard output."""
+        return self.jsonl is not None and self.jsonl.name == "-"
 
 
 class SessionsSpec(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,9 +18,9 @@ from pointsman.diagnostics.installation import install_command
 from pointsman.diagnostics.prices import price_hint, unpriced
 from pointsman.errors import ConfigError, PointsmanError
 from pointsman.evidence import engine_names
-from pointsman.factory import build_engine, build_policy, open_sessions
+from pointsman.factory import build_engine, build_policy, open_ledger, open_sessions
 from pointsman.model_choice.shortfalls import shortfalls
-from pointsman.stores.ledger import SqliteLedger
+from pointsman.stores.ledger import QueuedLedger, SqliteLedger
 from pointsman.upstreams.port import DEMO_URL, Secret, UpstreamSpec, credentials
 from pointsman.upstreams.proxies import Proxy, proxy_of
 from pointsman.upstreams.trust import trust
@@ -123,17 +123,34 @@ def _engine(config: Config) -> Check:
 
 
 def _ledger(config: Config) -> Check:
-    path = config.ledger.path
+    if config.ledger.url is not None:
+        return _database(config)
+    if config.ledger.is_output:
+        return Check("ledger", ok=True, detail="JSON lines to standard output")
+    path = config.ledger.jsonl or config.ledger.path
     if not path.exists():
         return _can_be_made("ledger", path)
     if not os.access(path, os.W_OK):
         return Check("ledger", ok=False, detail=f"{path} cannot be written")
+    if config.ledger.jsonl:
+        return Check("ledger", ok=True, detail=f"JSON lines in {path}")
     with closing(SqliteLedger(path)) as ledger:
         try:
             newest = next(ledger.decisions(limit=1), None)
         except PointsmanError as error:
             return Check("ledger", ok=False, detail=str(error), hint=error.hint)
     return Check("ledger", ok=True, detail=f"{path}, {'in use' if newest else 'empty'}")
+
+
+def _database(config: Config) -> Check:
+    try:
+        with closing(open_ledger(config.ledger)) as ledger:
+            if isinstance(ledger, QueuedLedger):
+                ledger.check()
+            newest = next(ledger.decisions(limit=1), None)
+    except PointsmanError as error:
+        return Check("ledger", ok=False, detail=str(error), hint=error.hint)
+    return Check("ledger", ok=True, detail=f"{config.ledger.place}, {'in use' if newest else 'empty'}")
 
 
 def _sessions(config: Config) -> Check:

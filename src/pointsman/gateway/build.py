@@ -25,7 +25,7 @@ from pointsman.model_calls import Questions
 from pointsman.model_choice.shortfalls import shortfalls
 from pointsman.runtime import Runtime
 from pointsman.shadow_policy import ShadowPolicy
-from pointsman.stores.ledger.port import Ledger
+from pointsman.stores.ledger import Ledger, QueuedLedger
 from pointsman.upstreams.connections import Connections
 from pointsman.upstreams.port import DEMO_URL, UpstreamSpec
 from pointsman.vocabulary import Mode, ModelSpec
@@ -94,6 +94,8 @@ class Builder:
         """Return the runtime whose stores are open, and the policy of a configuration."""
         if self._runtime is None:
             runtime = build_runtime(config)
+            if isinstance(runtime.ledger, QueuedLedger):
+                runtime.ledger.start()
             self._runtime, self._at_start = runtime, _opened_once(config)
             return runtime, runtime.engine, runtime.questions
         policy = build_policy(config)

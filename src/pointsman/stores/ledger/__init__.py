@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pointsman.stores.ledger._memory import MemoryLedger
+from pointsman.stores.ledger._queued import QueuedLedger
 from pointsman.stores.ledger._retention import Retention
 from pointsman.stores.ledger._sqlite import SqliteLedger
 from pointsman.stores.ledger.port import (
@@ -36,6 +37,7 @@ __all__ = [
     "PassedRequest",
     "Position",
     "PromptText",
+    "QueuedLedger",
     "Record",
     "Retention",
     "RunEntry",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Final
@@ -15,6 +16,8 @@ from pointsman.stores.ledger.redact import LONGEST
 
 __all__ = ["QueuedLedger"]
 
+log = logging.getLogger(__name__)
+
 
 class QueuedLedger(ABC):
     """The writing side of the port.
@@ -25,6 +28,7 @@ class QueuedLedger(ABC):
     """
 
     def __init__(self, *, queue: int, text: TextMode) -> None:
+        self._queue: Final = queue
         self._mode: Final[TextMode] = text
         self._admission: Final = Admission(queue + BATCH)  # as many as may wait, in the queue and its batch
         self._writer: Final = BatchWriter[Entry](self._write, size=queue, name="ledger", upkeep=self._upkeep)
@@ -43,6 +47,20 @@ class QueuedLedger(ABC):
     def fault(self) -> str:
         """Why the last write failed; empty after one that did not."""
         return self._writer.fault
+
+    def start(self) -> None:
+        """Do what can be done before the first entry. What fails is logged, and tried again with that."""
+        try:
+            self.check()
+        except StoreUnavailable as error:
+            log.warning("%s; what comes waits, %d entries at most", error.message, self._queue)
+
+    def check(self) -> None:  # noqa: B027 - a file is opened by the thread that writes it
+        """Find out whether the store can be written, where that takes no entry.
+
+        Raises:
+            StoreUnavailable: it cannot be.
+        """
 
     def append(self, entry: Entry, /) -> None:
         """Queue one entry; encoding and writing happen in the thread."""

@@ -22,7 +22,7 @@ Values: TypeAlias = Sequence[object] | Mapping[str, object]
 Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 
 #: What an address may set itself. A server that is gone without a word is noticed after some twenty seconds.
-_DEFAULTS: Final = {
+_DEFAULTS: Final[dict[str, str | int | None]] = {
     "application_name": "pointsman",
     "connect_timeout": 5,
     "keepalives_idle": 10,
@@ -67,7 +67,8 @@ class Database:
         if password is not None:
             given["password"] = password
         self._password: Final = str(given.get("password") or "")
-        self._conninfo: Final = make_conninfo("", **(_DEFAULTS | given))
+        wanted = _DEFAULTS | {name: str(value) for name, value in given.items()}
+        self._conninfo: Final = make_conninfo("", **wanted)
         known = {each.keyword.decode(): (each.val or b"").decode() for each in pq.Conninfo.get_defaults()}
         known |= {name: str(value) for name, value in given.items() if value}
         host = known["host"] or known["hostaddr"] or "of this machine"

@@ -190,7 +190,7 @@ def _with_outcome(row: DecisionRow, stored: Row | None) -> DecisionRow:
 
 def _mark(connection: Connection, hours: list[int]) -> None:
     """Say that hours have changed, and keep whoever adds them up waiting until this is committed."""
-    held: list[object] = []
+    held: Sequence[object] = ()
     while len(held) < len(hours):
         connection.execute("INSERT INTO dirty SELECT unnest(%s::bigint[]) ON CONFLICT DO NOTHING", (hours,))
         hold = "SELECT hour FROM dirty WHERE hour = ANY (%s::bigint[]) ORDER BY hour FOR KEY SHARE"

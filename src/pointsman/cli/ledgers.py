@@ -1,0 +1,112 @@
+"""The ledger that a command reads or adds to: the one named, the demo's, or the configured one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pointsman.config import AnyKey, find, load
+from pointsman.config.shapes import LedgerSpec, demo_ledger
+from pointsman.errors import ConfigError, StoreUnavailable
+from pointsman.stores.ledger import Ledger, Retention, SqliteLedger
+from pointsman.stores.ledger.places import is_postgres, open_postgres
+
+__all__ = ["configured", "has_ledger", "is_demo_newer", "open_address", "open_file", "opened"]
+
+#: No bounds: looking at a ledger, or adding to it, never removes what the gateway keeps.
+_ALL = Retention(None, None)
+
+
+@contextmanager
+def opened(ledger: str | Path | None, config: Path | None, *, demo: bool = False) -> Iterator[Ledger]:
+    """Open the ledger named, else the demo's where it is asked for or the configured one; close it after use.
+
+    Raises:
+        StoreUnavailable: there is no such file, or it cannot be read.
+    """
+    store = _found(ledger, config, demo=demo)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def _found(ledger: str | Path | None, config: Path | None, *, demo: bool) -> Ledger:
+    if isinstance(ledger, str) and is_postgres(ledger):
+        return open_address(ledger, config)
+    if ledger:
+        return open_file(Path(ledger))
+    if demo:
+        return open_file(demo_ledger())
+    spec = configured(config)
+    if spec.url is not None:
+        return open_address(spec.url, config)
+    if spec.jsonl is not None:
+        raise StoreUnavailable(
+            f"decisions are written as JSON lines to {spec.place}, which no command reads",
+            hint="pointsman ledger copy FILE.jsonl FILE.sqlite, then --ledger FILE.sqlite",
+        )
+    return open_file(spec.path)
+
+
+def open_file(path: Path) -> SqliteLedger:
+    """Open a SQLite ledger that is there.
+
+    Raises:
+        StoreUnavailable: there is no such file.
+    """
+    if not path.is_file():
+        raise StoreUnavailable(f"there is no ledger at {path}", hint=_where_else(path))
+    return SqliteLedger(path, text="full", retention=_ALL)
+
+
+def open_address(url: str, config: Path | None) -> Ledger:
+    """Open the ledger in a database, with the configured password where it is the configured one.
+
+    Raises:
+        MissingExtra: its client is not installed.
+        ConfigError: it is no address.
+    """
+    try:
+        spec = configured(config)
+    except ConfigError:  # a wrong configuration is nothing to who names a ledger
+        spec = LedgerSpec()
+    password = spec.password.reveal() if spec.password and spec.url == url else None
+    return open_postgres(url, password=password, text="full", retention=_ALL)
+
+
+def configured(config: Path | None) -> LedgerSpec:
+    """Return where the configuration keeps decisions; the default without one.
+
+    Raises:
+        ConfigError: the file is wrong.
+    """
+    file = config or find()
+    return load(file, AnyKey()).ledger if file else LedgerSpec()
+
+
+def has_ledger(spec: LedgerSpec) -> bool:
+    """Whether there is something to read."""
+    return spec.url is not None or (spec.jsonl is None and spec.path.is_file())
+
+
+def is_demo_newer(config: Path | None) -> bool:
+    """Whether the ledger of the demo was written after the configured one."""
+    spec = configured(config)
+    return spec.url is None and _written(demo_ledger()) > _written(spec.path)
+
+
+def _written(path: Path) -> float:
+    """When a ledger was last written to, in seconds since the epoch; 0 where there is none."""
+    files = (path, path.with_name(path.name + "-wal"))  # to which SQLite writes first
+    return max((file.stat().st_mtime for file in files if file.is_file()), default=0.0)
+
+
+def _where_else(path: Path) -> str:
+    demo = demo_ledger()
+    if path == demo:
+        return "pointsman serve --demo writes it"
+    if demo.is_file():
+        return f"that of pointsman serve --demo is {demo}: pointsman decisions list --demo"
+    return "pointsman serve writes one; use --ledger FILE for another file"

@@ -1,0 +1,224 @@
+"""Where JSON lines go: a file that begins anew at a size, the files before it packed; or standard output.
+
+Several processes may append to one file. Each takes a lock on it and looks whether it is still the one at
+its path; who finds it full renames it, so that nobody writes to what is packed.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import time
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from pointsman.stores.ledger._retention import Retention
+from pointsman.vocabulary import DAY
+
+if sys.platform == "win32":
+
+    def _lock(fd: int, *, wait: bool = True) -> bool:  # noqa: ARG001 - one process writes there
+        return True
+
+else:
+    import fcntl
+
+    def _lock(fd: int, *, wait: bool = True) -> bool:
+        """Lock a file until it is closed or unlocked; False where another has it and nobody waits."""
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            return False
+        return True
+
+
+__all__ = ["LineFile", "StandardOutput"]
+
+log = logging.getLogger(__name__)
+
+#: Bytes packed in one piece, between which lines are written: some ten milliseconds.
+_PIECE: Final = 1 << 20
+
+#: Seconds between two looks at the files that are kept.
+_SWEEP: Final = 600.0
+
+#: Bytes that a pipe takes at once (PIPE_BUF of Linux): lines of several processes do not mix up to it.
+_AT_ONCE: Final = 4_096
+
+
+class StandardOutput:
+    """Standard output, for a collector. When that does not read, rows wait, and are lost beyond the queue."""
+
+    def write(self, lines: Sequence[bytes]) -> None:
+        """Write lines."""
+        piece = b""
+        for line in lines:
+            if piece and len(piece) + len(line) >= _AT_ONCE:
+                _write_all(1, piece)
+                piece = b""
+            piece += line + b"\n"
+        _write_all(1, piece)
+
+    def upkeep(self) -> bool:
+        """Nothing is left to do."""
+        return False
+
+    def close(self) -> None:
+        """Leave it open: it is not ours."""
+
+
+class LineFile:
+    """A file of lines.
+
+    Args:
+        path: The file; its directory is made with the first line.
+        rotate: Bytes after which it is put aside, as ``NAME-20261122T211500.123456.jsonl``.
+        gzip: Whether what is put aside is packed.
+        retention: How long, and up to which size in all, that is kept.
+        clock: Seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        rotate: int,
+        gzip: bool,
+        retention: Retention,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._path: Final = path
+        self._rotate: Final = rotate
+        self._gzip: Final = gzip
+        self._retention: Final = retention
+        self._clock: Final = clock
+        self._fd: int | None = None
+        self._packing: Iterator[None] | None = None
+        self._swept_at = -_SWEEP
+
+    def write(self, lines: Sequence[bytes]) -> None:
+        """Append lines, all of them or none.
+
+        Raises:
+            OSError: they cannot be written.
+        """
+        if not lines:
+            return None
+        fd = self._locked()
+        try:
+            size = os.fstat(fd).st_size
+            if size >= self._rotate:
+                self._put_aside()
+                return self.write(lines)
+            try:
+                _write_all(fd, b"\n".join(lines) + b"\n")
+            except OSError:
+                with suppress(OSError):
+                    os.ftruncate(fd, size)  # they are written again, whole
+                raise
+        finally:
+            self._unlock()
+
+    def upkeep(self) -> bool:
+        """Pack a piece of what was put aside, remove what is over the bounds; whether more is left."""
+        try:
+            if self._packing is not None:
+                for _ in self._packing:
+                    return True
+                self._packing = None
+            if not 0 <= self._clock() - self._swept_at < _SWEEP:
+                self._swept_at = self._clock()
+                self._remove_some()
+                self._packing = self._pack_all() if self._gzip else None
+                return self._packing is not None
+        except (OSError, zlib.error) as error:
+            self._packing = None
+            log.warning("the files of the ledger beside %s cannot be kept in order: %s", self._path, error)
+        return False
+
+    def close(self) -> None:
+        """Release the file."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def aside(self) -> list[Path]:
+        """Return the files put aside, the oldest first."""
+        found = self._path.parent.glob(f"{_escaped(self._path.stem)}-*{self._path.suffix}*")
+        return sorted(each for each in found if each.suffix in {self._path.suffix, ".gz"})
+
+    def _locked(self) -> int:
+        """The file at the path, locked."""
+        while True:
+            if self._fd is None:
+                self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+                self._fd = os.open(self._path, flags, 0o600)  # it may hold people's words
+            _lock(self._fd)
+            own = os.fstat(self._fd)
+            with suppress(OSError):
+                now = self._path.stat()
+                if (own.st_dev, own.st_ino) == (now.st_dev, now.st_ino):
+                    return self._fd
+            self.close()  # it was put aside or moved away, which releases the lock too
+
+    def _unlock(self) -> None:
+        if self._fd is not None and sys.platform != "win32":
+            fcntl.flock(self._fd, fcntl.LOCK_UN)
+
+    def _put_aside(self) -> None:
+        stamp = datetime.fromtimestamp(self._clock(), UTC).strftime("%Y%m%dT%H%M%S.%f")
+        if sys.platform == "win32":  # an open file is not renamed there
+            self.close()
+        self._path.rename(self._path.with_name(f"{self._path.stem}-{stamp}{self._path.suffix}"))
+        self.close()
+        self._swept_at = -_SWEEP  # it is packed in the next pause
+
+    def _pack_all(self) -> Iterator[None]:
+        for file in self.aside():
+            if file.suffix != ".gz":
+                yield from _pack(file)
+
+    def _remove_some(self) -> None:
+        days, bound = self._retention.keep_days, self._retention.max_mb
+        files = [(each, each.stat()) for each in self.aside()]
+        left = sum(found.st_size for _, found in files)
+        for file, found in files:
+            is_old = days is not None and found.st_mtime < self._clock() - days * DAY
+            if is_old or (bound is not None and left > bound * 1024 * 1024):
+                file.unlink(missing_ok=True)
+                left -= found.st_size
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def _escaped(name: str) -> str:
+    return "".join(f"[{each}]" if each in "*?[" else each for each in name)
+
+
+def _pack(file: Path) -> Iterator[None]:
+    """Pack a file piece by piece, and remove it; one that another process packs is left to it."""
+    packed = file.with_name(file.name + ".gz")
+    partial = file.with_name(file.name + ".partial")
+    with suppress(FileNotFoundError), file.open("rb") as source:
+        if not _lock(source.fileno(), wait=False) or not file.exists():
+            return
+        packer = zlib.compressobj(wbits=31)  # with the header of gzip
+        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as target:
+            while piece := source.read(_PIECE):
+                target.write(packer.compress(piece))
+                yield
+            target.write(packer.flush())
+        found = file.stat()
+        os.utime(partial, (found.st_atime, found.st_mtime))
+        partial.rename(packed)
+        file.unlink()
