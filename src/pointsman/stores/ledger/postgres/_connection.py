@@ -45,6 +45,8 @@ _STATEMENT: Final = 60_000
 #: Seconds for which a database that could not be reached is not asked again by those who read.
 PAUSE: Final = 1.0
 
+_NEVER: Final = -math.inf, StoreUnavailable("")
+
 
 class Database:
     """An address, the writer's connection, and what to say of it.
@@ -167,7 +169,7 @@ class Reader:
         self._clock: Final = clock
         self._lock: Final = threading.Lock()
         self._connection: Connection | None = None
-        self._failed: tuple[float, StoreUnavailable] = (-math.inf, StoreUnavailable(""))
+        self._failed = _NEVER
 
     def read(self, query: str, values: Values = (), *, flush: bool = True) -> list[tuple[Any, ...]]:
         """Return the rows of a query, which sees everything appended before; none where there are no tables.
@@ -186,6 +188,10 @@ class Reader:
             except StoreUnavailable as error:
                 self._failed = self._clock(), error
                 raise
+
+    def resume(self) -> None:
+        """Ask again at once: the database has been reached."""
+        self._failed = _NEVER
 
     def close(self) -> None:
         """Release the connection."""

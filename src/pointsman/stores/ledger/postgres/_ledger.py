@@ -310,7 +310,10 @@ class PostgresLedger(QueuedLedger):
 
     def _write_rows(self, batch: Sequence[Entry]) -> int:
         self._remove_some()
-        return self._copier.write(batch)
+        refused = self._copier.write(batch)
+        self._rows.resume()
+        self._summaries.resume()
+        return refused
 
     def _outcomes_written(self, decision: str, caller: str) -> int | None:
         rows = self._rows.read(_OUTCOMES, (clean(decision), clean(caller)), flush=False)
