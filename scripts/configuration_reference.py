@@ -36,6 +36,7 @@ ORDER = (
     "sessions",
     "run",
     "shadow",
+    "telemetry",
 )
 
 

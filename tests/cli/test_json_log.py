@@ -21,7 +21,7 @@ from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder, demo_config
 from pointsman.gateway.request_feed import RequestFeed
 from pointsman.gateway.request_log import RequestLog, ServedRequest
-from pointsman.gateway.request_record import request_record
+from pointsman.telemetry import request_record
 from pointsman.upstreams.port import Limits, ServerSpec, hash_key
 from support.in_process import ask
 

@@ -18,7 +18,7 @@ from pointsman.config import Config
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder, demo_config
 from pointsman.gateway.request_log import RequestLog, ServedRequest
-from pointsman.gateway.request_record import request_record
+from pointsman.telemetry import request_record
 from support.in_process import ask
 
 

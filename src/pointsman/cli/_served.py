@@ -1,4 +1,4 @@
-"""What ``pointsman serve`` makes of requests that have ended: lines on a terminal, lines of the log."""
+"""What ``pointsman serve`` makes of requests that have ended: lines of a terminal or a log, and spans."""
 
 from __future__ import annotations
 
@@ -10,10 +10,19 @@ from pointsman.cli.log_format import REQUESTS, LogFormat
 from pointsman.cli.output import echo
 from pointsman.cli.request_lines import RequestLines, log_requests
 from pointsman.cli.terminal import is_terminal
+from pointsman.config import Config
+from pointsman.errors import PointsmanError
+from pointsman.gateway._metrics import Metrics
 from pointsman.gateway.build import Builder
+from pointsman.gateway.request_feed import RequestFeed
 from pointsman.gateway.request_log import ServedRequest
+from pointsman.stores.ledger.turns import answered
+from pointsman.telemetry import EndedRequest
+from pointsman.telemetry.tracing import is_configured, open_tracing
 
 __all__ = ["Tell", "told_requests"]
+
+log = logging.getLogger("pointsman.gateway.telemetry")
 
 #: Is told of each request at its end, on the event loop.
 Tell = Callable[[ServedRequest], None]
@@ -21,12 +30,13 @@ Tell = Callable[[ServedRequest], None]
 
 @contextmanager
 def told_requests(
-    builder: Builder, *, requests: bool | None, log_format: LogFormat, demo: bool
+    builder: Builder, metrics: Metrics, *, requests: bool | None, log_format: LogFormat, demo: bool
 ) -> Iterator[Tell | None]:
     """Yield what is told of each request; None where nobody wants to know. At the end, print the summary.
 
     Args:
         builder: Knows the configuration in effect.
+        metrics: Count spans, and show the traces of requests.
         requests: Whether each request gets a line; None: on a terminal, and in a log in JSON.
         log_format: Of the log; in JSON it has the lines.
         demo: Whether the demo is served.
@@ -39,6 +49,8 @@ def told_requests(
             # Of the log, the reason of a refusal; its line says it too.
             logging.getLogger("pointsman.gateway._local_replies").setLevel(logging.WARNING)
             tells.append(_log(builder, closing) if is_json else _lines(builder, closing, demo=demo))
+        if is_configured(builder.config.telemetry) and (tell := _spans(builder.config, metrics, closing)):
+            tells.append(tell)
         yield _all(tells)
 
 
@@ -57,6 +69,26 @@ def _lines(builder: Builder, closing: ExitStack, *, demo: bool) -> Tell:
 
     closing.callback(close)
     return lines.tell
+
+
+def _spans(config: Config, metrics: Metrics, closing: ExitStack) -> Tell | None:
+    """Return what sends spans; None, said in the log, where that cannot be: who serves goes on."""
+
+    def recorded(ended: EndedRequest, trace: str) -> None:
+        good = answered(ended.attempts)
+        if ended.decision is not None:
+            metrics.recorded(good.model if good else "", ended.status, ended.total, trace, ended.ended_at)
+
+    try:
+        tracing = open_tracing(config, recorded)
+    except PointsmanError as error:
+        log.error("%s; no spans are sent", f"{error.message}; {error.hint}" if error.hint else error.message)  # noqa: TRY400 - no traceback
+        return None
+    feed = RequestFeed(tracing.write, name="spans", size=config.telemetry.queue)
+    metrics.watch("spans", lambda: {"sent": tracing.sent, "lost": tracing.lost + feed.left_out})
+    closing.callback(tracing.close)
+    closing.callback(feed.close)  # first: what waits is sent
+    return feed.tell
 
 
 def _all(tells: list[Tell]) -> Tell | None:

@@ -12,9 +12,9 @@ from typing import Final, NamedTuple, TextIO
 from pointsman.cli.terminal import FAILED, HINTED, TIERS, coloured, has_colour, is_terminal
 from pointsman.gateway.request_feed import RequestFeed
 from pointsman.gateway.request_log import ServedRequest
-from pointsman.gateway.request_record import Models, RequestRecord, request_record, spent
 from pointsman.printable import printable
 from pointsman.reports.usage import PRICED
+from pointsman.telemetry import Models, RequestRecord, request_record, spent
 
 __all__ = ["RequestLines", "Totals", "log_requests", "request_line"]
 

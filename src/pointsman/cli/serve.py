@@ -86,11 +86,14 @@ def serve(
         )  # before it is read, so that no change is missed
         state = builder()
         check_bind(state.server)
+        gateway = Gateway(state)
         with (
             _bound(state.server.host, state.server.port) as listening,
-            told_requests(builder, requests=requests, log_format=log_format, demo=demo) as tell,
+            told_requests(
+                builder, gateway.metrics, requests=requests, log_format=log_format, demo=demo
+            ) as tell,
         ):
-            server = Server(Gateway(state), builder if file else None, watch, tell)
+            server = Server(gateway, builder if file else None, watch, tell)
             key = _caller_key(file if state.server.keys else None)
             if log_format is LogFormat.JSON:
                 log.info("listening on %s", _url(listening))

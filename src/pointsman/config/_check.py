@@ -68,7 +68,15 @@ def check(file: File, directory: Path) -> list[Problem]:
         *_ledger(file),
         *_sessions(file),
         *_shadow(file),
+        *_telemetry(file),
     ]
+
+
+def _telemetry(file: File) -> Iterator[Problem]:
+    endpoint = file.telemetry.endpoint
+    if endpoint is not None and (endpoint == DEMO_URL or _address(endpoint) is None):
+        hint = 'the base URL of a collector: "http://localhost:4318"'
+        yield Problem(("telemetry", "endpoint"), "not an address of OTLP over HTTP", hint)
 
 
 def _upstreams(file: File) -> Iterator[Problem]:

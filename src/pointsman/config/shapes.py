@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Meta, field
 
 from pointsman.capabilities import CapabilitySettings, Strategy
+from pointsman.config.telemetry import TelemetrySpec
 from pointsman.decision.decision import TextMode
 from pointsman.decision.policy import DomainSettings
 from pointsman.guidance import GuidancePolicy
@@ -464,6 +465,7 @@ class Sections(msgspec.Struct, frozen=True, kw_only=True):
     run: RunSpec = field(default_factory=RunSpec)
     shadow: ShadowSpec = field(default_factory=ShadowSpec)
     console: ConsoleSpec = field(default_factory=ConsoleSpec)
+    telemetry: TelemetrySpec = field(default_factory=TelemetrySpec)
 
 
 class File(Sections, frozen=True, kw_only=True):

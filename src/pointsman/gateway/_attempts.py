@@ -25,7 +25,6 @@ from pointsman.errors import (
     UpstreamTooLarge,
 )
 from pointsman.gateway._failures import (
-    NOT_ASKED,
     Failure,
     circuit_open,
     connection_failure,
@@ -41,7 +40,7 @@ from pointsman.gateway._request import DecidedRequest, Prepared
 from pointsman.gateway._retry import backoff, is_retryable
 from pointsman.gateway.upstream import Target
 from pointsman.offload import offload
-from pointsman.stores.ledger.port import Attempt
+from pointsman.stores.ledger.port import NOT_ASKED, Attempt
 from pointsman.upstreams.port import Exchange
 from pointsman.vocabulary import LARGE
 from pointsman.wire import Fault, Usage, sse

@@ -21,13 +21,13 @@ from pointsman.errors import (
 )
 from pointsman.gateway._retry import is_credentials_error, is_retryable, retry_after
 from pointsman.gateway.upstream import Target, Upstream
+from pointsman.stores.ledger.port import NOT_ASKED
 from pointsman.upstreams.port import Exchange, Headers
 from pointsman.wire import Fault, Wire
 from pointsman.wire.masking import masked
 from pointsman.wire.translate import Translated
 
 __all__ = [
-    "NOT_ASKED",
     "Failure",
     "Tried",
     "circuit_open",
@@ -42,8 +42,6 @@ __all__ = [
     "without_credential",
 ]
 
-#: Failures before an upstream was asked.
-NOT_ASKED: Final = frozenset({"breaker", "held", "credential", "translation"})
 #: Classes of failure by error; the first that fits counts.
 _KINDS: Final[Mapping[type[UpstreamError], str]] = {
     UpstreamTimeout: "timeout",

@@ -153,6 +153,21 @@ class Metrics(Collector):
         """
         self._waiting.append(_Served(decision, model, status, seconds, time.time()))
 
+    def recorded(self, model: str, status: int, seconds: float, trace: str, at: float) -> None:
+        """Note the trace in which a request is recorded, for the exemplar of its duration.
+
+        Args:
+            model: Configured name of the model that answered; empty where none did.
+            status: As sent; 0 where the caller left before.
+            seconds: From its arrival.
+            trace: Id in hexadecimal.
+            at: When it ended, in seconds since the epoch.
+        """
+        labels = model or "none", _STATUS_CLASS[status // 100]
+        histogram = self._histogram("request_duration_seconds", labels)
+        bucket = bisect_left(histogram.bounds, seconds)
+        histogram.exemplars[bucket] = Exemplar({"trace_id": trace}, seconds, at)
+
     def _count_waiting(self) -> None:
         waiting, self._waiting = self._waiting, []
         for entry in waiting:
@@ -163,20 +178,19 @@ class Metrics(Collector):
             else:
                 self._served(entry)
 
-    def _observe(self, name: str, labels: tuple[str, ...], value: float) -> tuple[_Histogram, int]:
+    def _histogram(self, name: str, labels: tuple[str, ...]) -> _Histogram:
         series = self._histograms[name]
         if labels not in series and len(series) >= _MOST_SERIES:
             self._counts["series_dropped"][()] += 1
             labels = (_OTHER,) * len(labels)
-        histogram = series.get(labels)
-        if histogram is None:
-            histogram = series[labels] = _Histogram(METRICS[name].buckets)
-        return histogram, histogram.observe(value)
+        found = series.get(labels)
+        return found or series.setdefault(labels, _Histogram(METRICS[name].buckets))
 
     def _served(self, served: _Served) -> None:
         decision, chain = served.decision, served.decision.chain
         labels = served.model or "none", _STATUS_CLASS[served.status // 100]
-        histogram, bucket = self._observe("request_duration_seconds", labels, served.seconds)
+        histogram = self._histogram("request_duration_seconds", labels)
+        bucket = histogram.observe(served.seconds)
         if trace := self.trace_of(decision):
             histogram.exemplars[bucket] = Exemplar({"trace_id": trace}, served.seconds, served.at)
         if served.model and chain and served.model != chain[0]:
@@ -213,7 +227,8 @@ class Metrics(Collector):
         model = attempt.model
         self.count("attempts", attempt.upstream, model, attempt.error or "ok")
         if attempt.first_byte_ms is not None:
-            self._observe("first_byte_seconds", (attempt.upstream,), attempt.first_byte_ms / 1e3)
+            first_byte = self._histogram("first_byte_seconds", (attempt.upstream,))
+            first_byte.observe(attempt.first_byte_ms / 1e3)
         if attempt.input_tokens:
             self.count("tokens", model, "input", by=attempt.input_tokens)
         if attempt.cached_tokens:

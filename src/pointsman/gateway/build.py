@@ -121,7 +121,7 @@ def _opened_once(config: Config) -> dict[str, object]:
     A ledger or a session store that changed its file in between would leave answers in progress without a
     record, and sessions without a memory; a restart drains first.
     """
-    tables = {"ledger": config.ledger, "sessions": config.sessions}
+    tables = {"ledger": config.ledger, "sessions": config.sessions, "telemetry": config.telemetry}
     found = {
         f"[{name}] {field}": getattr(table, field)
         for name, table in tables.items()

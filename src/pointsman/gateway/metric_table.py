@@ -84,6 +84,7 @@ METRICS: Final[Mapping[str, MetricSpec]] = {
     "ledger_lost": _counter("Rows the ledger could not keep."),
     "session_failures": _counter("Times the memory of a session could not be read, kept or written down."),
     "stores_failing": _gauge("Stores that fail just now."),
+    "spans": _counter("Spans for OpenTelemetry.", "result"),
     "series_dropped": _counter("Counts whose labels were replaced: the metric had too many series."),
 }
 

@@ -1,7 +1,7 @@
 """Tells of every request when it has ended: what was decided, what was attempted, and the status sent.
 
 Nothing is loaded or called where nobody wants to be told. What is told is formatted and written elsewhere,
-off the event loop (``request_feed``, ``request_record``).
+off the event loop (``request_feed``, ``telemetry``).
 """
 
 from __future__ import annotations

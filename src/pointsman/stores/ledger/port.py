@@ -24,6 +24,7 @@ from pointsman.wire.completion import CompletionSummary
 __all__ = [
     "MAX_OUTCOMES",
     "MAX_TEXT",
+    "NOT_ASKED",
     "Attempt",
     "Entry",
     "Ledger",
@@ -46,6 +47,9 @@ MAX_TEXT: Final = 32_000
 #: Outcomes of one decision that are taken from outside: a judge, a test run and a person each say it a few
 #: times at most. With the bounds of ``ledger.reports`` one decision has at most some 350 kB of them.
 MAX_OUTCOMES: Final = 20
+
+#: Errors of attempts whose model was not asked.
+NOT_ASKED: Final = frozenset({"breaker", "held", "credential", "translation"})
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -1,0 +1,217 @@
+"""Sends a span for each request to a collector, with OpenTelemetry's SDK and its OTLP exporter over HTTP.
+
+A span is made from what the ledger gets, after the answer: no request waits for it. The sampler is
+OpenTelemetry's: a caller's ``traceparent`` decides, else a ratio of the trace ids. An exporter that fails
+loses the spans of its batch; they are counted, and the log says so when it begins and when it ends.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from pointsman.config import Config
+from pointsman.config.load import provider
+from pointsman.config.telemetry import TelemetrySpec
+from pointsman.errors import ConfigError, MissingExtra
+from pointsman.telemetry._attributes import attributes, error_of, failed_attempts, span_name
+from pointsman.telemetry.conventions import ATTEMPT, SCHEMA_URL
+from pointsman.telemetry.request_record import EndedRequest, request_record
+from pointsman.wire.trace_context import traceparent_of
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+    from opentelemetry.sdk.trace.export import SpanExporter
+
+__all__ = ["Tracing", "is_configured", "open_tracing"]
+
+log = logging.getLogger(__name__)
+
+_NAME: Final = "pointsman"
+_ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+_PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+_HTTP: Final = "http/protobuf"
+_PATH: Final = "/v1/traces"
+#: Its lines repeat with every batch; what they say is said once here.
+_EXPORTERS_LOG: Final = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
+#: Characters of an attribute, and attributes and events of a span.
+_LONGEST: Final = 500
+_MOST: Final = 64
+
+#: Is told which trace a request is recorded in, by its id in hexadecimal.
+Recorded = Callable[[EndedRequest, str], None]
+
+
+def is_configured(spec: TelemetrySpec, environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether spans are to be sent: an endpoint is set, here or by a variable, and the SDK is not off."""
+    if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return False
+    return bool(spec.endpoint or any(environ.get(name, "").strip() for name in _ENDPOINTS))
+
+
+def open_tracing(config: Config, recorded: Recorded, environ: Mapping[str, str] = os.environ) -> Tracing:
+    """Return what sends spans.
+
+    Args:
+        config: Models, upstreams and ``[telemetry]``.
+        recorded: Is told of each request whose span was sent.
+        environ: The variables of OpenTelemetry.
+
+    Raises:
+        MissingExtra: the extra ``otel`` is not installed.
+        ConfigError: a setting cannot be used.
+    """
+    spec = config.telemetry
+    protocol = next((found for name in _PROTOCOLS if (found := environ.get(name, "").strip())), _HTTP)
+    if protocol != _HTTP:
+        raise ConfigError(
+            f'traces are sent by "{_HTTP}" alone, not by "{protocol}"', hint=f"set {_PROTOCOLS[1]}={_HTTP}"
+        )
+    try:
+        return Tracing(config, _exporter(spec), _provider(spec, environ), recorded)
+    except ImportError as error:
+        raise MissingExtra("otel", needed_for="sending traces") from error
+    except ValueError as error:  # of a variable that the SDK reads
+        raise ConfigError(f"traces cannot be sent: {error}") from error
+
+
+def _exporter(spec: TelemetrySpec) -> SpanExporter:
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+    logging.getLogger(_EXPORTERS_LOG).setLevel(logging.CRITICAL)
+    endpoint = spec.endpoint.rstrip("/") if spec.endpoint else None
+    if endpoint and not urlsplit(endpoint).path.endswith(_PATH):
+        endpoint += _PATH
+    headers = {name: value.reveal() for name, value in spec.headers.items()} or None
+    return OTLPSpanExporter(endpoint=endpoint, headers=headers, timeout=spec.timeout)
+
+
+def _provider(spec: TelemetrySpec, environ: Mapping[str, str]) -> TracerProvider:
+    from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
+    from opentelemetry.sdk.trace import SpanLimits, TracerProvider
+    from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
+
+    name = spec.service_name or environ.get("OTEL_SERVICE_NAME") or _NAME
+    return TracerProvider(
+        sampler=None if spec.ratio is None else ParentBased(TraceIdRatioBased(spec.ratio)),
+        resource=Resource.create({SERVICE_NAME: name, SERVICE_VERSION: version(_NAME)}),
+        shutdown_on_exit=False,
+        span_limits=SpanLimits(
+            max_span_attributes=_MOST, max_events=_MOST, max_span_attribute_length=_LONGEST
+        ),
+    )
+
+
+class Tracing:
+    """Makes spans of requests and sends them. Used by one thread alone, but for ``close`` and the counts."""
+
+    def __init__(
+        self, config: Config, exporter: SpanExporter, provider_: TracerProvider, recorded: Recorded
+    ) -> None:
+        """Take what is known of models, where spans go, and who is told of them."""
+        from opentelemetry.sdk.trace import SpanProcessor
+
+        made: list[ReadableSpan] = []
+
+        class Collect(SpanProcessor):
+            def on_end(self, span: ReadableSpan) -> None:
+                made.append(span)
+
+        provider_.add_span_processor(Collect())
+        self.sent = self.lost = 0  # spans
+        self.fault = ""  # why the last batch was lost; empty after one that was sent
+        self._made = made
+        self._told: set[type[Exception]] = set()
+        self._exporter = exporter
+        self._tracer = provider_.get_tracer(_NAME, version(_NAME), schema_url=SCHEMA_URL)
+        self._recorded = recorded
+        self._models = config.models
+        self._ids = {name: model.id for name, model in config.models.items()}
+        self._providers = {name: provider(spec) or name for name, spec in config.upstreams.items()}
+
+    def write(self, batch: Sequence[EndedRequest], left_out: int = 0) -> None:
+        """Send the spans of some requests; waits for the collector."""
+        del left_out  # ``counts`` reads it where it is counted
+        traces = [self._span(ended) for ended in batch]
+        made = self._made[:]
+        self._made.clear()
+        if made and self._export(made):
+            for ended, trace in zip(batch, traces, strict=True):
+                if trace:
+                    self._recorded(ended, trace)
+
+    def close(self) -> None:
+        """End a batch that waits for the collector."""
+        self._exporter.shutdown()
+
+    def _span(self, ended: EndedRequest) -> str:
+        """Make the span of a request; return the id of its trace, empty where it is not recorded."""
+        try:
+            return self._make(ended)
+        except Exception as error:
+            # One request whose span cannot be made costs no other its span; counted as lost.
+            self.lost += 1
+            if type(error) not in self._told:
+                self._told.add(type(error))
+                log.exception("a span cannot be made; not logged again")
+            return ""
+
+    def _make(self, ended: EndedRequest) -> str:
+        from opentelemetry.trace import SpanKind, Status, StatusCode, format_trace_id
+
+        end = int(ended.ended_at * 1e9)
+        record = request_record(ended, self._models)
+        span = self._tracer.start_span(
+            span_name(ended, record),
+            _parent(ended.traceparent),
+            SpanKind.SERVER,
+            start_time=end - int(ended.total * 1e9),
+        )
+        if not span.is_recording():
+            return ""
+        span.set_attributes(attributes(ended, record, self._providers, self._ids))
+        for at, tried in failed_attempts(ended):
+            span.add_event(ATTEMPT, tried, int(at * 1e9))
+        if error_of(ended) is not None:
+            span.set_status(Status(StatusCode.ERROR))
+        span.end(end)
+        return format_trace_id(span.get_span_context().trace_id)
+
+    def _export(self, made: Sequence[ReadableSpan]) -> bool:
+        from opentelemetry.sdk.trace.export import SpanExportResult
+
+        try:
+            is_sent = self._exporter.export(made) is SpanExportResult.SUCCESS
+        except Exception as error:  # noqa: BLE001 - whatever an exporter raises: its batch is lost and counted
+            is_sent, fault = False, f"{type(error).__name__}: {error}"
+        else:
+            fault = "the collector cannot be reached, or refused them"
+        if is_sent:
+            self.sent += len(made)
+            if self.fault:
+                log.warning("spans are sent again; lost meanwhile: %d", self.lost)
+            self.fault = ""
+            return True
+        self.lost += len(made)
+        if not self.fault:
+            log.warning("spans are lost and counted: %s; requests are served as before", fault)
+        self.fault = fault
+        return False
+
+
+def _parent(traceparent: str) -> Context:
+    """Return the context of the caller's span; an empty one where there is none."""
+    from opentelemetry.context import Context
+    from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
+
+    found = traceparent_of(traceparent)
+    if found is None:
+        return Context()
+    flags = TraceFlags(TraceFlags.SAMPLED if found.is_sampled else TraceFlags.DEFAULT)
+    caller = SpanContext(int(found.trace_id, 16), int(found.span_id, 16), is_remote=True, trace_flags=flags)
+    return set_span_in_context(NonRecordingSpan(caller), Context())
