@@ -1,8 +1,9 @@
 """Writes the Grafana dashboard and the alert rules in deploy/ from the table of metrics.
 
 .venv/bin/python scripts/monitoring.py            # rewrites both files
-.venv/bin/python scripts/monitoring.py --check    # exits with 1 when a file differs; promtool checks the rules
-                                                  # where it is installed (Debian: prometheus)
+.venv/bin/python scripts/monitoring.py --check    # exits with 1 when a file differs
+
+promtool checks the rules where it is installed (Debian: prometheus).
 """
 
 import json
@@ -308,9 +309,7 @@ def promtool() -> int:
     """Let promtool check the rules, where it is installed."""
     tool = shutil.which("promtool")
     if tool is None:
-        print(
-            "promtool is not installed; the rules are not checked by it (Debian: apt-get install prometheus)"
-        )
+        print("promtool is not installed (Debian: apt-get install prometheus); it has not checked the rules")
         return 0
     return subprocess.run([tool, "check", "rules", str(ALERTS)], check=False).returncode
 
