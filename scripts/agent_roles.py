@@ -149,6 +149,7 @@ def _cases(cline: Path | None, aider: Path | None) -> Iterator[Case]:
     claude, codex = by["Claude Code, auto"], by["Codex, auto"]
     loop = ("message", "tool_iteration")
     yield Case("Claude Code", claude, loop, ("compaction", "plan"))
+    yield Case("Claude Code, terminal", by["Claude Code, terminal"], ("title", *loop))
     compact = _and_then("-p", "/compact", "-c", "--model", "auto", "--dangerously-skip-permissions")
     yield Case("Claude Code, /compact", _after(claude, compact), (*loop, "compaction"))
     plan = ["--permission-mode", "plan"]

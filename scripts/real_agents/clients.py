@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 from pointsman.vocabulary import WireFormat
+from real_agents.task import DONE
 from real_agents.upstream import CALLERS_KEY
 
 __all__ = ["AGENTS", "Agent", "Started", "run"]
 
 _TASK = "Read first.txt and second.txt, write a report about them to report.txt, and show me the report."
+_TERMINAL = Path(__file__).parent / "terminal.py"
 _AI_SDK = Path(__file__).parent / "ai_sdk.mjs"
 
 
@@ -61,6 +64,20 @@ def _claude_auto(modules: Path, base: str, folder: Path) -> Started:
     """As the banner of ``serve`` prints it."""
     started = _claude(modules, base, folder)
     return started._replace(command=[*started.command, "--model", "auto"])
+
+
+def _claude_terminal(modules: Path, base: str, folder: Path) -> Started:
+    """As a person starts it, who has been asked what it asks once."""
+    home = folder.parent
+    trusted = {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True}
+    known = {"hasCompletedOnboarding": True, "theme": "dark", "projects": {str(folder): trusted}}
+    (home / ".claude.json").write_text(json.dumps(known))
+    (home / ".claude").mkdir()
+    (home / ".claude/settings.json").write_text('{"skipDangerousModePermissionPrompt": true}')
+    environment = _claude(modules, base, folder).environment | {"TERM": "xterm-256color"}
+    del environment["CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC"]  # a title is not essential
+    claude = [str(modules / ".bin/claude"), "--dangerously-skip-permissions", "--model", "auto"]
+    return Started([sys.executable, str(_TERMINAL), _TASK, DONE, *claude], environment)
 
 
 def _codex(*more: str) -> Callable[[Path, str, Path], Started]:
@@ -119,6 +136,7 @@ _CHAT, _RESPONSES, _MESSAGES = WireFormat.CHAT, WireFormat.RESPONSES, WireFormat
 AGENTS = (
     Agent("Claude Code", _MESSAGES, "@anthropic-ai/claude-code", _claude),
     Agent("Claude Code, auto", _MESSAGES, "@anthropic-ai/claude-code", _claude_auto),
+    Agent("Claude Code, terminal", _MESSAGES, "@anthropic-ai/claude-code", _claude_terminal),
     Agent("Codex", _RESPONSES, "@openai/codex", _codex()),
     Agent("Codex, gpt-5.5", _RESPONSES, "@openai/codex", _codex("-m", "gpt-5.5")),
     Agent("Codex, auto", _RESPONSES, "@openai/codex", _codex_auto),

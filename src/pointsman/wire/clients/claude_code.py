@@ -11,8 +11,8 @@ __all__ = ["CLAUDE_CODE"]
 
 CLAUDE_CODE: Final = Client(
     name="Claude Code",
-    read="version 2.1.197 of 22 November 2026: requests of `claude -p` recorded behind a base URL, and the "
-    "texts that the program holds for the others",
+    read="versions 2.1.197 and 2.1.330 on 22 November 2026: requests of `claude -p` and of a session in a "
+    "terminal recorded behind a base URL, and the texts that the program holds for the others",
     subagents=(b"x-claude-code-agent-id", b"x-claude-code-parent-agent-id"),
     headers=(b"x-claude-code-session-id",),
     agent=b"claude-cli/",
@@ -22,7 +22,7 @@ CLAUDE_CODE: Final = Client(
         Mark(
             Purpose.TITLE,
             "Claude Code asks for a title",
-            system=("Generate a concise, sentence-case title",),
+            system=("You are naming a coding session", "Generate a concise, sentence-case title"),
             without_tools=True,
         ),
         Mark(
@@ -56,6 +56,9 @@ CLAUDE_CODE: Final = Client(
                 "You are a security monitor for autonomous AI coding agents",
                 "<policy_spec>",
                 "You are evaluating a hook condition in Claude Code",
+                "You are evaluating a hook in Claude Code",
+                "You are evaluating a stop-condition hook in Claude Code",
+                "You are verifying a stop condition in Claude Code",
             ),
         ),
         Mark(
@@ -81,6 +84,15 @@ CLAUDE_CODE: Final = Client(
                 "Generate a short kebab-case name (2-4 words)",
                 "<system-reminder>This is a side question from the user.",
             ),
+        ),
+        Mark(
+            Purpose.SIDE,
+            "Claude Code chooses memories, or reads a date",
+            system=(
+                "You are selecting memories that will be useful to Claude Code",
+                "You are a date/time parser that converts natural language",
+            ),
+            without_tools=True,
         ),
         Mark(
             Purpose.PROBE,
