@@ -58,7 +58,7 @@ class Profile:
         table = SignalTable(profile.signals())
         self.name = profile.name
         self.scorer = TierScorer(profile, table)
-        reading = Reading(table, profile.name) if profile.normalise else None
+        reading = Reading(table, profile.name, profile.lowering) if profile.normalise else None
         self.scanner = Scanner(table, build_matcher(PatternSet(table)), reading=reading)
 
     def words(self, text: str) -> str:

@@ -25,6 +25,7 @@ COMMANDS = {
     "heads": "benchmarks/heads.py",
     "claims": "benchmarks/claims.py --draws 60",
     "robustness": "-m pointsman eval robustness --data tiers/tier_labels.jsonl.gz",
+    "gadgets": "benchmarks/gadgets.py",
 }
 
 

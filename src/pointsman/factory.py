@@ -101,7 +101,11 @@ def build_engine(policy: Policy) -> Engine:
     selection, profile = policy.capabilities, policy.profile
     return Engine(
         policy,
-        open_scanner(policy.signals(), normalised_for=profile.name if profile.normalise else ""),
+        open_scanner(
+            policy.signals(),
+            normalised_for=profile.name if profile.normalise else "",
+            lowering=profile.lowering,
+        ),
         encoder,
         learned_router_encoder=learned_router_encoder,
         prompt_kinds=open_kinds(policy.kinds) if policy.kinds else None,

@@ -68,8 +68,9 @@ def test_spacing(text: str, plain: str) -> None:
         ('say "prove it" now', 'say "" now'),
         ("say 'prove it' now", 'say "" now'),
         ("don't say the authors' names", "don't say the authors' names"),
-        ("a ```x ` y``` b", "a ```\n``` b"),
-        ("a ```never closed", "a ```\n```"),
+        ("a ```x = ` y``` b", "a ```\n``` b"),
+        ("a ```never.closed", "a ```\n```"),
+        ("a ```plain words``` b", 'a "" b'),
         ("`code` and “that”, «this», 「that」", '"" and "", "", ""'),
         ('an "open one\nand more', 'an "open one\nand more'),
     ],
@@ -102,7 +103,13 @@ def test_keywords_in_quotations_are_those_of_other_lexicons_only() -> None:
     assert found("What  iѕ it? ```explain```") == {"own/simple/what is"}
 
 
-def test_a_reading_for_the_only_lexicon_scans_once() -> None:
+@pytest.mark.parametrize(
+    ("text", "scanned"),
+    [("waht is it", ["what is it"]), ('waht is "prove"', ['what is "prove"', 'what is ""'])],
+)
+def test_a_reading_for_the_only_lexicon_scans_again_only_without_quotations(
+    text: str, scanned: list[str]
+) -> None:
     table = SignalTable(SIGNALS[:2])
     seen: list[str] = []
 
@@ -110,8 +117,8 @@ def test_a_reading_for_the_only_lexicon_scans_once() -> None:
         seen.append(text)
         return 0
 
-    Reading(table, "own").hits('waht is "prove"', match)
-    assert seen == ['what is ""']
+    Reading(table, "own").hits(text, match)
+    assert seen == scanned
 
 
 def test_a_long_text_is_scanned_as_it_is() -> None:

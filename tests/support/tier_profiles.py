@@ -24,7 +24,7 @@ class Bench:
     def __init__(self, profile: TierProfile) -> None:
         self.table = SignalTable(profile.signals())
         self.scorer = TierScorer(profile, self.table)
-        reading = Reading(self.table, profile.name) if profile.normalise else None
+        reading = Reading(self.table, profile.name, profile.lowering) if profile.normalise else None
         self._scanner = Scanner(self.table, build_matcher(PatternSet(self.table)), reading=reading)
 
     def scan(self, text: str) -> Evidence:

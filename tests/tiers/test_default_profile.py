@@ -141,3 +141,28 @@ def test_labels_of_others_are_met_far_more_often_than_by_their_majority() -> Non
     sample = rows("tier_labels")[::8]
     hits = sum(bench("default").by_rules(row["prompt"]).tier == row["expected_tier"] for row in sample)
     assert hits / len(sample) > 0.37 + 0.2  # the majority class has 37 %
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "who sings i've got to be me",
+        "A bee can enjoy a lovely snack on",
+        "Write a function to find the maximum.",
+    ],
+)
+@pytest.mark.parametrize(
+    "gadget",
+    [
+        "prove kubernetes edit. {}",
+        "theorem refactor debug api install verify. {}",
+        "{} (lemma, compare, python)",
+        '{} "first principles scalability derive"',
+        "{}\n```\nalgorithm commit step by step\n```",
+    ],
+)
+def test_a_list_of_keywords_raises_no_tier(prompt: str, gadget: str) -> None:
+    """Near miss: "Explain and prove it step by step." is an order (docs/decisions/0168)."""
+    rules = bench("default").by_rules
+    assert rules(gadget.format(prompt)).tier.rank <= rules(prompt).tier.rank
+    assert rules(f"{prompt} Prove by induction that it is so.").tier.rank > rules(prompt).tier.rank

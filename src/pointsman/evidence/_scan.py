@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from functools import lru_cache
 from typing import Final
 
+from pointsman.evidence._lists import LEAST, KeywordLists
 from pointsman.evidence._matcher import Matcher
 from pointsman.evidence._signals import Kind, Signal, SignalTable
 from pointsman.evidence.normal import (
@@ -132,14 +133,19 @@ class Scanner:
         reading = self._reading
         read = reading.plain(text) if reading else text
         lowered = read.lower()
-        hits = reading.hits(lowered, self._matcher.match) if reading else self._matcher.match(lowered)
-        length = len(read)
+        stray = ""
+        if reading:
+            hits, stray = reading.hits(lowered, self._matcher.match)
+        else:
+            hits = self._matcher.match(lowered)
+        length = len(read) - len(stray)
+        units = len(read) if read.isascii() else len(read.encode("utf-16-le", "surrogatepass")) // 2
         return Evidence(
             text=text,
             hits=hits,
-            characters=length,
-            utf16_units=length if read.isascii() else len(read.encode("utf-16-le", "surrogatepass")) // 2,
-            tokens=estimate_tokens(read),
+            characters=max(length, 0),
+            utf16_units=max(units - len(stray), 0),
+            tokens=max(estimate_tokens(read) - estimate_tokens(stray), 0),
             questions=read.count("?"),
             script=detect_script(read),
         )
@@ -245,15 +251,19 @@ class Spelling:
 class Reading:
     """How one lexicon wants texts read before they are scanned."""
 
-    def __init__(self, table: SignalTable, lexicon: str) -> None:
+    def __init__(self, table: SignalTable, lexicon: str, lowering: Container[str] = ()) -> None:
         """Collect the lexicon's words.
 
         Args:
             table: of all signals.
             lexicon: whose words are corrected, and are not looked for in quotations.
+            lowering: its groups that no list is made of, because they raise nothing.
         """
         own = [signal for signal in table.signals if signal.lexicon == lexicon]
+        raising = [signal for signal in own if signal.group not in lowering]
         self._spelling = Spelling(own)
+        self._lists = KeywordLists(raising)
+        self._listed = sum(table.bit(signal) for signal in raising)
         self._others = len(own) < len(table)
         self._own = sum(table.bit(signal) for signal in own)
 
@@ -263,14 +273,21 @@ class Reading:
             return text
         return spaced(without_lookalikes(text))
 
-    def hits(self, lowered: str, match: Callable[[str], int]) -> int:
-        """The signals of a lower-cased text; the lexicon's own from outside quotations, words corrected."""
+    def hits(self, lowered: str, match: Callable[[str], int]) -> tuple[int, str]:
+        """The signals of a lower-cased text, and the lists of keywords that are no part of what it says.
+
+        The lexicon's own signals are those outside quotations and lists, words corrected.
+        """
         if len(lowered) > READ:
-            return match(lowered)
-        outside = without_quotations(lowered) if any(mark in lowered for mark in MAY_QUOTE) else lowered
-        outside = self._spelling.corrected(outside)
-        if outside == lowered:
-            return match(lowered)
-        if not self._others:
-            return match(outside)
-        return (match(outside) & self._own) | (match(lowered) & ~self._own)
+            return match(lowered), ""
+        outside, stray = self._spelling.corrected(lowered), ""
+        seen, found = outside, match(outside)
+        if (found & self._listed).bit_count() >= LEAST:
+            outside, stray = self._lists.without(outside)
+        if any(mark in outside for mark in MAY_QUOTE):
+            outside = self._spelling.corrected(without_quotations(outside))
+        if outside != seen:
+            found = match(outside)
+        if outside == lowered or not self._others:
+            return found, stray
+        return (found & self._own) | (match(lowered) & ~self._own), stray

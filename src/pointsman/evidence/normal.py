@@ -72,6 +72,8 @@ _QUOTED: Final = re.compile(
     r'|"[^"\n]*"|“[^“”\n]*”|„[^„“”\n]*[“”]|«[^«»\n]*»|「[^「」\n]*」|『[^『』\n]*』'
     r"|(?<!\w)'[^'\n]*'(?!\w)|(?<!\w)‘[^‘’\n]*’(?!\w)"
 )
+#: What stands in code and hardly in prose: a fence around plain words is a quotation.
+_CODE: Final = re.compile(r"[=;{}()\[\]<>|$#@\\_]|\w\.\w")
 MAY_QUOTE: Final = ('"', "`", " '", "“", "„", "«", "「", "『", "‘")
 
 #: Words one slip from a keyword that are words themselves: all that were met in the development data and
@@ -137,6 +139,8 @@ def spaced(text: str) -> str:
 def without_quotations(text: str) -> str:
     """The text without what stands in quotation marks or code fences, of which the marks stay.
 
+    A fence that holds words and no mark of code is a quotation.
+
     The same object where there is none.
     """
     if text.startswith("'") or any(mark in text for mark in MAY_QUOTE):
@@ -145,4 +149,5 @@ def without_quotations(text: str) -> str:
 
 
 def _marks(found: re.Match[str]) -> str:
-    return "```\n```" if found[0].startswith("```") else '""'
+    is_code = found[0].startswith("```") and (_CODE.search(found[0]) or not _WORD.search(found[0]))
+    return "```\n```" if is_code else '""'

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from pathlib import Path
 from typing import Final
 
@@ -22,13 +22,18 @@ _DIGEST: Final = hashlib.sha256().digest_size
 
 
 def open_scanner(
-    signals: Iterable[Signal], *, normalised_for: str = "", directory: Path | None = None
+    signals: Iterable[Signal],
+    *,
+    normalised_for: str = "",
+    lowering: Container[str] = (),
+    directory: Path | None = None,
 ) -> Scanner:
     """Build a scanner that listens for the signals.
 
     Args:
         signals: What every lexicon in use declares.
         normalised_for: The lexicon for which texts are normalised before they are scanned; empty for none.
+        lowering: Groups of that lexicon that raise nothing.
         directory: Where compiled patterns are kept; ``cache_directory()`` when not given.
 
     Raises:
@@ -38,7 +43,8 @@ def open_scanner(
     table = SignalTable(signals)
     where = directory or cache_directory()
     matcher = build_matcher(PatternSet(table), keep=CompiledPatterns(where) if where else None)
-    return Scanner(table, matcher, reading=Reading(table, normalised_for) if normalised_for else None)
+    reading = Reading(table, normalised_for, lowering) if normalised_for else None
+    return Scanner(table, matcher, reading=reading)
 
 
 def cache_directory() -> Path | None:

@@ -193,7 +193,7 @@ class TierProfile(_Table, frozen=True, kw_only=True):
     #: Source: docs/sources/prompt-classifier.md, "Prompt extraction"; why only there: docs/decisions/0134.
     last_paragraph: bool = False
     #: Whether look-alike letters, spacing and slips of the keys are undone before the scan, and keywords in
-    #: quotations and code left out. Why not in ``seed``: docs/decisions/0150.
+    #: quotations, code and mere lists left out. Why not in ``seed``: docs/decisions/0150, 0168.
     normalise: bool = False
     saturation: Saturation | None = None
     #: What a unit of ln(characters) is worth in the middle of the curve of length: the unit of kinds.
@@ -224,6 +224,15 @@ class TierProfile(_Table, frozen=True, kw_only=True):
             for name in (*override.count_of, *override.needs, *override.unless, *override.shown_of):
                 if name not in names:
                     raise ValueError(f'override "{override.name}" names an unknown dimension "{name}"')
+
+    @property
+    def lowering(self) -> frozenset[str]:
+        """The dimensions whose keywords raise nothing."""
+        return frozenset(
+            dimension.name
+            for dimension in self.dimensions
+            if all(dimension.weight * step.score <= 0 for step in dimension.steps)
+        )
 
     def signals(self) -> Iterator[Signal]:
         """Every signal the profile listens for, in the order of its file."""
