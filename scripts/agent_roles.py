@@ -86,6 +86,7 @@ class Case(NamedTuple):
     never: tuple[str, ...] = ()
     is_counted: bool = True  # in the table of costs
     subagent: str = ""  # the type of the sub-agent that gets the task first
+    task: type[Task] = Task
 
 
 class _Delegating(Task):
@@ -99,6 +100,21 @@ class _Delegating(Task):
             given = {"description": "Do it", "prompt": "Do the task", "subagent_type": self.kind}
             return [(offered["Agent"], given)]
         return super()._planned(step, turn)
+
+
+class _Escalating(Task):
+    """A command outside the sandbox, for which Codex asks its guardian. The guardian gets no verdict."""
+
+    def _check(self, step: int, turn: Asked) -> None:
+        del step, turn
+
+    def _planned(self, step: int, turn: Asked) -> list[tuple[Offered, dict[str, Any] | str]]:
+        del step
+        offered = {tool.own_name: tool for tool in turn.tools}
+        asked = {"cmd": "true", "sandbox_permissions": "require_escalated", "justification": "It is needed."}
+        if "exec_command" in offered:
+            return [(offered["exec_command"], asked)]
+        return [self._shell(offered, "true")]
 
 
 def _after(agent: Agent, change: Callable[[list[str]], list[str]]) -> Agent:
@@ -165,6 +181,9 @@ def _cases(cline: Path | None, aider: Path | None) -> Iterator[Case]:
     # It compacts before every turn, and never gets on: the upstream always reports as many tokens.
     compacting = _after(codex, lambda it: [*it[:-1], *limit, it[-1]])
     yield Case("Codex, compaction", compacting, ("message", "compaction"), is_counted=False)
+    bypassed, reviewed = "--dangerously-bypass-approvals-and-sandbox", "--approve-for-me"
+    guarded = _after(codex, lambda it: [reviewed if one == bypassed else one for one in it])
+    yield Case("Codex, guardian", guarded, ("message", "check"), is_counted=False, task=_Escalating)
     yield Case("opencode", by["opencode, auto"], ("title", *loop), ("plan",))
     yield Case(
         "opencode, plan agent",
@@ -204,7 +223,7 @@ def _estimated(records: list[Record]) -> Iterator[Record]:
 
 def _try(case: Case, modules: Path, home: Path) -> list[Record]:
     _Delegating.kind = case.subagent
-    task = _Delegating if case.subagent else Task
+    task = _Delegating if case.subagent else case.task
     agents.try_one(case.agent, [case.agent.speaks], modules, home, task)
     ledger = SqliteLedger(home / "ledger.sqlite")
     try:
