@@ -90,7 +90,7 @@ class Pointsman:
 
         from pointsman.config import find, load
         from pointsman.errors import ConfigError
-        from pointsman.factory import build_ask, build_runtime
+        from pointsman.factory import build_ask, build_runtime, keep_policy
         from pointsman.model_calls import AskingThread
         from pointsman.upstreams.connections import Connections
 
@@ -101,6 +101,7 @@ class Pointsman:
         connections = Connections()
         asking = AskingThread(build_ask(config, connections), connections.close)
         built = build_runtime(config)
+        keep_policy(built, config)
         runtime = built.with_policy(built.engine, ask=asking.ask_async, questions=built.questions)
         self = cls.__new__(cls)
         self._take(runtime, asking.ask, config, asking, connections)

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -31,6 +31,7 @@ from pointsman.config import (
 )
 from pointsman.config.applications import load_registry
 from pointsman.config.own_classes import load_classes, with_versions
+from pointsman.config.show import as_toml, policy_tables
 from pointsman.decision.client_aliases import CLIENT_ALIASES
 from pointsman.decision.engine import Engine
 from pointsman.decision.policy import DomainPolicy, Policy
@@ -44,8 +45,9 @@ from pointsman.model_calls import Allowance, Ask, Questions, ask_models, ask_nob
 from pointsman.model_choice.choice import BYTES_PER_TOKEN
 from pointsman.model_choice.pools import pools
 from pointsman.runtime import Runtime
-from pointsman.stores.ledger import Ledger, Retention, SqliteLedger
+from pointsman.stores.ledger import Ledger, PolicyText, Retention, SqliteLedger
 from pointsman.stores.ledger.places import open_postgres
+from pointsman.stores.ledger.redact import redact
 from pointsman.stores.pattern_cache import open_scanner
 from pointsman.stores.sessions import MemorySessions, SessionStore, SqliteSessions, ValkeySessions
 from pointsman.tiers import (
@@ -70,8 +72,10 @@ __all__ = [
     "build_runtime",
     "build_shadow",
     "default_policy",
+    "keep_policy",
     "open_ledger",
     "open_sessions",
+    "policy_toml",
     "question_price",
     "read_policy",
     "read_policy_text",
@@ -332,6 +336,27 @@ def build_runtime(config: Config) -> Runtime:
         ledger=open_ledger(config.ledger),
         questions=build_questions(policy),
     )
+
+
+def keep_policy(runtime: Runtime, config: Config) -> None:
+    """Have the text of a policy kept with the first decision by it."""
+    runtime.ledger.append(PolicyText(version=runtime.engine.version, text=policy_toml(config)))
+
+
+def policy_toml(config: Config) -> str:
+    """Return what decides of a configuration as TOML, without secrets and without what is as by default.
+
+    Texts in it, as those of own guidance, are redacted as prompts are.
+    """
+    return as_toml(_redacted(policy_tables(config)))
+
+
+def _redacted(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _redacted(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_redacted(item) for item in value]
+    return redact(value) if isinstance(value, str) else value
 
 
 def asks_somebody(config: Config) -> bool:

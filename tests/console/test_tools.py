@@ -58,7 +58,7 @@ def test_the_policy_in_force_is_shown_without_secrets(browser: Browser) -> None:
     page = browser.get("/console/policy").body.decode()
     assert "demo-large at demo; 3 in, 15 out per million" in page
     found = browser.get("/console/policy.json").json()
-    assert [(each["decisions"], each["is_current"]) for each in found["versions"]] == [(1, True)]
+    assert [(each["decisions"], each["version"]) for each in found["versions"]] == [(1, found["in_force"])]
     assert 'simple = [{ model = "demo-small" }]' in found["toml"] or 'simple = "demo-small"' in found["toml"]
 
 
@@ -168,4 +168,11 @@ def test_an_earlier_policy_decides_again() -> None:
             page = browser.post(f"{path}/again", {"token": token, "version": version}).body.decode()
             assert (changed in page) is differs
         unknown = browser.post(f"{path}/again", {"token": token, "version": "nothing"})
-        assert (unknown.status, b"was in force since the gateway started" in unknown.body) == (400, True)
+        assert (unknown.status, b"is not kept" in unknown.body) == (400, True)
+        browser.chat("Hello!")
+        listed = browser.get("/console/policy.json").json()["versions"]
+        assert [(each["version"], each["has_text"]) for each in listed] == [(now, True), (before, True)]
+        page = browser.get(f"/console/policy?version={before}").body.decode()
+        assert "What changed since" in page
+        assert '+simple = "demo-large"' in page.replace("&#34;", '"')
+        assert browser.get("/console/policy?version=nothing").status == 404

@@ -13,7 +13,7 @@ import msgspec
 
 from pointsman.config import Config, ConsoleSpec
 from pointsman.decision.engine import Engine
-from pointsman.factory import build_engine, build_policy
+from pointsman.factory import build_engine, build_policy, keep_policy
 from pointsman.gateway._live_state import LiveState, build_live_state
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import demo_config
@@ -57,6 +57,7 @@ def console_state(config: Config, browser: Browser) -> LiveState:
 
 
 def _state(config: Config, runtime: Runtime) -> LiveState:
+    keep_policy(runtime, config)
     return build_live_state(
         runtime,
         config.models,

@@ -14,11 +14,11 @@ from pointsman.cli.output import echo, json_line
 from pointsman.cli.terminal import progress
 from pointsman.decision.engine import Engine
 from pointsman.errors import PointsmanError
-from pointsman.factory import build_engine, default_policy, read_policy
+from pointsman.factory import build_engine, default_policy, read_policy, read_policy_text
 from pointsman.reports.replay import Replay, Replayed
 from pointsman.reports.replay_file import ReplayFile
 from pointsman.reports.replay_summary import Summary
-from pointsman.stores.ledger import Record
+from pointsman.stores.ledger import Ledger, Record
 
 __all__ = ["register"]
 
@@ -31,7 +31,12 @@ def register(app: typer.Typer) -> None:
 def replay(
     ledger: Annotated[Path, typer.Argument(help="Ledger (SQLite file).")],
     *,
-    policy: Annotated[Path, typer.Option(help="The other policy: a pointsman.toml, or a tier profile.")],
+    policy: Annotated[
+        Path,
+        typer.Option(
+            help="The other policy: a pointsman.toml, a tier profile, or the version of an earlier one."
+        ),
+    ],
     out: Annotated[Path | None, typer.Option(help="Write one JSON line per decision to this file.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted --out file.")] = False,
     as_json: JsonOption = False,
@@ -42,9 +47,9 @@ def replay(
     """
     if resume and out is None:
         raise PointsmanError("--resume goes on with a file", hint="name it with --out FILE")
-    engine = build_engine(read_policy(policy, default_policy()))
-    summary = Summary(engine.version)
     with opened(ledger, None) as store:
+        engine = _engine(policy, store)
+        summary = Summary(engine.version)
         records = _watched(store.records(), store.count())
         for line in _turns(engine, records, out, resume=resume):
             summary.add(line)
@@ -54,6 +59,17 @@ def replay(
         echo(json_line({"summary": summary.to_json()}))
         return
     echo("\n".join(summary.lines()))
+
+
+def _engine(policy: Path, ledger: Ledger) -> Engine:
+    """Build what decides by a policy in a file, or by an earlier one whose text the ledger keeps."""
+    text = None if policy.exists() else ledger.policy(str(policy))
+    if text is None:
+        return build_engine(read_policy(policy, default_policy()))
+    engine = build_engine(read_policy_text(text, Path.cwd() / f"policy {policy}", default_policy()))
+    if engine.version != str(policy):
+        echo(f"pointsman: files that policy {policy} names have changed since: {engine.version}", err=True)
+    return engine
 
 
 def _turns(

@@ -5,16 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from pointsman.config.convert import keys
-from pointsman.config.shapes import File
+from pointsman.config.shapes import Config, File
 from pointsman.guidance import ProviderSpec
-from pointsman.upstreams.port import JsonTemplate, Secret
+from pointsman.upstreams.port import JsonTemplate, Secret, UpstreamSpec
+from pointsman.vocabulary import ModelSpec
 
-__all__ = ["as_toml", "plain"]
+__all__ = ["as_toml", "plain", "policy_tables"]
+
+#: Tables that decide, beside upstreams and models; and what of an upstream does not.
+_DECIDE: Final = ("tiers", "aliases", "guidance", "domains", "capabilities")
+_MAY_BE_SECRET: Final = ("api_key", "headers", "query", "body", "proxy", "ca_file")
 
 
 def plain(file: File) -> dict[str, Any]:
@@ -34,6 +39,37 @@ def plain(file: File) -> dict[str, Any]:
     ]
     tables["aliases"] = dict(file.aliases)  # in the order of the file, in which they are tried
     return tables
+
+
+def policy_tables(config: Config) -> dict[str, Any]:
+    """Return the tables of a configuration that decide, without what is as by default.
+
+    What of an upstream may hold a secret is left out: it decides nothing.
+    """
+    decides = {name: getattr(config, name) for name in _DECIDE}
+    tables = plain(File(upstreams=config.upstreams, models=config.models, **decides))
+    plainest = {name: UpstreamSpec(name, "") for name in config.upstreams}
+    usual = plain(File(upstreams=plainest, models={name: ModelSpec(name, "", "") for name in config.models}))
+    for table in tables["upstreams"].values():
+        for key in _MAY_BE_SECRET:
+            table.pop(key, None)
+    kept = {
+        name: _apart(tables.get(name, {}), usual.get(name, {})) for name in ("upstreams", "models", *_DECIDE)
+    }
+    return {name: value for name, value in kept.items() if value}
+
+
+def _apart(value: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, Any]:
+    """What differs from the default, table by table."""
+    found: dict[str, Any] = {}
+    for key, item in value.items():
+        known = usual.get(key)
+        if isinstance(item, dict) and isinstance(known, dict):
+            if inner := _apart(item, known):
+                found[key] = inner
+        elif item != known:
+            found[key] = item
+    return found
 
 
 def as_toml(tables: Mapping[str, Any], *path: str) -> str:

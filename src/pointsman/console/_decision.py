@@ -6,8 +6,7 @@ import time
 from typing import Final
 
 from pointsman.console._marks import marked
-from pointsman.console._policy import written_policy
-from pointsman.console._policy_text import engine_of
+from pointsman.console._policy_text import engine_of, version_choices
 from pointsman.console._svg import score_bar
 from pointsman.console._view import GatewayView, Missing, Page, Redirect, Unusable, Visit
 from pointsman.decision.decision import Decision
@@ -17,6 +16,7 @@ from pointsman.decision.memory import Memory
 from pointsman.diagnostics.selection import describe_selection
 from pointsman.diagnostics.served import STAGES
 from pointsman.errors import PointsmanError
+from pointsman.factory import policy_toml
 from pointsman.reports.replay import served
 from pointsman.reports.replay_period import decide_again as again
 from pointsman.reports.usage import HASHED, cost, usage
@@ -132,9 +132,9 @@ def _page(
         "attempts": [_attempt(view, attempt) for attempt in found.attempts],
         "longest": max((attempt.total_ms for attempt in found.attempts), default=1.0) or 1.0,
         "selection": list(describe_selection(decided.capabilities)) if decided.capabilities else [],
-        "again": _compared(view, engine, decided.id) if engine else None,
-        "versions": [view.engine.version, *reversed(tuple(view.earlier))],
-        "policy_text": policy_text or written_policy(view.config),
+        "again": _compared(view, engine, decided.id, visit.form.get("version", "")) if engine else None,
+        "versions": version_choices(view),
+        "policy_text": policy_text or policy_toml(view.config),
         "policy_error": policy_error,
         "outcome_error": outcome_error,
         "form": visit.form,
@@ -155,7 +155,7 @@ def _attempt(view: GatewayView, attempt: Attempt) -> dict[str, object]:
     return {"attempt": attempt, "cost": paid, "not_asked": _NOT_ASKED.get(attempt.error, "")}
 
 
-def _compared(view: GatewayView, engine: Engine, wanted: str) -> dict[str, object]:
+def _compared(view: GatewayView, engine: Engine, wanted: str, version: str) -> dict[str, object]:
     """Decide again after the turns of the session before, and return what differs part by part."""
     line = again(view.ledger, wanted, engine)
     then, now = line.then, line.now
@@ -164,5 +164,6 @@ def _compared(view: GatewayView, engine: Engine, wanted: str) -> dict[str, objec
         "costs": (then.cost, now.cost),
         "why": [line.refused] if line.refused else line.why,
         "policy": engine.version,
+        "asked": version or engine.version,  # another where a file that it names has changed
         "source": line.source,
     }

@@ -2,41 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import difflib
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from pointsman.config import Config
-from pointsman.config.shapes import File
-from pointsman.config.show import as_toml, plain
 from pointsman.console._filters import PERIODS, period_of
-from pointsman.console._policy_text import engine_of
+from pointsman.console._policy_text import engine_of, version_choices
 from pointsman.console._replays import Replays
 from pointsman.console._view import GatewayView, Missing, Page, Redirect, Table, Visit
 from pointsman.decision.engine import Engine
 from pointsman.errors import PointsmanError
+from pointsman.factory import policy_toml
 from pointsman.reports.replay import Replayed
-from pointsman.upstreams.port import UpstreamSpec
-from pointsman.vocabulary import ModelSpec, Tier
+from pointsman.stores.ledger import PolicyUse
+from pointsman.vocabulary import Tier
 
 __all__ = ["Policies"]
 
 _COLUMNS: Final = ("decision", "tier_then", "tier_now", "model_then", "model_now", "cost_then", "cost_now")
-#: Tables that decide, beside upstreams and models; and what of an upstream does not.
-_DECIDE: Final = ("tiers", "aliases", "guidance", "domains", "capabilities")
-_MAY_BE_SECRET: Final = ("api_key", "headers", "query", "body", "proxy", "ca_file")
-#: Newest decisions among which versions are looked for.
-_LOOKED_AT: Final = 1_000
-
-
-class Version(NamedTuple):
-    """A policy that served."""
-
-    version: str
-    first: float  # seconds since the epoch
-    last: float
-    decisions: int
-    is_current: bool
+_VERSIONS: Final = PolicyUse.__struct_fields__
 
 
 class Policies:
@@ -84,60 +72,57 @@ class Policies:
 
     def _page(self, visit: Visit, text: str = "", error: PointsmanError | None = None) -> Page:
         view = visit.view
-        written = written_policy(view.config)
-        versions = list(_versions(view))
+        written = policy_toml(view.config)
+        versions = view.ledger.policies()
+        asked = visit.asked("version")
+        shown = _text_of(view, asked, written)
         context = {
             "engine": view.engine,
             "tiers": list(_tiers(view.config, view.engine)),
             "config": view.config,
             "written": written,
             "versions": versions,
-            "looked_at": _LOOKED_AT,
+            "asked": asked or view.engine.version,
+            "shown": shown,
+            "changes": list(_changes(shown, written)),
             "periods": list(PERIODS),
-            "choices": [view.engine.version, *reversed(tuple(view.earlier))],
+            "choices": version_choices(view),
             "form": visit.form,
             "policy_text": text or written,
             "error": error,
             "jobs": self._replays.all(),
         }
         data = {
-            "policy": view.engine.version,
-            "versions": [each._asdict() for each in versions],
-            "toml": written,
+            "policy": asked or view.engine.version,
+            "in_force": view.engine.version,
+            "versions": versions,
+            "toml": shown,
         }
-        table = Table(Version._fields, versions)
+        table = Table(_VERSIONS, [msgspec.structs.astuple(each) for each in versions])
         return Page("policy.html", context, data, table, 400 if error else 200)
 
 
-def written_policy(config: Config) -> str:
-    """Return the tables of a configuration that decide, as TOML, without what is as by default.
+def _text_of(view: GatewayView, version: str, written: str) -> str:
+    """Return the text of a policy; of the one in force where none is named.
 
-    What may hold a secret is left out: it decides nothing.
+    Raises:
+        Missing: it is not kept.
     """
-    decides = {name: getattr(config, name) for name in _DECIDE}
-    tables = plain(File(upstreams=config.upstreams, models=config.models, **decides))
-    plainest = {name: UpstreamSpec(name, "") for name in config.upstreams}
-    usual = plain(File(upstreams=plainest, models={name: ModelSpec(name, "", "") for name in config.models}))
-    for table in tables["upstreams"].values():
-        for key in _MAY_BE_SECRET:
-            table.pop(key, None)
-    kept = {
-        name: _apart(tables.get(name, {}), usual.get(name, {})) for name in ("upstreams", "models", *_DECIDE)
-    }
-    return as_toml({name: value for name, value in kept.items() if value})
+    if version in {"", view.engine.version}:
+        return written
+    text = view.ledger.policy(version)
+    if text is None:
+        raise Missing(
+            f'the text of policy "{version[:40]}" is not kept',
+            hint="texts are kept with the first decision by a policy, since version 0.1.0",
+        )
+    return text
 
 
-def _apart(value: Mapping[str, object], usual: Mapping[str, object]) -> dict[str, object]:
-    """What differs from the default, table by table."""
-    found: dict[str, object] = {}
-    for key, item in value.items():
-        known = usual.get(key)
-        if isinstance(item, dict) and isinstance(known, dict):
-            if inner := _apart(item, known):
-                found[key] = inner
-        elif item != known:
-            found[key] = item
-    return found
+def _changes(then: str, now: str) -> Iterator[str]:
+    """The lines in which two policies differ."""
+    found = difflib.unified_diff(then.splitlines(), now.splitlines(), lineterm="", n=1)
+    return (line for line in found if not line.startswith(("---", "+++", "@@")))
 
 
 def _row(line: Replayed) -> tuple[object, ...]:
@@ -153,12 +138,3 @@ def _tiers(config: Config, engine: Engine) -> Iterator[dict[str, object]]:
         models = [config.models[entry.model] for entry in pool if entry.model in config.models]
         yield {"tier": tier, "low": low, "high": end, "models": models}
         low = end
-
-
-def _versions(view: GatewayView) -> Iterator[Version]:
-    """The policies of the newest decisions, the latest first."""
-    seen: dict[str, list[float]] = {}
-    for decision in view.ledger.decisions(limit=_LOOKED_AT):
-        seen.setdefault(decision.policy, []).append(decision.input.arrived_at)
-    for version, times in seen.items():
-        yield Version(version, min(times), max(times), len(times), version == view.engine.version)

@@ -9,11 +9,13 @@ from typing import Any, Final
 
 from pointsman.console._view import GatewayView, Unusable
 from pointsman.decision.engine import Engine
-from pointsman.factory import build_engine, build_policy
 from pointsman.reports import replay_period
 from pointsman.tiers import BUILTIN_PROFILES
 
-__all__ = ["engine_of"]
+__all__ = ["engine_of", "version_choices"]
+
+#: Earlier policies that a page offers, the latest.
+_OFFERED: Final = 20
 
 #: Keys that name a file, or Python that would be run.
 _NAMING: Final = frozenset(
@@ -27,7 +29,7 @@ def engine_of(view: GatewayView, text: str, version: str = "") -> Engine:
     Args:
         view: The gateway.
         text: A policy, which counts where no version is chosen.
-        version: Of the policy in force, or of one that was since the start.
+        version: Of the policy in force, or of one whose text is kept.
 
     Raises:
         ConfigError: it is wrong; the message names line and key.
@@ -35,13 +37,21 @@ def engine_of(view: GatewayView, text: str, version: str = "") -> Engine:
     """
     if version == view.engine.version or not (version or text.strip()):
         return view.engine
-    if version in view.earlier:
-        return build_engine(build_policy(view.earlier[version]))
-    if version:
-        raise Unusable(f'no policy "{version[:40]}" was in force since the gateway started')
     place = Path(view.config.source) if view.config.source else Path.cwd() / "pointsman.toml"
+    if version:
+        kept = view.ledger.policy(version)
+        if kept is None:
+            raise Unusable(f'the text of policy "{version[:40]}" is not kept')
+        return replay_period.engine_of(kept, place, view.engine.policy)  # what it names was configured once
     _check_files(text, place)
     return replay_period.engine_of(text, place, view.engine.policy)
+
+
+def version_choices(view: GatewayView) -> list[str]:
+    """Return the policy in force, and those before it whose texts are kept, the latest first."""
+    current = view.engine.version
+    kept = [each.version for each in view.ledger.policies() if each.has_text and each.version != current]
+    return [current, *kept[:_OFFERED]]
 
 
 def _check_files(text: str, place: Path) -> None:

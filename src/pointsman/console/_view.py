@@ -26,7 +26,6 @@ class GatewayView:
     open_circuits: Sequence[str] = ()  # names of upstreams
     active: int = 0  # requests in progress
     overhead: tuple[float | None, float | None] = (None, None)  # p50 and p99 since the start, in milliseconds
-    earlier: Mapping[str, Config] = field(default_factory=dict)  # by version of the policy, since the start
 
 
 class Table(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
@@ -10,7 +9,6 @@ from urllib.parse import unquote
 from pointsman.runtime import Runtime
 
 if TYPE_CHECKING:
-    from pointsman.config import Config
     from pointsman.console import Console, GatewayView
     from pointsman.gateway._live_state import LiveState
     from pointsman.gateway._metrics import Metrics
@@ -19,8 +17,6 @@ __all__ = ["ConsoleMount"]
 
 _PATH: Final = b"/console"
 _MS: Final = 1e3
-#: Configurations that are kept of those in effect before.
-_MOST_EARLIER: Final = 8
 
 
 class ConsoleMount:
@@ -31,16 +27,6 @@ class ConsoleMount:
         self._active = active
         self._metrics = metrics
         self._console: Console | None = None
-        self._earlier: OrderedDict[str, Config] = OrderedDict()  # by version of the policy, the latest last
-
-    def remember(self, replaced: LiveState) -> None:
-        """Keep the configuration of a state that is no more in effect: a page may decide by it again."""
-        if replaced.config is not None and isinstance(replaced.runtime, Runtime):
-            version = replaced.runtime.engine.version
-            self._earlier[version] = replaced.config
-            self._earlier.move_to_end(version)
-            if len(self._earlier) > _MOST_EARLIER:
-                self._earlier.popitem(last=False)
 
     def serves(self, path: bytes) -> bool:
         """Whether a path is the console's: it is on, and there is a configuration to show."""
@@ -83,7 +69,6 @@ class ConsoleMount:
             sorted(upstream.spec.name for upstream in broken),
             self._active(),
             (_quantile(0.5, overhead.bounds, counts), _quantile(0.99, overhead.bounds, counts)),
-            {name: kept for name, kept in self._earlier.items() if name != runtime.engine.version},
         )
 
 

@@ -76,7 +76,6 @@ class Gateway:
     def replace(self, state: LiveState) -> None:
         """Put another state in effect for the requests that arrive from now on."""
         previous, self.state = self.state, state
-        self._console.remember(previous)
         self.metrics.price(_models(state))
         previous.retire(state)
 

@@ -19,6 +19,7 @@ from pointsman.factory import (
     build_questions,
     build_runtime,
     build_shadow,
+    keep_policy,
 )
 from pointsman.gateway._live_state import LiveState, build_live_state
 from pointsman.model_calls import Questions
@@ -80,6 +81,7 @@ class Builder:
             config=config,
             previous=previous,
         )
+        keep_policy(runtime.with_policy(engine), config)
         self._warn_of_restart(config)
         for shortfall in shortfalls(config.tiers.pools, config.models):
             log.warning("%s", shortfall)

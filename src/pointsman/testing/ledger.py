@@ -24,6 +24,8 @@ from pointsman.stores.ledger import (
     Outcome,
     Owner,
     PassedRequest,
+    PolicyText,
+    PolicyUse,
     PromptText,
     RunEntry,
     ShadowAnswer,
@@ -134,11 +136,25 @@ def ledger_checks() -> Iterator[Callable[[Ledger], None]]:
     yield _a_decision_takes_so_many_outcomes
     yield _outcomes_are_counted_across_writes
     yield _what_cannot_be_kept_is_counted
+    yield _policies_are_kept_once_with_when_they_decided
     yield _requests_passed_on_come_newest_first
     yield _runs_come_newest_first_each_in_order
     yield _an_entry_said_twice_is_one
     yield _closing_twice_does_no_harm
     yield from summary_checks(a_decision)
+
+
+def _policies_are_kept_once_with_when_they_decided(ledger: Ledger) -> None:
+    assert (ledger.policies(), ledger.policy("p1")) == ((), None)
+    ledger.append(PolicyText(version="p1", text="[tiers]"))
+    for name, at, policy in (("a", 5.0, "p1"), ("b", 3.0, "p2"), ("c", 9.0, "p1"), ("d", 4.0, "p2")):
+        ledger.append(replace(a_decision(name, at=at), policy=policy))
+    ledger.append(PolicyText(version="p3", text="of one that decides nothing"))
+    assert ledger.policies() == (
+        PolicyUse(version="p1", first=5.0, last=9.0, decisions=2, has_text=True),
+        PolicyUse(version="p2", first=3.0, last=4.0, decisions=2, has_text=False),
+    )
+    assert (ledger.policy("p1"), ledger.policy("p2")) == ("[tiers]", None)
 
 
 def _requests_passed_on_come_newest_first(ledger: Ledger) -> None:

@@ -125,7 +125,7 @@ def downgraded(path: Path) -> None:
     with closing(raw(path)) as connection:
         for name in ("moved", "unsummarize", "forget"):
             connection.execute(f"DROP TRIGGER {name}")
-        for name in ("summaries", "groups", "sums", "hour_values", "dirty", "unsummarized"):
+        for name in ("summaries", "groups", "sums", "hour_values", "dirty", "unsummarized", "policies"):
             connection.execute(f"DROP TABLE {name}")
         connection.execute("CREATE TRIGGER forget AFTER DELETE ON decisions BEGIN SELECT 1; END")
         connection.execute(f"PRAGMA user_version = {MIGRATIONS.index(MIGRATION)}")

@@ -20,6 +20,8 @@ from pointsman.stores.ledger.port import (
     Outcome,
     Owner,
     PassedRequest,
+    PolicyText,
+    PolicyUse,
     PromptText,
     Record,
     RunEntry,
@@ -42,6 +44,9 @@ from pointsman.stores.ledger.redact import kept_decision, kept_step, kept_text
 from pointsman.stores.ledger.turns import rows_of, totals_of
 
 __all__ = ["MemoryLedger"]
+
+#: Policies whose texts are kept.
+_MOST_POLICIES: Final = 200
 
 Key = TypeVar("Key")
 Kept = TypeVar("Kept")
@@ -74,6 +79,7 @@ class MemoryLedger:
         self._passed: Final = deque[PassedRequest](maxlen=size)
         self._owners: Final[dict[str, str]] = {}  # by object, in order of arrival
         self._runs: Final[dict[tuple[str, int], RunEntry]] = {}  # by run and number, in order of arrival
+        self._policies: Final[dict[str, str]] = {}  # texts by version, in order of arrival
         self._closed = False
         self.lost = 0
 
@@ -86,14 +92,8 @@ class MemoryLedger:
             if isinstance(entry, Decision):
                 self._keep(entry)
                 return
-            if isinstance(entry, PassedRequest):
-                self._passed.append(entry)
-                return
-            if isinstance(entry, RunEntry):
-                self._keep_step(entry)
-                return
-            if isinstance(entry, Owner):
-                self._keep_owner(entry)
+            if isinstance(entry, PassedRequest | RunEntry | Owner | PolicyText):
+                self._keep_apart(entry)
                 return
             record = self._of(entry.decision)
             match entry:
@@ -148,6 +148,26 @@ class MemoryLedger:
     def text(self, decision_id: str, /) -> str | None:
         """Return what was kept of a decision's text."""
         return self._found(decision_id).text
+
+    def policies(self) -> tuple[PolicyUse, ...]:
+        """Return the policies that decided, the one that did so last first."""
+        times: dict[str, list[float]] = {}
+        for decision in self.decisions(limit=None):
+            times.setdefault(decision.policy, []).append(decision.input.arrived_at)
+        return tuple(
+            PolicyUse(
+                version=version,
+                first=found[-1],
+                last=found[0],
+                decisions=len(found),
+                has_text=version in self._policies,
+            )
+            for version, found in times.items()
+        )
+
+    def policy(self, version: str, /) -> str | None:
+        """Return the text of a policy; None where it is not kept."""
+        return self._policies.get(version)
 
     def decisions(
         self, *, limit: int | None = 100, session: str = "", newest_first: bool = True
@@ -254,6 +274,19 @@ class MemoryLedger:
             _make_room(self._records, self._size)
             record = self._records[decision.id] = self._early.pop(decision.id, _Record())
         record.decision = kept_decision(decision, self._mode)
+
+    def _keep_apart(self, entry: PassedRequest | RunEntry | Owner | PolicyText) -> None:
+        """Keep what belongs to no decision."""
+        match entry:
+            case PassedRequest():
+                self._passed.append(entry)
+            case RunEntry():
+                self._keep_step(entry)
+            case Owner():
+                self._keep_owner(entry)
+            case PolicyText():
+                _make_room(self._policies, _MOST_POLICIES)
+                self._policies[entry.version] = entry.text
 
     def _keep_step(self, entry: RunEntry) -> None:
         key = entry.run, entry.number

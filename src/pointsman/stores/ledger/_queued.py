@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import logging
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from pointsman.decision.decision import Decision, TextMode
 from pointsman.errors import StoreUnavailable
 from pointsman.stores.batch_writer import BATCH, BatchWriter
 from pointsman.stores.ledger.outcome_reports import Admission, unknown
-from pointsman.stores.ledger.port import MAX_TEXT, Entry, Outcome, PromptText
+from pointsman.stores.ledger.port import MAX_POLICY, MAX_TEXT, Entry, Outcome, PolicyText, PromptText
 from pointsman.stores.ledger.redact import LONGEST
 
-__all__ = ["QueuedLedger"]
+__all__ = ["QueuedLedger", "policies_used"]
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +33,7 @@ class QueuedLedger(ABC):
         self._queue: Final = queue
         self._mode: Final[TextMode] = text
         self._admission: Final = Admission(queue + BATCH)  # as many as may wait, in the queue and its batch
+        self._policy: PolicyText | None = None  # waits for the first decision by it
         self._writer: Final = BatchWriter[Entry](self._write, size=queue, name="ledger", upkeep=self._upkeep)
 
     @property
@@ -65,9 +68,14 @@ class QueuedLedger(ABC):
     def append(self, entry: Entry, /) -> None:
         """Queue one entry; encoding and writing happen in the thread."""
         if type(entry) is Decision:
+            if self._policy is not None:
+                self._put_policy(self._policy, entry.policy)
             self._admission.waits(entry.id, entry.input.caller)
             if not self._writer.put(entry):
                 self._admission.written((entry.id,))
+            return
+        if type(entry) is PolicyText:
+            self._policy = entry if len(entry.text) <= MAX_POLICY else None
             return
         if type(entry) is PromptText:
             if self._mode == "off":
@@ -75,6 +83,12 @@ class QueuedLedger(ABC):
             if len(entry.text) > MAX_TEXT + LONGEST:  # what waits holds on to its text
                 entry = PromptText(decision=entry.decision, text=entry.text[: MAX_TEXT + LONGEST])
         self._writer.put(entry)
+
+    def _put_policy(self, waiting: PolicyText, version: str) -> None:
+        """Queue the text of the policy that decides now: a gateway that decides nothing writes nothing."""
+        if waiting.version == version:
+            self._policy = None
+            self._writer.put(waiting)
 
     def add_outcome(self, outcome: Outcome, /, *, caller: str = "") -> None:
         """Queue an outcome reported from outside, without making the writer hurry.
@@ -133,3 +147,13 @@ class QueuedLedger(ABC):
     def _upkeep(self) -> bool:
         """Do a piece of other work in a pause of writing; tell whether more may be left."""
         return False
+
+
+def policies_used(entries: Iterable[Entry]) -> list[tuple[str, float, float, int]]:
+    """The policies of decisions: since when and until when they decided, and how often."""
+    times: defaultdict[str, list[float]] = defaultdict(list)
+    for entry in entries:
+        if type(entry) is Decision:
+            at = entry.input.arrived_at
+            times[entry.policy].append(at if math.isfinite(at) else 0.0)
+    return [(version, min(found), max(found), len(found)) for version, found in times.items()]

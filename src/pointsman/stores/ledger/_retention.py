@@ -25,6 +25,10 @@ OWNERS: Final = 0.05
 OWNER_BYTES: Final = 150
 MOST_OWNERS: Final = 500_000
 
+#: Policies whose texts are kept, and those of them that are kept however long ago they decided.
+MOST_POLICIES: Final = 200
+LEAST_POLICIES: Final = 10
+
 #: Decisions removed in one transaction: some ten milliseconds during which nothing can be written.
 STEP: Final = 1_000
 
@@ -56,6 +60,13 @@ _ORPHANS: Final = tuple(
             AND NOT EXISTS (SELECT 1 FROM decisions WHERE id = {table}.decision)""",  # noqa: S608 - as above
     )
     for table in ("attempts", "outcomes", "texts", "shadows")
+)
+
+
+_LATEST_POLICIES: Final = "(SELECT version FROM policies ORDER BY coalesce(last, 1e300) DESC LIMIT ?)"
+_FORGET_POLICIES: Final = (
+    f"DELETE FROM policies WHERE version NOT IN {_LATEST_POLICIES} "  # noqa: S608 - words above
+    f"OR (last <= ? AND version NOT IN {_LATEST_POLICIES})"
 )
 
 
@@ -91,6 +102,7 @@ class Retention:
         while _excess(connection, self._bytes) and _forget_oldest_apart(connection):
             yield  # where no decision is left that could go
         yield from _forget_orphans(connection, until)
+        connection.execute(_FORGET_POLICIES, (MOST_POLICIES, until, LEAST_POLICIES))
         _forget_owners(connection, self._bytes)
         while _free(connection) > PAGES:
             _give_back(connection)

@@ -100,4 +100,13 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     # seconds where the file is not in memory. It costs the writer some 4 µs a row.
     ("CREATE INDEX summaries_by_session ON summaries (session)",),
     (*SUMS, *HOUR_VALUES),
+    (
+        """CREATE TABLE policies (
+            version TEXT NOT NULL PRIMARY KEY,
+            text TEXT NOT NULL DEFAULT '',
+            first REAL,
+            last REAL,
+            decisions INTEGER NOT NULL DEFAULT 0
+        )""",
+    ),
 )

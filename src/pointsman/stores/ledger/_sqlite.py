@@ -29,7 +29,7 @@ from pointsman.stores.ledger._decoders import (
     read_shadow,
 )
 from pointsman.stores.ledger._earlier import SHAPE
-from pointsman.stores.ledger._queued import QueuedLedger
+from pointsman.stores.ledger._queued import QueuedLedger, policies_used
 from pointsman.stores.ledger._retention import Retention
 from pointsman.stores.ledger._schema import APPLICATION, MIGRATIONS
 from pointsman.stores.ledger._sqlite_reading import SummaryReader
@@ -41,6 +41,8 @@ from pointsman.stores.ledger._statements import (
     OUTCOMES_OF,
     PAGES,
     PASSED_PAGE,
+    POLICIES,
+    POLICY_USED,
     RUN_PAGE,
     RUNS_OF,
     SHADOWS_OF,
@@ -53,6 +55,8 @@ from pointsman.stores.ledger.port import (
     Outcome,
     Owner,
     PassedRequest,
+    PolicyText,
+    PolicyUse,
     PromptText,
     Record,
     RunEntry,
@@ -144,6 +148,18 @@ class SqliteLedger(QueuedLedger):
     def text(self, decision_id: str, /) -> str | None:
         """Return what was kept of a decision's text."""
         rows = self._read("SELECT text FROM texts WHERE decision = ?", decision_id)
+        return str(rows[0][0]) if rows else None
+
+    def policies(self) -> tuple[PolicyUse, ...]:
+        """Return the policies that decided, the one that did so last first."""
+        return tuple(
+            PolicyUse(version=version, first=first, last=last, decisions=count, has_text=bool(has_text))
+            for version, first, last, count, has_text in self._read(POLICIES)
+        )
+
+    def policy(self, version: str, /) -> str | None:
+        """Return the text of a policy; None where it is not kept."""
+        rows = self._read("SELECT text FROM policies WHERE version = ? AND text != ''", version)
         return str(rows[0][0]) if rows else None
 
     def decisions(
@@ -287,6 +303,7 @@ class SqliteLedger(QueuedLedger):
             with connection:
                 for statement, values in rows.items():
                     insert(connection, statement, values)
+                insert(connection, POLICY_USED, policies_used(kept))
                 self._summarizer.write(connection, kept)
         except BaseException as error:
             self._summarizer.clear()  # it remembers what was not written
@@ -314,6 +331,8 @@ class SqliteLedger(QueuedLedger):
                 return entry.id, entry.at, encode(entry)
             case Outcome() | ShadowDecision() | ShadowAnswer():
                 return entry.decision, entry.at, encode(entry)
+            case PolicyText():
+                return entry.version, entry.text
             case PromptText():
                 return entry.decision, self._clock(), kept_text(entry.text, self._mode)
 

@@ -10,6 +10,7 @@ from pointsman.stores.ledger.port import (
     Outcome,
     Owner,
     PassedRequest,
+    PolicyText,
     PromptText,
     RunEntry,
     ShadowAnswer,
@@ -17,7 +18,7 @@ from pointsman.stores.ledger.port import (
 )
 
 __all__ = ["ATTEMPTS_OF", "DECISION", "INSERT", "OUTCOMES_COUNT", "OUTCOMES_OF", "PAGES", "PASSED_PAGE",
-           "RUNS_OF", "RUN_PAGE", "SHADOWS_OF", "TEXTS_OF"]  # fmt: skip
+           "POLICIES", "POLICY_USED", "RUNS_OF", "RUN_PAGE", "SHADOWS_OF", "TEXTS_OF"]  # fmt: skip
 
 _INSERT_SHADOW: Final = "INSERT INTO shadows (decision, at, body) VALUES {rows}"
 
@@ -35,7 +36,20 @@ INSERT: Final[dict[type, str]] = {
     RunEntry: "INSERT INTO runs (run, number, session, at, body) VALUES {rows} ON CONFLICT (run, number) "
     "DO UPDATE SET session = excluded.session, at = excluded.at, body = excluded.body",
     PromptText: "INSERT OR REPLACE INTO texts (decision, at, text) VALUES {rows}",
+    PolicyText: "INSERT INTO policies (version, text) VALUES {rows} "
+    "ON CONFLICT (version) DO UPDATE SET text = excluded.text",
 }
+
+#: That a policy decided: its version, twice a time, and how often.
+POLICY_USED: Final = (
+    "INSERT INTO policies (version, first, last, decisions) VALUES {rows} "
+    "ON CONFLICT (version) DO UPDATE SET first = min(coalesce(first, excluded.first), excluded.first), "
+    "last = max(coalesce(last, excluded.last), excluded.last), decisions = decisions + excluded.decisions"
+)
+POLICIES: Final = (
+    "SELECT version, first, last, decisions, text != '' FROM policies WHERE last IS NOT NULL "
+    "ORDER BY last DESC, version"
+)
 
 
 _PAGE: Final = (

@@ -27,6 +27,8 @@ from pointsman.stores.ledger.port import (
     Outcome,
     Owner,
     PassedRequest,
+    PolicyText,
+    PolicyUse,
     PromptText,
     Record,
     RunEntry,
@@ -60,6 +62,7 @@ _ROWS: Final[dict[type, str]] = {
     PassedRequest: "passed",
     RunEntry: "run",
     Owner: "owner",
+    PolicyText: "policy",
 }
 _BEGINNINGS: Final = {kind: f'{{"version":{SHAPE},"row":"{name}",'.encode() for kind, name in _ROWS.items()}
 
@@ -80,6 +83,7 @@ _READERS: Final[dict[str, Callable[[bytes], Entry]]] = {
     "passed": msgspec.json.Decoder(PassedRequest).decode,
     "run": msgspec.json.Decoder(RunEntry).decode,
     "owner": msgspec.json.Decoder(Owner).decode,
+    "policy": msgspec.json.Decoder(PolicyText).decode,
 }
 
 
@@ -199,6 +203,14 @@ class JsonLinesLedger(QueuedLedger):
     def text(self, decision_id: str, /) -> str | None:
         """Return what was kept of a decision's text."""
         return self._read().text(decision_id)
+
+    def policies(self) -> tuple[PolicyUse, ...]:
+        """Return the policies of the decisions that can be read, the one that decided last first."""
+        return self._read().policies()
+
+    def policy(self, version: str, /) -> str | None:
+        """Return the text of a policy since the start; None where it is not kept."""
+        return self._read().policy(version)
 
     def decisions(
         self, *, limit: int | None = 100, session: str = "", newest_first: bool = True

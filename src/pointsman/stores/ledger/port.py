@@ -23,6 +23,7 @@ from pointsman.wire.completion import CompletionSummary
 
 __all__ = [
     "MAX_OUTCOMES",
+    "MAX_POLICY",
     "MAX_TEXT",
     "NOT_ASKED",
     "Attempt",
@@ -31,6 +32,8 @@ __all__ = [
     "Outcome",
     "Owner",
     "PassedRequest",
+    "PolicyText",
+    "PolicyUse",
     "PromptText",
     "Record",
     "RunEntry",
@@ -43,6 +46,9 @@ __all__ = [
 #: Characters of a prompt that are kept at most. the user's words are shorter in all but pasted files, and
 #: a full queue of ten thousand such texts still fits into memory.
 MAX_TEXT: Final = 32_000
+
+#: Characters of a policy that is kept: that of a hundred models has some 20,000.
+MAX_POLICY: Final = 200_000
 
 #: Outcomes of one decision that are taken from outside: a judge, a test run and a person each say it a few
 #: times at most. With the bounds of ``ledger.reports`` one decision has at most some 350 kB of them.
@@ -179,8 +185,25 @@ class RunEntry(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_default
     abstained: str = ""  # why the selection is no judgement
 
 
+class PolicyText(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A policy as a configuration writes it, without secrets. Kept once, with the first decision by it."""
+
+    version: str  # hash, as in ``Decision.policy``
+    text: str  # TOML; not kept beyond ``MAX_POLICY`` characters
+
+
+class PolicyUse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """When a policy decided."""
+
+    version: str  # hash
+    first: float  # arrival of a decision by it, seconds since the epoch
+    last: float
+    decisions: int  # made by it, those removed since included
+    has_text: bool  # False: only its version is known
+
+
 Shadow = ShadowDecision | ShadowAnswer
-Entry = Decision | Attempt | Outcome | PromptText | Shadow | PassedRequest | RunEntry | Owner
+Entry = Decision | Attempt | Outcome | PromptText | Shadow | PassedRequest | RunEntry | Owner | PolicyText
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -260,6 +283,14 @@ class Ledger(Protocol):
 
     def text(self, decision_id: str, /) -> str | None:
         """Return what was kept of a decision's text: by text mode nothing, ``sha256:…``, or words."""
+        ...
+
+    def policies(self) -> tuple[PolicyUse, ...]:
+        """Return the policies that decided, the one that did so last first."""
+        ...
+
+    def policy(self, version: str, /) -> str | None:
+        """Return the text of a policy; None where it is not kept."""
         ...
 
     def decisions(

@@ -32,6 +32,7 @@ from pointsman.stores.ledger.port import (
     Entry,
     Outcome,
     PassedRequest,
+    PolicyUse,
     Record,
     RunEntry,
     Shadow,
@@ -86,6 +87,10 @@ _OF_SESSION: Final = "(session = %s OR (session >= %s AND session < %s)) AND"
 _RUN_PAGE: Final = (
     "SELECT run, min(number) FROM runs WHERE %s::text IN ('', session) GROUP BY run HAVING min(number) < %s "
     "ORDER BY 2 DESC LIMIT %s"
+)
+_POLICIES: Final = (
+    "SELECT version, first, last, decisions, text != '' FROM policies WHERE last IS NOT NULL "
+    "ORDER BY last DESC, version"
 )
 _OUTCOMES: Final = (
     "SELECT (SELECT count(*) FROM entries WHERE decision = decisions.id AND kind = 1) FROM decisions "
@@ -177,6 +182,19 @@ class PostgresLedger(QueuedLedger):
     def text(self, decision_id: str, /) -> str | None:
         """Return what was kept of a decision's text."""
         return self._belonging([decision_id])[decision_id].text
+
+    def policies(self) -> tuple[PolicyUse, ...]:
+        """Return the policies that decided, the one that did so last first."""
+        return tuple(
+            PolicyUse(version=version, first=first, last=last, decisions=count, has_text=has_text)
+            for version, first, last, count, has_text in self._rows.read(_POLICIES)
+        )
+
+    def policy(self, version: str, /) -> str | None:
+        """Return the text of a policy; None where it is not kept."""
+        query = "SELECT text FROM policies WHERE version = %s AND text != ''"
+        rows = self._rows.read(query, (clean(version),))
+        return str(rows[0][0]) if rows else None
 
     def decisions(
         self, *, limit: int | None = 100, session: str = "", newest_first: bool = True

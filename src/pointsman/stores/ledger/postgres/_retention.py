@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import math
 from typing import Final
 
-from pointsman.stores.ledger._retention import MOST_OWNERS, ROOM, Retention
+from pointsman.stores.ledger._retention import LEAST_POLICIES, MOST_OWNERS, MOST_POLICIES, ROOM, Retention
 from pointsman.stores.ledger.postgres._connection import Connection
 from pointsman.stores.ledger.postgres._schema import LOCK, partitions_of
 from pointsman.vocabulary import DAY
@@ -20,6 +21,10 @@ _PATIENCE: Final = 1_000
 _OWNERS: Final = (
     "DELETE FROM owners WHERE at < "
     "(SELECT at FROM owners ORDER BY at DESC OFFSET %s LIMIT 1)"  # none where there are not so many
+)
+_LATEST: Final = "(SELECT version FROM policies ORDER BY last DESC NULLS FIRST LIMIT %s)"
+_POLICIES: Final = (
+    f"DELETE FROM policies WHERE version NOT IN {_LATEST} OR (last <= %s AND version NOT IN {_LATEST})"  # noqa: S608 - words above
 )
 _WRITERS: Final = "DELETE FROM writers WHERE at < %s"
 
@@ -43,6 +48,8 @@ def remove_days(connection: Connection, retention: Retention, now: float) -> int
             period = (day * 24, (day + 1) * 24)
             connection.execute("DELETE FROM hours WHERE hour >= %s AND hour < %s", period)
             connection.execute("DELETE FROM dirty WHERE hour >= %s AND hour < %s", period)
+        until = now - retention.keep_days * DAY if retention.keep_days is not None else -math.inf
+        connection.execute(_POLICIES, (MOST_POLICIES, until, LEAST_POLICIES))
         connection.execute(_OWNERS, (MOST_OWNERS,))
         connection.execute(_WRITERS, (now - DAY,))
     return len(gone)

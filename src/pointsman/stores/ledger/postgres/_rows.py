@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from psycopg import sql
@@ -17,6 +17,7 @@ from pointsman.stores.ledger.port import (
     Outcome,
     Owner,
     PassedRequest,
+    PolicyText,
     PromptText,
     RunEntry,
     ShadowAnswer,
@@ -43,6 +44,16 @@ _COLUMNS: Final = {
     "runs": {"at": "float8", "run": "text", "step": "int8", "session": "text", "body": "bytea"},
 }  # fmt: skip
 _MOST: Final = 2**31 - 1
+
+_KEEP_POLICY: Final = (
+    "INSERT INTO policies (version, text) VALUES (%s, %s) ON CONFLICT (version) DO UPDATE "
+    "SET text = excluded.text"
+)
+_POLICY_USED: Final = (
+    "INSERT INTO policies (version, first, last, decisions) VALUES (%s, %s, %s, %s) "
+    "ON CONFLICT (version) DO UPDATE SET first = least(policies.first, excluded.first), "
+    "last = greatest(policies.last, excluded.last), decisions = policies.decisions + excluded.decisions"
+)
 
 
 def clean(text: str) -> str:
@@ -87,6 +98,7 @@ class Rows:
         self._arrivals: Final[dict[str, float]] = {}
         self._rows: Final[defaultdict[str, list[Row]]] = defaultdict(list)
         self.owners: Final[list[Row]] = []
+        self.policies: Final[list[Row]] = []
         self.days: Final[set[int]] = set()
 
     def add(self, entry: Entry) -> None:
@@ -111,22 +123,34 @@ class Rows:
             case PromptText():
                 if (text := kept_text(entry.text, self._mode)) is not None:
                     self._belongs(entry.decision, self._clock(), TEXT, 0, text.encode())
+            case _:
+                self._add_apart(entry)
+
+    def _add_apart(self, entry: PassedRequest | RunEntry | Owner | PolicyText) -> None:
+        """Add what belongs to no decision."""
+        match entry:
             case RunEntry():
                 body = encode(kept_step(entry, self._mode))
                 self._keep("runs", entry.at, clean(entry.run), entry.number, clean(entry.session), body)
             case PassedRequest():
                 self._keep("passed", entry.at, clean(entry.id), encode(entry))
+            case PolicyText():
+                self.policies.append((clean(entry.version), clean(entry.text)))
             case Owner():
                 self.owners.append((clean(entry.object), clean(entry.caller), stored_at(entry.at)))
 
-    def copy(self, connection: Connection) -> None:
-        """Append them all."""
+    def copy(self, connection: Connection, used: Iterable[Row]) -> None:
+        """Append them all; ``used`` are the policies that decided, as of ``policies_used``."""
         for table, columns in _COLUMNS.items():
             copy_in(connection, table, columns, self._rows[table])
         if self.owners:  # who made it first keeps it: an upstream may give an id again, as after a restart
             keep = "INSERT INTO owners VALUES (%s, %s, %s) ON CONFLICT DO NOTHING"
             with connection.cursor() as cursor:
                 cursor.executemany(keep, self.owners)
+        for row in self.policies:
+            connection.execute(_KEEP_POLICY, row)
+        for version, *times in used:
+            connection.execute(_POLICY_USED, (clean(str(version)), *times))
 
     def _belongs(self, decision: str, at: float, kind: int, step: int, body: bytes) -> None:
         """Add what belongs to a decision, on the day of that: it goes when the decision does."""

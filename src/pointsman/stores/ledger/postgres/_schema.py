@@ -103,6 +103,12 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
             id text PRIMARY KEY, batch bigint NOT NULL, entries integer NOT NULL, at double precision NOT NULL
         )""",
     ),
+    (
+        """CREATE TABLE policies (
+            version text PRIMARY KEY, text text NOT NULL DEFAULT '', first double precision,
+            last double precision, decisions bigint NOT NULL DEFAULT 0
+        )""",
+    ),
 )
 
 

@@ -10,6 +10,7 @@ from uuid import uuid4
 import psycopg
 
 from pointsman.decision.decision import Decision, TextMode
+from pointsman.stores.ledger._queued import policies_used
 from pointsman.stores.ledger.port import Entry
 from pointsman.stores.ledger.postgres._connection import Connection, Database
 from pointsman.stores.ledger.postgres._rows import Rows, clean
@@ -119,7 +120,7 @@ class BatchCopier:
         self._unsure = self._number
         with connection.transaction():
             removed = self._removed(connection, kept, careful=careful)
-            rows.copy(connection)
+            rows.copy(connection, policies_used(kept))
             self._summarizer.write(connection, kept, removed, careful=careful)
             connection.execute(_NOTE, (self._id, self._number, len(part), self._clock()))
         self._unsure = 0
