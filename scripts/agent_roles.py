@@ -23,8 +23,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import agents
 import msgspec
+import try_agents as agents
 from real_agents.clients import AGENTS, Agent, Started
 from real_agents.task import Asked, Offered, Task
 from real_agents.upstream import CALLERS_KEY

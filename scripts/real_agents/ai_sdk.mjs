@@ -1,4 +1,4 @@
-// A loop over tools with the Vercel AI SDK. Run by scripts/agents.py in the folder of the packages:
+// A loop over tools with the Vercel AI SDK. Run by scripts/try_agents.py in the folder of the packages:
 //   node ai_sdk.mjs PROVIDER BASE_URL KEY MODEL FOLDER TASK
 import { readFileSync, writeFileSync, readdirSync } from "node:fs";
 import { execSync } from "node:child_process";

@@ -15,7 +15,7 @@ from pointsman.gateway._kept_conversations import Kept, KeptConversations
 from pointsman.gateway._kept_items import KeptItems
 from pointsman.gateway._kept_reasoning import KeptReasoning
 from pointsman.gateway._live_state import LiveState
-from pointsman.gateway._local_replies import answer_command, send_text, stop_message
+from pointsman.gateway._local_replies import answer_command, send_text
 from pointsman.gateway._metrics import Metrics
 from pointsman.gateway._no_capable_model import LowerTiers, refusal
 from pointsman.gateway._owned import AnswerClaim, check_continued, check_model_request
@@ -101,7 +101,7 @@ class AgentEndpoint:
             return response_headers(decision, target, request.attempts, overhead, headers, debug, left_out)
 
         guidance = decision.guidance
-        if guidance is not None and guidance.stop and (text := stop_message(guidance)):
+        if guidance is not None and guidance.stop and (text := guidance.stop_message):
             return await send_text(wire, body, agent_request, text, build_headers(None), send)
         if state.shadow_model is not None:
             send = state.shadow_model.capture(request, send)

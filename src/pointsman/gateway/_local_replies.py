@@ -21,7 +21,6 @@ from pointsman.errors import (
 from pointsman.gateway._inbound import Scope
 from pointsman.gateway._relay import Headers, Send, request_id, send_body
 from pointsman.gateway.upstream import header_value
-from pointsman.guidance import GuidanceDecision
 from pointsman.text.extract import persons_words
 from pointsman.vocabulary import AgentRequest
 from pointsman.wire import Body, Fault, Reply, Wire
@@ -34,7 +33,6 @@ __all__ = [
     "send_refusal",
     "send_shutting_down",
     "send_text",
-    "stop_message",
 ]
 
 #: Where agents find what they look for under another path.
@@ -131,13 +129,6 @@ def answer_command(request: AgentRequest, command: Callable[[str], str]) -> str:
     if words.split(maxsplit=1)[:1] != [_COMMAND]:
         return ""
     return command(words.removeprefix(_COMMAND).strip())
-
-
-def stop_message(guidance: GuidanceDecision) -> str:
-    """Return the text that ends a run which guidance stops; empty when it goes on."""
-    if not guidance.stop or guidance.firing is None:
-        return ""
-    return f"Pointsman stopped this run: {guidance.firing.reason}. {guidance.firing.text}".strip()
 
 
 async def send_text(

@@ -64,6 +64,13 @@ class GuidanceDecision(msgspec.Struct, frozen=True, kw_only=True):
         return (self.firing, *self.hints) if self.firing else self.hints
 
     @property
+    def stop_message(self) -> str:
+        """The text that ends a run which is to stop; empty when it goes on."""
+        if not self.stop or self.firing is None:
+            return ""
+        return f"Pointsman stopped this run: {self.firing.reason}. {self.firing.text}".strip()
+
+    @property
     def reasons(self) -> tuple[Reason, ...]:
         """Why something was said, for the decision's explanation."""
         return tuple(Reason(f"guidance.{firing.classifier}", firing.reason) for firing in self.firings)

@@ -10,19 +10,22 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from hashlib import blake2b
 from threading import Lock
 from typing import Any, Final, TypeVar
+
+import msgspec
 
 from pointsman.api import Pointsman
 from pointsman.decision.decision import Decision
 from pointsman.model_calls import AskingThread, ask_nobody
 from pointsman.model_choice.chains import FALLBACK_CHAIN
 from pointsman.vocabulary import WireFormat
-from pointsman.wire.insertion import mark
+from pointsman.wire import WIRES
+from pointsman.wire.insertion import mark, with_texts
 
-__all__ = ["TIMEOUT", "Host", "added_texts", "chosen_model", "session_name"]
+__all__ = ["TIMEOUT", "Host", "added_texts", "chosen_model", "session_name", "stop_text", "with_added_texts"]
 
 Model = TypeVar("Model")
 Result = TypeVar("Result")
@@ -31,6 +34,8 @@ Result = TypeVar("Result")
 TIMEOUT: Final = 2.0
 #: Seconds until a configuration that could not be read is read again.
 _RETRY: Final = 60.0
+#: Seconds that the first decision may wait for configuration and patterns: a cold start takes some.
+_LOADING: Final = 30.0
 #: What is waited longer for a thread than for the decision in it.
 _GRACE: Final = 0.5
 #: Kinds of failure that are told apart.
@@ -96,7 +101,9 @@ class Host:
             session: Names the conversation; None: by how it begins.
             caller: Whose request it is, of several.
         """
-        return await self._try(self._decide(request, format=format, session=session, caller=caller))
+        return await self._try(
+            lambda points: points.decide_async(request, format=format, session=session, caller=caller)
+        )
 
     def decide_sync(
         self,
@@ -109,36 +116,32 @@ class Host:
         """Decide a request for a host without an event loop, in a thread. As ``decide``."""
         deciding = self.decide(request, format=format, session=session, caller=caller)
         try:
-            return self._thread.wait(deciding, self._timeout + _GRACE)
+            return self._thread.wait(deciding, self._timeout + (_GRACE if self._points else _LOADING))
         except TimeoutError as error:
             self._tell(error)
         return None
 
     async def report(self, decision: str, score: float, *, label: str = "", comment: str = "") -> bool:
         """Record how a decision turned out; False where that failed. As ``Pointsman.record_outcome``."""
-        return await self._try(self._report(decision, score, label=label, comment=comment)) is not None
 
-    async def _try(self, work: Coroutine[Any, Any, Result]) -> Result | None:
+        async def recorded(points: Pointsman) -> bool:
+            await points.record_outcome_async(decision, score, label=label, comment=comment)
+            return True
+
+        return await self._try(recorded) or False
+
+    async def _try(self, work: Callable[[Pointsman], Awaitable[Result]]) -> Result | None:
         """Do a piece of work within the time; None where it fails, whatever the reason."""
         try:
+            points = self._points
+            if points is None:
+                async with asyncio.timeout(_LOADING):
+                    points = await asyncio.to_thread(self._made)
             async with asyncio.timeout(self._timeout):
-                return await work
+                return await work(points)
         except Exception as error:  # noqa: BLE001 - fail open: the host goes on; ``failures`` counts
             self._tell(error)
         return None
-
-    async def _decide(self, request: str | Mapping[str, Any], **named: Any) -> Decision:
-        points = await self._ready()
-        return await points.decide_async(request, **named)
-
-    async def _report(self, decision: str, score: float, **named: str) -> bool:
-        points = await self._ready()
-        await points.record_outcome_async(decision, score, **named)
-        return True
-
-    async def _ready(self) -> Pointsman:
-        points = self._points
-        return await asyncio.to_thread(self._made) if points is None else points
 
     def _made(self) -> Pointsman:
         """Make what decides. One that could not be made is tried again after a minute."""
@@ -202,6 +205,12 @@ def added_texts(decision: Decision | None) -> dict[int, str]:
     return {index: "\n\n".join(texts) for index, texts in found.items() if texts}
 
 
+def stop_text(decision: Decision | None) -> str:
+    """Return the words that end a run which guidance stops; empty when it goes on."""
+    guidance = decision.guidance if decision else None
+    return guidance.stop_message if guidance else ""
+
+
 def session_name(*parts: str) -> str | None:
     """Return the name of a session by what a host knows of it; None where that is nothing.
 
@@ -211,3 +220,23 @@ def session_name(*parts: str) -> str | None:
     if len(name) > _LONGEST_NAME:
         return "s-" + blake2b(name.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
     return name or None
+
+
+def with_added_texts(
+    wire: WireFormat, items: Sequence[Mapping[str, Any]], texts: Mapping[int, str]
+) -> list[Any]:
+    """Return the items of a conversation with texts at the end of some, as the gateway adds them.
+
+    Args:
+        wire: Of the items.
+        items: Messages, or items of Responses. They stay as they are.
+        texts: By index, from ``added_texts``. One that has no place is left out.
+    """
+    found: list[Any] = []
+    for index, item in enumerate(items):
+        if text := texts.get(index):
+            changed = with_texts(WIRES[wire], msgspec.json.encode(item, enc_hook=str), [text])
+            found += msgspec.json.decode(b"[%b]" % changed)
+        else:
+            found.append(item)
+    return found

@@ -2,7 +2,7 @@
 
     npm install --prefix /tmp/agents @anthropic-ai/claude-code @openai/codex opencode-ai \
         ai zod @ai-sdk/openai @ai-sdk/anthropic @ai-sdk/openai-compatible
-    python scripts/agents.py /tmp/agents/node_modules [--only NAME] [--upstream FORMAT] [--keep FOLDER]
+    python scripts/try_agents.py /tmp/agents/node_modules [--only NAME] [--upstream FORMAT] [--keep FOLDER]
 
 The upstream is scripted (``scripts/real_agents``): it lets the agent look, read two files at once, fail,
 write a file and show it, reasons before each answer, and refuses what a provider would refuse: fields it
