@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pointsman.config import AnyKey, find, load
 from pointsman.config.shapes import LedgerSpec, demo_ledger
 from pointsman.errors import ConfigError, StoreUnavailable
 from pointsman.stores.ledger import Ledger, Retention, SqliteLedger
 from pointsman.stores.ledger.places import is_postgres, open_postgres
+
+if TYPE_CHECKING:
+    from pointsman.stores.ledger.postgres import PostgresLedger
 
 __all__ = ["configured", "has_ledger", "is_demo_newer", "open_address", "open_file", "opened"]
 
@@ -61,7 +65,7 @@ def open_file(path: Path) -> SqliteLedger:
     return SqliteLedger(path, text="full", retention=_ALL)
 
 
-def open_address(url: str, config: Path | None) -> Ledger:
+def open_address(url: str, config: Path | None) -> PostgresLedger:
     """Open the ledger in a database, with the configured password where it is the configured one.
 
     Raises:

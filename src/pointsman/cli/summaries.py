@@ -20,6 +20,7 @@ HEADINGS: Final = {
         "router": "Show the routing, choose the classifier model, run the doctor.",
         "decisions": "List, show or export decisions.",
         "sessions": "List, show or delete session memory.",
+        "ledger": "Copy ledgers between files and databases.",
         "hook": "Guidance through the hooks of an agent.",
     },
     "Decide": {

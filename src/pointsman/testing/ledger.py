@@ -168,6 +168,7 @@ def _requests_passed_on_come_newest_first(ledger: Ledger) -> None:
     assert list(ledger.passed(limit=None)) == rows[::-1]
     assert list(ledger.passed()) == rows[:-101:-1]
     assert list(ledger.passed(limit=0)) == []
+    assert list(ledger.passed(limit=700, newest_first=False)) == rows[:700]
     assert (ledger.count(), ledger.lost) == (0, 0)
 
 
@@ -185,6 +186,7 @@ def _runs_come_newest_first_each_in_order(ledger: Ledger) -> None:
     assert list(ledger.runs()) == runs[:-101:-1]
     assert list(ledger.runs(session="s1", limit=2)) == [runs[599], runs[597]]
     assert list(ledger.runs(limit=0)) == []
+    assert list(ledger.runs(limit=None, newest_first=False)) == runs
     assert (ledger.count(), ledger.lost, list(ledger.records())) == (0, 0, [])
 
 
@@ -387,6 +389,10 @@ def _what_was_made_belongs_to_who_made_it_first(ledger: Ledger) -> None:
     ledger.flush()
     ledger.append(Owner(object="p", caller="alice", at=3.0))
     assert (ledger.owner("o"), ledger.owner("p"), ledger.owner("q")) == ("alice", "bob", None)
+    assert list(ledger.owners()) == [
+        Owner(object="o", caller="alice", at=1.0),
+        Owner(object="p", caller="bob", at=2.0),
+    ]
     assert ledger.lost == 0
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pointsman.stores.ledger import Ledger, MemoryLedger, SqliteLedger
+from pointsman.stores.ledger.lines import JsonLinesLedger
 from pointsman.testing import ledger_checks
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ def _sqlite(request: pytest.FixtureRequest) -> Ledger:
 LEDGERS: dict[str, Callable[[pytest.FixtureRequest], Ledger]] = {
     "memory": lambda _: MemoryLedger(),
     "sqlite": _sqlite,
+    "lines": lambda request: JsonLinesLedger(request.getfixturevalue("tmp_path") / "made" / "ledger.jsonl"),
     "postgres": _postgres,
 }
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 import time
 import zlib
@@ -37,7 +38,7 @@ else:
         return True
 
 
-__all__ = ["LineFile", "StandardOutput"]
+__all__ = ["LineFile", "StandardOutput", "put_aside"]
 
 log = logging.getLogger(__name__)
 
@@ -147,11 +148,6 @@ class LineFile:
             os.close(self._fd)
             self._fd = None
 
-    def aside(self) -> list[Path]:
-        """Return the files put aside, the oldest first."""
-        found = self._path.parent.glob(f"{_escaped(self._path.stem)}-*{self._path.suffix}*")
-        return sorted(each for each in found if each.suffix in {self._path.suffix, ".gz"})
-
     def _locked(self) -> int:
         """The file at the path, locked."""
         while True:
@@ -180,13 +176,13 @@ class LineFile:
         self._swept_at = -_SWEEP  # it is packed in the next pause
 
     def _pack_all(self) -> Iterator[None]:
-        for file in self.aside():
+        for file in put_aside(self._path):
             if file.suffix != ".gz":
                 yield from _pack(file)
 
     def _remove_some(self) -> None:
         days, bound = self._retention.keep_days, self._retention.max_mb
-        files = [(each, each.stat()) for each in self.aside()]
+        files = [(each, each.stat()) for each in put_aside(self._path)]
         left = sum(found.st_size for _, found in files)
         for file, found in files:
             is_old = days is not None and found.st_mtime < self._clock() - days * DAY
@@ -195,14 +191,18 @@ class LineFile:
                 left -= found.st_size
 
 
+def put_aside(path: Path) -> list[Path]:
+    """Return the files that were put aside of the one at a path, the oldest first."""
+    name = re.escape(path.stem) + r"-\d{8}T\d{6}\.\d{6}" + re.escape(path.suffix) + r"(\.gz)?"
+    found = {each.name.removesuffix(".gz"): each for each in sorted(path.parent.glob("*"))
+             if re.fullmatch(name, each.name)}  # fmt: skip
+    return [found[each] for each in sorted(found)]
+
+
 def _write_all(fd: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
-
-
-def _escaped(name: str) -> str:
-    return "".join(f"[{each}]" if each in "*?[" else each for each in name)
 
 
 def _pack(file: Path) -> Iterator[None]:

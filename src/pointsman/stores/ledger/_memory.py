@@ -77,7 +77,7 @@ class MemoryLedger:
         self._records: Final[dict[str, _Record]] = {}  # with a decision; by id, in order of arrival
         self._early: Final[dict[str, _Record]] = {}  # without one yet
         self._passed: Final = deque[PassedRequest](maxlen=size)
-        self._owners: Final[dict[str, str]] = {}  # by object, in order of arrival
+        self._owners: Final[dict[str, Owner]] = {}  # by object, in order of arrival
         self._runs: Final[dict[tuple[str, int], RunEntry]] = {}  # by run and number, in order of arrival
         self._policies: Final[dict[str, str]] = {}  # texts by version, in order of arrival
         self._closed = False
@@ -130,7 +130,8 @@ class MemoryLedger:
 
     def owner(self, object: str, /) -> str | None:  # noqa: A002 - the port's name
         """Return whose an object is; None where nobody made it."""
-        return self._owners.get(object)
+        found = self._owners.get(object)
+        return found.caller if found else None
 
     def attempts(self, decision_id: str, /) -> tuple[Attempt, ...]:
         """Return a decision's attempts in order."""
@@ -197,20 +198,29 @@ class MemoryLedger:
                 self.shadows(wanted),
             )
 
-    def passed(self, *, limit: int | None = 100) -> Iterator[PassedRequest]:
+    def passed(self, *, limit: int | None = 100, newest_first: bool = True) -> Iterator[PassedRequest]:
         """Yield requests that were passed on as they came, newest first; all when ``limit`` is None."""
         with self._lock:
-            newest_first = list(reversed(self._passed))
-        return islice(iter(newest_first), limit)
+            found = list(self._passed)
+        return islice(reversed(found) if newest_first else iter(found), limit)
+
+    def owners(self) -> Iterator[Owner]:
+        """Yield whose every object is, the first that was made first."""
+        with self._lock:
+            found = list(self._owners.values())
+        return iter(found)
 
     def run(self, run_id: str, /) -> tuple[RunEntry, ...]:
         """Return what was recorded of an agent's run, in order."""
         return next((found for found in self._all_runs() if found[0].run == run_id), ())
 
-    def runs(self, *, limit: int | None = 100, session: str = "") -> Iterator[tuple[RunEntry, ...]]:
+    def runs(
+        self, *, limit: int | None = 100, session: str = "", newest_first: bool = True
+    ) -> Iterator[tuple[RunEntry, ...]]:
         """Yield runs of agents, each as ``run`` gives it, the newest first; of one session when named."""
-        chosen = (found for found in reversed(self._all_runs()) if not session or found[0].session == session)
-        return islice(chosen, limit)
+        every = self._all_runs()
+        ordered = reversed(every) if newest_first else iter(every)
+        return islice((found for found in ordered if not session or found[0].session == session), limit)
 
     def search(
         self,
@@ -297,7 +307,7 @@ class MemoryLedger:
     def _keep_owner(self, entry: Owner) -> None:
         if entry.object not in self._owners:
             _make_room(self._owners, self._size)
-            self._owners[entry.object] = entry.caller
+            self._owners[entry.object] = entry
 
     def _all_runs(self) -> list[tuple[RunEntry, ...]]:
         """Every run in order of its first entry, each in order."""

@@ -36,14 +36,16 @@ from pointsman.stores.ledger._sqlite_reading import SummaryReader
 from pointsman.stores.ledger._statements import (
     ATTEMPTS_OF,
     DECISION,
+    DECISIONS_OF,
     INSERT,
     OUTCOMES_COUNT,
     OUTCOMES_OF,
+    OWNERS_PAGE,
     PAGES,
-    PASSED_PAGE,
+    PASSED_PAGES,
     POLICIES,
     POLICY_USED,
-    RUN_PAGE,
+    RUN_PAGES,
     RUNS_OF,
     SHADOWS_OF,
     TEXTS_OF,
@@ -196,27 +198,42 @@ class SqliteLedger(QueuedLedger):
         while page := list(islice(found, PAGE)):
             yield from self._completed(page)
 
-    def passed(self, *, limit: int | None = 100) -> Iterator[PassedRequest]:
+    def passed(self, *, limit: int | None = 100, newest_first: bool = True) -> Iterator[PassedRequest]:
         """Yield requests that were passed on as they came, newest first; all when ``limit`` is None."""
-        beyond, left = sys.maxsize, sys.maxsize if limit is None else limit
+        beyond, left = sys.maxsize if newest_first else -1, sys.maxsize if limit is None else limit
         while left > 0:
-            page = self._read(PASSED_PAGE, beyond, min(left, PAGE))
+            page = self._read(PASSED_PAGES[newest_first], beyond, min(left, PAGE))
             yield from (read_passed(body) for _, body in page)
             if len(page) < PAGE:
                 return
             beyond = page[-1][0]
             left -= len(page)
 
+    def owners(self) -> Iterator[Owner]:
+        """Yield whose every object is, the first that was made first."""
+        beyond = -1
+        while page := self._read(OWNERS_PAGE, beyond, PAGE):
+            yield from (Owner(object=made, caller=caller, at=at or 0.0) for _, made, caller, at in page)
+            beyond = page[-1][0]
+
+    def records_of(self, decisions: Sequence[str]) -> dict[str, Record]:
+        """Return decisions with all that belongs to them, by their ids; those that are there."""
+        rows = self._read(DECISIONS_OF, encode(decisions).decode())
+        page = [read_decision(body, shape) for body, shape in rows]
+        return {record.decision.id: record for record in self._completed(page)}
+
     def run(self, run_id: str, /) -> tuple[RunEntry, ...]:
         """Return what was recorded of an agent's run, in order."""
         query = "SELECT body FROM runs WHERE run = ? ORDER BY number"
         return tuple(read_run_entry(body) for (body,) in self._read(query, run_id))
 
-    def runs(self, *, limit: int | None = 100, session: str = "") -> Iterator[tuple[RunEntry, ...]]:
+    def runs(
+        self, *, limit: int | None = 100, session: str = "", newest_first: bool = True
+    ) -> Iterator[tuple[RunEntry, ...]]:
         """Yield runs of agents, each as ``run`` gives it, the newest first; of one session when named."""
-        beyond, left = sys.maxsize, sys.maxsize if limit is None else limit
+        beyond, left = sys.maxsize if newest_first else -1, sys.maxsize if limit is None else limit
         while left > 0:
-            page = self._read(RUN_PAGE, session, beyond, min(left, PAGE))
+            page = self._read(RUN_PAGES[newest_first], session, beyond, min(left, PAGE))
             ids = [run for run, _ in page]
             found = grouped(self._read(RUNS_OF, encode(ids).decode()), read_run_entry)
             yield from (tuple(found[run]) for run in ids)

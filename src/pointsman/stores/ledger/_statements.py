@@ -17,8 +17,9 @@ from pointsman.stores.ledger.port import (
     ShadowDecision,
 )
 
-__all__ = ["ATTEMPTS_OF", "DECISION", "INSERT", "OUTCOMES_COUNT", "OUTCOMES_OF", "PAGES", "PASSED_PAGE",
-           "POLICIES", "POLICY_USED", "RUNS_OF", "RUN_PAGE", "SHADOWS_OF", "TEXTS_OF"]  # fmt: skip
+__all__ = ["ATTEMPTS_OF", "DECISION", "DECISIONS_OF", "INSERT", "OUTCOMES_COUNT", "OUTCOMES_OF",
+           "OWNERS_PAGE", "PAGES", "PASSED_PAGES", "POLICIES", "POLICY_USED", "RUNS_OF", "RUN_PAGES",
+           "SHADOWS_OF", "TEXTS_OF"]  # fmt: skip
 
 _INSERT_SHADOW: Final = "INSERT INTO shadows (decision, at, body) VALUES {rows}"
 
@@ -68,13 +69,20 @@ PAGES: Final = {
 }
 
 
-PASSED_PAGE: Final = "SELECT rowid, body FROM passed WHERE rowid < ? ORDER BY rowid DESC LIMIT ?"
+_SIDES: Final = ((True, "<", "DESC"), (False, ">", "ASC"))
+#: By (newest first).
+PASSED_PAGES: Final = {
+    newest_first: f"SELECT rowid, body FROM passed WHERE rowid {side} ? ORDER BY rowid {order} LIMIT ?"  # noqa: S608 - signs above
+    for newest_first, side, order in _SIDES
+}
+OWNERS_PAGE: Final = "SELECT rowid, object, caller, at FROM owners WHERE rowid > ? ORDER BY rowid LIMIT ?"
 
-#: Ids of runs by their first entry that is left, the newest first; of one session or of all ('').
-RUN_PAGE: Final = (
-    "SELECT run, min(rowid) AS began FROM runs WHERE ? IN ('', session) GROUP BY run "
-    "HAVING began < ? ORDER BY began DESC LIMIT ?"
-)
+#: Ids of runs by their first entry that is left; of one session or of all (''); by (newest first).
+RUN_PAGES: Final = {
+    newest_first: "SELECT run, min(rowid) AS began FROM runs WHERE ? IN ('', session) GROUP BY run "  # noqa: S608 - as above
+    f"HAVING began {side} ? ORDER BY began {order} LIMIT ?"
+    for newest_first, side, order in _SIDES
+}
 RUNS_OF: Final = (
     "SELECT run, body FROM runs WHERE run IN (SELECT value FROM json_each(?)) ORDER BY run, number"
 )
@@ -91,6 +99,7 @@ SHADOWS_OF: Final = (
     "SELECT decision, body FROM shadows WHERE decision IN (SELECT value FROM json_each(?)) ORDER BY rowid"
 )
 TEXTS_OF: Final = "SELECT decision, text FROM texts WHERE decision IN (SELECT value FROM json_each(?))"
+DECISIONS_OF: Final = "SELECT body, shape FROM decisions WHERE id IN (SELECT value FROM json_each(?))"
 
 #: One decision, of one caller or of all ('').
 DECISION: Final = "SELECT body, shape FROM decisions WHERE id = ? AND ? IN ('', caller)"

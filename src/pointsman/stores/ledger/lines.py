@@ -17,7 +17,7 @@ from pointsman.decision.decision import Decision, TextMode
 from pointsman.errors import StoreUnavailable
 from pointsman.prices import Prices
 from pointsman.stores.ledger._earlier import SHAPE, decision_in
-from pointsman.stores.ledger._line_files import LineFile, StandardOutput
+from pointsman.stores.ledger._line_files import LineFile, StandardOutput, put_aside
 from pointsman.stores.ledger._memory import MemoryLedger
 from pointsman.stores.ledger._queued import QueuedLedger
 from pointsman.stores.ledger._retention import Retention
@@ -46,7 +46,7 @@ from pointsman.stores.ledger.reading import (
 )
 from pointsman.stores.ledger.redact import kept_decision, kept_step, kept_text
 
-__all__ = ["JsonLinesLedger", "entry_in", "kept_entry", "line_of"]
+__all__ = ["JsonLinesLedger", "entry_in", "kept_entry", "line_of", "put_aside", "row_of"]
 
 #: Decisions that can be read, some 5 kB each.
 RECENT: Final = 2_000
@@ -85,6 +85,11 @@ _READERS: Final[dict[str, Callable[[bytes], Entry]]] = {
     "owner": msgspec.json.Decoder(Owner).decode,
     "policy": msgspec.json.Decoder(PolicyText).decode,
 }
+
+
+def row_of(entry: Entry) -> str:
+    """Return what kind of a row an entry is."""
+    return _ROWS[type(entry)]
 
 
 def line_of(entry: Entry) -> bytes:
@@ -224,17 +229,23 @@ class JsonLinesLedger(QueuedLedger):
         """Yield decisions with all that belongs to them, the oldest first; of one session when named."""
         return self._read().records(limit=limit, session=session, since=since)
 
-    def passed(self, *, limit: int | None = 100) -> Iterator[PassedRequest]:
+    def passed(self, *, limit: int | None = 100, newest_first: bool = True) -> Iterator[PassedRequest]:
         """Yield requests that were passed on as they came, newest first; all when ``limit`` is None."""
-        return self._read().passed(limit=limit)
+        return self._read().passed(limit=limit, newest_first=newest_first)
+
+    def owners(self) -> Iterator[Owner]:
+        """Yield whose every object is, the first that was made first."""
+        return self._read().owners()
 
     def run(self, run_id: str, /) -> tuple[RunEntry, ...]:
         """Return what was recorded of an agent's run, in order."""
         return self._read().run(run_id)
 
-    def runs(self, *, limit: int | None = 100, session: str = "") -> Iterator[tuple[RunEntry, ...]]:
+    def runs(
+        self, *, limit: int | None = 100, session: str = "", newest_first: bool = True
+    ) -> Iterator[tuple[RunEntry, ...]]:
         """Yield runs of agents, each as ``run`` gives it, the newest first; of one session when named."""
-        return self._read().runs(limit=limit, session=session)
+        return self._read().runs(limit=limit, session=session, newest_first=newest_first)
 
     def search(
         self,

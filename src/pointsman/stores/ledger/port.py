@@ -311,15 +311,21 @@ class Ledger(Protocol):
         """
         ...
 
-    def passed(self, *, limit: int | None = 100) -> Iterator[PassedRequest]:
+    def passed(self, *, limit: int | None = 100, newest_first: bool = True) -> Iterator[PassedRequest]:
         """Yield requests that were passed on as they came, newest first; all when ``limit`` is None."""
+        ...
+
+    def owners(self) -> Iterator[Owner]:
+        """Yield whose every object is, the first that was made first."""
         ...
 
     def run(self, run_id: str, /) -> tuple[RunEntry, ...]:
         """Return what was recorded of an agent's run, in order."""
         ...
 
-    def runs(self, *, limit: int | None = 100, session: str = "") -> Iterator[tuple[RunEntry, ...]]:
+    def runs(
+        self, *, limit: int | None = 100, session: str = "", newest_first: bool = True
+    ) -> Iterator[tuple[RunEntry, ...]]:
         """Yield runs of agents, each as ``run`` gives it, the newest first; of one session when named."""
         ...
 

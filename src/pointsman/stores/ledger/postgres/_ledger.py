@@ -31,6 +31,7 @@ from pointsman.stores.ledger.port import (
     Attempt,
     Entry,
     Outcome,
+    Owner,
     PassedRequest,
     PolicyUse,
     Record,
@@ -84,10 +85,15 @@ _PAGE: Final = (
     "(%s, %s) ORDER BY at {order}, number {order} LIMIT %s"
 )
 _OF_SESSION: Final = "(session = %s OR (session >= %s AND session < %s)) AND"
-_RUN_PAGE: Final = (
-    "SELECT run, min(number) FROM runs WHERE %s::text IN ('', session) GROUP BY run HAVING min(number) < %s "
-    "ORDER BY 2 DESC LIMIT %s"
+_PASSED_PAGE: Final = (
+    "SELECT number, body FROM passed WHERE number {side} %s ORDER BY number {order} LIMIT %s"
 )
+_RUN_PAGE: Final = (
+    "SELECT run, min(number) FROM runs WHERE %s::text IN ('', session) GROUP BY run "
+    "HAVING min(number) {side} %s ORDER BY 2 {order} LIMIT %s"
+)
+#: By (newest first).
+_SIDES: Final = {True: {"side": "<", "order": "DESC"}, False: {"side": ">", "order": "ASC"}}
 _POLICIES: Final = (
     "SELECT version, first, last, decisions, text != '' FROM policies WHERE last IS NOT NULL "
     "ORDER BY last DESC, version"
@@ -206,8 +212,7 @@ class PostgresLedger(QueuedLedger):
     def _decisions(
         self, limit: int | None, session: str, beyond: tuple[float, int], *, newest_first: bool
     ) -> Iterator[Decision]:
-        side, order = ("<", "DESC") if newest_first else (">", "ASC")
-        query = _PAGE.format(session=_OF_SESSION if session else "", side=side, order=order)
+        query = _PAGE.format(session=_OF_SESSION if session else "", **_SIDES[newest_first])
         below = clean(session) + OF_SUBAGENT
         of_session = (clean(session), below, below[:-1] + chr(ord(OF_SUBAGENT) + 1)) if session else ()
         left = sys.maxsize if limit is None else limit
@@ -233,10 +238,10 @@ class PostgresLedger(QueuedLedger):
             for decision in page:
                 yield Record(decision, *belonging[decision.id])
 
-    def passed(self, *, limit: int | None = 100) -> Iterator[PassedRequest]:
+    def passed(self, *, limit: int | None = 100, newest_first: bool = True) -> Iterator[PassedRequest]:
         """Yield requests that were passed on as they came, newest first; all when ``limit`` is None."""
-        query = "SELECT number, body FROM passed WHERE number < %s ORDER BY number DESC LIMIT %s"
-        beyond, left = sys.maxsize, sys.maxsize if limit is None else limit
+        query = _PASSED_PAGE.format(**_SIDES[newest_first])
+        beyond, left = sys.maxsize if newest_first else -1, sys.maxsize if limit is None else limit
         while left > 0:
             page = self._rows.read(query, (beyond, min(left, PAGE)))
             yield from (read_passed(body) for _, body in page)
@@ -245,15 +250,35 @@ class PostgresLedger(QueuedLedger):
             beyond = page[-1][0]
             left -= len(page)
 
+    def owners(self) -> Iterator[Owner]:
+        """Yield whose every object is, the first that was made first."""
+        query = (
+            "SELECT at, object, caller FROM owners WHERE (at, object) > (%s, %s) ORDER BY at, object LIMIT %s"
+        )
+        beyond: tuple[float, str] = (-math.inf, "")
+        while page := self._rows.read(query, (*beyond, PAGE)):
+            yield from (Owner(object=made, caller=caller, at=at) for at, made, caller in page)
+            beyond = page[-1][:2]
+
+    def records_of(self, decisions: Sequence[str]) -> dict[str, Record]:
+        """Return decisions with all that belongs to them, by their ids; those that are there."""
+        query = "SELECT body, shape FROM decisions WHERE id = ANY (%s)"
+        found = [read_decision(*each) for each in self._rows.read(query, (list(map(clean, decisions)),))]
+        belonging = self._belonging([decision.id for decision in found])
+        return {each.id: Record(each, *belonging[each.id]) for each in found}
+
     def run(self, run_id: str, /) -> tuple[RunEntry, ...]:
         """Return what was recorded of an agent's run, in order."""
         return self._runs_of([run_id])[run_id]
 
-    def runs(self, *, limit: int | None = 100, session: str = "") -> Iterator[tuple[RunEntry, ...]]:
+    def runs(
+        self, *, limit: int | None = 100, session: str = "", newest_first: bool = True
+    ) -> Iterator[tuple[RunEntry, ...]]:
         """Yield runs of agents, each as ``run`` gives it, the newest first; of one session when named."""
-        beyond, left = sys.maxsize, sys.maxsize if limit is None else limit
+        query = _RUN_PAGE.format(**_SIDES[newest_first])
+        beyond, left = sys.maxsize if newest_first else -1, sys.maxsize if limit is None else limit
         while left > 0:
-            page = self._rows.read(_RUN_PAGE, (clean(session), beyond, min(left, PAGE)))
+            page = self._rows.read(query, (clean(session), beyond, min(left, PAGE)))
             found = self._runs_of([run for run, _ in page])
             yield from (found[run] for run, _ in page)
             if len(page) < PAGE:

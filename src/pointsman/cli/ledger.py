@@ -1,0 +1,144 @@
+"""``pointsman ledger``: copy a ledger to another place, in another form."""
+
+from __future__ import annotations
+
+import gzip
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import IO, Annotated, Final
+
+import typer
+
+from pointsman.cli.ledgers import open_address, open_file
+from pointsman.cli.options import ConfigOption, JsonOption
+from pointsman.cli.output import Group, echo, needs_extra, print_json, writable
+from pointsman.cli.terminal import progress
+from pointsman.decision.decision import Decision
+from pointsman.errors import PointsmanError
+from pointsman.jsonl import decoded, numbered_lines
+from pointsman.stores.ledger import Ledger, Retention, SqliteLedger
+from pointsman.stores.ledger.copying import Copied, CopyTarget, copy_into, entries_of
+from pointsman.stores.ledger.lines import entry_in, line_of, put_aside
+from pointsman.stores.ledger.places import is_postgres
+from pointsman.stores.ledger.port import Entry
+
+__all__ = ["register"]
+
+_PARQUET: Final = ".parquet"
+_LINES: Final = (".jsonl", ".jsonl.gz")
+_PLACES: Final = "a SQLite file, FILE.jsonl, FILE.jsonl.gz, FILE.parquet, or postgresql://user@host/name"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    ledger = typer.Typer(cls=Group, no_args_is_help=True, help="Copy ledgers between files and databases.")
+    ledger.command()(copy)
+    app.add_typer(ledger, name="ledger")
+
+
+def copy(
+    source: Annotated[str, typer.Argument(metavar="FROM", help=f"{_PLACES}.")],
+    target: Annotated[
+        str, typer.Argument(metavar="TO", help="The same; - writes JSON lines to standard output.")
+    ],
+    *,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace a file of JSON lines or Parquet that is there.")
+    ] = False,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Copy everything in a ledger to another place; what is there already is left out.
+
+    Copying again goes on where it ended. Nothing is removed from FROM.
+    """
+    if source == target:
+        raise PointsmanError(f"{source} cannot be copied to itself")
+    ledger = _opened(source, config)
+    with progress("copying decisions", ledger.count() if ledger else None) as shown:
+        found = _read(ledger) if ledger else _in_file(source)
+        entries = _counted(found, shown.advance) if shown else found
+        if target.endswith((_PARQUET, *_LINES)) or target == "-":
+            copied = Copied()
+            copied.written = _write(target, entries, overwrite=overwrite)
+        else:
+            with closing(_opened_to_write(target, config)) as store:
+                copied = copy_into(store, entries)
+    if as_json:
+        print_json({"written": copied.written, "there": copied.there})
+    else:
+        there = f", {copied.there:,} were there" if copied.there else ""
+        echo(f"copied {copied.written:,} entries{there}", err=target == "-")
+
+
+def _opened(source: str, config: Path | None) -> Ledger | None:
+    """A ledger in a database; None for a file of another form."""
+    if is_postgres(source):
+        return open_address(source, config)
+    return None if source.endswith((_PARQUET, *_LINES)) else open_file(Path(source))
+
+
+def _in_file(source: str) -> Iterator[Entry]:
+    if not source.endswith(_PARQUET):
+        return _read_lines(Path(source))
+    with needs_extra("batch", "reading Parquet"):
+        from pointsman.batch.ledger_files import read_entries
+    return read_entries(Path(source))
+
+
+def _read(ledger: Ledger) -> Iterator[Entry]:
+    with closing(ledger):
+        yield from entries_of(ledger)
+
+
+def _read_lines(file: Path) -> Iterator[Entry]:
+    """A file of JSON lines, after those that were put aside when it began anew."""
+    aside = [] if file.suffix == ".gz" else put_aside(file)
+    for each in [*aside, file]:
+        for _, entry in decoded(numbered_lines(each), entry_in, each):
+            yield entry
+
+
+def _counted(entries: Iterator[Entry], told: Callable[[int], object]) -> Iterator[Entry]:
+    for entry in entries:
+        told(isinstance(entry, Decision))
+        yield entry
+
+
+def _write(target: str, entries: Iterator[Entry], *, overwrite: bool) -> int:
+    """Write a file, which is there when it is whole."""
+    file = Path(target)
+    if target == "-":
+        return _write_lines(sys.stdout.buffer, entries)
+    if file.exists() and not overwrite:
+        raise PointsmanError(f"{file} is there already", hint="--overwrite replaces it")
+    writable(file)
+    if target.endswith(_PARQUET):
+        with needs_extra("batch", "writing Parquet"):
+            from pointsman.batch.ledger_files import write_entries
+        return write_entries(file, entries)
+    draft = file.with_name(f".{file.name}.new")
+    try:
+        with gzip.open(draft, "wb") if file.suffix == ".gz" else draft.open("wb") as out:
+            written = _write_lines(out, entries)
+        draft.replace(file)
+    finally:
+        draft.unlink(missing_ok=True)
+    return written
+
+
+def _write_lines(out: IO[bytes] | gzip.GzipFile, entries: Iterator[Entry]) -> int:
+    written = 0
+    for entry in entries:
+        out.write(line_of(entry) + b"\n")
+        written += 1
+    out.flush()
+    return written
+
+
+def _opened_to_write(target: str, config: Path | None) -> CopyTarget:
+    if is_postgres(target):
+        return open_address(target, config)
+    return SqliteLedger(Path(target), text="full", retention=Retention(None, None))

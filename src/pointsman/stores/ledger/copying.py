@@ -1,0 +1,154 @@
+"""Copies entries from one ledger into another, each once, also when it is done again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Final, Protocol
+
+from pointsman.decision.decision import Decision
+from pointsman.errors import StoreUnavailable
+from pointsman.stores.ledger.port import (
+    Attempt,
+    Entry,
+    Ledger,
+    Outcome,
+    Owner,
+    PassedRequest,
+    PromptText,
+    Record,
+    RunEntry,
+    ShadowAnswer,
+    ShadowDecision,
+)
+
+__all__ = ["Copied", "CopyTarget", "copy_into", "entries_of"]
+
+#: Entries that are compared with what is there, and written, at once.
+STEP: Final = 1_000
+
+
+class CopyTarget(Ledger, Protocol):
+    """A ledger that tells of many decisions at once what it has."""
+
+    def records_of(self, decisions: Sequence[str]) -> Mapping[str, Record]:
+        """Return decisions with all that belongs to them, by their ids; those that are there."""
+        ...
+
+
+class Copied:
+    """How many entries were copied, and how many were there already."""
+
+    def __init__(self) -> None:
+        self.written = 0
+        self.there = 0
+
+
+def entries_of(ledger: Ledger) -> Iterator[Entry]:
+    """Yield everything in a ledger, each decision with what belongs to it, the oldest first.
+
+    Raises:
+        StoreUnavailable: it cannot be read.
+    """
+    yield from ledger.owners()
+    for record in ledger.records():
+        yield record.decision
+        if record.text is not None:
+            yield PromptText(decision=record.decision.id, text=record.text)
+        yield from record.attempts
+        yield from record.outcomes
+        yield from record.shadows
+    yield from ledger.passed(limit=None, newest_first=False)
+    for run in ledger.runs(limit=None, newest_first=False):
+        yield from run
+
+
+def copy_into(target: CopyTarget, entries: Iterable[Entry]) -> Copied:
+    """Append what is not there. Entries that were copied before are found again: nothing is there twice.
+
+    Args:
+        target: Keeps texts as they are.
+        entries: What is to be there, each decision before what belongs to it.
+
+    Raises:
+        StoreUnavailable: the target cannot be read or written.
+    """
+    copied, source, read = Copied(), iter(entries), 0
+    # Where nothing is there, nothing has to be looked for: all but what belongs to one decision stands apart.
+    is_new = not target.count() and not next(target.passed(limit=1), None)
+    known = _Known(target, is_new=is_new)
+    while step := list(islice(source, STEP)):
+        for entry in known.missing(step):
+            target.append(entry)
+            copied.written += 1
+        target.flush()
+        if target.fault or target.lost:
+            raise StoreUnavailable(
+                target.fault or f"{target.lost:,} entries could not be stored",
+                hint="copy again: what is there is left out",
+            )
+        read += len(step)
+    copied.there = read - copied.written
+    return copied
+
+
+class _Known:
+    """What a target has.
+
+    Args:
+        target: The ledger.
+        is_new: It had nothing at the start.
+    """
+
+    def __init__(self, target: CopyTarget, *, is_new: bool) -> None:
+        self._target: Final = target
+        self._is_new: Final = is_new
+        # Of requests that were passed on a digest of some 100 bytes each: they have no index.
+        self._passed: Final = set() if is_new else {hash(each) for each in target.passed(limit=None)}
+        self._owned: Final = set() if is_new else {each.object for each in target.owners()}
+
+    def missing(self, entries: Sequence[Entry]) -> Iterator[Entry]:
+        """Yield those that the target does not have."""
+        if self._is_new:
+            yield from entries
+            return
+        ids = {decision for entry in entries if (decision := _decision_of(entry))}
+        there = self._target.records_of(sorted(ids))
+        runs = {entry.run: self._target.run(entry.run) for entry in entries if isinstance(entry, RunEntry)}
+        for entry in entries:
+            if isinstance(entry, RunEntry):
+                is_there = entry in runs[entry.run]
+            elif isinstance(entry, Owner):
+                is_there = entry.object in self._owned  # who made it first keeps it
+            elif isinstance(entry, PassedRequest):
+                is_there = hash(entry) in self._passed
+            else:
+                record = there.get(_decision_of(entry))
+                is_there = record is not None and _holds(record, entry)
+            if not is_there:
+                yield entry
+
+
+def _decision_of(entry: Entry) -> str:
+    """The id of the decision that an entry is of; empty for none."""
+    match entry:
+        case Decision():
+            return entry.id
+        case Attempt() | Outcome() | PromptText() | ShadowDecision() | ShadowAnswer():
+            return entry.decision
+    return ""
+
+
+def _holds(record: Record, entry: Entry) -> bool:
+    match entry:
+        case Decision():
+            return entry == record.decision
+        case Attempt():
+            return entry in record.attempts
+        case Outcome():
+            return entry in record.outcomes
+        case PromptText():
+            return entry.text == record.text
+        case ShadowDecision() | ShadowAnswer():
+            return entry in record.shadows
+    return False
