@@ -455,8 +455,8 @@ def test_an_answer_that_begins_with_a_comment_is_its_callers() -> None:
         with gateway(state) as running, httpx.Client(base_url=running.url) as client:
             body = {"model": "auto", "input": "Hello!", "stream": True}
             client.post("/v1/responses", json=body, headers=ALICE).raise_for_status()
-    [owner] = ledger._owners.values()
-    assert owner == caller_name(hash_key("alice"))
+    [owner] = ledger.owners()
+    assert owner.caller == caller_name(hash_key("alice"))
 
 
 def test_a_stored_answer_is_its_callers_who_left_before_its_end() -> None:

@@ -49,7 +49,7 @@ def _found(ledger: str | Path | None, config: Path | None, *, demo: bool) -> Led
     if spec.jsonl is not None:
         raise StoreUnavailable(
             f"decisions are written as JSON lines to {spec.place}, which no command reads",
-            hint="pointsman ledger copy FILE.jsonl FILE.sqlite, then --ledger FILE.sqlite",
+            hint="pointsman ledger copy FILE.jsonl FILE.sqlite makes one that they read",
         )
     return open_file(spec.path)
 

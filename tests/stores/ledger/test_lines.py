@@ -135,7 +135,7 @@ def test_what_is_put_aside_goes_by_age_and_size(tmp_path: Path) -> None:
         each.write_bytes(b"x" * size)
         os.utime(each, (NOW - (5 - day) * 86_400,) * 2)
     keep = files.LineFile(
-        path, rotate=1, gzip=True, retention=Retention(keep_days=2.5, max_mb=1), clock=lambda: now
+        path, rotate=1, gzip=True, retention=Retention(keep_days=2.5, max_mb=1), clock=lambda: NOW
     )
     keep.upkeep()
     assert [each.name[:15] for each in put_aside(path)] == ["ledger-20270104"]
