@@ -20,6 +20,7 @@ from pointsman.stores.ledger import (
     Outcome,
     Owner,
     PassedRequest,
+    PolicyText,
     PromptText,
     Retention,
     ShadowDecision,
@@ -36,6 +37,7 @@ NOW = 1_800_000_000.0
 
 
 def entries() -> Iterator[Entry]:
+    yield PolicyText(version="p1", text="[tiers]")  # by which the decisions below are
     for number in range(30):
         name = f"d{number:02}"
         yield a_decision(name, at=NOW + number, session=f"s{number % 3}", caller="ann")
@@ -93,6 +95,8 @@ def test_all_of_it_arrives_once_and_comes_back(
     copy(target, back, as_json=True)  # again
     assert json.loads(capsys.readouterr().out) == {"written": 0, "there": len(before)}
     assert everything(opened(back)) == before
+    with closing(opened(back)) as ledger:
+        assert ledger.policy("p1") == "[tiers]"
     if name in {"postgres", "x.sqlite"}:
         copy(full, target)
         assert f"copied 0 entries, {len(before)} were there" in capsys.readouterr().out

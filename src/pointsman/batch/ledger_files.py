@@ -19,7 +19,16 @@ from pointsman.batch.files import read_part, sources, write_part
 from pointsman.decision.decision import Decision
 from pointsman.errors import ConfigError
 from pointsman.stores.ledger.lines import entry_in, line_of, row_of
-from pointsman.stores.ledger.port import Attempt, Entry, Outcome, Owner, PassedRequest, RunEntry, ShadowAnswer
+from pointsman.stores.ledger.port import (
+    Attempt,
+    Entry,
+    Outcome,
+    Owner,
+    PassedRequest,
+    PolicyText,
+    RunEntry,
+    ShadowAnswer,
+)
 
 __all__ = ["SCHEMA", "read_entries", "write_entries"]
 
@@ -118,6 +127,8 @@ def _values(entry: Entry) -> dict[str, Any]:
             return found | {"id": entry.run, "at": entry.at, "session": entry.session}
         case PassedRequest():
             return found | {"id": entry.id, "at": entry.at, "caller": entry.caller, "status": entry.status}
+        case PolicyText():
+            return found | {"id": entry.version}
         case Owner():
             return found | {"id": entry.object, "at": entry.at, "caller": entry.caller}
     return found | {"id": entry.decision, "at": getattr(entry, "at", None)}

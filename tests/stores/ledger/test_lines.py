@@ -19,6 +19,7 @@ from pointsman.stores.ledger import (
     Outcome,
     Owner,
     PassedRequest,
+    PolicyText,
     PromptText,
     Retention,
     ShadowAnswer,
@@ -40,6 +41,7 @@ ENTRIES: tuple[Entry, ...] = (
     PassedRequest(id="p", at=NOW, upstream="main", method="GET", path="/v1/files"),
     a_run_entry("r"),
     Owner(object="o", caller="ann", at=NOW),
+    PolicyText(version="p1", text="[tiers]"),
 )
 
 
@@ -74,7 +76,8 @@ def test_every_kind_of_entry_has_a_row() -> None:
     kinds = {each for found in get_args(Entry) for each in (get_args(found) or (found,))}
     assert {type(entry) for entry in ENTRIES} == kinds
     names = {row_of(entry) for entry in ENTRIES}
-    assert names == {"decision", "attempt", "outcome", "text", "shadow", "passed", "run", "owner"}
+    assert names == {"decision", "attempt", "outcome", "text", "shadow", "passed", "run", "owner", "policy"}
+    kinds.remove(PolicyText)  # its version stands under another name
     assert not {"version", "row"} & {name for kind in kinds for name in kind.__struct_fields__}
 
 

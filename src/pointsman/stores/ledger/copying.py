@@ -15,6 +15,7 @@ from pointsman.stores.ledger.port import (
     Outcome,
     Owner,
     PassedRequest,
+    PolicyText,
     PromptText,
     Record,
     RunEntry,
@@ -51,7 +52,13 @@ def entries_of(ledger: Ledger) -> Iterator[Entry]:
         StoreUnavailable: it cannot be read.
     """
     yield from ledger.owners()
+    policies: set[str] = set()
     for record in ledger.records():
+        version = record.decision.policy
+        if version not in policies:  # before the first decision by it, with which it is kept
+            policies.add(version)
+            if (policy := ledger.policy(version)) is not None:
+                yield PolicyText(version=version, text=policy)
         yield record.decision
         if record.text is not None:
             yield PromptText(decision=record.decision.id, text=record.text)
@@ -120,6 +127,8 @@ class _Known:
                 is_there = entry in runs[entry.run]
             elif isinstance(entry, Owner):
                 is_there = entry.object in self._owned  # who made it first keeps it
+            elif isinstance(entry, PolicyText):
+                is_there = self._target.policy(entry.version) == entry.text
             elif isinstance(entry, PassedRequest):
                 is_there = hash(entry) in self._passed
             else:

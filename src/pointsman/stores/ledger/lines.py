@@ -69,9 +69,24 @@ _BEGINNINGS: Final = {kind: f'{{"version":{SHAPE},"row":"{name}",'.encode() for 
 _encode: Final = msgspec.json.Encoder().encode
 
 
+class _PolicyRow(msgspec.Struct):
+    """A policy, whose own version goes by another name: a row begins with that of its shape."""
+
+    policy: str
+    text: str
+
+
 class _Head(msgspec.Struct):
     version: int
     row: str
+
+
+_policy_row: Final = msgspec.json.Decoder(_PolicyRow).decode
+
+
+def _policy_in(line: bytes) -> PolicyText:
+    found = _policy_row(line)
+    return PolicyText(version=found.policy, text=found.text)
 
 
 _head: Final = msgspec.json.Decoder(_Head).decode
@@ -83,7 +98,7 @@ _READERS: Final[dict[str, Callable[[bytes], Entry]]] = {
     "passed": msgspec.json.Decoder(PassedRequest).decode,
     "run": msgspec.json.Decoder(RunEntry).decode,
     "owner": msgspec.json.Decoder(Owner).decode,
-    "policy": msgspec.json.Decoder(PolicyText).decode,
+    "policy": _policy_in,
 }
 
 
@@ -98,7 +113,8 @@ def line_of(entry: Entry) -> bytes:
     Raises:
         TypeError, ValueError, RecursionError: the entry cannot be written as JSON.
     """
-    return _BEGINNINGS[type(entry)] + _encode(entry)[1:]
+    said = _PolicyRow(entry.version, entry.text) if isinstance(entry, PolicyText) else entry
+    return _BEGINNINGS[type(entry)] + _encode(said)[1:]
 
 
 def entry_in(line: bytes) -> Entry:

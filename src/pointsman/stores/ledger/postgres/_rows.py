@@ -28,7 +28,18 @@ from pointsman.stores.ledger.postgres._schema import stored_at
 from pointsman.stores.ledger.redact import kept_decision, kept_step, kept_text
 from pointsman.vocabulary import DAY
 
-__all__ = ["ATTEMPT", "OUTCOME", "SHADOW", "TEXT", "Row", "Rows", "clean", "copy_in", "most"]
+__all__ = [
+    "ATTEMPT",
+    "OUTCOME",
+    "SHADOW",
+    "TEXT",
+    "Row",
+    "Rows",
+    "clean",
+    "copy_in",
+    "count_policies",
+    "most",
+]
 
 Row = tuple[object, ...]
 
@@ -66,6 +77,15 @@ def clean(text: str) -> str:
 def most(count: int) -> int:
     """Return a count that a column of four bytes can hold."""
     return min(count, _MOST)
+
+
+def count_policies(connection: Connection, used: Iterable[Row]) -> None:
+    """Add up how often policies decided, as ``policies_used`` says.
+
+    At the end of a transaction: gateways that decide by one policy wait for each other from here on.
+    """
+    for version, *times in sorted(used, key=str):
+        connection.execute(_POLICY_USED, (clean(str(version)), *times))
 
 
 def copy_in(connection: Connection, table: str, columns: dict[str, str], rows: Sequence[Row]) -> None:
@@ -139,8 +159,8 @@ class Rows:
             case Owner():
                 self.owners.append((clean(entry.object), clean(entry.caller), stored_at(entry.at)))
 
-    def copy(self, connection: Connection, used: Iterable[Row]) -> None:
-        """Append them all; ``used`` are the policies that decided, as of ``policies_used``."""
+    def copy(self, connection: Connection) -> None:
+        """Append them all."""
         for table, columns in _COLUMNS.items():
             copy_in(connection, table, columns, self._rows[table])
         if self.owners:  # who made it first keeps it: an upstream may give an id again, as after a restart
@@ -149,8 +169,6 @@ class Rows:
                 cursor.executemany(keep, self.owners)
         for row in self.policies:
             connection.execute(_KEEP_POLICY, row)
-        for version, *times in used:
-            connection.execute(_POLICY_USED, (clean(str(version)), *times))
 
     def _belongs(self, decision: str, at: float, kind: int, step: int, body: bytes) -> None:
         """Add what belongs to a decision, on the day of that: it goes when the decision does."""

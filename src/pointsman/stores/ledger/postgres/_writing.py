@@ -13,7 +13,7 @@ from pointsman.decision.decision import Decision, TextMode
 from pointsman.stores.ledger._queued import policies_used
 from pointsman.stores.ledger.port import Entry
 from pointsman.stores.ledger.postgres._connection import Connection, Database
-from pointsman.stores.ledger.postgres._rows import Rows, clean
+from pointsman.stores.ledger.postgres._rows import Rows, clean, count_policies
 from pointsman.stores.ledger.postgres._schema import Partitions, stored_at
 from pointsman.stores.ledger.postgres._summarizer import Summarizer
 
@@ -120,8 +120,9 @@ class BatchCopier:
         self._unsure = self._number
         with connection.transaction():
             removed = self._removed(connection, kept, careful=careful)
-            rows.copy(connection, policies_used(kept))
+            rows.copy(connection)
             self._summarizer.write(connection, kept, removed, careful=careful)
+            count_policies(connection, policies_used(kept))
             connection.execute(_NOTE, (self._id, self._number, len(part), self._clock()))
         self._unsure = 0
         return len(part) - len(kept)
