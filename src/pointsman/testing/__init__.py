@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pointsman.stores.ledger import MemoryLedger
+from pointsman.testing.budgets import budget_store_checks
 from pointsman.testing.decider import ScriptedDecider
 from pointsman.testing.ledger import a_decision, a_run_entry, an_attempt, ledger_checks
 from pointsman.testing.models import HANG, REPLY, Scene, ScriptedModel, chat_model_checks
@@ -19,6 +20,7 @@ __all__ = [
     "a_decision",
     "a_run_entry",
     "an_attempt",
+    "budget_store_checks",
     "build_context",
     "build_context_with_errors",
     "build_trajectory",

@@ -16,7 +16,7 @@ from support.waiting import until
 def _valkey(request: pytest.FixtureRequest) -> ValkeySessions:
     server: Valkey = request.getfixturevalue("valkey")
     store = ValkeySessions(server.url, password=server.password)
-    store._client.flushdb()
+    store._client.redis.flushdb()
     return store
 
 

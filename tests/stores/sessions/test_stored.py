@@ -108,7 +108,7 @@ def valkey(server: Any) -> ValkeySessions:
     pytest.importorskip("redis")
     store = ValkeySessions("redis://127.0.0.1:1/0")
     store._client.close()
-    object.__setattr__(store, "_client", server)
+    object.__setattr__(store._client, "redis", server)
     return store
 
 
