@@ -35,6 +35,7 @@ __all__ = [
     "ModelReply",
     "ModelSpec",
     "Parameters",
+    "Permission",
     "Prompt",
     "Purpose",
     "Reason",
@@ -219,6 +220,19 @@ class History(Protocol):
         ...
 
 
+class Permission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """Which models the caller of a request may use, as it was known when the request came.
+
+    A budget nearly spent lowers the tier of requests whose model the gateway chooses, and of no others.
+    """
+
+    models: tuple[tuple[str, ...], ...] = ()  # patterns of configured names; one of each group has to match
+    highest: Tier | None = None  # no model of a higher tier alone
+    priced: bool = False  # a budget stands: no model whose price is unknown
+    low: Tier | None = None  # the highest tier while a budget is nearly spent
+    why_low: str = ""  # which budget, and what is left of it
+
+
 class AgentRequest(msgspec.Struct, frozen=True):
     """One request as the agent sent it."""
 
@@ -243,6 +257,8 @@ class AgentRequest(msgspec.Struct, frozen=True):
     may_call: bool = True  # the history may hold tool calls; False when it certainly holds none
     caller: str = ""  # the name of the key it came with; empty: none was asked for
     traceparent: str = ""  # the caller's span (``wire.trace_context``); empty: none
+    team: str = ""  # that of the key
+    permission: Permission | None = None  # which models the caller may use; None: all
 
 
 class Evidence(msgspec.Struct, frozen=True, gc=False):

@@ -21,7 +21,7 @@ from pointsman.tiers import asks_to_decide, forced_tier
 from pointsman.vocabulary import ModelSpec, Reason, Tier
 
 __all__ = ["LONGEST_NAME", "LONGEST_SHOWN", "REFUSE", "Aliases", "ModelNames", "Named", "Target",
-           "first_of_each", "follow"]  # fmt: skip
+           "first_of_each", "follow", "matches"]  # fmt: skip
 
 #: Patterns and their targets, in the order in which they are tried.
 Aliases: TypeAlias = tuple[tuple[str, str], ...]
@@ -66,21 +66,31 @@ class _Alias(msgspec.Struct, frozen=True, gc=False):
     target: Target
 
     def matches(self, name: str) -> bool:
-        """Linear in the name for each part: nothing is tried twice."""
-        first, *between = self.parts
-        if not between:
-            return name == first
-        *middle, last = between
-        end = len(name) - len(last)
-        at = len(first)
-        if end < at or not name.startswith(first) or not name.endswith(last):
+        """Whether the pattern stands for a name."""
+        return _matches(self.parts, name)
+
+
+def matches(pattern: str, name: str) -> bool:
+    """Whether a pattern, in which ``*`` stands for any characters, stands for a name."""
+    return _matches(tuple(pattern.split(_ANY)), name)
+
+
+def _matches(parts: tuple[str, ...], name: str) -> bool:
+    """Linear in the name for each part between asterisks: nothing is tried twice."""
+    first, *between = parts
+    if not between:
+        return name == first
+    *middle, last = between
+    end = len(name) - len(last)
+    at = len(first)
+    if end < at or not name.startswith(first) or not name.endswith(last):
+        return False
+    for part in middle:
+        at = name.find(part, at, end)
+        if at < 0:
             return False
-        for part in middle:
-            at = name.find(part, at, end)
-            if at < 0:
-                return False
-            at += len(part)
-        return True
+        at += len(part)
+    return True
 
 
 class ModelNames:

@@ -24,6 +24,7 @@ from pointsman.decision.decision import Decision, Injection, StandingInjection, 
 from pointsman.decision.events import AgentEvent, going_on, prompt_of, with_event
 from pointsman.decision.input import ReadRequest, RequestInput
 from pointsman.decision.memory import Memory
+from pointsman.decision.permission import Permits
 from pointsman.decision.policy import DomainPolicy, Policy
 from pointsman.domains import PERMISSIVE, DomainDecision, DomainTracker
 from pointsman.errors import UnknownModel
@@ -42,6 +43,7 @@ from pointsman.model_choice.fitness import (
     BYTES_PER_TOKEN,
     TOO_LONG,
     UNABLE,
+    Barred,
     Requirements,
     is_too_long,
     lacks,
@@ -189,6 +191,7 @@ class Engine:
         of_tiers = {entry.model for pool in pools(policy.tier_models).values() for entry in pool}
         self.names = ModelNames(policy.models, policy.aliases, of_tiers=of_tiers)
         self._models = ModelChooser(policy.tier_models, policy.models)
+        self._permits = Permits(policy.models, policy.tier_models)
         self._capabilities = _capability_stage(policy, capability_encoder)
         kinds = [(role, purpose) for role in (None, *AgentRole) for purpose in (None, *Purpose)]
         self._role_tiers = {kind: tier for kind in kinds if (tier := policy.roles.tier(*kind))}
@@ -317,6 +320,8 @@ class Engine:
             person_spoke=person_spoke,
             caller=request.caller,
             traceparent=request.traceparent,
+            team=request.team,
+            permission=request.permission,
         )
         return ReadRequest(asked, message, same, evidence, seen, words, found, request, None, tuple(failed))
 
@@ -479,7 +484,8 @@ class Engine:
 
     def _use_model(self, draft: _Draft, name: str) -> None:
         """Use the model that the caller named, unless it is known to be unable."""
-        missing = tuple(lacks(self.policy.models[name], _needed(draft)))
+        barred = self._permits.barred(draft.input.permission, chosen=False)
+        missing = tuple(lacks(self.policy.models[name], _needed(draft, barred)))
         if missing and (missing[-1].code != TOO_LONG or self._is_too_long(draft, (name,))):
             draft.refused = missing
         else:
@@ -497,13 +503,28 @@ class Engine:
         draft.reasons.extend(choice.reasons)
 
     def _choice(self, draft: _Draft, decided: Tier, *, raised: bool, free: bool = True) -> Choice:
-        """The models for a tier, or for the next one where it is raised."""
-        needed = _needed(draft)
+        """The models for a tier, or for the next one where it is raised, that the caller may use."""
+        tier = self._models.next_up(decided) if raised else decided
+        permission = draft.input.permission
+        if permission is None:
+            return self._chosen(draft, tier, None, raised=raised, free=free)
+        capped, why = self._permits.capped(tier, permission)
+        choice = self._chosen(draft, capped, self._permits.barred(permission), raised=raised, free=free)
+        if choice.refused and permission.low is not None:
+            # A budget nearly spent lowers the tier where that can serve, and refuses nothing.
+            permission = msgspec.structs.replace(permission, low=None)
+            capped, why = self._permits.capped(tier, permission)
+            choice = self._chosen(draft, capped, self._permits.barred(permission), raised=raised, free=free)
+        return choice if why is None else msgspec.structs.replace(choice, reasons=(why, *choice.reasons))
+
+    def _chosen(
+        self, draft: _Draft, tier: Tier, barred: Barred | None, *, raised: bool, free: bool
+    ) -> Choice:
+        needed = _needed(draft, barred)
         sticky = free and draft.tier is not None and draft.tier.stage not in _SAYS_TIER
         in_use = self._in_use(draft, needed.tokens, raised=raised) if sticky else None
         # Without a session, one message always draws the same of several models.
         session = draft.input.session or draft.reading.message
-        tier = self._models.next_up(decided) if raised else decided
         return self._models.choose(tier, needed, in_use, session, forced=not free)
 
     def _is_raised(self, draft: _Draft, decided: Tier) -> bool:
@@ -780,10 +801,10 @@ def _called_since(history: History, counted: int) -> list[str]:
     return [call.name for index in range(start, len(history)) for call in history[index].calls]
 
 
-def _needed(draft: _Draft) -> Requirements:
+def _needed(draft: _Draft, barred: Barred | None) -> Requirements:
     asked, request = draft.input, draft.reading.request
     features = request.features if request else frozenset(asked.features)
-    return Requirements(asked.estimate or asked.size // BYTES_PER_TOKEN, features, asked.format)
+    return Requirements(asked.estimate or asked.size // BYTES_PER_TOKEN, features, asked.format, barred)
 
 
 def _without_rules(tier: Tier, confidence: float, why: str, stage: Stage) -> TierDecision:

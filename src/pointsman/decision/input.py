@@ -9,7 +9,16 @@ from pointsman.guidance import Seen
 from pointsman.text.extract import Extracted, Searched
 from pointsman.tiers import KindShift, LearnedScore, TierDecision
 from pointsman.trajectory.step import Step
-from pointsman.vocabulary import AgentRequest, AgentRole, Evidence, Purpose, Reason, Script, WireFormat
+from pointsman.vocabulary import (
+    AgentRequest,
+    AgentRole,
+    Evidence,
+    Permission,
+    Purpose,
+    Reason,
+    Script,
+    WireFormat,
+)
 
 __all__ = ["ReadRequest", "RequestInput"]
 
@@ -43,6 +52,8 @@ class RequestInput(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     event: str = ""  # of an agent's hook, where no request was seen: "PostToolUse"; empty: a request
     caller: str = ""  # name of the key that the request came with; empty: none was asked for
     traceparent: str = ""  # the caller's span, as it sent it (W3C Trace Context); empty: none
+    team: str = ""  # that of the key
+    permission: Permission | None = None  # which models the caller might use; None: all
 
     @property
     def conversation(self) -> str:

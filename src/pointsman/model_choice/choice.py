@@ -14,7 +14,7 @@ from collections.abc import Mapping
 import msgspec
 
 from pointsman.model_choice.chains import FALLBACK_CHAIN, Chain, model_chain
-from pointsman.model_choice.fitness import BYTES_PER_TOKEN, Requirements, lacks
+from pointsman.model_choice.fitness import BYTES_PER_TOKEN, Barred, Requirements, lacks
 from pointsman.model_choice.pools import Pool, TierModels, drawn, pools
 from pointsman.vocabulary import ModelSpec, Parameters, Reason, Tier, WireFormat
 
@@ -79,7 +79,7 @@ class ModelChooser:
         self._models = models
         windows = [model.context_window for model in models.values() if model.context_window is not None]
         self.smallest_window = min(windows, default=None)  # of those known
-        self._chains: dict[tuple[Tier, frozenset[str], WireFormat | None, bool], Chain] = {}
+        self._chains: dict[tuple[Tier, frozenset[str], WireFormat | None, bool, Barred | None], Chain] = {}
         #: Each model as the highest tier has it that it serves, and that tier's rank.
         entries = [(entry, tier.rank) for tier, pool in self._pools.items() for entry in pool]
         self._ranks = {entry.model: rank for entry, rank in entries}
@@ -144,7 +144,7 @@ class ModelChooser:
     def _chain(self, tier: Tier, needed: Requirements, *, forced: bool) -> Chain:
         if self.smallest_window is not None and needed.tokens > self.smallest_window:
             return model_chain(tier, self._pools, self._models, needed, forced=forced)
-        kind = (tier, needed.features, needed.format, forced)
+        kind = (tier, needed.features, needed.format, forced, needed.barred)
         chain = self._chains.get(kind)
         if chain is None:
             chain = model_chain(tier, self._pools, self._models, needed, forced=forced)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -14,6 +14,7 @@ __all__ = [
     "IMAGE_TOKENS",
     "TOO_LONG",
     "UNABLE",
+    "Barred",
     "Requirements",
     "is_too_long",
     "lacks",
@@ -35,12 +36,22 @@ UNABLE: Final = "routing.skipped."
 TOO_LONG: Final = f"{UNABLE}context_window"
 
 
+class Barred:
+    """Models that a caller may not use, with the reason of each. Compared by identity."""
+
+    __slots__ = ("reasons",)
+
+    def __init__(self, reasons: Mapping[str, Reason]) -> None:
+        self.reasons = reasons  # by configured name
+
+
 class Requirements(msgspec.Struct, frozen=True, gc=False):
     """What a request asks of a model."""
 
     tokens: int = 0  # estimate of everything sent, plus the room asked for the answer
     features: frozenset[str] = frozenset()  # of "tools", "vision", "structured"
     format: WireFormat | None = None  # None: any
+    barred: Barred | None = None  # None: the caller may use all models
 
     @classmethod
     def of(cls, size: int, features: Iterable[str], wire: WireFormat) -> Requirements:
@@ -50,6 +61,8 @@ class Requirements(msgspec.Struct, frozen=True, gc=False):
 
 def lacks(model: ModelSpec, needed: Requirements) -> Iterator[Reason]:
     """Why a model cannot serve. What is not known of a model is not held against it."""
+    if needed.barred is not None and (why := needed.barred.reasons.get(model.name)):
+        yield why
     if model.context_window is not None and needed.tokens > model.context_window:
         fits = f"{needed.tokens} tokens do not fit its context window of {model.context_window}"
         yield Reason(TOO_LONG, f'"{model.name}": {fits}')
