@@ -32,6 +32,8 @@ ORDER = (
     "server",
     "console",
     "keys",
+    "teams",
+    "access",
     "ledger",
     "sessions",
     "run",

@@ -31,6 +31,7 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
         *("attempts", "first_byte_seconds", "circuit_open", "lower_tier", "switches", "refused"),
         *("tokens", "cost", "unpriced", "unmetered"),
     ),
+    "Keys and teams": ("spent", "limited", "budget_settlements_lost"),
     "Decisions": (
         *("decisions", "domains", "guidance", "guidance_arms", "capabilities", "tools", "abstained"),
         *("shadow_decisions", "shadow_answers"),
@@ -41,7 +42,7 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
 }
 #: Units as Grafana names them, where the name of the metric does not say it.
-UNITS: Final = {"body_bytes_held": "bytes", "cost": "currency"}
+UNITS: Final = {"body_bytes_held": "bytes", "cost": "currency", "spent": "currency"}
 #: Panels beside each other, and the grid of a dashboard in columns.
 BESIDE, GRID, HEIGHT = 3, 24, 8
 SCHEMA: Final = 39  # of dashboards, Grafana 11
@@ -130,7 +131,7 @@ RULES: Final = (
         "max(pointsman_stores_failing) > 0",
         "5m",
         "warning",
-        "The ledger or the session store fails.",
+        "The ledger, the session store or the budget store fails.",
         "/health/ready names it; the log says why.",
     ),
     Alert(

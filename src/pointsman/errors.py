@@ -13,7 +13,13 @@ PointsmanError
  │   ├─ IdempotencyKeyReused  its key was used for another request   422
  │   ├─ TooLarge           body, header or nesting over its limit    413
  │   ├─ WrongContentType   not application/json                      415
- │   └─ Unauthorized       missing or wrong key                      401
+ │   ├─ Unauthorized       missing or wrong key                      401
+ │   ├─ Forbidden          what this key may not do                  403
+ │   │   ├─ KeyExpired     its last day is over
+ │   │   ├─ KeyRevoked     it was revoked
+ │   │   ├─ RoleForbids    its role does not allow it
+ │   │   └─ ModelNotAllowed  it may use no model that could serve
+ │   └─ LimitReached       a rate limit or budget of the key is used up  429; says when again
  ├─ ConfigError            the operator's file is wrong              refuses to start; names file and line
  │   └─ LexiconError       a pattern or lexicon file is wrong
  ├─ StoreUnavailable       the ledger or the sessions cannot be read 503; "unavailable" is not "nothing there"
@@ -30,7 +36,7 @@ PointsmanError
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from pointsman.printable import printable
@@ -38,15 +44,21 @@ from pointsman.printable import printable
 __all__ = [
     "CallerError",
     "ConfigError",
+    "Forbidden",
     "IdempotencyKeyReused",
+    "KeyExpired",
+    "KeyRevoked",
     "LexiconError",
+    "LimitReached",
     "MalformedRequest",
     "MethodNotAllowed",
     "MissingExtra",
+    "ModelNotAllowed",
     "NotFound",
     "Overloaded",
     "PointsmanError",
     "PreviousResponseNotFound",
+    "RoleForbids",
     "StaleConnection",
     "StoreUnavailable",
     "TooLarge",
@@ -178,6 +190,52 @@ class Unauthorized(CallerError):
     """The key is missing or wrong."""
 
     status = 401
+
+
+class Forbidden(CallerError):
+    """The key is known, and may not do this."""
+
+    status = 403
+
+
+class KeyExpired(Forbidden):
+    """The last day of the key, or of its team, is over."""
+
+
+class KeyRevoked(Forbidden):
+    """The key, or its team, is revoked."""
+
+
+class RoleForbids(Forbidden):
+    """The role of the key does not allow it."""
+
+
+class ModelNotAllowed(Forbidden):
+    """The key may use none of the models that could serve the request."""
+
+    def __init__(self, message: str, *, hint: str = "", param: str | None = None, decision: str = "") -> None:
+        super().__init__(message, hint=hint, param=param)
+        self.decision = decision  # id; empty where none was made
+
+
+class LimitReached(CallerError):
+    """A rate limit or a budget of the key, or of its team, is used up."""
+
+    status = 429
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str = "",
+        wait: float = 1.0,
+        kind: str = "requests",
+        headers: Sequence[tuple[bytes, bytes]] = (),
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.wait = wait  # seconds until its window ends
+        self.kind = kind  # "requests", "tokens" or "money"
+        self.headers = headers  # what is left of each limit
 
 
 class ConfigError(PointsmanError):

@@ -142,6 +142,7 @@ def test_nobodys_prompt_is_changed_unasked(tmp_path: Path) -> None:
     assert config.tiers.verify is None
 
 
+KEY = "[keys.ci]\nsha256 = '" + 64 * "0" + "'\n"
 MODELS = """\
 [upstreams.main]
 base_url = "http://127.0.0.1:9/v1"
@@ -198,6 +199,19 @@ small = { upstream = "main", id = "s" }
         ("[keys.'a/b']\nsha256 = '" + 64 * "0" + "'", '1: "a/b" cannot name a key'),
         ("[keys.ci]\nsha256 = 'canary'", "2: a SHA-256 hash has 64 hexadecimals"),
         ("[keys.ci]", '1: [keys.ci] has no "sha256"'),
+        (KEY + "more_sha256 = ['" + 64 * "0" + "']", "3: this key is that of [keys.ci] too"),
+        (KEY + "team = 'reserch'\n[teams.research]", '3: unknown team "reserch"; did you mean "research"?'),
+        ("[teams.'a b']", '1: "a b" cannot name a team'),
+        (KEY + "models = ['gpt-*']", '3: "gpt-*" is no configured model'),
+        (KEY + "when_low = 'lower_tier'", "3: there is no budget that could be low"),
+        (KEY + "budget = { money = -1 }", '3: "money" in [keys.ci.budget] must be a number from 0 to 1e+09, not -1'),
+        (KEY + "budget = { money = 1, per = 'year' }", '3: "per" in [keys.ci.budget] must be one of "day", "hour", "month", "week", not "year"'),
+        (KEY + "requests_per_minute = 0", '3: "requests_per_minute" in [keys.ci] must be a whole number of at least 1, not 0'),
+        (KEY + "expires = 'soon'", '3: "expires" in [keys.ci] must be a date such as 2026-01-31, not "soon"'),
+        (KEY + "role = 'root'", '3: "role" in [keys.ci] must be one of "admin", "caller", "viewer", not "root"'),
+        (KEY + "role = 'caller'\n[console]\ncallers = ['ci']", '3: [console] callers names "ci", whose role is "caller"'),
+        ("[access]\nstore = 'valkey'", '2: store "valkey" needs its address'),
+        ("[access]\nstore = 'valkey'\n[sessions]\nurl = 'redis://:canary@h/0'", "4: the address must not carry a password"),
         ("[server]\nkeys = ['sha256:canary']", "2: a SHA-256 hash has 64 hexadecimals"),
         ("[server]\nrouter_command = 'yes'", '2: "router_command" in [server] must be true or false, not "yes"'),
         ("[tiers]\nboundaries = [1, 2]", '2: "boundaries" in [tiers] must be a list of 3 numbers, not [1,2]'),

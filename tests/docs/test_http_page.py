@@ -39,7 +39,8 @@ def test_every_route() -> None:
 
 def test_every_error_code() -> None:
     """Codes stand in the source as arguments of a fault or refusal, or are made of an error's class."""
-    codes = {error_code(kind("")) for kind in (*CallerError.__subclasses__(), Overloaded)}
+    kinds = [*CallerError.__subclasses__(), Overloaded]
+    codes = {error_code(kind("")) for each in kinds for kind in (each, *each.__subclasses__())}
     codes |= {f"upstream_{kind}" for kind in ("cut", *_KINDS.values())}
     for file in GATEWAY.glob("*.py"):
         faults = re.findall(r"(?:Fault|Refused)\((?:[^()]|\([^()]*\))*\)", file.read_text(encoding="utf-8"))

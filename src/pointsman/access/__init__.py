@@ -1,7 +1,28 @@
-"""Who may use what: which caller made what an upstream keeps."""
+"""Who may use what: keys, teams and their limits, and which caller made what an upstream keeps."""
 
 from __future__ import annotations
 
+from pointsman.access._access import Access, Use, build_access, open_budgets
+from pointsman.access._budgets import Budgets
+from pointsman.access._grants import Grant, grants
+from pointsman.access._limits import Kind, Level, Limit, money_text, time_text
 from pointsman.access._ownership import Ownership
+from pointsman.access._spending import Hold, Spending
 
-__all__ = ["Ownership"]
+__all__ = [
+    "Access",
+    "Budgets",
+    "Grant",
+    "Hold",
+    "Kind",
+    "Level",
+    "Limit",
+    "Ownership",
+    "Spending",
+    "Use",
+    "build_access",
+    "grants",
+    "money_text",
+    "open_budgets",
+    "time_text",
+]

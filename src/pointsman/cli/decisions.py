@@ -63,6 +63,8 @@ _NOT_ASKED: Final = {
     "breaker": "not asked: its circuit breaker is open",
     "held": "not asked: its upstream had asked to wait (Retry-After)",
     "credential": "not asked: its upstream takes the caller's own credential, and there was none",
+    "budget": "not asked: the budget of the key or its team has no room for it",
+    "rate": "not asked: a rate limit of the key or its team is used up",
     "translation": "not asked: the request cannot be translated for it",
 }
 

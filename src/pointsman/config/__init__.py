@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pointsman.config._check import is_loopback
+from pointsman.config.access import AccessSpec, BudgetSpec, KeySpec, Role, TeamSpec
 from pointsman.config.files import read
 from pointsman.config.load import AnyKey, Loaded, examine, find, is_profile, load
 from pointsman.config.shapes import (
@@ -21,19 +22,24 @@ from pointsman.config.shapes import (
 )
 
 __all__ = [
+    "AccessSpec",
     "AnyKey",
+    "BudgetSpec",
     "CapabilitiesSpec",
     "Config",
     "ConsoleSpec",
     "DomainsSpec",
     "GuidanceSpec",
+    "KeySpec",
     "LearnedRouterSpec",
     "LedgerSpec",
     "Loaded",
     "ProjectsSpec",
+    "Role",
     "RunSpec",
     "SessionsSpec",
     "ShadowSpec",
+    "TeamSpec",
     "TiersSpec",
     "examine",
     "find",

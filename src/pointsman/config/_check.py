@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -11,11 +10,12 @@ from urllib.parse import SplitResult, urlsplit
 
 from pointsman import catalogue
 from pointsman.capabilities import OnFailure, Strategy, parse_calibration, parse_capabilities
+from pointsman.config._check_access import HASHED_BY, check_access
 from pointsman.config.applications import application_at, load_registry
 from pointsman.config.convert import Problem
 from pointsman.config.files import read
 from pointsman.config.own_classes import load_class
-from pointsman.config.shapes import HASH, File, LearnedRouterSpec, ProjectsSpec
+from pointsman.config.shapes import File, LearnedRouterSpec, ProjectsSpec
 from pointsman.decision.aliases import REFUSE, Target, first_of_each, follow
 from pointsman.decision.client_aliases import CLIENT_ALIASES
 from pointsman.domains import parse_domains
@@ -44,10 +44,6 @@ __all__ = ["RESERVED", "check", "is_loopback"]
 #: What the client of store ``valkey`` understands.
 _VALKEY: Final = frozenset({"redis", "rediss", "unix"})
 _POSTGRES: Final = ("postgresql", "postgres")
-#: How an operator makes the hash of a key.
-_HASHED_BY: Final = "printf %s KEY | sha256sum"
-#: Names of callers. Without a slash, which ends one in the name of a session.
-_CALLER: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 #: Model ids the gateway gives a meaning of its own.
 RESERVED: Final = frozenset({"auto", *(tier.lower() for tier in Tier)})
 
@@ -411,26 +407,9 @@ def _server(file: File) -> Iterator[Problem]:
     try:
         listed = server.spec().keys
     except ValueError as error:
-        yield Problem(("server", "keys"), str(error), _HASHED_BY)
+        yield Problem(("server", "keys"), str(error), HASHED_BY)
         return
-    yield from _keys(file, listed)
-
-
-def _keys(file: File, listed: Iterable[bytes]) -> Iterator[Problem]:
-    """A caller's name goes into the names of sessions, and a key has one."""
-    known = dict.fromkeys(listed, "[server]")
-    for name, key in file.keys.items():
-        if not _CALLER.fullmatch(name):
-            yield Problem(
-                ("keys", name), f'"{name}" cannot name a key', "letters, digits, '.', '_' and '-', at most 64"
-            )
-        if not HASH.fullmatch(key.sha256):  # not shown: it may be the key itself
-            yield Problem(("keys", name, "sha256"), "a SHA-256 hash has 64 hexadecimals", _HASHED_BY)
-            continue
-        digest = bytes.fromhex(key.sha256)
-        if digest in known:
-            yield Problem(("keys", name, "sha256"), f"this key is that of {known[digest]} too")
-        known[digest] = f"[keys.{name}]"
+    yield from check_access(file, listed)
 
 
 def _ledger(file: File) -> Iterator[Problem]:
@@ -453,11 +432,15 @@ def _ledger(file: File) -> Iterator[Problem]:
 
 def _sessions(file: File) -> Iterator[Problem]:
     sessions = file.sessions
-    if sessions.store != "valkey":
+    if sessions.store != "valkey" and file.access.store != "valkey":
         return
+    table = "sessions" if sessions.store == "valkey" else "access"
     if sessions.url is None:
+        address = 'url = "redis://127.0.0.1:6379/0"'
         yield Problem(
-            ("sessions", "store"), 'store "valkey" needs its address', 'url = "redis://127.0.0.1:6379/0"'
+            (table, "store"),
+            'store "valkey" needs its address',
+            address if table == "sessions" else f"{address} under [sessions]",
         )
     elif urlsplit(sessions.url).scheme not in _VALKEY:
         yield Problem(

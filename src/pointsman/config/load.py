@@ -172,9 +172,10 @@ def _server(tables: File) -> ServerSpec:
     server = tables.server.spec()
     if not tables.keys:
         return server
-    named = (bytes.fromhex(key.sha256) for key in tables.keys.values())
-    names = (*map(caller_name, server.keys), *tables.keys)
-    return msgspec.structs.replace(server, keys=(*server.keys, *named), names=names)
+    named = [(name, each) for name, key in tables.keys.items() for each in (key.sha256, *key.more_sha256)]
+    names = (*map(caller_name, server.keys), *(name for name, _ in named))
+    digests = (bytes.fromhex(digest) for _, digest in named)
+    return msgspec.structs.replace(server, keys=(*server.keys, *digests), names=names)
 
 
 def _placed_at(model: ModelSpec, upstream: UpstreamSpec) -> ModelSpec:

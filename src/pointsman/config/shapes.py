@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Meta, field
 
 from pointsman.capabilities import CapabilitySettings, Strategy
+from pointsman.config.access import AccessSpec, KeySpec, TeamSpec
 from pointsman.config.telemetry import TelemetrySpec
 from pointsman.decision.decision import TextMode
 from pointsman.decision.policy import DomainSettings
@@ -34,7 +35,6 @@ __all__ = [
     "DomainsSpec",
     "File",
     "GuidanceSpec",
-    "KeySpec",
     "LearnedRouterSpec",
     "LedgerSpec",
     "ProjectsSpec",
@@ -197,19 +197,6 @@ class CapabilitiesSpec(CapabilitySettings, frozen=True, kw_only=True):
         if self.mode is not None:
             return self.mode
         return Mode.OFF if self.tools is None and self.file is None and not self.application else Mode.ON
-
-
-class KeySpec(msgspec.Struct, frozen=True, kw_only=True):
-    """A key that a caller may present, under the caller's name."""
-
-    name: str
-    sha256: Annotated[
-        str,
-        Meta(
-            description="SHA-256 hash of the key, 64 hexadecimals: `printf %s KEY | sha256sum`.",
-            extra={"words": "64 hexadecimals"},
-        ),
-    ]
 
 
 class ServerTable(msgspec.Struct, frozen=True, kw_only=True):
@@ -398,8 +385,8 @@ class ConsoleSpec(msgspec.Struct, frozen=True, kw_only=True):
     callers: Annotated[
         tuple[str, ...],
         Meta(
-            description="Names of the keys that may open the console, which shows what all callers did. "
-            "Default: the only caller there is; with several, none."
+            description="Names of the keys that may open the console, which shows what all callers did, "
+            "beside those of role `viewer` and `admin`. Default: the only caller; with several, none."
         ),
     ] = ()
     curve: Annotated[
@@ -466,13 +453,15 @@ class Sections(msgspec.Struct, frozen=True, kw_only=True):
     shadow: ShadowSpec = field(default_factory=ShadowSpec)
     console: ConsoleSpec = field(default_factory=ConsoleSpec)
     telemetry: TelemetrySpec = field(default_factory=TelemetrySpec)
+    keys: dict[str, KeySpec] = field(default_factory=dict)
+    teams: dict[str, TeamSpec] = field(default_factory=dict)
+    access: AccessSpec = field(default_factory=AccessSpec)
 
 
 class File(Sections, frozen=True, kw_only=True):
     """The file as it is written."""
 
     models: dict[str, ModelSpec] = field(default_factory=dict)
-    keys: dict[str, KeySpec] = field(default_factory=dict)
     server: ServerTable = field(default_factory=ServerTable)
 
 

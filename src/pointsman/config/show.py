@@ -26,7 +26,7 @@ def plain(file: File) -> dict[str, Any]:
     """Return the tables of a file as JSON values. What has neither a value nor a default is left out."""
     built = msgspec.to_builtins(file, enc_hook=_written, order="deterministic")
     tables: dict[str, Any] = _without_nulls(built)
-    for kind in ("upstreams", "models", "keys"):
+    for kind in ("upstreams", "models", "keys", "teams"):
         for name, entry in getattr(file, kind).items():
             table = tables[kind][name]
             tables[kind][name] = {

@@ -31,6 +31,8 @@ __all__ = ["decide_again", "decision", "outcome_of", "set_outcome"]
 _NOT_ASKED: Final = {
     "breaker": "not asked: its circuit breaker is open",
     "credential": "not asked: its upstream takes the caller's own credential, and there was none",
+    "budget": "not asked: the budget of the key or its team has no room for it",
+    "rate": "not asked: a rate limit of the key or its team is used up",
     "translation": "not asked: the request cannot be translated for it",
 }
 

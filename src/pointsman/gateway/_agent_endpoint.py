@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from pointsman.access import Spending
+from pointsman.decision.decision import Decision
 from pointsman.gateway._capability_commands import answer_switch, may_hold_command, take_commands
 from pointsman.gateway._conversations import Continuation, Conversations, with_conversation
 from pointsman.gateway._idempotency import HEADER as IDEMPOTENCY_KEY
@@ -14,6 +16,7 @@ from pointsman.gateway._inbound import InboundRequest
 from pointsman.gateway._kept_conversations import Kept, KeptConversations
 from pointsman.gateway._kept_items import KeptItems
 from pointsman.gateway._kept_reasoning import KeptReasoning
+from pointsman.gateway._limits import limit_headers, permitted, settled
 from pointsman.gateway._live_state import LiveState
 from pointsman.gateway._local_replies import answer_command, send_text
 from pointsman.gateway._metrics import Metrics
@@ -73,6 +76,9 @@ class AgentEndpoint:
         if state.command is not None:
             inbound, agent_request, text = await self._take_commands(state, inbound, agent_request)
         wire, body, headers = inbound.wire, inbound.body, inbound.headers
+        spending: Spending | None = None
+        if state.access is not None:
+            agent_request, spending = permitted(state.access, agent_request, self._metrics)
         if text:
             return await send_text(wire, body, agent_request, text, [], send)
         decision = await state.runtime.decide(agent_request)
@@ -80,15 +86,8 @@ class AgentEndpoint:
         if decision.refused:
             raise refusal(decision)
         targets = state.candidates(decision.chain)
-        ledger = state.runtime.ledger
-        own = own_reasoning(wire.format) if state.has_several_upstreams else None
-        request = DecidedRequest(
-            inbound, agent_request, decision, ledger, self._metrics, self._reasoning, own
-        )
-        request.on_answer = partial(self._lower_tiers.note, state.pools, decision)
-        for reason in decision.reasons:
-            if reason.code == LOWER_TIER:
-                request.is_lowered = True
+        request = self._decided(state, inbound, agent_request, decision)
+        request.spending = spending
         if wire.is_stateful:
             self._keep_answer(state, request, agent_request, sent, kept)
             targets = self._continue(state, request, continuation, targets)
@@ -98,7 +97,8 @@ class AgentEndpoint:
 
         def build_headers(target: Target | None) -> Headers:
             left_out = request.left_out
-            return response_headers(decision, target, request.attempts, overhead, headers, debug, left_out)
+            own = response_headers(decision, target, request.attempts, overhead, headers, debug, left_out)
+            return own if spending is None else own + limit_headers(decision, spending)
 
         guidance = decision.guidance
         if guidance is not None and guidance.stop and (text := guidance.stop_message):
@@ -107,11 +107,26 @@ class AgentEndpoint:
             send = state.shadow_model.capture(request, send)
         status = 0
         try:
-            status = await relay(request, targets, build_headers, send)
+            answering = relay(request, targets, build_headers, send)
+            status = await (answering if spending is None else settled(answering, spending))
         finally:
             seconds = time.perf_counter() - inbound.arrived
             self._metrics.served(decision, request.answered_by, status, seconds)
         return status
+
+    def _decided(
+        self, state: LiveState, inbound: InboundRequest, agent_request: AgentRequest, decision: Decision
+    ) -> DecidedRequest:
+        """Put a request together with its decision."""
+        own = own_reasoning(inbound.wire.format) if state.has_several_upstreams else None
+        request = DecidedRequest(
+            inbound, agent_request, decision, state.runtime.ledger, self._metrics, self._reasoning, own
+        )
+        request.on_answer = partial(self._lower_tiers.note, state.pools, decision)
+        for reason in decision.reasons:
+            if reason.code == LOWER_TIER:
+                request.is_lowered = True
+        return request
 
     async def _take_commands(
         self, state: LiveState, inbound: InboundRequest, agent_request: AgentRequest

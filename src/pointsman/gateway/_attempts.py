@@ -14,9 +14,11 @@ from typing import Final
 
 import msgspec
 
+from pointsman.access import Hold
 from pointsman.decoding import UNREADABLE
 from pointsman.errors import (
     CallerError,
+    LimitReached,
     Overloaded,
     StaleConnection,
     Unauthorized,
@@ -29,6 +31,7 @@ from pointsman.gateway._failures import (
     circuit_open,
     connection_failure,
     held,
+    over_limit,
     refuses_our_key,
     status_failure,
     together,
@@ -58,16 +61,19 @@ _MAX_COMMENTS: Final = 64 << 10
 #: Bytes of an error that are read: several pages.
 _MAX_ERROR: Final = 1 << 20
 #: Failures that are no failures of the upstream.
-_NOT_FAILED: Final = frozenset({"busy", "credential", "translation"})
+_NOT_FAILED: Final = frozenset({"busy", "credential", "translation", "budget", "rate"})
 
 
 class RunningAttempt:
     """One attempt while it is in progress; becomes a row of the ledger when it is over."""
 
-    __slots__ = ("_started", "_wall", "changes", "first_byte", "number", "request", "target", "translated",
-                 "wire")  # fmt: skip
+    __slots__ = ("_started", "_wall", "changes", "first_byte", "hold", "number", "request", "target",
+                 "translated", "wire")  # fmt: skip
 
-    def __init__(self, request: DecidedRequest, target: Target, prepared: Prepared) -> None:
+    def __init__(
+        self, request: DecidedRequest, target: Target, prepared: Prepared, hold: Hold | None = None
+    ) -> None:
+        """Begin a try; ``hold``: what it has reserved of the caller's limits."""
         request.attempts += 1
         request.rows += 1
         self.wire = prepared.wire  # the upstream's
@@ -76,6 +82,7 @@ class RunningAttempt:
         self.request = request
         self.target = target
         self.number = request.rows
+        self.hold = hold
         self.first_byte: float | None = None  # seconds
         self._wall = time.time()
         self._started = time.perf_counter()
@@ -90,6 +97,8 @@ class RunningAttempt:
         """Write the attempt down; ``estimated``: the upstream did not tell all of the usage."""
         model, upstream = self.target.model, self.target.upstream
         spent = usage or Usage()
+        if self.hold is not None:
+            self.request.settle(self.hold, error, spent)
         self.request.record(
             Attempt(
                 decision=self.request.decision.id,
@@ -254,20 +263,34 @@ def _count(request: DecidedRequest, failure: Failure, target: Target) -> None:
         upstream.trouble.failed(failure.fault.message, time.monotonic())
 
 
-async def _try(request: DecidedRequest, target: Target) -> UpstreamResponse | Failure:
+async def _prepare(request: DecidedRequest, target: Target) -> tuple[Prepared, Hold | None] | Failure:
+    """Return what is sent, with what it has reserved of the caller's limits; or why nothing is."""
     try:
         prepared = await request.prepare(target)
+        hold = await request.reserve(target.model) if request.spending is not None else None
     except Unauthorized as error:
         return without_credential(target, error)
+    except LimitReached as error:
+        request.count_limit(error.kind)
+        return over_limit(target, error)
     except CallerError as error:
         return untranslatable(target, error)
-    attempt = RunningAttempt(request, target, prepared)
+    return prepared, hold
+
+
+async def _try(request: DecidedRequest, target: Target) -> UpstreamResponse | Failure:
+    ready = await _prepare(request, target)
+    if isinstance(ready, Failure):
+        return ready
+    prepared, hold = ready
+    attempt = RunningAttempt(request, target, prepared, hold)
     try:
         try:
             exchange = await target.upstream.client.send(prepared.call)
         except StaleConnection:  # sent again at once, and told: the upstream may have read it all the same
+            attempt.hold = None  # what was reserved is for the second sending
             attempt.finish(0, "stale")
-            attempt = RunningAttempt(request, target, prepared)
+            attempt = RunningAttempt(request, target, prepared, hold)
             exchange = await target.upstream.client.send(prepared.call)
     except UpstreamError as error:
         return connection_failure(attempt, error)

@@ -65,7 +65,7 @@ class ConsoleMount:
             config,
             runtime.engine,
             runtime.ledger,
-            runtime.faults,
+            state.faults,
             sorted(upstream.spec.name for upstream in broken),
             self._active(),
             (_quantile(0.5, overhead.bounds, counts), _quantile(0.99, overhead.bounds, counts)),

@@ -15,6 +15,7 @@ from pointsman.diagnostics.served import Served, served_by
 from pointsman.errors import MalformedRequest
 from pointsman.gateway._agent_endpoint import AgentEndpoint
 from pointsman.gateway._inbound import InboundRequest
+from pointsman.gateway._limits import check_counted, with_permission
 from pointsman.gateway._live_state import LiveState
 from pointsman.gateway._metrics import Metrics
 from pointsman.gateway._relay import Send, response_headers, send_body
@@ -88,6 +89,9 @@ class DecisionEndpoint:
         body, dry_run = read() if size <= LARGE else await offload(size, read)
         inbound = inbound._replace(body=body, wire=body.wire)
         request = await self._agents.read(state, inbound)
+        if state.access is not None:
+            await check_counted(state.access, request.caller, self._metrics)
+            request = with_permission(state.access, request)
         if path.endswith(_EXPLAIN):
             return await _send(send, (await asyncio.to_thread(_explained, state, request)).to_json())
         decision = await self._decide(state, request, dry_run=dry_run)

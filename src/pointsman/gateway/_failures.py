@@ -10,6 +10,7 @@ import msgspec
 from pointsman.decoding import UNREADABLE
 from pointsman.errors import (
     CallerError,
+    LimitReached,
     PreviousResponseNotFound,
     Unauthorized,
     UpstreamBusy,
@@ -34,6 +35,7 @@ __all__ = [
     "connection_failure",
     "failure_kind",
     "held",
+    "over_limit",
     "refuses_our_key",
     "status_failure",
     "together",
@@ -225,6 +227,16 @@ def circuit_open(upstream: Upstream, wait: float) -> Failure:
     name = upstream.spec.name
     fault = Fault(503, f'the circuit breaker of upstream "{name}" is open', "upstream_unavailable")
     return Failure(fault, "breaker", upstream, wait=wait)
+
+
+def over_limit(target: Target, error: LimitReached) -> Failure:
+    """A limit of the key or its team has no room for a try of this model; a cheaper one may fit a budget."""
+    message = f"{error.message}; {error.hint}"
+    if error.kind == "money":  # the codes are OpenAI's own
+        fault = Fault(error.status, message, "insufficient_quota")
+        return Failure(fault, "budget", target.upstream, retry=False, wait=error.wait)
+    fault = Fault(error.status, message, "rate_limit_exceeded")
+    return Failure(fault, "rate", target.upstream, retry=False, fall_back=False, wait=error.wait)
 
 
 def held(upstream: Upstream, wait: float) -> Failure:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Final, Protocol
 
-from pointsman.access import Ownership
+from pointsman.access import Access, Ownership
 from pointsman.config import Config, ShadowSpec
 from pointsman.decision.aliases import ModelNames
 from pointsman.decision.decision import Decision
@@ -85,6 +85,15 @@ class LiveState:
     has_several_upstreams: bool = False
     has_several_callers: bool = False  # who must not see what is another's
     config: Config | None = None  # what it was built from; None: no file and no demo, and then no console
+    access: Access | None = None  # what keys may do; None: every key may do everything
+
+    @property
+    def faults(self) -> dict[str, str]:
+        """Current error per failing store: ``ledger``, ``sessions``, ``budgets``."""
+        found = dict(self.runtime.faults)
+        if self.access is not None and (fault := self.access.budgets.fault):
+            found["budgets"] = fault
+        return found
 
     def retire(self, successor: LiveState) -> None:
         """Close what ``successor`` has not taken over. Requests in progress still finish with this state."""
@@ -114,6 +123,7 @@ def build_live_state(
     names: ModelNames | None = None,
     pools: Mapping[Tier, Pool] | None = None,
     config: Config | None = None,
+    access: Access | None = None,
     previous: LiveState | None = None,
 ) -> LiveState:
     """Build a state beside the one in effect, which is not touched.
@@ -148,6 +158,7 @@ def build_live_state(
         len({target.upstream for target in found.values()}) > 1,
         server.has_several_callers,
         config,
+        access,
     )
 
 

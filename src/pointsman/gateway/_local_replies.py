@@ -7,12 +7,15 @@ import hashlib
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from math import ceil
 from typing import Final
 
 from pointsman.errors import (
     CallerError,
     IdempotencyKeyBusy,
+    LimitReached,
     MethodNotAllowed,
+    ModelNotAllowed,
     NoCapableModel,
     Overloaded,
     TooLarge,
@@ -45,7 +48,11 @@ _COMMAND: Final = "/router"
 #: Seconds that a caller who takes nothing may delay the shutdown: on any network, time for one packet.
 _SHUTDOWN_REPLY: Final = 1.0
 #: OpenAI's own codes, where it has one for an error of ours.
-_OPENAI_CODES: Final = {"UnknownModel": "model_not_found", "Unauthorized": "invalid_api_key"}
+_OPENAI_CODES: Final = {
+    "UnknownModel": "model_not_found",
+    "Unauthorized": "invalid_api_key",
+    "LimitReached": "rate_limit_exceeded",
+}
 
 
 async def send_refusal(
@@ -69,7 +76,7 @@ async def send_refusal(
     sent: Headers = []
     who = _shown(scope, headers) if scope else "a request"
     log.info("%s refused with status %d: %s", who, error.status, error.message)
-    is_final = isinstance(error, CallerError) and not isinstance(error, IdempotencyKeyBusy)
+    is_final = isinstance(error, CallerError) and not isinstance(error, IdempotencyKeyBusy | LimitReached)
     if is_final:  # without it Claude Code tries a wrong key again for a minute
         sent.append((b"x-should-retry", b"false"))
     if asked := request_id(headers):
@@ -80,7 +87,9 @@ async def send_refusal(
         sent.append((b"allow", error.allowed.encode()))
     if isinstance(error, IdempotencyKeyBusy | Overloaded):
         sent.append((b"retry-after", b"1"))
-    if isinstance(error, NoCapableModel) and error.decision:
+    if isinstance(error, LimitReached):
+        sent += [(b"retry-after", b"%d" % ceil(error.wait)), *error.headers]
+    if isinstance(error, NoCapableModel | ModelNotAllowed) and error.decision:
         sent.append((b"x-pointsman-decision-id", error.decision.encode()))
     if isinstance(error, TooLarge | Overloaded) or b"expect" in headers:
         sent.append((b"connection", b"close"))  # the rest of the body is not read

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from pointsman.decision.decision import Decision
-from pointsman.errors import NoCapableModel
+from pointsman.decision.permission import FORBIDDEN
+from pointsman.errors import ModelNotAllowed, NoCapableModel
 from pointsman.gateway._failures import Failure
 from pointsman.gateway._metrics import Metrics
 from pointsman.gateway.upstream import Target
@@ -33,13 +34,23 @@ _CONFIGURED: Final = {
 _AGAIN: Final = 600.0
 
 
-def refusal(decision: Decision) -> NoCapableModel:
+def refusal(decision: Decision) -> NoCapableModel | ModelNotAllowed:
     """Return the error for a request that was refused."""
+    if any(reason.code.startswith(FORBIDDEN) for reason in decision.refused):
+        return _not_allowed(decision)
     why = "; ".join(reason.detail for reason in decision.refused)
     by_caller = decision.tier is None or decision.tier.stage is Stage.FORCED
     hint = _ANY if by_caller else _configured(decision)
     message = f"no model can serve this request: {why}"
     return NoCapableModel(message, hint=hint, param="model", decision=decision.id)
+
+
+def _not_allowed(decision: Decision) -> ModelNotAllowed:
+    """Say which models the caller's key may not use, each by its name."""
+    why = "; ".join(reason.detail for reason in decision.refused)
+    message = f'key "{decision.input.caller}" may use no model for this request: {why}'
+    hint = "what a key may use is configured in [keys] and [teams]"
+    return ModelNotAllowed(message, hint=hint, param="model", decision=decision.id)
 
 
 def _configured(decision: Decision) -> str:

@@ -31,6 +31,7 @@ from pointsman.gateway._inbound import (
     caller_credentials,
     read_bytes,
 )
+from pointsman.gateway._limits import check_passed
 from pointsman.gateway._live_state import LiveState
 from pointsman.gateway._local_replies import ENDPOINTS, send_fault
 from pointsman.gateway._metrics import Metrics
@@ -86,6 +87,7 @@ class _Exchanged:
         self.bytes_in = self.bytes_out = 0
         self.first_byte: float | None = None  # seconds since the request arrived
         self.caller = inbound.caller
+        self.team = ""  # that of its key
         self._inbound = inbound
         self._upstream = upstream
         self._at = time.time()
@@ -111,6 +113,7 @@ class _Exchanged:
             first_byte_ms=None if self.first_byte is None else self.first_byte * 1e3,
             total_ms=self.seconds * 1e3,
             caller=self._inbound.caller,
+            team=self.team,
         )
 
 
@@ -148,6 +151,9 @@ class Passthrough:
         path = passed_path(scope["raw_path"], scope["query_string"])
         upstream, exchanged = state.upstreams[name], _Exchanged(inbound, name)
         try:
+            if state.access is not None:
+                caller, method = inbound.caller, scope["method"]
+                exchanged.team = await check_passed(state.access, caller, method, self._metrics)
             exchanged.status = await self._exchange(state, upstream, inbound, path, exchanged, send)
         except (CallerError, Overloaded) as error:
             exchanged.status, exchanged.error = error.status, "refused"

@@ -67,11 +67,7 @@ async def relay(
     request.answered_by = attempt.target.model.name
     if (request.left_out or request.is_lowered) and request.on_answer is not None:
         request.on_answer(attempt.target, request.left_out)
-    upstream = attempt.target.upstream
-    sent = downstream_headers(result.exchange.headers, upstream.secrets, upstream.returned)
-    sent += build_headers(attempt.target)
-    if attempt.changes:
-        sent.append((b"x-pointsman-translated", header_value(attempt.changes)))
+    sent = _headers(request, result, build_headers)
     status = result.exchange.status
     if attempt.translated is None and request.on_begin is not None:
         request.on_begin(result.first)
@@ -94,6 +90,22 @@ async def relay(
         if attempt.translated is None and request.on_complete is not None:
             request.on_complete(attempt.target, (result.first,))
     return status
+
+
+def _headers(
+    request: DecidedRequest,
+    answer: UpstreamResponse,
+    build_headers: Callable[[Target | None], Headers],
+) -> Headers:
+    """Return the headers of an answer: the upstream's and the gateway's own."""
+    attempt, upstream = answer.attempt, answer.attempt.target.upstream
+    sent = downstream_headers(answer.exchange.headers, upstream.secrets, upstream.returned)
+    if request.spending is not None:  # the upstream's limits are the operator's; these are the caller's
+        sent = [pair for pair in sent if not pair[0].startswith(b"x-ratelimit-")]
+    sent += build_headers(attempt.target)
+    if attempt.changes:
+        sent.append((b"x-pointsman-translated", header_value(attempt.changes)))
+    return sent
 
 
 async def send_body(send: Send, status: int, sent: Headers, body: bytes) -> None:
@@ -159,6 +171,9 @@ async def _stream(request: DecidedRequest, answer: UpstreamResponse, send: Send)
     finally:
         exchange.close()
     pending = bytes(splitter.pending)
+    if attempt.hold is not None:
+        blocks = [answer.first, *last, pending]
+        attempt.hold.so_far = usage_so_far(attempt.wire, len(request.body.raw), blocks, size)[0]
     await _end(request, answer, translation, [answer.first, *last], pending, error, send)
 
 
@@ -263,9 +278,10 @@ async def _fail(request: DecidedRequest, failure: Failure, sent: Headers, send: 
     sent.append(_JSON)
     if failure.wait is not None:
         sent.append((b"retry-after", b"%d" % max(round(failure.wait), 1)))
-    if failure.kind not in {"status", "held"} or status >= 500:
+    if failure.kind not in {"status", "held", "rate"} or status >= 500:
         sent.append((b"x-should-retry", b"false"))  # the gateway has tried; a client that does too multiplies
-    log.warning(
+    log.log(
+        logging.INFO if failure.kind in {"budget", "rate"} else logging.WARNING,  # the caller's own doing
         "%s answered with status %d after %d attempts: %s",
         request.decision.id,
         status,

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from pointsman.access import Hold, Spending
 from pointsman.decision.decision import Decision
 from pointsman.decoding import UNREADABLE
 from pointsman.errors import PreviousResponseNotFound, Unauthorized
@@ -20,12 +21,13 @@ from pointsman.gateway._injections import injections, kept_tools
 from pointsman.gateway._kept_reasoning import KeptReasoning, Watch
 from pointsman.gateway._metrics import Metrics
 from pointsman.gateway.upstream import Target
+from pointsman.model_choice.fitness import BYTES_PER_TOKEN, tokens_with_images
 from pointsman.offload import offload
 from pointsman.stores.ledger.port import Attempt, Ledger, ShadowAnswer
 from pointsman.upstreams.port import Call, Headers
 from pointsman.upstreams.relayed_headers import HeaderNames, goes_up
 from pointsman.vocabulary import LARGE, AgentRequest, ModelSpec, Parameters, WireFormat
-from pointsman.wire import WIRES, Body, Wire
+from pointsman.wire import WIRES, Body, Usage, Wire
 from pointsman.wire.body import Edit, Span
 from pointsman.wire.own_reasoning import Cleaned, OwnReasoning
 from pointsman.wire.responses.item_references import with_items
@@ -129,7 +131,8 @@ class DecidedRequest:
     __slots__ = ("_edits", "_given_to", "_headers", "_inbound", "_ledger", "_model", "_own", "_path",
                  "_reasoning", "_translated", "_turn", "answered_by", "attempts", "body",
                  "client_is_retrying", "decision", "find_item", "is_lowered", "left_out", "metrics",
-                 "on_answer", "on_begin", "on_complete", "on_translated", "rows", "wire")  # fmt: skip
+                 "on_answer", "on_begin", "on_complete", "on_translated", "rows", "spending",
+                 "wire")  # fmt: skip
 
     #: Called once it is known who answers, where models were left out or a lower tier was to serve.
     on_answer: Callable[[Target, Sequence[tuple[Target, Failure]]], None] | None
@@ -168,6 +171,7 @@ class DecidedRequest:
         self.on_complete = None
         self.on_translated = None
         self.find_item = None
+        self.spending: Spending | None = None  # the limits of its key; None: it has none
         # The SDKs count their own retries here. One owner of retries: if the client is at it, we are not.
         self.client_is_retrying = inbound.headers.get(b"x-stainless-retry-count", b"0") != b"0"
         self._inbound = inbound
@@ -257,6 +261,40 @@ class DecidedRequest:
         except UNREADABLE:  # for the upstream to refuse
             return None
         return cleaned if cleaned.changed else None
+
+    async def reserve(self, model: ModelSpec) -> Hold | None:
+        """Reserve what an answer of a model may use of the limits of the caller; None where it has none.
+
+        Raises:
+            LimitReached: a limit has no room.
+            StoreUnavailable: that cannot be told, and requests are then refused.
+        """
+        if self.spending is None:
+            return None
+        asked = max(_number(self.body.member(name)) for name in _OUTPUT_LIMITS[self.wire.format])
+        given = self.decision.parameters.get(model.name)
+        limits = [asked, given.max_tokens if given else None, model.max_output_tokens]
+        if asked <= 0:
+            limits[0] = self.spending.output_tokens
+        output = min(limit for limit in limits if limit is not None)
+        answers = max(_number(self.body.member("n")), 1)
+        return await self.spending.reserve(model, self._input_tokens(), output * answers)
+
+    def _input_tokens(self) -> int:
+        """An estimate of the input: a quarter of the bytes, where no images make them say little."""
+        if "vision" in self._turn.features:
+            return tokens_with_images(self._turn)
+        return len(self.body.raw) // BYTES_PER_TOKEN + 1
+
+    def settle(self, hold: Hold, error: str, usage: Usage) -> None:
+        """Settle what an attempt has reserved, and count what it cost."""
+        cost = hold.finish(error, usage)
+        if cost:
+            self.metrics.count("spent", self._turn.caller, self._turn.team, by=cost)
+
+    def count_limit(self, kind: str) -> None:
+        """Count a refusal by a limit of the caller."""
+        self.metrics.count("limited", self._turn.caller, self._turn.team, kind)
 
     @property
     def reservation(self) -> BodyReservation | None:

@@ -20,6 +20,7 @@ from starlette.routing import Route
 from pointsman.decoding import UNREADABLE
 from pointsman.errors import (
     CallerError,
+    Forbidden,
     MethodNotAllowed,
     StoreUnavailable,
     TooLarge,
@@ -27,8 +28,9 @@ from pointsman.errors import (
     UnknownDecision,
 )
 from pointsman.gateway._inbound import CallerLeft, read_bytes
+from pointsman.gateway._limits import check_changer, check_reader, seen_by
 from pointsman.gateway._live_state import LiveState
-from pointsman.gateway._local_replies import ENDPOINTS
+from pointsman.gateway._local_replies import ENDPOINTS, error_code
 from pointsman.gateway._metrics import Metrics
 from pointsman.gateway._model_pages import model_list, model_page
 from pointsman.printable import printable, printable_json
@@ -80,6 +82,8 @@ def build_routes(metrics: Metrics, readiness: Readiness) -> Starlette:
         return _ready(_state(request), is_draining=readiness.is_draining)
 
     async def show_metrics(request: Request) -> Response:
+        if (access := _state(request).access) is not None:
+            check_reader(access, request.state.caller, "/metrics")
         page, media_type = metrics.page_for(request.headers.get("accept", ""))
         return Response(page, media_type=media_type)
 
@@ -99,7 +103,12 @@ def build_routes(metrics: Metrics, readiness: Readiness) -> Starlette:
         ]
     return Starlette(
         routes=routes,
-        exception_handlers={404: _missing, 405: _other_method, StoreUnavailable: _unavailable},
+        exception_handlers={
+            404: _missing,
+            405: _other_method,
+            StoreUnavailable: _unavailable,
+            Forbidden: _forbidden,
+        },
     )
 
 
@@ -128,7 +137,7 @@ def _ready(state: LiveState, *, is_draining: bool) -> Response:
             "status": "draining" if is_draining else "ok",
             "models": len(state.targets),
             "open_circuits": sorted(open_circuits),
-            "failing": sorted(state.runtime.faults),  # the log says why: this path asks for no key
+            "failing": sorted(state.faults),  # the log says why: this path asks for no key
         },
         503 if is_draining else 200,
     )
@@ -152,21 +161,25 @@ def _openapi(_: Request) -> Response:  # not async: the first one builds it
 def _decision(request: Request) -> Response:  # not async: the ledger reads a file, so in a thread
     ledger = _state(request).runtime.ledger
     ledger.flush()
-    wanted = request.path_params["id"]
-    found = ledger.get(wanted, caller=request.state.caller)
+    wanted, caller = request.path_params["id"], seen_by(_state(request).access, request.state.caller)
+    found = ledger.get(wanted, caller=caller)
     if found is None:
-        run = None if request.state.caller else run_record(ledger, wanted)  # a run came with no key
+        run = None if caller else run_record(ledger, wanted)  # a run came with no key
         return _json(run) if run else _not_found(request, "there is no decision or run with this id")
     belonging = {name: getattr(ledger, name)(wanted) for name in ("attempts", "outcomes", "shadows")}
     return _json({"decision": found, **belonging})
 
 
 async def _outcome(request: Request) -> Response:
-    decision = request.path_params["id"]
+    decision, access = request.path_params["id"], _state(request).access
+    if access is not None:
+        check_changer(access, request.state.caller)
     try:
         body = await read_bytes(request.receive, dict(request.scope["headers"]), _OUTCOME_BYTES)
         outcome = read_report(body, decision=decision, at=time.time())
-        add = partial(_state(request).runtime.ledger.add_outcome, caller=request.state.caller)
+        add = partial(
+            _state(request).runtime.ledger.add_outcome, caller=seen_by(access, request.state.caller)
+        )
         await run_in_threadpool(add, outcome)  # it reads a file
     except CallerError as error:
         return _error(request, Fault(error.status, error.message, _CODES[type(error)]))
@@ -189,6 +202,11 @@ async def _other_method(request: Request, error: Exception) -> Response:
     )
     answer.headers["allow"] = allowed
     return answer
+
+
+async def _forbidden(request: Request, error: Exception) -> Response:
+    refusal = cast("Forbidden", error)
+    return _error(request, Fault(refusal.status, f"{refusal.message}; {refusal.hint}", error_code(refusal)))
 
 
 async def _unavailable(request: Request, error: Exception) -> Response:

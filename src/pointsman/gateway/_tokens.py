@@ -13,7 +13,9 @@ import msgspec
 from pointsman.decoding import UNREADABLE
 from pointsman.errors import CallerError, Unauthorized, UpstreamError
 from pointsman.gateway._inbound import InboundRequest, caller_credentials
+from pointsman.gateway._limits import check_counted
 from pointsman.gateway._live_state import LiveState
+from pointsman.gateway._metrics import Metrics
 from pointsman.gateway._owned import check_references
 from pointsman.gateway._relay import Send, send_body
 from pointsman.gateway._request import model_edit, upstream_headers, without_providers
@@ -50,7 +52,7 @@ _decode_counted: Final = msgspec.json.Decoder(_Counted).decode
 _decode_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
-async def count_tokens(state: LiveState, inbound: InboundRequest, send: Send) -> int:
+async def count_tokens(metrics: Metrics, state: LiveState, inbound: InboundRequest, send: Send) -> int:
     """Answer with a number of input tokens, and return the status sent.
 
     Asks the upstream of the model named. Where none is, that of the first model that speaks the format, or
@@ -58,6 +60,8 @@ async def count_tokens(state: LiveState, inbound: InboundRequest, send: Send) ->
     and all models of a provider count much alike.
     """
     body, targets = inbound.body, state.targets
+    if state.access is not None:
+        await check_counted(state.access, inbound.caller, metrics)
     if state.has_several_callers:
         await check_references(state.ownership, inbound.caller, body.raw)
     resolved = state.names.resolve(body.text("model") or "")

@@ -68,6 +68,7 @@ class Gateway:
         self._shares = RequestShares()
         self._watches = DisconnectWatches()
         self._agents = AgentEndpoint(self.metrics)
+        self._count_tokens = partial(count_tokens, self.metrics)
         self._decisions = DecisionEndpoint(self._agents, self.metrics)
         self._passthrough = Passthrough(self.metrics)
         self._console = ConsoleMount(lambda: self.state, lambda: self.active, self.metrics)
@@ -102,7 +103,7 @@ class Gateway:
         try:
             is_open = path in OPEN_PATHS or is_page  # of a page, the console asks who looks at it
             if not is_open or not state.server.keys:  # without keys only web pages are kept out
-                caller = authorise(headers, state.server)
+                caller = _authorise(headers, state)
             if wire is not None or path in DECISION_PATHS:
                 raise MethodNotAllowed(scope["method"], allowed="POST")
         except CallerError as error:
@@ -123,7 +124,7 @@ class Gateway:
     def _beside_agents(self, path: bytes, scope: Scope) -> tuple[_Handler, Wire] | None:
         """Return what answers a request in an agent's shape without serving it, and the caller's format."""
         if (wire := _TOKEN_ENDPOINTS.get(path)) is not None:
-            return count_tokens, wire
+            return self._count_tokens, wire
         if path not in DECISION_PATHS:
             return None
         return partial(self._decisions.answer, path), guess_wire(name for name, _ in scope["headers"])
@@ -199,7 +200,7 @@ class Gateway:
         """Return the name of the caller, which headers may hold; refuse what there is no room for."""
         if self.active > state.server.limits.requests:
             raise Overloaded("too many requests are in progress", hint="send the request again later")
-        name = caller if isinstance(caller, str) else authorise(caller, state.server)
+        name = caller if isinstance(caller, str) else _authorise(caller, state)
         if state.has_several_callers:
             self._shares.enter(request, name, state.server.limits.requests)
         return name
@@ -208,8 +209,20 @@ class Gateway:
         self.metrics.count("requests", wire.format, _STATUS_CLASS[status // 100])
 
 
+def _authorise(headers: Mapping[bytes, bytes], state: LiveState) -> str:
+    """Return whose key a request presents; refuse one that is not known, or no longer valid."""
+    caller = authorise(headers, state.server)
+    if state.access is not None:
+        state.access.admit(caller)
+    return caller
+
+
 def _models(state: LiveState) -> dict[str, ModelSpec]:
     return {name: target.model for name, target in state.targets.items()}
+
+
+def _settlements_lost(state: LiveState) -> float:
+    return state.access.budgets.lost if state.access is not None else 0.0
 
 
 def _add_gauges(gateway: Gateway) -> None:
@@ -219,7 +232,8 @@ def _add_gauges(gateway: Gateway) -> None:
     watch("body_bytes_held", lambda: gateway.bodies.held)
     watch("ledger_lost", lambda: gateway.state.runtime.ledger.lost)
     watch("session_failures", lambda: gateway.state.runtime.failures)
-    watch("stores_failing", lambda: len(gateway.state.runtime.faults))
+    watch("budget_settlements_lost", lambda: _settlements_lost(gateway.state))
+    watch("stores_failing", lambda: len(gateway.state.faults))
 
     def open_circuits() -> Mapping[str, float]:
         upstreams = gateway.state.upstreams

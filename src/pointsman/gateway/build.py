@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
+from pointsman.access import Access, Budgets, build_access, open_budgets
 from pointsman.config import Config, DomainsSpec, GuidanceSpec, TiersSpec
 from pointsman.config.shapes import LedgerSpec, demo_ledger
 from pointsman.decision.engine import Engine
@@ -45,6 +46,7 @@ class Builder:
         self.config = Config()  # the one read last
         self._file = file
         self._runtime: Runtime | None = None  # the first one, whose stores all others share
+        self._budgets: Budgets | None = None  # what keys have used, over reloads
         self._at_start: Mapping[str, object] = {}  # see _opened_once
 
     def __call__(self, previous: LiveState | None = None) -> LiveState:
@@ -79,6 +81,7 @@ class Builder:
             names=engine.names,
             pools=config.tiers.pools,
             config=config,
+            access=self._access(config),
             previous=previous,
         )
         keep_policy(runtime.with_policy(engine), config)
@@ -89,6 +92,8 @@ class Builder:
 
     def close(self) -> None:
         """Write what waits and close the stores."""
+        if self._budgets is not None:
+            self._budgets.close()
         if self._runtime is not None:
             self._runtime.close()
 
@@ -102,6 +107,13 @@ class Builder:
             return runtime, runtime.engine, runtime.questions
         policy = build_policy(config)
         return self._runtime, build_engine(policy), build_questions(policy)
+
+    def _access(self, config: Config) -> Access | None:
+        """Return what keys may do; the counters of the first configuration with limits stay."""
+        if self._budgets is None:
+            self._budgets = open_budgets(config)
+        self._budgets.fails_open = config.access.on_outage == "open"
+        return build_access(config, self._budgets)
 
     def _warn_of_restart(self, config: Config) -> None:
         """Name the changes of the configuration that take effect at the next start only."""
@@ -130,6 +142,7 @@ def _opened_once(config: Config) -> dict[str, object]:
         for field in table.__struct_fields__
     }
     found |= {f"[server] {field}": getattr(config.server, field) for field in ("host", "port", "drain")}
+    found["[access] store"] = config.access.store
     return found | {"[server.limits] header_bytes": config.server.limits.header_bytes}
 
 

@@ -55,7 +55,7 @@ MAX_POLICY: Final = 200_000
 MAX_OUTCOMES: Final = 20
 
 #: Errors of attempts whose model was not asked.
-NOT_ASKED: Final = frozenset({"breaker", "held", "credential", "translation"})
+NOT_ASKED: Final = frozenset({"breaker", "held", "credential", "translation", "budget", "rate"})
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -67,7 +67,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     upstream: str
     status: int  # HTTP status; 0 when none arrived
     #: "timeout", "busy", "connect", "stale", "cut", "malformed", "too_large", "status", ""; where a model
-    #: was not asked: "breaker", "held", "credential", "translation". Never a body or a key.
+    #: was not asked: "breaker", "held", "credential", "translation", "budget", "rate". Never a body or a key.
     error: str = ""
     started_at: float  # seconds since the epoch
     first_byte_ms: float | None = None
@@ -152,6 +152,7 @@ class PassedRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     first_byte_ms: float | None = None
     total_ms: float = 0.0
     caller: str = ""  # name of the key it came with; empty: none was asked for
+    team: str = ""  # that of the key
 
 
 class Owner(msgspec.Struct, frozen=True, kw_only=True, gc=False):

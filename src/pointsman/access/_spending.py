@@ -1,0 +1,218 @@
+"""What one request reserves of the limits of its key and team, and settles."""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from math import ceil
+from typing import Final
+
+from pointsman.access._budgets import Budgets
+from pointsman.access._grants import Grant
+from pointsman.access._limits import UNIT, Limit, time_text
+from pointsman.errors import LimitReached
+from pointsman.prices import Prices
+from pointsman.stores.budgets import Claim
+from pointsman.wire.base import Usage
+
+__all__ = ["Hold", "Spending"]
+
+#: Failures for which a provider charges nothing: it refused, or was not reached.
+_FREE: Final = frozenset({"status", "connect", "busy", "stale"})
+#: Names of reservations: of this process, then a number.
+_PROCESS: Final = secrets.token_hex(8)
+_numbers: Final = itertools.count(1)
+
+
+class Hold:
+    """What one attempt has reserved. Ends once; what comes after its end does nothing."""
+
+    __slots__ = ("_budgets", "_claims", "_id", "_prices", "_tokens", "so_far")
+
+    def __init__(
+        self,
+        budgets: Budgets,
+        reservation: str,
+        claims: Sequence[tuple[Limit, Claim]],
+        prices: Prices,
+        tokens: tuple[int, int],
+    ) -> None:
+        """Take what was reserved for input and output ``tokens``."""
+        self._budgets = budgets
+        self._id = reservation
+        self._claims: Sequence[tuple[Limit, Claim]] | None = claims
+        self._prices = prices
+        self._tokens = tokens
+        self.so_far: Usage | None = None  # of a stream: counted, as far as its upstream has not said it
+
+    def finish(self, error: str, usage: Usage) -> float:
+        """Settle the attempt; return what it cost, in the currency of the prices.
+
+        Usage that the upstream reports counts. Without it, a failure for which nothing is charged gives all
+        back; another failure has used the input; and what succeeded has used what was reserved.
+
+        Args:
+            error: Class of failure as the ledger names it; empty for a success.
+            usage: As far as it is known.
+        """
+        read, written = self._tokens
+        known = self.so_far or usage
+        if known.input is not None and known.output is not None:
+            return self._settle(known.input, min(known.cached or 0, known.input), known.output)
+        if error in _FREE:
+            return self._settle(0, 0, 0)
+        used = (known.input if known.input is not None else read), known.output
+        if error:
+            return self._settle(used[0], 0, used[1] or 0)
+        return self._settle(used[0], 0, written if used[1] is None else used[1])
+
+    def keep(self) -> None:
+        """Settle what nobody finished as it was reserved."""
+        self._settle(self._tokens[0], 0, self._tokens[1])
+
+    def _settle(self, read: int, cached: int, written: int) -> float:
+        if self._claims is None:
+            return 0.0
+        claims, self._claims = self._claims, None
+        cost = self._prices.cost(read, cached, written) or 0.0
+        amounts = {"money": _units(cost), "tokens": read + written, "requests": 1}
+        used = {claim.counter: amounts[limit.kind] for limit, claim in claims}
+        self._budgets.settle(self._id, used)
+        return cost
+
+
+class Spending:
+    """The limits of one request: reserves for each attempt, and says what is left."""
+
+    __slots__ = ("_clock", "_counts_request", "_holds", "_known", "budgets", "grant", "output_tokens")
+
+    def __init__(
+        self, grant: Grant, budgets: Budgets, output_tokens: int, clock: Callable[[], float] = time.time
+    ) -> None:
+        """Begin a request.
+
+        Args:
+            grant: Of its key.
+            budgets: The counters.
+            output_tokens: Reserved where the request states no limit.
+            clock: Seconds since the epoch.
+        """
+        self.grant = grant
+        self.budgets = budgets
+        self.output_tokens = output_tokens
+        self._clock = clock
+        self._counts_request = True  # it counts once, however many attempts it takes
+        self._known: dict[Limit, int] = {}  # what was used of each limit when last asked
+        self._holds: list[Hold] = []
+
+    def check_rate(self) -> None:
+        """Refuse a request whose rate limit is known to be used up, before any work is done for it.
+
+        Raises:
+            LimitReached: requests of this minute are used up: their number never falls within it.
+        """
+        now = self._clock()
+        for limit in self.grant.limits:
+            if limit.kind == "requests":
+                total = self.budgets.known(limit.counter(now))
+                if total >= limit.most:
+                    self._known[limit] = total
+                    raise self._reached(limit, total, 1, now)
+
+    async def count_request(self) -> None:
+        """Count a request that costs nothing itself.
+
+        Raises:
+            LimitReached: its rate limit is used up.
+            StoreUnavailable: that cannot be told, and requests are then refused.
+        """
+        await self._reserve(Prices(), (0, 0))
+
+    async def reserve(self, prices: Prices, input_tokens: int, output_tokens: int) -> Hold:
+        """Reserve what one attempt may cost in every window of every level.
+
+        Args:
+            prices: Of the model.
+            input_tokens: Estimate.
+            output_tokens: The request's own limit; 0 where it states none.
+
+        Raises:
+            LimitReached: a limit has no room; nothing is reserved.
+            StoreUnavailable: that cannot be told, and requests are then refused.
+        """
+        return await self._reserve(prices, (input_tokens, output_tokens or self.output_tokens))
+
+    async def _reserve(self, prices: Prices, tokens: tuple[int, int]) -> Hold:
+        now = self._clock()
+        reservation = f"{_PROCESS}-{next(_numbers):x}"
+        claims = self._claims(prices, tokens, now)
+        hold = Hold(self.budgets, reservation, claims, prices, tokens)
+        if claims:
+            found = await self.budgets.reserve(reservation, [claim for _, claim in claims])
+            self._known.update((limit, total) for (limit, _), total in zip(claims, found.totals, strict=True))
+            if not found.ok:
+                limit, claim = claims[found.refused]
+                raise self._reached(limit, found.totals[found.refused], claim.amount, now)
+        self._counts_request = False
+        self._holds.append(hold)
+        return hold
+
+    def _claims(self, prices: Prices, tokens: tuple[int, int], now: float) -> list[tuple[Limit, Claim]]:
+        cost = prices.cost(tokens[0], 0, tokens[1]) or 0.0  # without a price: refused by the decision
+        amounts = {
+            "money": _units(cost),
+            "tokens": sum(tokens),
+            "requests": 1 if self._counts_request else 0,
+        }
+        found = [(limit, amounts[limit.kind]) for limit in self.grant.limits]
+        return [(limit, limit.claim(amount, now)) for limit, amount in found if amount]
+
+    def end(self) -> None:
+        """The request is over: what nobody settled has used what it reserved."""
+        for hold in self._holds:
+            hold.keep()
+
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """Return what is left: ``x-ratelimit-*`` as OpenAI's, and the tightest budget."""
+        tightest: dict[str, tuple[int, Limit]] = {}
+        for limit, total in self._known.items():
+            left = limit.most - total
+            if limit.kind not in tightest or left < tightest[limit.kind][0]:
+                tightest[limit.kind] = left, limit
+        now, found = self._clock(), list[tuple[bytes, bytes]]()
+        for kind, (left, limit) in tightest.items():
+            if kind == "money":
+                said = f'{limit.left(limit.most - left)}; {limit.level} "{limit.name}"'
+                found.append((b"x-pointsman-budget-left", said.encode()))
+                continue
+            name = kind.encode()
+            found += [
+                (b"x-ratelimit-limit-" + name, b"%d" % limit.most),
+                (b"x-ratelimit-remaining-" + name, b"%d" % max(left, 0)),
+                (b"x-ratelimit-reset-" + name, _duration(limit.window(now).end - now)),
+            ]
+        return found
+
+    def _reached(self, limit: Limit, total: int, amount: int, now: float) -> LimitReached:
+        end = limit.window(now).end
+        asked = "" if limit.kind == "requests" else f"; this request may take {limit.amount(amount)}"
+        wait = max(end - now, 1.0)
+        if amount > limit.most:
+            hint = f"a lower limit of output tokens, or a cheaper model: it is more than all of {limit}"
+        else:
+            hint = f"send it again in {ceil(wait)} s, at {time_text(end)}"
+        message = f"{limit} has {limit.left(total)} left{asked}"
+        return LimitReached(message, hint=hint, wait=wait, kind=limit.kind, headers=self.headers())
+
+
+def _units(money: float) -> int:
+    """Whole parts of the unit, rounded up; what is only a float's error is none."""
+    return ceil(round(money * UNIT, 3))
+
+
+def _duration(seconds: float) -> bytes:
+    """Write a time as OpenAI does: ``59s``, ``6m0s``."""
+    minutes, rest = divmod(max(ceil(seconds), 0), 60)
+    return b"%dm%ds" % (minutes, rest) if minutes else b"%ds" % rest

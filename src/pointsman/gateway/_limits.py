@@ -1,0 +1,154 @@
+"""What a request may do by the limits of its key: before it is decided, and where nothing is decided."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+import msgspec
+
+from pointsman.access import Access, Grant, Spending
+from pointsman.decision.decision import Decision
+from pointsman.decision.permission import LOW_BUDGET, OVER_TIER
+from pointsman.errors import Forbidden, LimitReached, Overloaded, RoleForbids, StoreUnavailable
+from pointsman.gateway._metrics import Metrics
+from pointsman.gateway.upstream import header_value
+from pointsman.vocabulary import AgentRequest
+
+__all__ = ["check_changer", "check_counted", "check_passed", "check_reader", "limit_headers", "permitted",
+           "seen_by", "settled", "with_permission"]  # fmt: skip
+
+
+_OTHER_ROLE = 'role = "admin" in [keys.NAME] lets a key change what all callers have'
+
+
+def permitted(
+    access: Access, request: AgentRequest, metrics: Metrics
+) -> tuple[AgentRequest, Spending | None]:
+    """Return a request with what its key may use, and its limits; None for a key that may do everything.
+
+    Raises:
+        RoleForbids: the key is for the console.
+        LimitReached: its rate limit is known to be used up.
+    """
+    grant = access.grants.get(request.caller)
+    if grant is None:
+        return request, None
+    grant.check_role()
+    spending = access.begin(grant)
+    try:
+        spending.check_rate()
+    except LimitReached as error:
+        metrics.count("limited", grant.name, grant.team, error.kind)
+        raise
+    return with_permission(access, request), spending
+
+
+def with_permission(access: Access, request: AgentRequest) -> AgentRequest:
+    """Return a request with the team of its key, and with the models that the key may use now."""
+    grant = access.grants.get(request.caller)
+    if grant is None:
+        return request
+    return msgspec.structs.replace(request, team=grant.team, permission=access.permission(grant))
+
+
+async def check_counted(access: Access, caller: str, metrics: Metrics) -> Grant | None:
+    """Count a request for which no model works against the rate limit of its key.
+
+    Raises:
+        RoleForbids: the key is for the console.
+        LimitReached: its rate limit is used up.
+        Overloaded: that cannot be told.
+    """
+    grant = access.grants.get(caller)
+    if grant is None:
+        return None
+    grant.check_role()
+    try:
+        await access.begin(grant).count_request()
+    except LimitReached as error:
+        metrics.count("limited", grant.name, grant.team, error.kind)
+        raise
+    except StoreUnavailable as error:
+        raise _unavailable(error) from None
+    return grant
+
+
+async def check_passed(access: Access, caller: str, method: str, metrics: Metrics) -> str:
+    """Do as ``check_counted`` for a request that is passed on as it came, and return the key's team.
+
+    What such a request costs, and which model serves it, is not known: a key whose cost or models are bounded
+    reads and deletes alone.
+
+    Raises:
+        RoleForbids: the key is for the console, or its cost or models are bounded.
+        LimitReached: its rate limit is used up.
+        Overloaded: that cannot be told.
+    """
+    grant = access.grants.get(caller)
+    if grant is not None and method == "POST" and grant.bounds_cost:
+        metrics.count("limited", grant.name, grant.team, "passthrough")
+        raise RoleForbids(
+            f'key "{caller}" has a budget, a token limit or a list of models, '
+            "and what is passed on as it came has no known cost",
+            hint="use the paths of models: /v1/chat/completions, /v1/responses or /v1/messages",
+        )
+    grant = await check_counted(access, caller, metrics)
+    return grant.team if grant else ""
+
+
+def check_reader(access: Access, caller: str, what: str) -> None:
+    """Refuse what shows all callers to the key of a caller, where keys have roles.
+
+    Raises:
+        Forbidden: it is not.
+    """
+    grant = access.grants.get(caller)
+    if access.has_roles and (grant is None or grant.role == "caller"):
+        raise Forbidden(f"{what} is for viewers and admins", hint='role = "viewer" or "admin" in [keys.NAME]')
+
+
+def check_changer(access: Access, caller: str) -> None:
+    """Refuse a change by a viewer.
+
+    Raises:
+        RoleForbids: it is one.
+    """
+    grant = access.grants.get(caller)
+    if grant is not None and grant.role == "viewer":
+        raise RoleForbids(f'key "{caller}" is for reading: its role is "viewer"', hint=_OTHER_ROLE)
+
+
+def seen_by(access: Access | None, caller: str) -> str:
+    """Return whose decisions a key may read: its own name, or empty for all, as a viewer and an admin may."""
+    grant = access.grants.get(caller) if access is not None else None
+    return caller if grant is None or grant.role == "caller" else ""
+
+
+def limit_headers(decision: Decision, spending: Spending) -> list[tuple[bytes, bytes]]:
+    """Return what is left of the limits, and why a lower tier serves than the prompt asks for."""
+    sent = spending.headers()
+    for reason in decision.reasons:
+        if reason.code in {OVER_TIER, LOW_BUDGET}:
+            sent.append((b"x-pointsman-tier-lowered", header_value(f"{reason.code}: {reason.detail}")))
+    return sent
+
+
+async def settled(answering: Awaitable[int], spending: Spending) -> int:
+    """Answer a request, and settle at its end what nobody has.
+
+    Raises:
+        Overloaded: its limits cannot be told, and requests are then refused.
+    """
+    try:
+        return await answering
+    except StoreUnavailable as error:
+        raise _unavailable(error) from None
+    finally:
+        spending.end()
+
+
+def _unavailable(error: StoreUnavailable) -> Overloaded:
+    """Return the answer while limits cannot be told, and requests are then refused."""
+    return Overloaded(
+        f"the limits of this key cannot be checked now: {error.message}", hint="send the request again later"
+    )

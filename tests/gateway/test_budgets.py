@@ -1,0 +1,550 @@
+"""Budgets and rate limits: the ten ways in which they fail elsewhere, and many requests at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from pointsman.stores.budgets import MemoryBudgets, ValkeyBudgets
+from support.engines import Valkey
+from support.in_process import Received
+from support.limited import CHAT, HARD, Reply, Trial, broken, stream, whole
+
+#: Money is counted in billionths.
+UNIT = 1_000_000_000
+PATIENCE = 60.0
+ALICE = "[keys.alice]\n"
+
+
+def run(work: Awaitable[Any]) -> Any:
+    """Run a test's requests; a gateway that answers nobody fails it."""
+
+    async def limited() -> Any:
+        return await asyncio.wait_for(work, PATIENCE)
+
+    return asyncio.run(limited())
+
+
+def money(amount: float, per: str = "day") -> str:
+    return f'budget = {{ money = {amount}, per = "{per}" }}\n'
+
+
+async def statuses(trial: Trial, count: int, **members: Any) -> list[int]:
+    return [(await trial.chat(**members)).status for _ in range(count)]
+
+
+# The ten ways.
+
+
+def test_streams_count() -> None:
+    """1: ignored on streams."""
+    trial = Trial(ALICE + money(0.1))
+    trial.provider.answers = [lambda: stream(30, usage=30), lambda: stream(40)]
+    assert run(statuses(trial, 2, stream=True)) == [200, 200]
+    assert trial.used("money/key/alice/day") == pytest.approx(
+        0.070 * UNIT, rel=0.2
+    )  # the second is estimated
+    assert run(statuses(trial, 1, stream=True)) == [429]
+
+
+@pytest.mark.parametrize(
+    ("key", "team", "refused_by"),
+    [
+        (money(1), money(0.1), 'the budget of team "ml"'),
+        (money(0.1), money(1), 'the budget of key "alice"'),
+        ("requests_per_minute = 100\n", money(0.1), 'the budget of team "ml"'),
+        (money(0.1), "tokens_per_minute = 9000\n", 'the budget of key "alice"'),
+        (money(1), "tokens_per_minute = 140\n", 'the tokens_per_minute of team "ml"'),
+        ("requests_per_minute = 2\n", money(1), 'the requests_per_minute of key "alice"'),
+    ],
+    ids=["team", "key", "team-beside-rate", "key-beside-rate", "tokens", "requests"],
+)
+def test_every_level_counts(key: str, team: str, refused_by: str) -> None:
+    """2: skipped for one level when another is set."""
+    trial = Trial(f'{ALICE}team = "ml"\n{key}[teams.ml]\n{team}')
+
+    async def work() -> list[Received]:
+        return [await trial.chat() for _ in range(3)]
+
+    answers = run(work())
+    assert [answer.status for answer in answers] == [200, 200, 429]
+    assert answers[-1].json()["error"]["message"].startswith(refused_by)
+
+
+def test_no_replica_decides_by_an_old_count(valkey: Valkey) -> None:
+    """3: stale in one replica."""
+    first, second = (Trial(ALICE + money(0.1), store=_fresh(valkey, n)) for n in range(2))
+
+    async def work() -> list[int]:
+        found = [(await trial.chat()).status for trial in (first, second, first, second)]
+        for trial in (first, second):
+            await asyncio.to_thread(trial.budgets.flush)
+        return found
+
+    assert run(work()) == [200, 200, 429, 429]
+    _close(first, second)
+
+
+def test_who_has_no_budget_is_never_blocked() -> None:
+    """4: blocked without a budget, by another's or by a store that fails."""
+    keys = f'{ALICE}{money(0.1)}[keys.bob]\n[keys.carol]\nteam = "free"\n[teams.free]\n'
+    trial = Trial(keys, store=_unreachable(), fails_open=False)
+
+    async def work() -> list[int]:
+        return [(await trial.chat(key)).status for key in ("alice", "bob", "carol", "bob")]
+
+    assert run(work()) == [503, 200, 200, 200]
+    trial.budgets.close()
+
+
+def test_an_unknown_price_is_refused_by_name() -> None:
+    """5: an unknown price counts as nothing, or as no number."""
+    trial = Trial(f"{ALICE}{money(1)}[keys.bob]\nrequests_per_minute = 9\n")
+    refused, other = run(_both(trial.chat(model="dark"), trial.chat("bob", model="dark")))
+    assert refused.status == 403
+    error = refused.json()["error"]
+    assert (error["code"], error["type"]) == ("model_not_allowed", "permission_error")
+    assert 'the price of "dark" is unknown' in error["message"]
+    assert other.status == 200
+    assert [call.body.count(b"example-of-no-catalogue") for call in trial.provider.asked] == [1]
+
+
+def test_no_master_key_bypasses_its_limits() -> None:
+    """6: a key that may do everything else keeps its own budget."""
+    trial = Trial(f'{ALICE}role = "admin"\n{money(0.1)}')
+    assert run(statuses(trial, 3)) == [200, 200, 429]
+
+
+@pytest.mark.parametrize(
+    "limit", [money(1), "tokens_per_minute = 9000\n", 'models = ["small"]\n', 'tiers = "simple"\n']
+)
+def test_nothing_is_passed_on_past_a_limit(limit: str) -> None:
+    """7: a bypass by paths whose cost is not known."""
+    trial = Trial(f"{ALICE}{limit}[keys.bob]\nrequests_per_minute = 2\n")
+    body = {"model": "l", "input": "text"}
+
+    async def work() -> tuple[list[Received], list[Received]]:
+        refused = [await trial.ask(path, body) for path in ("/v1/embeddings", "/v1/batches")]
+        return refused, [await trial.ask("/v1/embeddings", body, "bob") for _ in range(3)]
+
+    refused, counted = run(work())
+    assert [(each.status, each.json()["error"]["code"]) for each in refused] == [(403, "role_forbids")] * 2
+    assert [each.status for each in counted] == [200, 200, 429]
+    assert len(trial.provider.asked) == 2
+    assert {row.caller for row in trial.ledger.passed()} == {"alice", "bob"}
+
+
+def test_retries_and_fallbacks_pay_for_what_they_use() -> None:
+    """8: a bypass by retries and fallbacks."""
+    trial = Trial(ALICE + money(0.2) + "requests_per_minute = 3\n")
+    seen: list[int] = []
+
+    async def look() -> None:
+        seen.append(trial.used("money/key/alice"))
+
+    trial.provider.before = look
+    trial.provider.answers = [lambda: whole(status=503), broken, whole]  # "small", "backup", its retry
+    answer = run(trial.chat(model="auto"))
+    assert answer.status == 200
+    assert seen == [0.05 * UNIT] * 3  # each try has reserved, and a failure has given back
+    assert trial.used("money/key/alice") == 0.05 * UNIT
+    assert trial.used("requests/key/alice") == 1  # however many tries it took
+    assert len(trial.ledger.attempts(answer.headers["x-pointsman-decision-id"])) == 3
+
+
+def test_a_fallback_to_a_dearer_model_needs_room_of_its_own() -> None:
+    """8: the reservation is made at the price of the model that is tried."""
+    trial = Trial(ALICE + money(0.2))
+    answer = run(trial.chat(model="reasoning"))  # 50 output tokens of "large" are 0.50
+    assert (answer.status, trial.provider.asked) == (429, [])
+    assert run(trial.chat(model="simple")).status == 200
+
+
+def test_an_aborted_stream_pays_for_what_was_sent() -> None:
+    """9: a bypass by leaving before the end."""
+    trial = Trial(ALICE + money(1))
+    endless = stream(40, ends=False)
+    endless.waits = asyncio.Event()
+    trial.provider.answers = [lambda: endless]
+
+    async def work() -> None:
+        assert endless.waits is not None
+        asked = asyncio.create_task(trial.chat(stream=True, max_tokens=500))
+        await endless.waits.wait()
+        assert trial.used("money/key/alice") == 0.5 * UNIT  # as reserved
+        asked.cancel()
+        await asyncio.wait([asked])
+
+    run(work())
+    assert trial.used("money/key/alice") == 0.04 * UNIT
+    assert trial.metric('pointsman_spent_total{key="alice",team=""} 0.04')
+
+
+@pytest.mark.parametrize("changed_by", [-90_000.0, -3_600.0, 86_400.0, 86_400.0 * 40])
+def test_a_changed_clock_gives_nothing_back(changed_by: float) -> None:
+    """10: a clock that is set, and set right again, opens no window twice."""
+    trial = Trial(ALICE + money(0.1))
+
+    async def work() -> list[int]:
+        found = await statuses(trial, 3)
+        trial.now += changed_by
+        await statuses(trial, 3)
+        trial.now -= changed_by
+        return found + await statuses(trial, 1)
+
+    assert run(work()) == [200, 200, 429, 429]
+
+
+# Many at once.
+
+
+class Gate:
+    """Holds the upstream until every request is either there or refused."""
+
+    def __init__(self, trials: list[Trial], requests: int) -> None:
+        self.trials = trials
+        self.requests = requests
+        self.refused = 0
+        self.all_known = asyncio.Event()
+        for trial in trials:
+            trial.provider.before = self.arrive
+
+    @property
+    def arrived(self) -> int:
+        return sum(len(trial.provider.asked) for trial in self.trials)
+
+    async def arrive(self) -> None:
+        self._look()
+        await self.all_known.wait()
+
+    async def send(self, trial: Trial, number: int) -> int:
+        answer = await trial.chat(max_tokens=50, user=str(number))
+        if answer.status != 200:
+            self.refused += 1
+            self._look()
+        return answer.status
+
+    def _look(self) -> None:
+        if self.arrived + self.refused == self.requests:
+            self.all_known.set()
+
+
+async def _at_once(trials: list[Trial], requests: int) -> list[int]:
+    gate = Gate(trials, requests)
+    sent = (gate.send(trials[number % len(trials)], number) for number in range(requests))
+    return list(await asyncio.gather(*sent))
+
+
+def test_of_200_at_once_20_are_served_from_a_budget_for_20() -> None:
+    trial = Trial(f'{ALICE}team = "ml"\n{money(50)}[teams.ml]\n{money(1)}')
+    found = run(_at_once([trial], 200))
+    assert (found.count(200), found.count(429)) == (20, 180)
+    assert trial.used("money/team/ml") == UNIT
+    assert trial.metric('pointsman_limited_total{key="alice",limit="money",team="ml"} 180.0')
+
+
+def test_of_200_at_once_20_are_served_by_two_gateways_with_one_valkey(valkey: Valkey) -> None:
+    trials = [Trial(ALICE + money(1), store=_fresh(valkey, n)) for n in range(2)]
+
+    async def work() -> tuple[list[int], list[int]]:
+        first = await _at_once(trials, 200)
+        for trial in trials:
+            trial.provider.before = None
+            await asyncio.to_thread(trial.budgets.flush)
+        return first, [(await trial.chat()).status for trial in trials]
+
+    found, later = run(work())
+    assert (found.count(200), found.count(429)) == (20, 180)
+    assert later == [429, 429]
+    assert trials[0].budgets.outages == trials[1].budgets.outages == 0
+    counters = list(_redis(trials[0]).keys("*money/key/alice*"))
+    assert [int(_redis(trials[0]).get(key)) for key in counters] == [UNIT]
+    _close(*trials)
+
+
+# What a refusal says, and what is left.
+
+_RESPONSES = {"model": "small", "input": "Hi", "max_output_tokens": 50}
+FORMATS: dict[str, tuple[str, object, Callable[[Any], tuple[object, object]]]] = {
+    "chat": ("/v1/chat/completions", CHAT, lambda error: (error["type"], error["code"])),
+    "responses": ("/v1/responses", _RESPONSES, lambda error: (error["type"], error["code"])),
+    "messages": ("/v1/messages", CHAT, lambda error: (error["type"], None)),
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_used_up_budget_is_told_in_the_format_of_the_caller(name: str) -> None:
+    path, body, said = FORMATS[name]
+    trial = Trial(ALICE + money(0.1))
+    run(statuses(trial, 2))
+    answer = run(trial.ask(path, body))
+    error = answer.json()["error"]
+    assert answer.status == 429
+    assert said(error)[0] == "rate_limit_error"
+    assert said(error)[1] in {"insufficient_quota", None}
+    assert error["message"] == (
+        'the budget of key "alice" has 0.00 of 0.10 per day left; this request may take 0.05; '
+        "send it again in 43200 s, at 2026-01-15T00:00:00Z"
+    )
+    assert answer.headers["retry-after"] == "43200"
+    assert answer.headers["x-should-retry"] == "false"  # no client waits for half a day
+    assert answer.headers["x-pointsman-budget-left"] == '0.00 of 0.10 per day; key "alice"'
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_used_up_rate_is_told_with_when_to_come_again(name: str) -> None:
+    path, body, said = FORMATS[name]
+    trial = Trial(ALICE + "requests_per_minute = 1\n")
+    trial.now += 17.5
+    run(statuses(trial, 1))
+    answer = run(trial.ask(path, body))
+    assert answer.status == 429
+    assert said(answer.json()["error"])[1] in {"rate_limit_exceeded", None}
+    assert 'the requests_per_minute of key "alice" has 0 of 1 requests per minute left' in answer.body.decode(
+        "unicode_escape"
+    )
+    assert answer.headers["retry-after"] == "43"
+    assert "x-should-retry" not in answer.headers
+    assert answer.headers["x-ratelimit-remaining-requests"] == "0"
+    assert len(trial.provider.asked) == 1
+    trial.now += 60
+    assert run(statuses(trial, 1)) == [200]
+
+
+def test_every_answer_says_what_is_left() -> None:
+    limits = "requests_per_minute = 10\ntokens_per_minute = 1000\n" + money(2)
+    trial = Trial(f'{ALICE}team = "ml"\n{limits}[teams.ml]\nrequests_per_minute = 5\n')
+    answer = run(trial.chat())
+    left = {name: value for name, value in answer.headers.items() if name.startswith("x-ratelimit-")}
+    read = 1 + len(trial.provider.asked[0].body) // 4
+    assert int(left.pop("x-ratelimit-remaining-tokens")) == pytest.approx(1000 - 50 - read, abs=3)
+    assert left == {
+        "x-ratelimit-limit-requests": "5",  # of the two levels the tighter one; the upstream's is not relayed
+        "x-ratelimit-remaining-requests": "4",
+        "x-ratelimit-reset-requests": "1m0s",
+        "x-ratelimit-limit-tokens": "1000",
+        "x-ratelimit-reset-tokens": "1m0s",
+    }
+    assert answer.headers["x-pointsman-budget-left"] == '1.95 of 2.00 per day; key "alice"'
+
+
+def test_a_key_without_limits_gets_no_such_headers() -> None:
+    trial = Trial(f"{ALICE}[keys.bob]\n{money(1)}")
+    answer = run(trial.chat())
+    assert answer.headers["x-ratelimit-limit-requests"] == "999999"  # the upstream's own
+    assert "x-pointsman-budget-left" not in answer.headers
+    assert trial.gateway.state.access is not None
+    assert set(trial.gateway.state.access.grants) == {"bob"}
+
+
+def test_a_request_larger_than_the_whole_budget_is_told_so() -> None:
+    answer = run(Trial(ALICE + money(0.1)).chat(max_tokens=500))
+    assert answer.status == 429
+    assert "it is more than all of the budget" in answer.json()["error"]["message"]
+
+
+# Reserving and settling.
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "spent"),
+    [
+        (lambda: whole(7), 200, 0.007),
+        (lambda: whole(80), 200, 0.080),  # more than was reserved
+        (lambda: whole(None), 200, 0.050),  # not told: what was reserved
+        (lambda: whole(status=500), 500, 0.0),
+        (lambda: Reply(200, [b"no JSON"]), 502, 0.0),  # the input, which is free here
+        (broken, 502, 0.0),
+        (lambda: stream(12), 200, 0.0),
+    ],
+    ids=["less", "more", "untold", "refused", "malformed", "broken", "stream"],
+)
+def test_usage_takes_the_place_of_what_was_reserved(answer: Any, error: int, spent: float) -> None:
+    trial = Trial(ALICE + money(1))
+    trial.provider.answers = [answer]
+    assert run(trial.chat()).status == error
+    if spent:
+        assert trial.used("money/key/alice") == round(spent * UNIT)
+    else:
+        assert trial.used("money/key/alice") <= 0.02 * UNIT
+
+
+@pytest.mark.parametrize(
+    ("asked", "reserved"),
+    [({"max_tokens": 50}, 0.05), ({}, 4.096), ({"max_tokens": 5, "n": 3}, 0.015), ({"max_tokens": 0}, 4.096)],
+    ids=["stated", "not-stated", "several-answers", "zero"],
+)
+def test_what_is_reserved_follows_what_the_request_asks_for(asked: dict[str, Any], reserved: float) -> None:
+    trial = Trial(ALICE + money(5))
+    seen: list[int] = []
+
+    async def look() -> None:
+        seen.append(trial.used("money/key/alice"))
+
+    trial.provider.before = look
+    body = {name: value for name, value in CHAT.items() if name != "max_tokens"} | asked
+    run(trial.ask("/v1/chat/completions", body))
+    assert seen == [round(reserved * UNIT)]
+
+
+def test_a_caller_who_leaves_before_the_answer_pays_the_input_alone() -> None:
+    trial = Trial(ALICE + money(1) + "tokens_per_minute = 1000\n")
+    waits = asyncio.Event()
+
+    async def forever() -> None:
+        waits.set()
+        await asyncio.Event().wait()
+
+    trial.provider.before = forever
+
+    async def work() -> None:
+        asked = asyncio.create_task(trial.chat())
+        await waits.wait()
+        asked.cancel()
+        await asyncio.wait([asked])
+
+    run(work())
+    assert trial.used("money/key/alice") == 0
+    assert 0 < trial.used("tokens/key/alice") < 50
+
+
+def test_a_caller_who_leaves_while_the_store_is_asked_gets_it_back() -> None:
+    store = _Slow()
+    trial = Trial(ALICE + money(1), store=store)
+
+    async def work() -> None:
+        asked = asyncio.create_task(trial.chat())
+        await asyncio.to_thread(store.asked.wait, PATIENCE)
+        asked.cancel()
+        await asyncio.wait([asked])
+        store.answer.set()
+        await asyncio.to_thread(store.settled.wait, PATIENCE)
+        await asyncio.to_thread(trial.budgets.flush)
+
+    run(work())
+    assert list(store._totals.values()) == [0]
+    trial.budgets.close()
+
+
+# A store that fails.
+
+
+def test_an_outage_leaves_each_gateway_to_count_by_itself(caplog: pytest.LogCaptureFixture) -> None:
+    trial = Trial(ALICE + money(0.1), store=_unreachable())
+    assert run(statuses(trial, 3)) == [200, 200, 429]
+    told = [record for record in caplog.records if "budgets and rate limits" in record.message]
+    assert len(told) == 1
+    assert trial.gateway.state.faults["budgets"]
+    assert trial.metric("pointsman_stores_failing 1.0")
+    trial.budgets.close()
+
+
+def test_an_outage_may_refuse_instead() -> None:
+    trial = Trial(ALICE + money(0.1), store=_unreachable(), fails_open=False)
+    answer = run(trial.chat())
+    assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+    assert "the limits of this key cannot be checked now" in answer.json()["error"]["message"]
+    assert trial.provider.asked == []
+    trial.budgets.close()
+
+
+# A budget nearly spent.
+
+LOW = money(1) + 'when_low = "lower_tier"\nlow_share = 0.5\n'
+
+
+def test_a_budget_nearly_spent_lowers_the_tier_and_says_so() -> None:
+    trial = Trial(ALICE + LOW)
+    hard = {"model": "auto", "max_tokens": 50, "messages": [{"role": "user", "content": HARD}]}
+
+    async def work() -> tuple[Received, Received, Received]:
+        return (
+            await trial.ask("/v1/chat/completions", hard),  # 0.50 of "large"
+            await trial.ask("/v1/chat/completions", hard),
+            await trial.chat(model="large", max_tokens=10),  # asked for by name: until nothing is left
+        )
+
+    first, second, named = run(work())
+    assert [each.headers["x-pointsman-model"] for each in (first, second, named)] == [
+        "large",
+        "small",
+        "large",
+    ]
+    assert "x-pointsman-tier-lowered" not in first.headers
+    assert second.headers["x-pointsman-tier-lowered"] == (
+        "access.budget-low: SIMPLE instead of REASONING: "
+        'the budget of key "alice" has 0.50 of 1.00 per day left'
+    )
+    decision = trial.ledger.get(second.headers["x-pointsman-decision-id"])
+    assert decision is not None
+    assert decision.tier is not None
+    assert decision.tier.tier == "REASONING"
+    assert decision.chain[0] == "small"
+    assert [reason.code for reason in decision.reasons].count("access.budget-low") == 1
+    permission = decision.input.permission
+    assert permission is not None
+    assert (permission.low, permission.priced) == ("SIMPLE", True)
+
+
+def test_a_budget_nearly_spent_refuses_nothing_that_only_a_higher_tier_can_serve() -> None:
+    trial = Trial(ALICE + LOW + 'models = ["large"]\n')
+    hard = {"model": "auto", "max_tokens": 20, "messages": [{"role": "user", "content": HARD}]}
+
+    async def work() -> list[Received]:
+        await trial.chat(model="large", max_tokens=50)
+        return [await trial.ask("/v1/chat/completions", hard)]
+
+    (answer,) = run(work())
+    assert (answer.status, answer.headers["x-pointsman-model"]) == (200, "large")
+
+
+async def _both(*asked: Awaitable[Received]) -> list[Received]:
+    return [await each for each in asked]
+
+
+def _fresh(server: Valkey, number: int) -> ValkeyBudgets:
+    store = ValkeyBudgets(server.url, password=server.password, timeout=PATIENCE)
+    if number == 0:
+        store._client.redis.flushdb()
+    return store
+
+
+def _redis(trial: Trial) -> Any:
+    store = trial.budgets.store
+    assert isinstance(store, ValkeyBudgets)
+    return store._client.redis
+
+
+def _close(*trials: Trial) -> None:
+    for trial in trials:
+        trial.budgets.close()
+
+
+def _unreachable() -> ValkeyBudgets:
+    pytest.importorskip("redis")
+    return ValkeyBudgets("redis://127.0.0.1:1/0", timeout=PATIENCE)
+
+
+class _Slow(MemoryBudgets):
+    """A store elsewhere that answers when the test says so."""
+
+    waits = True  # type: ignore[misc]
+
+    def __init__(self) -> None:
+        import threading
+
+        super().__init__()
+        self.asked, self.answer = threading.Event(), threading.Event()
+        self.settled = threading.Event()
+
+    def reserve(self, *given: Any) -> Any:
+        self.asked.set()
+        self.answer.wait(PATIENCE)
+        return super().reserve(*given)
+
+    def settle(self, *given: Any) -> None:
+        super().settle(*given)
+        self.settled.set()
