@@ -121,6 +121,29 @@ class Pointsman:
         self._asking = asking
         self._connections = connections
 
+    def without_changes(self, *, texts: bool = False) -> Self:
+        """Return one for a host that applies less of a decision than a gateway does.
+
+        What it cannot apply is not recorded as given. It shares stores, models and today's spending with this
+        one, and cuts no tools.
+
+        Args:
+            texts: Whether the host adds the texts of a decision; without it guidance and domains observe.
+        """
+        from copy import copy
+
+        from pointsman.factory import build_engine, build_questions
+
+        runtime = self.runtime
+        policy = runtime.engine.policy.without_changes(texts=texts)
+        if policy == runtime.engine.policy:
+            return self
+        other = copy(self)
+        other.runtime = runtime.with_policy(
+            build_engine(policy), ask=runtime.ask, questions=build_questions(policy)
+        )
+        return other
+
     def __enter__(self) -> Self:
         return self
 

@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 #: What each needs, and what it prints.
 EXAMPLES = {
     "pydantic_ai_routing": ("pydantic_ai", "Hello!\n  This is small."),
+    "langchain_routing": ("langchain", "This is large."),
     "openai_agents_routing": ("agents", "This is large."),
 }
 

@@ -109,7 +109,11 @@ def test_without_hints_nothing_is_added(tmp_path: Path) -> None:
     with two_models(tmp_path) as points:
         routing = Routing({}, points, hints=False, timeout=PATIENCE)
         asyncio.run(Agent(stuck.model, capabilities=[routing], tools=[edit]).run("Fix the bug"))
+        points.runtime.ledger.flush()
+        decided = list(points.runtime.ledger.decisions(limit=None))
     assert set(stuck.hints()) == {0}
+    assert not any(each.injections for each in decided)  # nothing is recorded as given that was not
+    assert any(each.guidance and each.guidance.firings for each in decided)
 
 
 def test_a_configured_stop_ends_the_run(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
 
 import msgspec
@@ -83,6 +83,21 @@ class Policy:
         yield from self.profile.signals()
         if self.domains:
             yield from self.domains.domains.signals()
+
+    def without_changes(self, *, texts: bool) -> Policy:
+        """Return the policy for a host that cannot change a request as this one would: tools are not cut.
+
+        Without ``texts`` guidance and domains decide and are recorded, and say nothing.
+        """
+        policy = replace(self, tools=None)
+        if texts:
+            return policy
+        guidance, domains = policy.guidance, policy.domains
+        if guidance is not None and guidance.mode is Mode.ON:
+            policy = replace(policy, guidance=msgspec.structs.replace(guidance, mode=Mode.OBSERVE))
+        if domains is not None and domains.mode is Mode.ON:
+            policy = replace(policy, domains=msgspec.structs.replace(domains, mode=Mode.OBSERVE))
+        return policy
 
     def version(self) -> str:
         """Twelve hex digits over everything in the policy; the same on every machine and hash seed."""

@@ -11,6 +11,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from hashlib import blake2b
 from threading import Lock
 from typing import Any, Final, TypeVar
@@ -59,6 +60,7 @@ class Host:
         points: Pointsman | Callable[[], Pointsman] | None = None,
         *,
         timeout: float = TIMEOUT,
+        texts: bool = False,
     ) -> None:
         """Make ready; nothing is read before the first decision.
 
@@ -66,13 +68,19 @@ class Host:
             name: Of the host, for the log.
             points: What decides, or what makes it; by default ``Pointsman.from_config()``.
             timeout: Seconds after which the host goes on without a decision.
+            texts: Whether the adapter adds the texts of a decision; without it none is recorded as given.
         """
         self.failures: Counter[str] = Counter()
         self._name = name
         self._timeout = timeout
-        self._points = points if isinstance(points, Pointsman) else None
-        self._make = Pointsman.from_config if points is None or isinstance(points, Pointsman) else points
-        self._is_own = self._points is None
+        self._texts = texts
+        self._points: Pointsman | None = None
+        self._is_own = not isinstance(points, Pointsman)
+        self._make: Callable[[], Pointsman] = Pointsman.from_config
+        if isinstance(points, Pointsman):
+            self._make = partial(_same, points)
+        elif points is not None:
+            self._make = points
         self._lock = Lock()
         self._retry_at = float("-inf")  # seconds of ``time.monotonic``
         self._thread = AskingThread(ask_nobody, lambda: None)
@@ -150,7 +158,7 @@ class Host:
                 if time.monotonic() < self._retry_at:
                     raise NotReadyError
                 self._retry_at = time.monotonic() + _RETRY
-                self._points = self._make()
+                self._points = self._make().without_changes(texts=self._texts)
             return self._points
 
     def _tell(self, error: Exception) -> None:
@@ -164,6 +172,10 @@ class Host:
             slow = f"no decision within {self._timeout:g} s"
             why = slow if isinstance(error, TimeoutError) else f"{kind}: {error}"
             log.warning("%s goes on with its own choice: %s; not logged again", self._name, why[:_SHOWN])
+
+
+def _same(points: Pointsman) -> Pointsman:
+    return points
 
 
 class NotReadyError(Exception):

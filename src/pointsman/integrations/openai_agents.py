@@ -70,7 +70,7 @@ class RoutingProvider(ModelProvider):
             hints: Whether texts of the decision are added.
             timeout: Seconds after which a call goes on without a decision.
         """
-        self.host = Host(_HOST, points, timeout=timeout)
+        self.host = Host(_HOST, points, timeout=timeout, texts=hints)
         self._base: Final = base or MultiProvider()
         self._models: Final = models
         self._default: Final = default
@@ -159,7 +159,7 @@ def hint_filter(
     Use it or ``RoutingProvider``, which adds them too: each decides. It is not told of the conversation; the
     session is named by how that begins.
     """
-    host = Host(_HOST, points, timeout=timeout)
+    host = Host(_HOST, points, timeout=timeout, texts=True)
 
     async def add_hints(call: CallModelData[Any]) -> ModelInputData:
         data = call.model_data

@@ -64,7 +64,7 @@ class Routing(AbstractCapability[Any]):
                 (``[guidance] mode = "on"``).
             timeout: Seconds after which a step goes on without a decision.
         """
-        self.host = Host("Pydantic AI", points, timeout=timeout)
+        self.host = Host("Pydantic AI", points, timeout=timeout, texts=hints)
         self._models: Final = {name: infer_model(model) for name, model in models.items()}
         self._hints: Final = hints
 

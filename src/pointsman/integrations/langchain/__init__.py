@@ -1,7 +1,12 @@
-"""Guidance in agents made with LangChain's ``create_agent`` (extra ``langchain``)."""
+"""Guidance and model choice in agents made with LangChain's ``create_agent`` (extra ``langchain``).
+
+The two are independent: guidance keeps its memory in the agent's state, model choice decides with ledger and
+sessions as a gateway does. Tried with LangChain 1.4.7 and LangGraph 1.2.22.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from pointsman.errors import MissingExtra
@@ -10,9 +15,14 @@ from pointsman.guidance import GuidancePolicy
 if TYPE_CHECKING:
     from langchain_core.language_models.chat_models import BaseChatModel
 
+    from pointsman.api import Pointsman
     from pointsman.integrations.langchain.middleware import GuidanceMiddleware
+    from pointsman.integrations.langchain.routing import RoutingMiddleware
 
-__all__ = ["guidance_middleware"]
+__all__ = ["guidance_middleware", "routing_middleware"]
+
+#: Seconds, as ``integrations.host.TIMEOUT``, which is not imported before it is needed.
+_TIMEOUT = 2.0
 
 
 def guidance_middleware(
@@ -38,3 +48,30 @@ def guidance_middleware(
     except ImportError as error:
         raise MissingExtra("langchain", needed_for="the LangChain middleware") from error
     return GuidanceMiddleware(policy, stronger_model, judged_by(judge_model) if judge_model else None)
+
+
+def routing_middleware(
+    models: Mapping[str, BaseChatModel],
+    points: Pointsman | Callable[[], Pointsman] | None = None,
+    *,
+    timeout: float = _TIMEOUT,
+) -> RoutingMiddleware:
+    """Make the middleware that chooses the model of each call.
+
+    Texts of a decision are not added: ``guidance_middleware`` adds hints.
+
+    Args:
+        models: By configured name or by tier in lower case. A call whose tier has none is served by the
+            agent's own model.
+        points: What decides, or what makes it; by default ``Pointsman.from_config()``.
+        timeout: Seconds after which a call goes on without a decision.
+
+    Raises:
+        MissingExtra: LangChain is not installed.
+    """
+    try:
+        from pointsman.integrations.host import Host
+        from pointsman.integrations.langchain.routing import RoutingMiddleware
+    except ImportError as error:
+        raise MissingExtra("langchain", needed_for="the LangChain middleware") from error
+    return RoutingMiddleware(models, Host("LangChain", points, timeout=timeout))

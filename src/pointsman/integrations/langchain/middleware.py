@@ -30,7 +30,7 @@ from pointsman.model_calls import AskingThread, ask_nobody
 from pointsman.vocabulary import Message, ModelQuery, ModelReply, Role, ToolCall, ToolResult
 from pointsman.wire.insertion import mark
 
-__all__ = ["GuidanceMiddleware", "GuidanceState", "read_message"]
+__all__ = ["GuidanceMiddleware", "GuidanceState", "read_message", "thread_id"]
 
 
 class GuidanceState(AgentState[Any]):
@@ -73,7 +73,7 @@ class GuidanceMiddleware(AgentMiddleware[GuidanceState, Any, Any]):
         self, state: GuidanceState
     ) -> Generator[ModelQuery, ModelReply, tuple[GuidanceDecision, GuidanceMemory]]:
         memory = msgspec.convert(state.get("pointsman_memory", {}), GuidanceMemory, str_keys=True)
-        return self._guide.turn(_Messages(state["messages"]), memory, session=_thread())
+        return self._guide.turn(_Messages(state["messages"]), memory, session=thread_id())
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
@@ -124,7 +124,7 @@ def _appended(messages: Sequence[AnyMessage], text: str) -> list[AnyMessage]:
     return [*messages[:-1], last.model_copy(update={"content": content})]
 
 
-def _thread() -> str:
+def thread_id() -> str:
     """Id of the conversation, which decides its side of the experiment; "" outside a checkpointed run."""
     try:
         return str(get_config().get("configurable", {}).get("thread_id", ""))

@@ -1,0 +1,62 @@
+"""The middleware that chooses the model of each call by its tier."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
+from langchain_core.language_models.chat_models import BaseChatModel
+from langchain_core.messages import convert_to_openai_messages
+
+from pointsman.decision.decision import Decision
+from pointsman.integrations.host import Host, chosen_model
+from pointsman.integrations.langchain.middleware import thread_id
+
+__all__ = ["RoutingMiddleware"]
+
+
+class RoutingMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
+    """Replaces the model of a call. The session is the thread, else how the conversation begins."""
+
+    def __init__(self, models: Mapping[str, BaseChatModel], host: Host) -> None:
+        """Choose among models, by configured name or by tier in lower case."""
+        super().__init__()
+        self.host: Final = host
+        self._models: Final = models
+
+    def wrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
+    ) -> ModelResponse[Any]:
+        """Decide, and call the model that is chosen."""
+        decision = self.host.decide_sync(_body(request), session=thread_id() or None)
+        return handler(self._routed(request, decision))
+
+    async def awrap_model_call(
+        self,
+        request: ModelRequest[Any],
+        handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
+    ) -> ModelResponse[Any]:
+        """Decide, and call the model that is chosen."""
+        decision = await self.host.decide(_body(request), session=thread_id() or None)
+        return await handler(self._routed(request, decision))
+
+    def _routed(self, request: ModelRequest[Any], decision: Decision | None) -> ModelRequest[Any]:
+        model = chosen_model(decision, self._models)
+        return request if model is None else request.override(model=model)
+
+
+def _body(request: ModelRequest[Any]) -> dict[str, Any]:
+    said = [request.system_message] if request.system_message else []
+    return {
+        "model": "auto",
+        "messages": convert_to_openai_messages([*said, *request.messages]),
+        "tools": [{"type": "function", "function": {"name": name}} for name in _tools(request)],
+    }
+
+
+def _tools(request: ModelRequest[Any]) -> list[str]:
+    """Names of the tools; of a provider's own, as a mapping, its type."""
+    names = (tool.get("name") or tool.get("type") if isinstance(tool, dict) else tool.name
+             for tool in request.tools)  # fmt: skip
+    return [str(name) for name in names if name]
