@@ -38,7 +38,7 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "The gateway itself": (
         *("build_info", "reloads", "stores_failing", "ledger_lost", "session_failures", "spans"),
-        "series_dropped",
+        *("workers", "worker_restarts", "series_dropped"),
     ),
 }
 #: Units as Grafana names them, where the name of the metric does not say it.

@@ -49,7 +49,14 @@ from pointsman.stores.ledger import Ledger, PolicyText, Retention, SqliteLedger
 from pointsman.stores.ledger.places import open_postgres
 from pointsman.stores.ledger.redact import redact
 from pointsman.stores.pattern_cache import open_scanner
-from pointsman.stores.sessions import MemorySessions, SessionStore, SqliteSessions, ValkeySessions
+from pointsman.stores.sessions import (
+    MemorySessions,
+    SessionStore,
+    SharedSessions,
+    SqliteSessions,
+    ValkeySessions,
+)
+from pointsman.stores.workers import ALONE, Worker
 from pointsman.tiers import (
     BUILTIN_PROFILES,
     EscalationPolicy,
@@ -273,9 +280,16 @@ def _profiles(config: Config, domains: DomainSet) -> dict[str, ModelProfile]:
     return found
 
 
-def build_questions(policy: Policy) -> Questions:
-    """Return the budget of a policy's verification, with nothing asked yet."""
-    return Questions(policy.verify, price=question_price(policy), allowances=_allowances(policy))
+def build_questions(policy: Policy, worker: Worker = ALONE) -> Questions:
+    """Return the budget of a policy's verification, with nothing asked yet: this process's part of it."""
+    verify, share = policy.verify, 1 / worker.of
+    if verify is not None and verify.money_per_day is not None and not worker.is_alone:
+        verify = msgspec.structs.replace(verify, money_per_day=verify.money_per_day * share)
+    allowances = {
+        kind: each._replace(money_per_day=each.money_per_day * share)
+        for kind, each in _allowances(policy).items()
+    }
+    return Questions(verify, price=question_price(policy), allowances=allowances)
 
 
 def _allowances(policy: Policy) -> dict[str, Allowance]:
@@ -323,8 +337,12 @@ def _learned_router(spec: LearnedRouterSpec | None) -> LearnedRouterPolicy | Non
     return LearnedRouterPolicy(learned_router=load_learned_router(spec.file), boundaries=spec.boundaries)
 
 
-def build_runtime(config: Config) -> Runtime:
+def build_runtime(config: Config, worker: Worker = ALONE) -> Runtime:
     """Return everything that decides as configured; its stores open with the first use.
+
+    Args:
+        config: What is configured.
+        worker: Which of several processes this one is.
 
     Raises:
         ConfigError: a file the configuration names is wrong.
@@ -332,9 +350,9 @@ def build_runtime(config: Config) -> Runtime:
     policy = build_policy(config)
     return Runtime(
         build_engine(policy),
-        sessions=open_sessions(config.sessions),
+        sessions=open_sessions(config.sessions, worker),
         ledger=open_ledger(config.ledger),
-        questions=build_questions(policy),
+        questions=build_questions(policy, worker),
     )
 
 
@@ -411,12 +429,18 @@ def open_ledger(spec: LedgerSpec) -> Ledger:
     return SqliteLedger(spec.path, queue=spec.queue, text=spec.text, retention=retention)
 
 
-def open_sessions(spec: SessionsSpec) -> SessionStore:
-    """Return the session store a configuration names.
+def open_sessions(spec: SessionsSpec, worker: Worker = ALONE, name: str = "sessions") -> SessionStore:
+    """Return the session store a configuration names; for several processes one that they share.
+
+    In place of memory they have a file of the run, called ``name``.
 
     Raises:
         MissingExtra: its client is not installed.
     """
+    if not worker.is_alone and spec.store != "valkey":
+        lasting = spec.store == "sqlite"
+        path = spec.path if lasting else worker.folder / f"{name}.sqlite"
+        return SharedSessions(path, size=spec.size, ttl=spec.ttl, lasting=lasting)
     if spec.store == "sqlite":
         return SqliteSessions(spec.path, size=spec.size, ttl=spec.ttl)
     if spec.store == "valkey" and spec.url is not None:

@@ -21,7 +21,7 @@ from pointsman.errors import UnknownModel
 from pointsman.runtime import decode_memory, encode_memory
 from pointsman.stores.batch_writer import BatchWriter
 from pointsman.stores.ledger.port import Ledger, ShadowDecision
-from pointsman.stores.sessions import MemorySessions
+from pointsman.stores.sessions import MemorySessions, SessionStore
 from pointsman.vocabulary import AgentRequest
 
 __all__ = ["ShadowPolicy"]
@@ -42,16 +42,16 @@ class _Decided(NamedTuple):
 
 
 class ShadowPolicy:
-    """Decides turns again. Call it with each, in order; it remembers sessions by itself, in memory.
+    """Decides turns again. Call it with each, in order; it remembers sessions by itself.
 
     Questions to a model are answered as they were answered for the decision that served, or not at all:
     nothing is asked.
     """
 
-    def __init__(self, engine: Engine, ledger: Ledger) -> None:
+    def __init__(self, engine: Engine, ledger: Ledger, sessions: SessionStore | None = None) -> None:
         self.engine = engine
         self._ledger: Final = ledger
-        self._sessions: Final = MemorySessions()
+        self._sessions: Final = sessions or MemorySessions()
         self._counts: Final[Counter[str]] = Counter()
         self._writer: Final = BatchWriter[_Decided](
             self._decide_all, size=WAITING, name="shadow", linger=LINGER
@@ -82,6 +82,7 @@ class ShadowPolicy:
     def close(self) -> None:
         """Decide what waits and end the thread."""
         self._writer.close()
+        self._sessions.close()
 
     def _decide_all(self, batch: Sequence[_Decided]) -> int:
         for engine, request, then in batch:

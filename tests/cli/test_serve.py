@@ -16,10 +16,10 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from pointsman.cli import app, serve
+from pointsman.cli import _listening, app
 from pointsman.cli._banner import banner
+from pointsman.cli._listening import bound, caller_key, introduce, listening_on
 from pointsman.cli.log_format import with_public_name
-from pointsman.cli.serve import _bound, _caller_key, _introduce, _listening_on
 from pointsman.config import Config, ConsoleSpec, TiersSpec
 from pointsman.config.shapes import demo_ledger
 from pointsman.diagnostics.client_lines import CallerKey
@@ -45,7 +45,7 @@ def lines(
     monkeypatch.setenv("POINTSMAN_KEY", KEY)
     with gateway(state_for(server=ServerSpec(port=0, keys=keys))) as running:
         listening = SimpleNamespace(getsockname=lambda: ("127.0.0.1", running.port))
-        _introduce(cast("socket.socket", listening), demo_config(), demo=True, key=key)
+        introduce(cast("socket.socket", listening), demo_config(), demo=True, key=key)
         said = capsys.readouterr().out.splitlines()
         assert said[0].startswith("Pointsman demo: ")
         yield {line[2:20].strip(): line[20:] for line in said if line.startswith("  ")}
@@ -93,9 +93,9 @@ def test_a_wildcard_is_printed_as_an_address(
     host: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody can call 0.0.0.0: what is copied to another machine must name this one."""
-    monkeypatch.setattr(serve, "_SOME_NETWORK", ("127.0.0.1", 9))
+    monkeypatch.setattr(_listening, "_SOME_NETWORK", ("127.0.0.1", 9))
     listening = SimpleNamespace(getsockname=lambda: (host, 4747))
-    _introduce(cast("socket.socket", listening), demo_config(), demo=False, key=CallerKey())
+    introduce(cast("socket.socket", listening), demo_config(), demo=False, key=CallerKey())
     said = capsys.readouterr().out.splitlines()[0]
     shown = said.removeprefix("Pointsman listens on http://").partition(":4747")[0]
     assert not ipaddress.ip_address(shown).is_unspecified
@@ -111,9 +111,9 @@ def test_a_public_address_needs_keys() -> None:
 
 
 def test_host_and_port_replace_those_of_the_file() -> None:
-    config = _listening_on(demo_config(), "127.0.0.9", 0)
+    config = listening_on(demo_config(), "127.0.0.9", 0)
     assert (config.server.host, config.server.port) == ("127.0.0.9", 0)
-    assert _listening_on(demo_config(), None, None) == demo_config()
+    assert listening_on(demo_config(), None, None) == demo_config()
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_the_key_of_the_lines_is_the_variable_that_holds_it(
     monkeypatch.setenv("OUR_HASH", f"sha256:{'0' * 64}")
     file = tmp_path / "pointsman.toml"
     file.write_text(f"[server]\nkeys = {written}\n")
-    assert _caller_key(file) == key
+    assert caller_key(file) == key
 
 
 def test_a_key_that_is_known_by_its_hash_is_named_as_missing() -> None:
@@ -157,7 +157,7 @@ def test_the_demo_says_where_its_ledger_is() -> None:
 
 def test_a_line_that_is_copied_at_once_is_not_refused() -> None:
     """The address is printed before the server runs; who connects by then waits for it."""
-    with _bound("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname(), 60) as early:
+    with bound("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname(), 60) as early:
         accepted, peer = listening.accept()
         accepted.close()
         assert peer == early.getsockname()

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 
 from pointsman.cli.log_format import REQUESTS, LogFormat
 from pointsman.cli.output import echo
-from pointsman.cli.request_lines import RequestLines, log_requests
+from pointsman.cli.request_lines import RequestLines, Totals, log_requests
 from pointsman.cli.terminal import is_terminal
 from pointsman.config import Config
 from pointsman.errors import PointsmanError
@@ -20,7 +20,7 @@ from pointsman.stores.ledger.turns import answered
 from pointsman.telemetry import EndedRequest
 from pointsman.telemetry.tracing import is_configured, open_tracing
 
-__all__ = ["Tell", "told_requests"]
+__all__ = ["Tell", "print_summary", "told_requests", "wants_lines"]
 
 log = logging.getLogger("pointsman.gateway.telemetry")
 
@@ -30,7 +30,13 @@ Tell = Callable[[ServedRequest], None]
 
 @contextmanager
 def told_requests(
-    builder: Builder, metrics: Metrics, *, requests: bool | None, log_format: LogFormat, demo: bool
+    builder: Builder,
+    metrics: Metrics,
+    *,
+    requests: bool | None,
+    log_format: LogFormat,
+    demo: bool,
+    summed: Callable[[Totals], None] | None = None,
 ) -> Iterator[Tell | None]:
     """Yield what is told of each request; None where nobody wants to know. At the end, print the summary.
 
@@ -40,18 +46,30 @@ def told_requests(
         requests: Whether each request gets a line; None: on a terminal, and in a log in JSON.
         log_format: Of the log; in JSON it has the lines.
         demo: Whether the demo is served.
+        summed: Takes the sums at the end, in place of a printed summary.
     """
     is_json = log_format is LogFormat.JSON
-    has_lines = (is_json or is_terminal()) if requests is None else requests
+    has_lines = wants_lines(requests, log_format)
     tells: list[Tell] = []
     with ExitStack() as closing:
         if has_lines:
             # Of the log, the reason of a refusal; its line says it too.
             logging.getLogger("pointsman.gateway._local_replies").setLevel(logging.WARNING)
-            tells.append(_log(builder, closing) if is_json else _lines(builder, closing, demo=demo))
+            summed = summed or _printed(builder, demo=demo)
+            tells.append(_log(builder, closing) if is_json else _lines(builder, closing, summed))
         if is_configured(builder.config.telemetry) and (tell := _spans(builder.config, metrics, closing)):
             tells.append(tell)
         yield _all(tells)
+
+
+def wants_lines(requests: bool | None, log_format: LogFormat) -> bool:
+    """Whether each request gets a line; ``requests`` is what was asked for."""
+    return (log_format is LogFormat.JSON or is_terminal()) if requests is None else requests
+
+
+def print_summary(ledger: str, totals: Totals, *, demo: bool) -> None:
+    """Print the sums over all requests."""
+    echo("\n" + "\n".join(totals.lines(ledger, demo=demo)))
 
 
 def _log(builder: Builder, closing: ExitStack) -> Tell:
@@ -60,12 +78,16 @@ def _log(builder: Builder, closing: ExitStack) -> Tell:
     return feed.tell
 
 
-def _lines(builder: Builder, closing: ExitStack, *, demo: bool) -> Tell:
+def _printed(builder: Builder, *, demo: bool) -> Callable[[Totals], None]:
+    return lambda totals: print_summary(builder.config.ledger.place, totals, demo=demo)
+
+
+def _lines(builder: Builder, closing: ExitStack, summed: Callable[[Totals], None]) -> Tell:
     lines = RequestLines(lambda: builder.config.models)
 
     def close() -> None:
         lines.close()
-        echo("\n" + "\n".join(lines.totals.lines(builder.config.ledger.place, demo=demo)))
+        summed(lines.totals)
 
     closing.callback(close)
     return lines.tell

@@ -119,6 +119,12 @@ class Totals:
         if decision and decision.guidance and decision.guidance.firing and len(self._stuck) < _MOST_SESSIONS:
             self._stuck.add(decision.input.session or decision.id)
 
+    def add_all(self, other: Totals) -> None:
+        """Count what another process has counted."""
+        for name in ("requests", "failed", "input", "output", "unpriced", "cost"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self._stuck |= other._stuck
+
     def lines(self, ledger: str, *, demo: bool = False) -> Iterator[str]:
         """Yield the summary, a line for each sum."""
         failed = f", {self.failed:,} of them failed or refused" if self.failed else ""

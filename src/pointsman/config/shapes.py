@@ -215,6 +215,15 @@ class ServerTable(msgspec.Struct, frozen=True, kw_only=True):
             "no key is required."
         ),
     ] = ()
+    workers: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=64,
+            description="Processes that serve the address together; see "
+            "[Several processes](../how-to/deploy.md). The limits below hold for each.",
+        ),
+    ] = ServerSpec().workers
     limits: Annotated[Limits, Meta(description="Limits of a request.")] = Limits()
     drain_notice: Annotated[
         float,
@@ -249,6 +258,7 @@ class ServerTable(msgspec.Struct, frozen=True, kw_only=True):
             host=self.host,
             port=self.port,
             keys=tuple(key_digest(key) for key in self.keys),
+            workers=self.workers,
             limits=self.limits,
             passthrough=self.passthrough or "",
             drain_notice=self.drain_notice,

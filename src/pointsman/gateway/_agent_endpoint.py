@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Protocol
 
 from pointsman.access import Spending
 from pointsman.decision.decision import Decision
@@ -31,9 +32,26 @@ from pointsman.offload import offload
 from pointsman.vocabulary import LARGE, AgentRequest
 from pointsman.wire import Body
 from pointsman.wire.reasoning_formats import own_reasoning
-from pointsman.wire.responses.stored_conversation import is_stored
+from pointsman.wire.request import of_caller
+from pointsman.wire.responses.stored_conversation import continues, is_stored
 
-__all__ = ["AgentEndpoint"]
+__all__ = ["AgentEndpoint", "AnsweredElsewhere", "KeptBeside"]
+
+
+class AnsweredElsewhere(Exception):
+    """Another process of this gateway has answered the request, and counts it."""
+
+
+class KeptBeside(Protocol):
+    """What other processes of this gateway keep."""
+
+    def note(self, name: str) -> None:
+        """Note that this process keeps something under a name."""
+        ...
+
+    async def answer_kept(self, inbound: InboundRequest, names: Sequence[str], send: Send) -> bool:
+        """Let the process that keeps something under one of these names answer; False where none does."""
+        ...
 
 
 class AgentEndpoint:
@@ -47,6 +65,8 @@ class AgentEndpoint:
         self._items = KeptItems()
         self._answers = IdempotentAnswers(metrics)
         self._lower_tiers = LowerTiers(metrics)
+        #: The other processes of this gateway; None where it is the only one.
+        self.beside: KeptBeside | None = None
 
     async def answer(self, state: LiveState, inbound: InboundRequest, send: Send) -> int:
         """Answer one request, and return the status sent.
@@ -71,7 +91,7 @@ class AgentEndpoint:
 
     async def _answer(self, state: LiveState, inbound: InboundRequest, send: Send) -> int:
         sent = inbound.body
-        inbound, agent_request, continuation, kept = await self._read(state, inbound)
+        inbound, agent_request, continuation, kept = await self._read_here(state, inbound, send)
         text = ""
         if state.command is not None:
             inbound, agent_request, text = await self._take_commands(state, inbound, agent_request)
@@ -128,6 +148,34 @@ class AgentEndpoint:
                 request.is_lowered = True
         return request
 
+    async def _read_here(
+        self, state: LiveState, inbound: InboundRequest, send: Send
+    ) -> tuple[InboundRequest, AgentRequest, Continuation | None, Kept | None]:
+        """Read a request that this process has to answer.
+
+        Raises:
+            AnsweredElsewhere: another process keeps what it goes on from, and has answered it.
+            CallerError: as of ``_read``.
+        """
+        beside, is_stateful = self.beside, inbound.wire.is_stateful
+        if beside is None:
+            return await self._read(state, inbound)
+        if is_stateful:
+            await self._answer_beside(beside, inbound, _ids_in(inbound), send)
+        found = await self._read(state, inbound)
+        if is_stateful or state.has_several_upstreams:
+            session = _of_session(found[1].session)
+            await self._answer_beside(beside, inbound, (session,), send)
+            beside.note(session)  # what is kept of it from now on is kept here
+        return found
+
+    async def _answer_beside(
+        self, beside: KeptBeside, inbound: InboundRequest, names: Sequence[str], send: Send
+    ) -> None:
+        """Leave a request to the process that keeps what it goes on from, if there is another one."""
+        if names and await beside.answer_kept(inbound, names, send):
+            raise AnsweredElsewhere
+
     async def _take_commands(
         self, state: LiveState, inbound: InboundRequest, agent_request: AgentRequest
     ) -> tuple[InboundRequest, AgentRequest, str]:
@@ -182,11 +230,11 @@ class AgentEndpoint:
         """Keep the answer for requests that go on from it, perhaps at another upstream."""
 
         def keep(answer: Sequence[bytes]) -> None:
-            self._kept.keep(agent_request, sent, kept, answer)
+            self._note(self._kept.keep(agent_request, sent, kept, answer))
             self._items.keep(agent_request, request.body, answer, translated=True)
 
         def keep_stored(target: Target, answer: Sequence[bytes]) -> None:
-            self._conversations.keep(agent_request, request.body, target, answer)
+            self._note(*self._conversations.keep(agent_request, request.body, target, answer))
             if claim is not None:
                 claim.read(*answer)
             if state.has_several_upstreams:
@@ -202,6 +250,12 @@ class AgentEndpoint:
         if kept is not None:
             self._metrics.count("continued", "known")
 
+    def _note(self, *names: str) -> None:
+        """Note what this process keeps, for the others."""
+        if self.beside is not None:
+            for name in filter(None, names):
+                self.beside.note(name)
+
     def _continue(
         self,
         state: LiveState,
@@ -216,6 +270,17 @@ class AgentEndpoint:
         if request.decision.tier is None:
             return targets  # the caller named the model
         return with_conversation(targets, state.targets.get(continuation.model))
+
+
+def _of_session(session: str) -> str:
+    """Return the name under which it is noted who keeps what of a session; empty where it has none."""
+    return f"session {session}" if session else ""
+
+
+def _ids_in(inbound: InboundRequest) -> list[str]:
+    """Return the names of what a request in the Responses format goes on from."""
+    member = inbound.body.member
+    return [of_caller(inbound.caller, name) for name in (continues(member),) if name]
 
 
 async def _beside_the_loop(size: int, work: Callable[[], Body]) -> Body:

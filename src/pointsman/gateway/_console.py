@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import unquote
 
+from pointsman.gateway._agent_endpoint import KeptBeside
+from pointsman.gateway._live_state import open_circuits
 from pointsman.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -13,10 +16,42 @@ if TYPE_CHECKING:
     from pointsman.gateway._live_state import LiveState
     from pointsman.gateway._metrics import Metrics
 
-__all__ = ["ConsoleMount"]
+__all__ = ["Beside", "ConsoleMount"]
 
 _PATH: Final = b"/console"
 _MS: Final = 1e3
+
+
+class Told(Protocol):
+    """What another process tells of itself (``workers.Published``)."""
+
+    @property
+    def active(self) -> int:
+        """Requests in progress."""
+        ...
+
+    @property
+    def open_circuits(self) -> Sequence[str]:
+        """Names of upstreams."""
+        ...
+
+    @property
+    def faults(self) -> Mapping[str, str]:
+        """Current error per failing store."""
+        ...
+
+    @property
+    def overhead(self) -> Sequence[int]:
+        """Requests by bucket of ``overhead_seconds``."""
+        ...
+
+
+class Beside(KeptBeside, Protocol):
+    """The other processes of this gateway."""
+
+    def others(self) -> Iterable[Told]:
+        """Return what they have told of themselves."""
+        ...
 
 
 class ConsoleMount:
@@ -27,6 +62,8 @@ class ConsoleMount:
         self._active = active
         self._metrics = metrics
         self._console: Console | None = None
+        #: The other processes of this gateway; None where it is the only one.
+        self.beside: Beside | None = None
 
     def serves(self, path: bytes) -> bool:
         """Whether a path is the console's: it is on, and there is a configuration to show."""
@@ -58,16 +95,21 @@ class ConsoleMount:
         runtime, config = state.runtime, state.config
         if config is None or not isinstance(runtime, Runtime):
             raise TypeError("only a state with a configuration is shown")
-        broken = {target.upstream for target in state.targets.values() if target.upstream.breaker.is_open}
         overhead = self._metrics.overhead
-        counts = list(overhead.counts)
+        counts, active = list(overhead.counts), self._active()
+        broken, faults = set(open_circuits(state)), dict(state.faults)
+        for told in self.beside.others() if self.beside else ():
+            broken.update(told.open_circuits)
+            faults = {**told.faults, **faults}
+            active += told.active
+            counts = [one + other for one, other in zip_longest(counts, told.overhead, fillvalue=0)]
         return GatewayView(
             config,
             runtime.engine,
             runtime.ledger,
-            state.faults,
-            sorted(upstream.spec.name for upstream in broken),
-            self._active(),
+            faults,
+            sorted(broken),
+            active,
             (_quantile(0.5, overhead.bounds, counts), _quantile(0.99, overhead.bounds, counts)),
         )
 

@@ -80,7 +80,9 @@ class Conversations:
         """Whether a caller has made a response or conversation that is kept."""
         return self._entries.peek(of_caller(caller, name)) is not None
 
-    def keep(self, request: AgentRequest, body: Body, target: Target, answer: Sequence[bytes]) -> None:
+    def keep(
+        self, request: AgentRequest, body: Body, target: Target, answer: Sequence[bytes]
+    ) -> tuple[str, ...]:
         """Remember a turn and its answer, unless the caller asked the upstream not to store it.
 
         Args:
@@ -88,12 +90,15 @@ class Conversations:
             body: Its request.
             target: Who answered.
             answer: The whole body, or the last events of a stream.
+
+        Returns:
+            The names by which a request can go on from it.
         """
         if not is_stored(body.member):
-            return
+            return ()
         found = answered(answer)
         if found is None:
-            return
+            return ()
         response, items = found
         entry = Continuation(
             request.session,
@@ -101,9 +106,11 @@ class Conversations:
             request.arrived_at,
             stored_conversation(request, items, extract(request).index),
         )
-        self._entries.put(of_caller(request.caller, response), entry)
-        if conversation := conversation_id(body.member):
-            self._entries.put(of_caller(request.caller, conversation), entry)
+        ids = filter(None, (response, conversation_id(body.member)))
+        names = tuple(of_caller(request.caller, each) for each in ids)
+        for name in names:
+            self._entries.put(name, entry)
+        return names
 
 
 def with_conversation(chosen: list[Target], kept: Target | None) -> list[Target]:

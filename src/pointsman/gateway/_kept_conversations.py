@@ -97,7 +97,7 @@ class KeptConversations:
             return None
         return kept
 
-    def keep(self, request: AgentRequest, body: Body, earlier: Kept | None, answer: Sequence[bytes]) -> None:
+    def keep(self, request: AgentRequest, body: Body, earlier: Kept | None, answer: Sequence[bytes]) -> str:
         """Keep a translated turn and its answer, unless the caller asked for it not to be stored.
 
         Args:
@@ -105,22 +105,26 @@ class KeptConversations:
             body: Its body, as the caller sent it.
             earlier: What it goes on from.
             answer: The whole answer, or the last events of a stream.
+
+        Returns:
+            The name by which a request can go on from it; empty where none can.
         """
         found = answered(answer) if is_stored(body.member) else None
         if found is None:
-            return
+            return ""
         name, output = of_caller(request.caller, found[0]), found[1]
         if name in self._names:  # of a server that numbers its answers: nobody may be given another's
             self._names[name] = None
-            return
+            return ""
         conversation = self._grown(request.session, earlier)
         conversation.add(own_items(body, output), name, request.arrived_at)
         self._put(conversation)
         is_kept = self._conversations.peek(id(conversation)) is conversation  # else it made room itself
         if is_kept and conversation.weight <= self._conversations.size * _OF_ONE:
             self._names[name] = Kept(conversation, len(conversation.chunks))
-        else:
-            self._forget(conversation)
+            return name
+        self._forget(conversation)
+        return ""
 
     def _grown(self, session: str, earlier: Kept | None) -> _Conversation:
         """The conversation that a turn is added to: the one before, or a copy where that went on already."""

@@ -25,7 +25,7 @@ from pointsman.upstreams.connections import Connections
 from pointsman.upstreams.port import ServerSpec, UpstreamSpec
 from pointsman.vocabulary import AgentRequest, ModelSpec, Tier
 
-__all__ = ["Decider", "LiveState", "RouterCommand", "build_live_state"]
+__all__ = ["Decider", "LiveState", "RouterCommand", "build_live_state", "open_circuits"]
 
 #: Answers the text after "/router" without calling a model.
 RouterCommand = Callable[[str], str]
@@ -160,6 +160,12 @@ def build_live_state(
         config,
         access,
     )
+
+
+def open_circuits(state: LiveState) -> list[str]:
+    """Return the names of the upstreams of models whose circuit breaker is open."""
+    upstreams = {target.upstream for target in state.targets.values()}
+    return sorted(upstream.spec.name for upstream in upstreams if upstream.breaker.is_open)
 
 
 def _shadow_model(

@@ -10,7 +10,7 @@ import platform
 import time
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Final, NamedTuple, TypeAlias
 
@@ -89,6 +89,17 @@ def _callers_trace(decision: Decision) -> str:
     return parent.trace_id if parent is not None and parent.is_sampled else ""
 
 
+class _Given(CollectorRegistry):
+    """Metrics that were collected elsewhere."""
+
+    def __init__(self, metrics: Sequence[Metric]) -> None:
+        super().__init__()
+        self._metrics = metrics
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._metrics
+
+
 class Metrics(Collector):
     """Counts of one gateway. Labels come from the configuration alone, so their number is bounded."""
 
@@ -108,6 +119,8 @@ class Metrics(Collector):
         self.listener: Callable[[Decision | Attempt], None] | None = None
         #: Returns the id of the trace in which a request is recorded, for exemplars; empty where in none.
         self.trace_of: Callable[[Decision], str] = _callers_trace
+        #: Returns the metrics of all processes of this gateway as those of one; None where there is one.
+        self.of_all: Callable[[], Awaitable[Sequence[Metric]]] | None = None
         self._models: Mapping[str, ModelSpec] = {}
         self._readings: dict[str, Reading] = {}
         self._registry = CollectorRegistry()
@@ -249,15 +262,20 @@ class Metrics(Collector):
         else:
             self.count("cost", attempt.model, by=paid)
 
+    def families(self) -> list[Metric]:
+        """Return all metrics of this process."""
+        return list(self._registry.collect())
+
     def page(self) -> bytes:
         """Return the page in Prometheus' text format."""
         return generate_latest(self._registry)
 
-    def page_for(self, accept: str) -> tuple[bytes, str]:
+    async def page_for(self, accept: str) -> tuple[bytes, str]:
         """Return the page and its media type: OpenMetrics, with exemplars, where a scraper accepts that."""
+        shown = self._registry if self.of_all is None else _Given(await self.of_all())
         if _OPENMETRICS in accept:
-            return openmetrics_page(self._registry), CONTENT_TYPE_LATEST  # type: ignore[no-untyped-call]
-        return self.page(), CONTENT_TYPE_PLAIN_0_0_4
+            return openmetrics_page(shown), CONTENT_TYPE_LATEST  # type: ignore[no-untyped-call]
+        return generate_latest(shown), CONTENT_TYPE_PLAIN_0_0_4
 
     def collect(self) -> Iterator[Metric]:
         """Yield everything in Prometheus' shape (``prometheus_client.registry.Collector``)."""

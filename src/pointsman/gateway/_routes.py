@@ -62,16 +62,26 @@ class Readiness:
 
     def __init__(self) -> None:
         self.is_draining = False
-        self._asked_at = float("-inf")  # seconds of ``time.monotonic``
+        self._asked_at: float | None = None  # seconds of ``time.monotonic``
 
     def asked(self) -> None:
         """Somebody asks now."""
         self._asked_at = time.monotonic()
 
     @property
+    def asked_at(self) -> float | None:
+        """When somebody last asked, in seconds of ``time.monotonic``."""
+        return self._asked_at
+
+    @property
     def is_watched(self) -> bool:
         """Whether somebody asked within the last minute."""
-        return time.monotonic() - self._asked_at < _WATCHED
+        return self.is_recent(self._asked_at)
+
+    @staticmethod
+    def is_recent(asked_at: float | None) -> bool:
+        """Whether it is at most a minute since somebody asked."""
+        return asked_at is not None and time.monotonic() - asked_at < _WATCHED
 
 
 def build_routes(metrics: Metrics, readiness: Readiness) -> Starlette:
@@ -84,7 +94,7 @@ def build_routes(metrics: Metrics, readiness: Readiness) -> Starlette:
     async def show_metrics(request: Request) -> Response:
         if (access := _state(request).access) is not None:
             check_reader(access, request.state.caller, "/metrics")
-        page, media_type = metrics.page_for(request.headers.get("accept", ""))
+        page, media_type = await metrics.page_for(request.headers.get("accept", ""))
         return Response(page, media_type=media_type)
 
     routes = [

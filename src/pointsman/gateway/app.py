@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final
 
+from prometheus_client.core import Metric
+
 from pointsman.errors import CallerError, MethodNotAllowed, Overloaded
-from pointsman.gateway._agent_endpoint import AgentEndpoint
-from pointsman.gateway._console import ConsoleMount
+from pointsman.gateway._agent_endpoint import AgentEndpoint, AnsweredElsewhere
+from pointsman.gateway._console import Beside, ConsoleMount
 from pointsman.gateway._decide import DECISION_PATHS, DecisionEndpoint
 from pointsman.gateway._inbound import (
     BodyBudget,
@@ -25,7 +27,7 @@ from pointsman.gateway._inbound import (
     authorise,
     read_body,
 )
-from pointsman.gateway._live_state import LiveState
+from pointsman.gateway._live_state import LiveState, open_circuits
 from pointsman.gateway._local_replies import send_fault, send_refusal, send_shutting_down
 from pointsman.gateway._metrics import Metrics
 from pointsman.gateway._passing import is_passed
@@ -79,6 +81,24 @@ class Gateway:
         previous, self.state = self.state, state
         self.metrics.price(_models(state))
         previous.retire(state)
+
+    def share(self, beside: Beside, metrics: Callable[[], Awaitable[Sequence[Metric]]]) -> None:
+        """Serve as one of several processes.
+
+        Args:
+            beside: Answers what another process keeps.
+            metrics: Returns the metrics of all.
+        """
+        self._agents.beside = self._console.beside = beside
+        self.metrics.of_all = metrics
+
+    def serves_console(self, path: bytes) -> bool:
+        """Whether a path is the console's."""
+        return self._console.serves(path)
+
+    def open_circuits(self) -> list[str]:
+        """Return the names of the upstreams of models whose circuit breaker is open."""
+        return open_circuits(self.state)
 
     def stop(self) -> None:
         """Cancel what no caller waits for."""
@@ -171,7 +191,8 @@ class Gateway:
                 state.server.limits.body_bytes,
                 caller,
             )
-            self._count(wire, await handler(state, request, send))
+            with suppress(AnsweredElsewhere):  # and counted there
+                self._count(wire, await handler(state, request, send))
         except (CallerError, Overloaded) as error:
             self._count(wire, await send_refusal(wire, error, headers, send, scope))
         except CallerLeft:
@@ -228,6 +249,7 @@ def _settlements_lost(state: LiveState) -> float:
 def _add_gauges(gateway: Gateway) -> None:
     """Add what is read off the gateway and its state in effect when someone looks."""
     watch = gateway.metrics.watch
+    watch("workers", lambda: 1.0)
     watch("requests_in_progress", lambda: gateway.active)
     watch("body_bytes_held", lambda: gateway.bodies.held)
     watch("ledger_lost", lambda: gateway.state.runtime.ledger.lost)

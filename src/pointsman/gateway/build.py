@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
+import msgspec
+
 from pointsman.access import Access, Budgets, build_access, open_budgets
-from pointsman.config import Config, DomainsSpec, GuidanceSpec, TiersSpec
+from pointsman.config import Config, DomainsSpec, GuidanceSpec, SessionsSpec, ShadowSpec, TiersSpec
 from pointsman.config.shapes import LedgerSpec, demo_ledger
 from pointsman.decision.engine import Engine
 from pointsman.diagnostics.router import answer_in_band
@@ -21,6 +23,7 @@ from pointsman.factory import (
     build_runtime,
     build_shadow,
     keep_policy,
+    open_sessions,
 )
 from pointsman.gateway._live_state import LiveState, build_live_state
 from pointsman.model_calls import Questions
@@ -28,11 +31,12 @@ from pointsman.model_choice.shortfalls import shortfalls
 from pointsman.runtime import Runtime
 from pointsman.shadow_policy import ShadowPolicy
 from pointsman.stores.ledger import Ledger, QueuedLedger
+from pointsman.stores.workers import ALONE, Worker
 from pointsman.upstreams.connections import Connections
 from pointsman.upstreams.port import DEMO_URL, UpstreamSpec
 from pointsman.vocabulary import Mode, ModelSpec
 
-__all__ = ["Builder", "demo_config"]
+__all__ = ["Builder", "check_shared", "demo_config"]
 
 log = logging.getLogger(__name__)
 
@@ -40,8 +44,23 @@ log = logging.getLogger(__name__)
 class Builder:
     """Builds live states around one ledger and one session store, which stay open over reloads."""
 
-    def __init__(self, load: Callable[[], Config], file: Path | None = None) -> None:
-        """Take the way to read the configuration, and the file it is in, which commands may change."""
+    def __init__(
+        self,
+        load: Callable[[], Config],
+        file: Path | None = None,
+        worker: Worker = ALONE,
+        flush_others: Callable[[], None] | None = None,
+    ) -> None:
+        """Prepare to build.
+
+        Args:
+            load: Reads the configuration.
+            file: Where it is, which commands may change.
+            worker: Which of several processes this one is.
+            flush_others: Asks the others to write what waits for the ledger; None where there are none.
+        """
+        self._worker = worker
+        self._flush_others = flush_others
         self._load = load
         self.config = Config()  # the one read last
         self._file = file
@@ -67,7 +86,7 @@ class Builder:
         ask = build_ask(config, connections)
         runtime, engine, questions = self._compile(config)
         before = previous.shadow_policy if previous else None
-        shadow_policy = _shadow_policy(on_trial, runtime.ledger, before)
+        shadow_policy = self._shadow_policy(on_trial, runtime.ledger, before)
         command = partial(_answer_command, config, self._file) if config.server.router_command else None
         state = build_live_state(
             runtime.with_policy(engine, ask=ask, questions=questions, observe=shadow_policy),
@@ -76,7 +95,7 @@ class Builder:
             config.server,
             connections=connections,
             shadow_policy=shadow_policy,
-            shadow_model=config.shadow,
+            shadow_model=_part_of(config.shadow, self._worker),
             command=command,
             names=engine.names,
             pools=config.tiers.pools,
@@ -100,13 +119,25 @@ class Builder:
     def _compile(self, config: Config) -> tuple[Runtime, Engine, Questions]:
         """Return the runtime whose stores are open, and the policy of a configuration."""
         if self._runtime is None:
-            runtime = build_runtime(config)
+            runtime = build_runtime(config, self._worker)
             if isinstance(runtime.ledger, QueuedLedger):
+                if self._flush_others is not None:
+                    runtime.ledger.share(self._flush_others)
                 runtime.ledger.start()
             self._runtime, self._at_start = runtime, _opened_once(config)
             return runtime, runtime.engine, runtime.questions
         policy = build_policy(config)
-        return self._runtime, build_engine(policy), build_questions(policy)
+        return self._runtime, build_engine(policy), build_questions(policy, self._worker)
+
+    def _shadow_policy(
+        self, engine: Engine | None, ledger: Ledger, before: ShadowPolicy | None
+    ) -> ShadowPolicy | None:
+        """Return the policy on trial; it goes on with the sessions and counts of the one before."""
+        if engine is None:
+            return None
+        if before is not None:
+            return before.with_engine(engine)
+        return ShadowPolicy(engine, ledger, open_sessions(SessionsSpec(), self._worker, "shadow"))
 
     def _access(self, config: Config) -> Access | None:
         """Return what keys may do; the counters of the first configuration with limits stay."""
@@ -122,11 +153,17 @@ class Builder:
             log.warning("changed, takes effect at the next start: %s", ", ".join(changed))
 
 
-def _shadow_policy(engine: Engine | None, ledger: Ledger, before: ShadowPolicy | None) -> ShadowPolicy | None:
-    """Return the policy on trial; it goes on with the sessions and counts of the one before."""
-    if engine is None:
-        return None
-    return before.with_engine(engine) if before else ShadowPolicy(engine, ledger)
+def _part_of(spec: ShadowSpec, worker: Worker) -> ShadowSpec:
+    """Return what one of several processes may send to the shadow model."""
+    if worker.is_alone:
+        return spec
+    money = spec.money_per_day
+    return msgspec.structs.replace(
+        spec,
+        concurrent=worker.part(spec.concurrent),
+        per_minute=worker.part(spec.per_minute),
+        money_per_day=None if money is None else money / worker.of,
+    )
 
 
 def _opened_once(config: Config) -> dict[str, object]:
@@ -144,6 +181,19 @@ def _opened_once(config: Config) -> dict[str, object]:
     found |= {f"[server] {field}": getattr(config.server, field) for field in ("host", "port", "drain")}
     found["[access] store"] = config.access.store
     return found | {"[server.limits] header_bytes": config.server.limits.header_bytes}
+
+
+def check_shared(config: Config) -> None:
+    """Refuse what several processes cannot share.
+
+    Raises:
+        ConfigError: something is kept in the memory of one process.
+    """
+    if config.ledger.url is None and config.ledger.jsonl is not None:
+        raise ConfigError(
+            "a ledger of JSON lines is read from the memory of one process, and [server] workers asks for more",
+            hint="[ledger] path, a SQLite file, or url, PostgreSQL, is read by all; or workers = 1",
+        )
 
 
 def _answer_command(config: Config, file: Path | None, text: str) -> str:

@@ -86,6 +86,8 @@ METRICS: Final[Mapping[str, MetricSpec]] = {
     "reloads": _counter("Configurations read again.", "result"),
     "ledger_lost": _counter("Rows the ledger could not keep."),
     "session_failures": _counter("Times the memory of a session could not be read, kept or written down."),
+    "workers": _gauge("Processes that serve the address, of which those that have begun to."),
+    "worker_restarts": _counter("Processes that ended by themselves and were replaced."),
     "stores_failing": _gauge("Stores that fail just now."),
     "spans": _counter("Spans for OpenTelemetry.", "result"),
     "series_dropped": _counter("Counts whose labels were replaced: the metric had too many series."),

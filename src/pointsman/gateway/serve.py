@@ -7,13 +7,14 @@ import contextlib
 import ctypes
 import gc
 import logging
+import os
 import signal
 import socket
 import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import uvicorn
 
@@ -24,6 +25,9 @@ from pointsman.gateway._protocol import bounded_protocol, close_slow, close_unre
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.request_log import RequestLog, ServedRequest
 from pointsman.upstreams.port import ServerSpec
+
+if TYPE_CHECKING:
+    from pointsman.gateway.workers import Peers, WorkerApp
 
 __all__ = ["Server", "WatchedFile", "check_bind"]
 
@@ -83,6 +87,7 @@ class Server(uvicorn.Server):
         load: Callable[[LiveState], LiveState] | None = None,
         watch: WatchedFile | None = None,
         tell: Callable[[ServedRequest], None] | None = None,
+        peers: Peers | None = None,
     ) -> None:
         """Prepare to serve.
 
@@ -92,15 +97,18 @@ class Server(uvicorn.Server):
                 is given; called on SIGHUP and when ``watch`` changes.
             watch: The configuration file, watched since before it was read for ``gateway``.
             tell: Is told of each request at its end, on the event loop.
+            peers: The other processes that serve the same address; None where this is the only one.
 
         Raises:
             ConfigError: the address is public and no key is configured.
         """
         server = gateway.state.server
         check_bind(server)
+        app = gateway if tell is None else RequestLog(gateway, tell)
+        self._worker = _worker_app(gateway, app, peers)
         super().__init__(
             uvicorn.Config(
-                gateway if tell is None else RequestLog(gateway, tell),
+                self._worker or app,
                 host=server.host,
                 port=server.port,
                 loop="uvloop",
@@ -148,6 +156,8 @@ class Server(uvicorn.Server):
                 close_unread(connections, lambda: gateway.state.server.limits.unread_seconds)
             ),
         ]
+        if self._worker is not None:
+            beside.append(asyncio.create_task(self._worker.publish_for_ever()))
         if self._load:
             beside.append(asyncio.create_task(self._keep_current()))
         try:
@@ -164,7 +174,8 @@ class Server(uvicorn.Server):
         """
         readiness, got = self._gateway.readiness, self._captured_signals
         readiness.is_draining = True
-        if got != [signal.SIGTERM] or not readiness.is_watched:
+        is_watched = readiness.is_watched or (self._worker is not None and self._worker.is_watched())
+        if got != [signal.SIGTERM] or not is_watched:
             return
         seconds = self._gateway.state.server.drain_notice
         log.info("shutting down: /health/ready answers 503, requests are served for %.0f s more", seconds)
@@ -184,11 +195,29 @@ class Server(uvicorn.Server):
         sys.setswitchinterval(_SWITCH_EVERY)
         gc.set_threshold(_GC_ALLOCATIONS, *gc.get_threshold()[1:])
         await super().startup(sockets)
+        if self._worker is not None:
+            await self._listen_to_workers(self._worker.socket)
+            self._worker.serving()
+
+    async def _listen_to_workers(self, path: Path) -> None:
+        def create_protocol() -> asyncio.Protocol:
+            return self.config.http_protocol_class(  # type: ignore[call-arg]  # as uvicorn's ``startup`` does
+                config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+            )
+
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)  # noqa: PTH108 - of the worker before; blocks for no longer than a socket does
+        loop = asyncio.get_running_loop()
+        self.servers.append(await loop.create_unix_server(create_protocol, path, backlog=_BACKLOG))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let open answers finish, then close connections to upstreams and the shadow policy."""
         self._gateway.stop()
+        if self._worker is not None:
+            self._worker.closing()
         await super().shutdown(sockets)
+        if self._worker is not None:
+            self._worker.close()
         self._gateway.state.close()
 
     async def _keep_current(self) -> None:
@@ -225,6 +254,14 @@ class Server(uvicorn.Server):
         self._gateway.metrics.count("reloads", "done")
         log.info("configuration reloaded")
         return True
+
+
+def _worker_app(gateway: Gateway, app: Gateway | RequestLog, peers: Peers | None) -> WorkerApp | None:
+    if peers is None:
+        return None
+    from pointsman.gateway.workers import WorkerApp  # nobody else needs it
+
+    return WorkerApp(gateway, app, peers)
 
 
 def _load_anew(load: Callable[[LiveState], LiveState], previous: LiveState) -> LiveState:

@@ -296,6 +296,7 @@ class ServerSpec(msgspec.Struct, frozen=True):
     drain_notice: float = 5.0  # seconds after SIGTERM in which only readiness says so; a proxy asks every few
     drain: float = 15.0  # seconds for open answers after that; of Kubernetes' 30, ten are for the stores
     router_command: bool = False  # answer an in-band "/router …" message without calling a model
+    workers: int = 1  # processes that serve the address together
 
     @property
     def has_several_callers(self) -> bool:

@@ -7,7 +7,13 @@ from pathlib import Path
 import pytest
 
 from pointsman.errors import StoreUnavailable
-from pointsman.stores.sessions import MemorySessions, SessionStore, SqliteSessions, ValkeySessions
+from pointsman.stores.sessions import (
+    MemorySessions,
+    SessionStore,
+    SharedSessions,
+    SqliteSessions,
+    ValkeySessions,
+)
 from pointsman.testing import session_store_checks
 from support.engines import Valkey
 from support.waiting import until
@@ -23,6 +29,7 @@ def _valkey(request: pytest.FixtureRequest) -> ValkeySessions:
 STORES: dict[str, Callable[[pytest.FixtureRequest], SessionStore]] = {
     "memory": lambda _: MemorySessions(size=100),
     "sqlite": lambda request: SqliteSessions(request.getfixturevalue("tmp_path") / "s.sqlite", size=100),
+    "shared": lambda request: SharedSessions(request.getfixturevalue("tmp_path") / "s.sqlite", size=100),
     "valkey": _valkey,
 }
 

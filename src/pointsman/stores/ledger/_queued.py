@@ -6,7 +6,7 @@ import logging
 import math
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from pointsman.decision.decision import Decision, TextMode
@@ -33,6 +33,7 @@ class QueuedLedger(ABC):
         self._queue: Final = queue
         self._mode: Final[TextMode] = text
         self._admission: Final = Admission(queue + BATCH)  # as many as may wait, in the queue and its batch
+        self._flush_others: Callable[[], None] | None = None
         self._policy: PolicyText | None = None  # waits for the first decision by it
         self._writer: Final = BatchWriter[Entry](self._write, size=queue, name="ledger", upkeep=self._upkeep)
 
@@ -102,6 +103,9 @@ class QueuedLedger(ABC):
         with admission.lock:
             is_waiting = admission.is_waiting(wanted, caller)
             count = 0 if is_waiting else self._outcomes_written(wanted, caller)
+            if count is None and self._flush_others is not None:  # it may wait in another process
+                self._flush_others()
+                count = self._outcomes_written(wanted, caller)
             if count is None:
                 raise unknown(wanted)
             admission.admit(wanted, count)
@@ -110,8 +114,22 @@ class QueuedLedger(ABC):
                     "the outcome cannot be stored: the ledger's queue is full, or it is closed"
                 )
 
+    def share(self, flush_others: Callable[[], None]) -> None:
+        """Write the same store as other processes do.
+
+        Args:
+            flush_others: Asks the others to write what waits. Must not raise.
+        """
+        self._flush_others = flush_others
+
     def flush(self) -> None:
-        """Write everything queued."""
+        """Write everything queued, here and in other processes that write the same store."""
+        self._writer.flush()
+        if self._flush_others is not None:
+            self._flush_others()
+
+    def flush_own(self) -> None:
+        """Write everything queued here."""
         self._writer.flush()
 
     def _write(self, batch: Sequence[Entry]) -> int:

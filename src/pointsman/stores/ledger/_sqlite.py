@@ -270,6 +270,11 @@ class SqliteLedger(QueuedLedger):
         rows = self._read("SELECT count(*) FROM decisions")
         return int(rows[0][0]) if rows else 0
 
+    def share(self, flush_others: Callable[[], None]) -> None:
+        """Write the same file as other processes do. Call it before the first entry."""
+        super().share(flush_others)
+        self._summarizer.is_shared = True
+
     def close(self) -> None:
         """Write what waits and release the file; what cannot be written is counted as lost."""
         if self._writer.close():
@@ -293,7 +298,7 @@ class SqliteLedger(QueuedLedger):
             )
 
     def _read(self, query: str, *values: object) -> list[tuple[Any, ...]]:
-        self._writer.flush()
+        self.flush()
         return self._read_now(query, *values)
 
     def _read_now(self, query: str, *values: object) -> list[tuple[Any, ...]]:

@@ -19,8 +19,8 @@ from pointsman.stores.ledger.reading import DecisionFilter, DecisionRow, Part, P
 from pointsman.stores.ledger.turns import HOUR, Before, beside_of
 from pointsman.vocabulary import OF_SUBAGENT
 
-__all__ = ["BEGIN", "CHANGE", "EARLIER_LEFT", "HOUR_OF", "MIGRATION", "NEWEST", "REPLACE", "STATE", "STORED",
-           "encoded", "row_in", "search_of", "session_of"]  # fmt: skip
+__all__ = ["AFTER", "BEGIN", "CHANGE", "EARLIER_LEFT", "HOUR_OF", "MIGRATION", "NEWEST", "REPLACE", "STATE",
+           "STORED", "encoded", "row_in", "search_of", "session_of"]  # fmt: skip
 
 _COUNTED: Final = RESULT_NUMBERS["counted"]
 _PER: Final = 1_000_000
@@ -46,10 +46,13 @@ STORED: Final = f"SELECT before, hour, {', '.join(_FIELDS)} FROM summaries WHERE
 #: Up to where decisions of an earlier version have summaries, and which the last of them is.
 STATE: Final = "SELECT at, number, until FROM unsummarized"
 EARLIER_LEFT: Final = "SELECT count(*) FROM decisions WHERE (arrived_at, number) > (?, ?) AND number <= ?"
-#: The last turns until a time, to go on from after a start.
+#: Of a turn, the values of ``Before``; and the last turns until a time, to go on from after a start.
+AFTER: Final = (
+    "CASE WHEN result != 0 THEN model WHEN before != '' THEN json_extract(before, '$[0]') "
+    "ELSE '' END, CASE result WHEN 2 THEN input END, summaries.at, tried"
+)
 NEWEST: Final = (
-    "SELECT session, CASE WHEN result != 0 THEN model WHEN before != '' THEN json_extract(before, '$[0]') "
-    "ELSE '' END, CASE result WHEN 2 THEN input END, at, tried FROM summaries "
+    f"SELECT session, {AFTER} FROM summaries "  # noqa: S608 - columns above
     "WHERE session != '' AND role != 'helper' AND at <= ? ORDER BY at DESC, id DESC LIMIT ?"
 )
 

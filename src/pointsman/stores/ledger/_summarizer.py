@@ -14,6 +14,7 @@ import msgspec
 from pointsman.decision.decision import Decision
 from pointsman.stores._sqlite_file import insert
 from pointsman.stores.ledger._earlier import decision_in
+from pointsman.stores.ledger._other_writers import next_turns, previous_turns, reported
 from pointsman.stores.ledger._statements import ATTEMPTS_OF, OUTCOMES_OF, SHADOWS_OF
 from pointsman.stores.ledger._summaries import (
     BEGIN,
@@ -28,7 +29,7 @@ from pointsman.stores.ledger._summaries import (
 )
 from pointsman.stores.ledger._sums import Sums
 from pointsman.stores.ledger.port import Attempt, Entry, Outcome, Shadow
-from pointsman.stores.ledger.turns import REMEMBERED, Before, Belonging, Turns, TurnSummary
+from pointsman.stores.ledger.turns import REMEMBERED, Before, Belonging, Turns, TurnSummary, goes_on
 
 __all__ = ["Summarizer"]
 
@@ -52,9 +53,14 @@ _before: Final = msgspec.json.Decoder(Before).decode
 
 
 class Summarizer:
-    """Follows what is written. Not safe for threads: the writer's alone."""
+    """Follows what is written. Not safe for threads: the writer's alone.
+
+    Where others write the same file, what they wrote of a session is read from it in the same transaction:
+    the turn before, outcomes, and the turn after, whose summary says what stood before it.
+    """
 
     def __init__(self) -> None:
+        self.is_shared = False  # whether other processes write the same file
         self._turns: Final = Turns()
         self._earlier: Final = Turns()  # of an earlier version, in their own order
         self._loaded_now: Final[set[str]] = set()  # ids of decisions read with all that is being written
@@ -72,7 +78,8 @@ class Summarizer:
     def write(self, connection: sqlite3.Connection, entries: Sequence[Entry]) -> None:
         """Write the summaries of what entries say, in the transaction in which they are written."""
         self._check(connection)
-        self._recall(connection, self._turns, math.inf)
+        if not self.is_shared:
+            self._recall(connection, self._turns, math.inf)
         self._loaded_now.clear()
         turns: dict[str, TurnSummary] = {}
         early: dict[str, list[Belonging]] = {}  # what stands before its decision
@@ -82,7 +89,13 @@ class Summarizer:
                 turns[entry.id] = self._turns.begin(entry, early.pop(entry.id, ()))
             elif isinstance(entry, Belonging):
                 self._follow(connection, entry, turns, early if entry.decision in begun else None)
-        self._store(connection, turns.values())
+        if not self.is_shared:
+            self._store(connection, turns.values())
+            return
+        self._take_reported(connection, turns)
+        self._take_previous(connection, turns)
+        self._store(connection, sorted(turns.values(), key=lambda turn: turn.decision.input.arrived_at))
+        self._correct_next(connection, turns)
 
     def work(self, connection: sqlite3.Connection) -> bool:
         """Do a piece of what is left: earlier decisions, then hours that rows left; whether there was any."""
@@ -126,10 +139,42 @@ class Summarizer:
             self._loaded_now.add(wanted)
             turns[wanted] = turn
 
+    def _take_reported(self, connection: sqlite3.Connection, turns: dict[str, TurnSummary]) -> None:
+        """Read turns again that others have added outcomes to."""
+        counts = reported(connection, turns)
+        changed = [each for each, turn in turns.items() if turn.outcomes != counts.get(each, 0)]
+        for wanted, entries in _belonging(connection, changed).items() if changed else ():
+            turns[wanted].begin_again(entries)
+
+    def _take_previous(self, connection: sqlite3.Connection, turns: dict[str, TurnSummary]) -> None:
+        """Let turns follow those of others."""
+        for wanted, (previous, after) in previous_turns(connection, turns.values()):
+            turn = turns[wanted]
+            own = turn.previous.decision.input.arrived_at if turn.previous else -math.inf
+            known = turn.before.at if turn.before else -math.inf
+            if after.at < max(own, known):
+                continue  # the one before is written now for the first time
+            turn.previous, turn.before = turns.get(previous), after
+            if turn.asked and (earlier := _decision_of(connection, previous)) is not None:
+                turn.asked = not goes_on(turn.decision, earlier)
+        _link(turns.values())
+
+    def _correct_next(self, connection: sqlite3.Connection, turns: dict[str, TurnSummary]) -> None:
+        """Write turns again that were written before the one they follow, and those that follow them."""
+        changed = turns
+        while changed:
+            corrected: dict[str, TurnSummary] = {}
+            for wanted, (following, _) in next_turns(connection, changed.values()):
+                turn = turns.get(following) or self._turns.get(following)
+                turn = turn or self._loaded(connection, following)
+                if turn is not None and _follows_now(turn, changed[wanted]):
+                    corrected[following] = turn
+            self._store(connection, corrected.values())
+            changed = corrected
+
     def _loaded(self, connection: sqlite3.Connection, wanted: str) -> TurnSummary | None:
         """A turn that is remembered no more; None where it has no summary that could change."""
-        found = connection.execute(_BODY, (wanted,)).fetchone()
-        decision = _readable(*found) if found else None
+        decision = _decision_of(connection, wanted)
         if decision is None:
             return None
         stored = connection.execute(STORED, (decision.input.arrived_at, wanted)).fetchone()
@@ -186,6 +231,31 @@ class Summarizer:
             insert(connection, _MARK, [(hour,) for hour in {values[HOUR_OF] for values in new}])
         insert(connection, CHANGE, changed)
         self._sums.store(connection)
+
+
+def _link(turns: Iterable[TurnSummary]) -> None:
+    """Let turns follow those written with them, of which more may have become known since they began."""
+    written = {(turn.decision.input.conversation, turn.decision.input.arrived_at): turn for turn in turns}
+    for (conversation, _), turn in written.items():
+        if turn.previous is None and turn.before is not None:
+            turn.previous = written.get((conversation, turn.before.at))
+
+
+def _follows_now(turn: TurnSummary, earlier: TurnSummary) -> bool:
+    """Let a turn follow another one; tell whether that changes it."""
+    after = earlier.after()
+    is_paid = turn.asked and goes_on(turn.decision, earlier.decision)
+    if turn.settle() == after and not is_paid:
+        return False
+    turn.previous, turn.before = None, after
+    turn.asked = turn.asked and not is_paid
+    return True
+
+
+def _decision_of(connection: sqlite3.Connection, wanted: str) -> Decision | None:
+    """A decision by id; None where there is none, or its row is damaged."""
+    found = connection.execute(_BODY, (wanted,)).fetchone()
+    return _readable(*found) if found else None
 
 
 def _readable(body: bytes, shape: int) -> Decision | None:

@@ -42,6 +42,7 @@ __all__ = [
     "add_row",
     "answered",
     "beside_of",
+    "goes_on",
     "rows_of",
     "totals_of",
     "usage",
@@ -116,6 +117,7 @@ class TurnSummary:
     said: Outcome | None = None  # the last of the answer that a person or a program reported
     judging: float = 0.0
     stored: tuple[int, DecisionRow] | None = None  # hour and row, as they were written last
+    outcomes: int = 0  # how many were added
 
     def settle(self) -> Before | None:
         """Take from the turn before what is known of it, and return it."""
@@ -138,9 +140,17 @@ class TurnSummary:
             case ShadowAnswer():
                 self.trials += (entry,)
             case Outcome():
+                self.outcomes += 1
                 self.judging += entry.cost
                 if not entry.model and not entry.source.startswith(_NOT_SAID):
                     self.said = entry
+
+    def begin_again(self, entries: Iterable[Belonging]) -> None:
+        """Add all that became of it in the place of what is known."""
+        self.attempts, self.trials, self.said = (), (), None
+        self.judging, self.outcomes = 0.0, 0
+        for entry in entries:
+            self.add(entry)
 
     def row(self) -> DecisionRow:
         """The summary."""
@@ -304,17 +314,30 @@ class Turns:
 
     def _has_asked(self, decision: Decision) -> bool:
         """Whether a verification is paid for: once per user message; tool calls use the answer again."""
-        tier = decision.tier
-        if tier is None:
-            return False
-        in_vain = any(reason.code in _ASKED_IN_VAIN for reason in tier.reasons)
-        if tier.stage is not Stage.VERIFIED and not in_vain:
+        in_vain = _asked_in_vain(decision)
+        if not in_vain and not _is_verified(decision):
             return False
         session, message = decision.input.session, decision.input.user_message
         paid = in_vain or not session or self._verified.get(session) != message
         if not in_vain:
             _keep(self._verified, session, message, self._size)
         return paid
+
+
+def goes_on(decision: Decision, before: Decision) -> bool:
+    """Whether a decision uses the verification that was paid for with the one before it."""
+    same = decision.input.user_message == before.input.user_message
+    return same and _is_verified(decision) and _is_verified(before) and not _asked_in_vain(decision)
+
+
+def _is_verified(decision: Decision) -> bool:
+    return decision.tier is not None and decision.tier.stage is Stage.VERIFIED
+
+
+def _asked_in_vain(decision: Decision) -> bool:
+    return decision.tier is not None and any(
+        reason.code in _ASKED_IN_VAIN for reason in decision.tier.reasons
+    )
 
 
 def _keep(kept: OrderedDict[str, Kept], key: str, value: Kept, size: int) -> None:

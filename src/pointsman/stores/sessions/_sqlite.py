@@ -14,10 +14,10 @@ from pointsman.errors import StoreUnavailable
 from pointsman.stores._sqlite_file import SqliteFile, insert
 from pointsman.stores.batch_writer import BatchWriter
 from pointsman.stores.sessions._memory import MemorySessions
-from pointsman.stores.sessions._stored import stored_form
+from pointsman.stores.sessions._stored import is_text, stored_form
 from pointsman.vocabulary import DAY
 
-__all__ = ["SqliteSessions"]
+__all__ = ["SqliteSessions", "session_file"]
 
 log = logging.getLogger(__name__)
 
@@ -53,13 +53,9 @@ def _stored(change: _Change) -> _Change:
     return change._replace(memory=stored_form(change.memory or b""))
 
 
-def _is_text(name: str) -> bool:
-    """Tell whether a name has UTF-8: a lone surrogate, which JSON can smuggle in, has none."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+def session_file(path: Path) -> SqliteFile:
+    """Return the file of a session store, which is not opened yet."""
+    return SqliteFile(path, kind="session store", application=APPLICATION, migrations=MIGRATIONS)
 
 
 class SqliteSessions(MemorySessions):
@@ -80,9 +76,7 @@ class SqliteSessions(MemorySessions):
     ) -> None:
         """Keep ``size`` sessions for ``ttl`` seconds after they were last put."""
         super().__init__(size=size, ttl=ttl, clock=clock)
-        self._file: Final = SqliteFile(
-            path, kind="session store", application=APPLICATION, migrations=MIGRATIONS
-        )
+        self._file: Final = session_file(path)
         self._writer: Final = BatchWriter[_Change](self._write, size=size, name="sessions")
         self._swept_at = -math.inf
         self._unread = self._load()
@@ -135,7 +129,7 @@ class SqliteSessions(MemorySessions):
         return ""
 
     def _write(self, batch: Sequence[_Change]) -> int:
-        last = {change.session: change for change in batch if _is_text(change.session)}.values()
+        last = {change.session: change for change in batch if is_text(change.session)}.values()
         try:
             connection = self._file.writer()
             connection.execute("BEGIN IMMEDIATE")
@@ -148,7 +142,7 @@ class SqliteSessions(MemorySessions):
         except sqlite3.Error as error:
             self._file.close_writer()
             raise StoreUnavailable(f"cannot write the session store {self._file.path}: {error}") from error
-        return sum(not _is_text(change.session) for change in batch)
+        return sum(not is_text(change.session) for change in batch)
 
     def _sweep(self, connection: sqlite3.Connection) -> None:
         now = self._clock()

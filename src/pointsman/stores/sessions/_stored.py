@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Final
 
 import msgspec
 
 from pointsman.decision.memory import Memory, without_content
 
-__all__ = ["stored_form"]
+__all__ = ["WholeMemories", "is_text", "stored_form"]
 
 #: What a memory holds that holds any text: a call that failed, or something added to a message.
 _MARKS: Final = (b'"error"', b'"additions"')
+
+#: Sessions whose memory is kept with its texts: those that are stuck, 8 kB each.
+WHOLE: Final = 1_000
 
 _decode: Final = msgspec.json.Decoder(Memory).decode
 _encode: Final = msgspec.json.Encoder().encode
@@ -25,3 +29,34 @@ def stored_form(memory: bytes) -> bytes:
         return _encode(without_content(_decode(memory)))
     except msgspec.MsgspecError:  # of another program: it knows what it keeps
         return memory
+
+
+def is_text(name: str) -> bool:
+    """Tell whether a name has UTF-8: a lone surrogate, which JSON can smuggle in, has none."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+class WholeMemories:
+    """The texts of memories that are stored outside with digests in their place."""
+
+    def __init__(self) -> None:
+        self._kept: Final[OrderedDict[str, tuple[bytes, bytes]]] = OrderedDict()  # as stored, and as put
+
+    def store(self, session: str, memory: bytes) -> bytes:
+        """Return what of a memory may be stored outside."""
+        stored = stored_form(memory)
+        self._kept.pop(session, None)
+        if stored is not memory:
+            self._kept[session] = stored, memory
+            if len(self._kept) > WHOLE:
+                self._kept.popitem(last=False)
+        return stored
+
+    def whole(self, session: str, found: bytes) -> bytes:
+        """Return a stored memory with its texts, unless the session has gone on in another process."""
+        stored, whole = self._kept.get(session, (b"", b""))
+        return whole if stored and stored == found else found

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from pointsman.stores.sessions._stored import stored_form
+from pointsman.stores.sessions._stored import WholeMemories
 from pointsman.stores.valkey_client import ValkeyClient
 from pointsman.vocabulary import DAY
 
 __all__ = ["ValkeySessions"]
 
 PREFIX: Final = "pointsman:session:"
-
-#: Sessions whose memory is kept with its texts: those that are stuck, 8 kB each.
-WHOLE: Final = 1_000
 
 
 class ValkeySessions:
@@ -45,27 +41,19 @@ class ValkeySessions:
         self._client: Final = ValkeyClient(url, password=password, what="the session store", clock=clock)
         self._ttl: Final = ttl
         self._clock: Final = clock
-        self._whole: Final[OrderedDict[str, tuple[bytes, bytes]]] = OrderedDict()  # as stored, and as put
+        self._whole: Final = WholeMemories()
 
     def get(self, session: str, /) -> bytes | None:
         """Return what was put last, or None when unknown, expired or evicted."""
         with self._client.available() as client:
             found = client.get(PREFIX + session)
-        if not isinstance(found, bytes):
-            return None
-        stored, whole = self._whole.get(session, (b"", b""))
-        return whole if stored == found else found  # it may have gone on in another process
+        return self._whole.whole(session, found) if isinstance(found, bytes) else None
 
     def put(self, session: str, memory: bytes, /) -> None:
         """Keep a session's memory."""
-        stored = stored_form(memory)
+        stored = self._whole.store(session, memory)
         with self._client.available() as client:
             client.set(PREFIX + session, stored, px=int(self._ttl * 1_000))
-        self._whole.pop(session, None)
-        if stored is not memory:
-            self._whole[session] = stored, memory
-            if len(self._whole) > WHOLE:
-                self._whole.popitem(last=False)
 
     def forget(self, session: str, /) -> bool:
         """Forget a session; tell whether anything was known of it."""

@@ -1,0 +1,143 @@
+"""Where ``pointsman serve`` listens, and what it says of that."""
+
+from __future__ import annotations
+
+import logging
+import re
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pointsman.cli.log_format import LogFormat
+from pointsman.cli.output import echo
+from pointsman.config import Config, examine
+from pointsman.config.shapes import HASHED
+from pointsman.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pointsman.diagnostics.client_lines import CallerKey
+
+__all__ = ["announce", "bound", "bound_for_all", "caller_key", "demo_traffic", "introduce", "listening_on"]
+
+log = logging.getLogger("pointsman.gateway.serve")
+
+#: An address of TEST-NET-1 (RFC 5737): the route to it tells which address this machine has in its network.
+_SOME_NETWORK = ("192.0.2.1", 9)
+
+
+@contextmanager
+def demo_traffic(listening: socket.socket, log_format: LogFormat) -> Iterator[None]:
+    """Let the scripted agents play while the gateway serves."""
+    from pointsman.cli.demo_traffic import DemoTraffic
+
+    host, port = listening.getsockname()[:2]
+    if log_format is LogFormat.TEXT:
+        echo("Scripted agents play the sessions demo-…; --no-traffic leaves them out.\n")
+    playing = DemoTraffic(host, port, time.strftime("%m%d-%H%M%S"))
+    playing.start()
+    try:
+        yield
+    finally:
+        playing.stop()
+
+
+def listening_on(config: Config, host: str | None, port: int | None) -> Config:
+    """Return a configuration with another address."""
+    server = config.server
+    host, port = server.host if host is None else host, server.port if port is None else port
+    return msgspec.structs.replace(config, server=msgspec.structs.replace(server, host=host, port=port))
+
+
+def bound(host: str, port: int, *, is_spread: bool = False) -> socket.socket:
+    """Bind the address now, so that a port in use is one clear error and port 0 has a number to print.
+
+    ``is_spread``: others may bind the same, and the kernel spreads connections over all of them.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if is_spread:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    try:
+        listening.bind((host.strip("[]"), port))
+        listening.listen()  # what is copied at once waits for the server instead of being refused
+    except OSError as error:
+        listening.close()
+        raise ConfigError(
+            f"cannot listen on {host}:{port}: {error.strerror}",
+            hint="--port 0 takes a free one; [server] port in pointsman.toml sets another",
+        ) from None
+    return listening
+
+
+def bound_for_all(host: str, port: int, count: int) -> list[socket.socket]:
+    """Bind an address for several processes: a socket for each where the kernel spreads connections.
+
+    With one socket for all, the process that happens to be awake takes what arrives together: of 64
+    connections one of two took all in one run of two (docs/decisions/0176).
+    """
+    if sys.platform != "linux":
+        return [bound(host, port)] * count
+    bound(host, port).close()  # one that is in use is refused here: another gateway may spread as well
+    first = bound(host, port, is_spread=True)
+    port = first.getsockname()[1]
+    return [first, *(bound(host, port, is_spread=True) for _ in range(count - 1))]
+
+
+def _reachable(host: str) -> str:
+    """Return an address under which this machine is reached; ``0.0.0.0`` and ``::`` are none."""
+    if host not in {"0.0.0.0", "::"}:  # noqa: S104 - compared, not bound
+        return host
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(_SOME_NETWORK)  # a datagram socket: nothing is sent
+        except OSError:
+            return "127.0.0.1"  # no network: only this machine can call
+        address: str = probe.getsockname()[0]
+        return address
+
+
+def announce(listening: socket.socket, config: Config, *, demo: bool, log_format: LogFormat) -> None:
+    """Tell where the gateway listens: in the log, or on standard output with what to set in agents."""
+    if log_format is LogFormat.JSON:
+        log.info("listening on %s", url_of(listening))
+        return
+    file = Path(config.source) if config.server.keys and config.source else None
+    introduce(listening, config, demo=demo, key=caller_key(file))
+
+
+def introduce(listening: socket.socket, config: Config, *, demo: bool, key: CallerKey) -> None:
+    """Print where the gateway listens, and what to set in agents."""
+    from pointsman.cli._banner import banner
+
+    if demo:
+        echo("Pointsman demo: responses come from a built-in upstream; no model is called.\n")
+    echo(banner(config, url_of(listening), key))
+
+
+def url_of(listening: socket.socket) -> str:
+    """Return the base URL of a gateway, under an address that is reached."""
+    host, port = listening.getsockname()[:2]
+    host = _reachable(host)
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def caller_key(file: Path | None) -> CallerKey:
+    """Return how the lines write the first key: by the variable that holds it, where there is one."""
+    from pointsman.diagnostics.client_lines import CallerKey
+
+    tables = examine(file).file if file else None
+    if tables is None or not (tables.server.keys or tables.keys):
+        return CallerKey()
+    if not tables.server.keys:
+        return CallerKey(is_asked=True)
+    key = tables.server.keys[0]
+    named = re.fullmatch(r"\$\{(\w+)\}", key.reference)
+    is_hash = key.reveal().startswith(HASHED)
+    return CallerKey(is_asked=True, variable=named[1] if named and not is_hash else "")

@@ -1,0 +1,112 @@
+"""``pointsman serve --workers N``: the supervisor, and what each worker runs."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import sys
+from contextlib import ExitStack, closing, nullcontext
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final, NamedTuple
+
+from pointsman.catalogue import user_file
+from pointsman.cli._listening import announce, bound_for_all, demo_traffic, listening_on
+from pointsman.cli._served import print_summary, told_requests, wants_lines
+from pointsman.cli.log_format import LogFormat, log_to_stderr
+from pointsman.cli.output import USAGE
+from pointsman.cli.request_lines import Totals
+from pointsman.config import Config, load
+from pointsman.errors import PointsmanError
+from pointsman.gateway.app import Gateway
+from pointsman.gateway.build import Builder, check_shared, demo_config
+from pointsman.gateway.serve import Server, WatchedFile, check_bind
+from pointsman.gateway.workers import Peers, Supervisor, WorkerLink
+from pointsman.stores.workers import Worker
+
+__all__ = ["WorkerOptions", "serve_with_workers"]
+
+#: Random bytes of what tells requests of workers from those of callers.
+_TOKEN_BYTES: Final = 32
+
+
+class WorkerOptions(NamedTuple):
+    """What was asked for on the command line."""
+
+    file: Path | None  # None: the demo
+    host: str | None
+    port: int | None
+    log_level: str
+    log_format: LogFormat
+    requests: bool | None
+
+    def read(self) -> Config:
+        """Read the configuration.
+
+        Raises:
+            ConfigError: it is wrong.
+        """
+        return listening_on(load(self.file) if self.file else demo_config(), self.host, self.port)
+
+
+def serve_with_workers(count: int, config: Config, options: WorkerOptions, *, traffic: bool) -> None:
+    """Serve with several processes until a signal ends them.
+
+    Args:
+        count: How many.
+        config: What they will read, too.
+        options: Of the command line.
+        traffic: Whether scripted agents are to play.
+
+    Raises:
+        ConfigError: it cannot be served, or a worker does not start.
+    """
+    check_bind(config.server)
+    check_shared(config)
+    totals, server, demo = Totals(), config.server, options.file is None
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="pointsman-")))
+        sockets = bound_for_all(server.host, server.port, count)
+        for listening in sockets:
+            stack.callback(listening.close)
+        given = options._replace(port=sockets[0].getsockname()[1])
+        if wants_lines(options.requests, options.log_format) and options.log_format is LogFormat.TEXT:
+            stack.callback(lambda: print_summary(config.ledger.place, totals, demo=demo))
+        announce(sockets[0], config, demo=demo, log_format=options.log_format)
+        first = Worker(1, count, folder, secrets.token_hex(_TOKEN_BYTES))
+        draining = server.drain_notice + server.drain
+        supervisor = Supervisor(run_worker, given, first, sockets, draining=draining, ended=totals.add_all)
+        with demo_traffic(sockets[0], options.log_format) if traffic else nullcontext():
+            supervisor.serve()
+
+
+def run_worker(worker: Worker, link: WorkerLink, listening: socket.socket, options: WorkerOptions) -> None:
+    """Run one worker, in a process of its own."""
+    link.begin()
+    log_to_stderr(options.log_level, options.log_format)
+    try:
+        _serve(worker, link, listening, options)
+    except PointsmanError as error:
+        link.failed(error)
+        sys.exit(USAGE)
+    except KeyboardInterrupt:  # the supervisor says so
+        pass
+
+
+def _serve(worker: Worker, link: WorkerLink, listening: socket.socket, options: WorkerOptions) -> None:
+    file = options.file
+    peers = Peers(worker, link)
+    watch = WatchedFile(file, user_file()) if file else None
+    builder = Builder(options.read, file, worker, peers.flush)
+    with closing(builder):
+        gateway = Gateway(builder())
+        with told_requests(
+            builder,
+            gateway.metrics,
+            requests=options.requests,
+            log_format=options.log_format,
+            demo=file is None,
+            summed=link.ended,
+        ) as tell:
+            server = Server(gateway, builder if file else None, watch, tell, peers)
+            server.run(sockets=[listening])

@@ -1,0 +1,13 @@
+"""Several processes that serve one address: their supervisor, and what they ask one another.
+
+Sessions and the ledger are shared through files (``stores``); what one process alone keeps is reached by
+passing a request on to it (docs/decisions/0176, 0177).
+"""
+
+from __future__ import annotations
+
+from pointsman.gateway.workers._app import WorkerApp
+from pointsman.gateway.workers._peers import Peers
+from pointsman.gateway.workers._supervisor import Supervisor, WorkerLink
+
+__all__ = ["Peers", "Supervisor", "WorkerApp", "WorkerLink"]

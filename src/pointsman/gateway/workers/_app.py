@@ -1,0 +1,164 @@
+"""One worker as an ASGI application: the gateway, and what belongs to another worker passed on to it."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from prometheus_client.core import Metric
+
+from pointsman.errors import Overloaded
+from pointsman.gateway._idempotency import HEADER as IDEMPOTENCY_KEY
+from pointsman.gateway._inbound import Receive, Scope
+from pointsman.gateway._local_replies import send_refusal
+from pointsman.gateway._relay import Send
+from pointsman.gateway._routes import Readiness
+from pointsman.gateway.app import Gateway
+from pointsman.gateway.workers._forward import TOKEN, Head, WorkerGone
+from pointsman.gateway.workers._peers import FORWARDED, Peers, Published, read, socket_of
+from pointsman.gateway.workers._sums import Family, added_up, families_of, lasting
+from pointsman.stores.ledger.port import Ledger
+from pointsman.wire import guess_wire
+
+__all__ = ["CONSOLE", "WorkerApp"]
+
+#: The worker that serves the console: browsers sign in there, and replays run there.
+CONSOLE: Final = 1
+_CONSOLE: Final = b"/console"
+#: Seconds between two looks at what a worker counts: so much a killed one loses of it.
+_PUBLISHED_EVERY: Final = 1.0
+
+_App = Callable[[Scope, Receive, Send], Any]
+
+
+class WorkerApp:
+    """Serves as the gateway does, as one of several processes.
+
+    Args:
+        gateway: What serves.
+        app: The gateway, or what is around it.
+        peers: The other workers.
+    """
+
+    def __init__(self, gateway: Gateway, app: _App, peers: Peers) -> None:
+        self._gateway: Final = gateway
+        self._app: Final = app
+        self._peers: Final = peers
+        self._token: Final = peers.worker.token.encode()
+        before = read(peers.worker.folder, peers.worker.number)
+        self._before: Final[Sequence[Family]] = lasting(before.metrics) if before else ()
+        gateway.share(peers, self._all_metrics)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            return
+        key, is_of_worker = b"", False
+        for name, value in scope["headers"]:
+            if name == TOKEN:
+                is_of_worker = hmac.compare_digest(value, self._token)
+            elif name == IDEMPOTENCY_KEY:
+                key = value
+        if is_of_worker:
+            await self._of_worker(scope, receive, send)
+        elif (number := self._place_of(scope, key)) not in {0, self._peers.worker.number}:
+            await self._pass_on(number, scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    @property
+    def socket(self) -> Path:
+        """Where the other workers reach this one."""
+        return socket_of(self._peers.worker.folder, self._peers.worker.number)
+
+    def is_watched(self) -> bool:
+        """Whether a load balancer has lately asked another worker for readiness."""
+        return any(Readiness.is_recent(told.asked_at) for told in self._peers.others())
+
+    def serving(self) -> None:
+        """Tell the supervisor that requests are served."""
+        self.publish()
+        self._peers.link.serving()
+
+    def closing(self) -> None:
+        """Tell the supervisor that no more connections are accepted."""
+        self._peers.link.closing()
+
+    def close(self) -> None:
+        """Publish what was counted to the end, and release what is shared."""
+        self.publish()
+        self._peers.close()
+
+    async def publish_for_ever(self) -> None:
+        """Tell of this worker every second."""
+        while True:
+            self.publish()
+            await asyncio.sleep(_PUBLISHED_EVERY)
+
+    def publish(self) -> None:
+        """Tell of this worker now."""
+        gateway = self._gateway
+        state = gateway.state
+        self._peers.publish(
+            Published(
+                metrics=added_up_families(self._before, families_of(gateway.metrics.families())),
+                active=gateway.active,
+                open_circuits=tuple(gateway.open_circuits()),
+                faults=dict(state.runtime.faults),
+                overhead=tuple(gateway.metrics.overhead.counts),
+                asked_at=gateway.readiness.asked_at,
+            )
+        )
+
+    def _place_of(self, scope: Scope, key: bytes) -> int:
+        """Return the number of the worker that a request belongs to; 0 where any will do."""
+        if scope["raw_path"].startswith(_CONSOLE) and self._gateway.serves_console(scope["raw_path"]):
+            return CONSOLE
+        if not key or scope["method"] != "POST":
+            return 0
+        return hashlib.blake2b(key, digest_size=8).digest()[0] % self._peers.worker.of + 1
+
+    async def _pass_on(self, number: int, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self._peers.pass_on(number, Head.of(scope), receive, send)
+        except WorkerGone:
+            headers = dict(scope["headers"])
+            error = Overloaded("the process that serves this is being replaced", hint="send it again")
+            await send_refusal(guess_wire(headers), error, headers, send, scope)
+
+    async def _of_worker(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve what another worker sends: a request of a caller's, or one of its own."""
+        match scope["raw_path"]:
+            case b"/-/flush":
+                await asyncio.to_thread(_flush, self._gateway.state.runtime.ledger)
+            case b"/-/publish":
+                self.publish()
+            case _:
+                scope["headers"] = [
+                    (name, FORWARDED if name == TOKEN else value) for name, value in scope["headers"]
+                ]
+                await self._app(scope, receive, send)
+                return
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def _all_metrics(self) -> Sequence[Metric]:
+        """Return the metrics of all workers as those of one gateway."""
+        await asyncio.to_thread(self._peers.ask_all, "/-/publish")
+        self.publish()
+        told = self._peers.published()
+        return added_up([each.metrics for each in told.values()], self._gateway.metrics.families())
+
+
+def _flush(ledger: Ledger) -> None:
+    """Write what waits here; a ledger that asks the others to has a way that does not."""
+    getattr(ledger, "flush_own", ledger.flush)()
+
+
+def added_up_families(before: Sequence[Family], now: Sequence[Family]) -> list[Family]:
+    """Return what a worker counts together with what its predecessors have."""
+    return families_of(added_up([now, before])) if before else list(now)
