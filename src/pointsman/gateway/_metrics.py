@@ -270,9 +270,13 @@ class Metrics(Collector):
         """Return the page in Prometheus' text format."""
         return generate_latest(self._registry)
 
-    async def page_for(self, accept: str) -> tuple[bytes, str]:
+    async def page_of_all(self, accept: str) -> tuple[bytes, str]:
+        """Return the page of all processes of this gateway; else as ``page_for``."""
+        return self.page_for(accept, None if self.of_all is None else _Given(await self.of_all()))
+
+    def page_for(self, accept: str, registry: CollectorRegistry | None = None) -> tuple[bytes, str]:
         """Return the page and its media type: OpenMetrics, with exemplars, where a scraper accepts that."""
-        shown = self._registry if self.of_all is None else _Given(await self.of_all())
+        shown = registry or self._registry
         if _OPENMETRICS in accept:
             return openmetrics_page(shown), CONTENT_TYPE_LATEST  # type: ignore[no-untyped-call]
         return generate_latest(shown), CONTENT_TYPE_PLAIN_0_0_4

@@ -94,7 +94,7 @@ def build_routes(metrics: Metrics, readiness: Readiness) -> Starlette:
     async def show_metrics(request: Request) -> Response:
         if (access := _state(request).access) is not None:
             check_reader(access, request.state.caller, "/metrics")
-        page, media_type = await metrics.page_for(request.headers.get("accept", ""))
+        page, media_type = await metrics.page_of_all(request.headers.get("accept", ""))
         return Response(page, media_type=media_type)
 
     routes = [

@@ -189,9 +189,18 @@ def check_shared(config: Config) -> None:
     Raises:
         ConfigError: something is kept in the memory of one process.
     """
+    limited = any(
+        (each.budget, each.requests_per_minute, each.tokens_per_minute) != (None, None, None)
+        for each in (*config.keys.values(), *config.teams.values())
+    )
+    if limited and (config.access.store or config.sessions.store) != "valkey":
+        raise ConfigError(
+            "budgets and limits of keys are counted in the memory of one process, and several are to serve",
+            hint='[sessions] store = "valkey" with a url counts for all; or workers = 1',
+        )
     if config.ledger.url is None and config.ledger.jsonl is not None:
         raise ConfigError(
-            "a ledger of JSON lines is read from the memory of one process, and [server] workers asks for more",
+            "a ledger of JSON lines is read from the memory of one process, and several are to serve",
             hint="[ledger] path, a SQLite file, or url, PostgreSQL, is read by all; or workers = 1",
         )
 
