@@ -6,7 +6,9 @@ from pointsman.access._access import Access, Use, build_access, open_budgets
 from pointsman.access._budgets import Budgets
 from pointsman.access._grants import Grant, grants
 from pointsman.access._limits import Kind, Level, Limit, money_text, time_text
+from pointsman.access._overview import KeyRow, LimitRow, overview
 from pointsman.access._ownership import Ownership
+from pointsman.access._recorded import recorded_spending
 from pointsman.access._spending import Hold, Spending
 
 __all__ = [
@@ -14,9 +16,11 @@ __all__ = [
     "Budgets",
     "Grant",
     "Hold",
+    "KeyRow",
     "Kind",
     "Level",
     "Limit",
+    "LimitRow",
     "Ownership",
     "Spending",
     "Use",
@@ -24,5 +28,7 @@ __all__ = [
     "grants",
     "money_text",
     "open_budgets",
+    "overview",
+    "recorded_spending",
     "time_text",
 ]

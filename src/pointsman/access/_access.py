@@ -12,6 +12,7 @@ from pointsman.access._limits import Limit
 from pointsman.access._spending import Spending
 from pointsman.config import Config
 from pointsman.stores.budgets import BudgetStore, MemoryBudgets, ValkeyBudgets
+from pointsman.stores.valkey_client import TIMEOUT
 from pointsman.vocabulary import Permission, Tier
 
 __all__ = ["Access", "Use", "build_access", "open_budgets"]
@@ -89,13 +90,17 @@ def _lowered(permission: Permission, tier: Tier, why: str) -> Permission:
     )
 
 
-def open_budgets(config: Config) -> Budgets:
+def open_budgets(config: Config, *, timeout: float = TIMEOUT) -> Budgets:
     """Return the counters that a configuration names; connects with the first use.
+
+    Args:
+        config: Names the store.
+        timeout: Seconds that a call of Valkey takes at most.
 
     Raises:
         MissingExtra: the store's client is not installed.
     """
-    return Budgets(_store(config), fails_open=config.access.on_outage == "open")
+    return Budgets(_store(config, timeout), fails_open=config.access.on_outage == "open")
 
 
 def build_access(config: Config, budgets: Budgets) -> Access | None:
@@ -104,9 +109,9 @@ def build_access(config: Config, budgets: Budgets) -> Access | None:
     return Access(granted, budgets, config.access.output_tokens) if granted else None
 
 
-def _store(config: Config) -> BudgetStore:
+def _store(config: Config, timeout: float) -> BudgetStore:
     sessions = config.sessions
     if (config.access.store or sessions.store) != "valkey" or sessions.url is None:
         return MemoryBudgets()
     password = sessions.password.reveal() if sessions.password else None
-    return ValkeyBudgets(sessions.url, password=password)
+    return ValkeyBudgets(sessions.url, password=password, timeout=timeout)

@@ -16,6 +16,7 @@ HEADINGS: Final = {
         "serve": "Start the gateway. Set an agent's base URL to it; nothing else in the agent changes.",
         "open": "Open the console of the gateway that runs, or the page of one decision, in a browser.",
         "config": "Check, show or write the configuration file.",
+        "keys": "Make, list or revoke the keys of callers.",
         "models": "Models: list and show what is known, update the catalogue.",
         "router": "Show the routing, choose the classifier model, run the doctor.",
         "decisions": "List, show or export decisions.",

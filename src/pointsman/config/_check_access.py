@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from pointsman.config.access import MOST_KEYS, KeySpec, TeamSpec
+from pointsman.config.access import KEY_NAME, MOST_KEYS, KeySpec, TeamSpec
 from pointsman.config.convert import Problem
 from pointsman.config.shapes import HASH, File
 from pointsman.decision.aliases import matches
@@ -17,8 +17,7 @@ __all__ = ["HASHED_BY", "check_access"]
 
 #: How an operator makes the hash of a key.
 HASHED_BY: Final = "printf %s KEY | sha256sum, or pointsman keys new NAME"
-#: Names of callers and teams. Without a slash, which ends one in the name of a session.
-_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_NAME: Final = re.compile(KEY_NAME)
 _WHAT: Final = {"keys": "a key", "teams": "a team"}
 
 

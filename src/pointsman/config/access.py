@@ -8,10 +8,13 @@ from typing import Annotated, Final, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
-__all__ = ["MOST_KEYS", "MOST_MONEY", "AccessSpec", "BudgetSpec", "KeySpec", "Period", "Role", "TeamSpec"]
+__all__ = ["KEY_NAME", "MOST_KEYS", "MOST_MONEY", "AccessSpec", "BudgetSpec", "KeySpec", "Period", "Role",
+           "TeamSpec"]  # fmt: skip
 
 #: Keys and teams of one configuration, at most: each has a few counters in memory.
 MOST_KEYS: Final = 10_000
+#: Names of callers and teams. Without a slash, which ends one in the name of a session.
+KEY_NAME: Final = r"[A-Za-z0-9._-]{1,64}"
 #: Money of one budget, at most: counted in billionths, as 64-bit integers.
 MOST_MONEY: Final = 1_000_000_000
 

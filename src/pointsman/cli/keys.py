@@ -1,0 +1,176 @@
+"""``pointsman keys``: make, list and revoke the keys of callers."""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from pointsman.cli.options import ConfigOption, JsonLinesOption, JsonOption
+from pointsman.cli.output import Group, config_file, echo, json_line, print_json, print_table
+from pointsman.cli.terminal import Column
+from pointsman.config import AnyKey, Config, examine, load, read
+from pointsman.config.access import KEY_NAME
+from pointsman.config.edit import set_value, write_file
+from pointsman.errors import ConfigError, StoreUnavailable
+from pointsman.upstreams.port import hash_key
+
+if TYPE_CHECKING:
+    from pointsman.access import KeyRow, Limit
+
+__all__ = ["register"]
+
+#: Random bytes of a key, and how it begins: a scanner of repositories can look for it.
+_BYTES: Final = 32
+_PREFIX: Final = "pm-"
+#: Seconds that Valkey may take: nobody's request waits here.
+_PATIENCE: Final = 10.0
+_COLUMNS: Final = (
+    Column("name", whole=True),
+    Column("team"),
+    Column("role"),
+    Column("state"),
+    Column("expires"),
+    Column("models"),
+    Column("limits"),
+)
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the caller.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    keys = typer.Typer(cls=Group, no_args_is_help=True, help="Make, list or revoke the keys of callers.")
+    keys.command()(new)
+    keys.command("list")(list_keys)
+    keys.command()(revoke)
+    app.add_typer(keys, name="keys")
+
+
+def new(
+    name: NameArgument,
+    *,
+    team: Annotated[str, typer.Option("--team", help="Team of the key, from [teams].")] = "",
+    write: Annotated[bool, typer.Option("--write", help="Add the hash to the configuration file.")] = False,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a key and print it once, with the table for the configuration, which holds its hash alone.
+
+    A name that is configured already gets a further key: both are valid until one hash is removed.
+    """
+    if not re.fullmatch(KEY_NAME, name):
+        hint = "letters, digits, '.', '_' and '-', at most 64"
+        raise ConfigError(f'"{name}" cannot name a key', hint=hint)
+    key = _PREFIX + secrets.token_urlsafe(_BYTES)
+    digest = hash_key(key).hex()
+    file = config_file(config) if write else None
+    if file is not None:
+        _edit(file, _with_key(file, name, team, digest))
+    if as_json:
+        print_json({"name": name, "key": key, "sha256": digest, "written": str(file) if file else None})
+        return
+    echo(key)
+    echo("This key is shown once: give it to the caller. The configuration holds its hash.", err=True)
+    if file is not None:
+        echo(f"wrote {file}: a running gateway reloads it", err=True)
+    else:
+        echo("Add to the configuration, or use --write:\n", err=True)
+        echo(_table(name, team, digest), nl=False)
+
+
+def list_keys(*, config: ConfigOption = None, as_json: JsonLinesOption = False) -> None:
+    """List keys and teams, and what is left of their budgets.
+
+    Counted in Valkey, that is exact. Otherwise it is summed from the ledger: what the gateway keeps in
+    its memory is on its console's page Keys.
+    """
+    from pointsman.access import overview
+
+    loaded, now = load(config_file(config), AnyKey()), time.time()
+
+    def uses(limits: Sequence[Limit]) -> Mapping[Limit, int]:
+        return _uses(loaded, limits, config, now)
+
+    rows = overview(loaded, uses, now)
+    if as_json:
+        for row in rows:
+            echo(json_line(row))
+        return
+    print_table(_COLUMNS, [_cells(row) for row in rows])
+    if not rows:
+        echo("there are no keys: pointsman keys new NAME makes one", err=True)
+
+
+def revoke(name: NameArgument, *, config: ConfigOption = None, as_json: JsonOption = False) -> None:
+    """Refuse a key from the next reload on: revoked = true in its table. All keys of the name are meant."""
+    file = config_file(config)
+    known = load(file, AnyKey()).keys
+    if name not in known:
+        raise ConfigError(f'unknown key "{name}"', hint=f"there are: {', '.join(known) or 'none'}")
+    _edit(file, set_value(read(file), ("keys", name, "revoked"), "true"))
+    if as_json:
+        print_json({"name": name, "revoked": True, "file": str(file)})
+    else:
+        echo(f"revoked {name} in {file}: a running gateway reloads it")
+
+
+def _with_key(file: Path, name: str, team: str, digest: str) -> str:
+    """Return the text of a configuration with one more key."""
+    text, keys = read(file), load(file, AnyKey()).keys
+    if name not in keys:
+        separator = "" if not text or text.endswith("\n") else "\n"
+        return f"{text}{separator}\n{_table(name, team, digest)}"
+    if team and team != keys[name].team:
+        raise ConfigError(f'"{name}" has another team', hint="a further key of a name has the name's team")
+    return set_value(text, ("keys", name, "more_sha256"), json.dumps([*keys[name].more_sha256, digest]))
+
+
+def _table(name: str, team: str, digest: str) -> str:
+    header = name if "." not in name else json.dumps(name)
+    lines = [f"[keys.{header}]", f'sha256 = "{digest}"']
+    return "\n".join([*lines, f"team = {json.dumps(team)}"] if team else lines) + "\n"
+
+
+def _edit(file: Path, text: str) -> None:
+    """Write a configuration, unless it would be wrong."""
+    errors = examine(file, AnyKey(), text=text).errors
+    if errors:
+        raise errors[0]
+    write_file(file, text)
+
+
+def _uses(loaded: Config, limits: Sequence[Limit], config: Path | None, now: float) -> Mapping[Limit, int]:
+    from pointsman.access import open_budgets, recorded_spending
+
+    budgets = open_budgets(load(config_file(config)) if _is_shared(loaded) else loaded, timeout=_PATIENCE)
+    if budgets.store.waits:
+        totals = budgets.store.totals([limit.counter(now) for limit in limits])
+        budgets.close()
+        return dict(zip(limits, totals, strict=True))
+    from pointsman.cli.ledgers import opened
+
+    try:
+        with opened(None, config) as ledger:
+            return recorded_spending(ledger, limits, loaded.models, now)
+    except StoreUnavailable as error:
+        echo(f"what is left is not known: {error.message}", err=True)
+        return {}
+
+
+def _is_shared(loaded: Config) -> bool:
+    """Whether Valkey counts, whose password is a reference to the environment."""
+    return (loaded.access.store or loaded.sessions.store) == "valkey"
+
+
+def _cells(row: KeyRow) -> tuple[str, ...]:
+    name = f"[{row.name}]" if row.what == "team" else row.name
+    models = ", ".join(row.models) or "all"
+    shown = f"{models}; up to {row.tiers}" if row.tiers else models
+    limits = "; ".join(each.text for each in row.limits) or "none"
+    return name, row.team, row.role or "", row.state, row.expires, shown, limits
