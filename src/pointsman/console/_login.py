@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from pointsman.config import Config
+from pointsman.console._roles import console_role
 from pointsman.errors import Unauthorized
 from pointsman.upstreams.port import hash_key
 
@@ -29,7 +30,9 @@ _MINUTE: Final = 60.0
 #: Random bytes of a session and of a token.
 _BYTES: Final = 32
 
-_CALLERS: Final = 'name in [console] callers = ["…"] the keys that may open the console'
+_CALLERS: Final = (
+    'role = "viewer" or "admin" in [keys.NAME], or [console] callers = ["…"], lets a valid key open it'
+)
 
 
 class Session(NamedTuple):
@@ -64,7 +67,7 @@ class Logins:
         session = self._sessions.get(cookie) if cookie else None
         if session is None:
             return None
-        if session.ends <= self._clock() or session.caller not in _admitted(config):
+        if session.ends <= self._clock() or not console_role(config, session.caller):
             self.end(session)
             return None
         return session
@@ -83,7 +86,7 @@ class Logins:
         if not caller:
             self._failures.append(now)
             raise Unauthorized("this is no key of the gateway", hint="valid keys are listed under [server]")
-        if caller not in _admitted(config):
+        if not console_role(config, caller):
             raise Unauthorized(f"the key of {caller} may not open the console", hint=_CALLERS)
         ends = now + config.console.login_hours * 3600
         session = Session(secrets.token_urlsafe(_BYTES), secrets.token_urlsafe(_BYTES), caller, ends)
@@ -102,10 +105,3 @@ def _caller(key: str, config: Config) -> str:
     digest = hash_key(key.strip())
     matches = [hmac.compare_digest(digest, known) for known in config.server.keys]
     return config.server.caller(matches.index(True)) if True in matches else ""
-
-
-def _admitted(config: Config) -> frozenset[str]:
-    """Return the callers who may open the console: those named, or the only one there is."""
-    callers = frozenset(config.server.caller(number) for number in range(len(config.server.keys)))
-    named = frozenset(config.console.callers)
-    return callers & named if named or len(callers) > 1 else callers

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from pointsman.access import Access
 from pointsman.config import Config
 from pointsman.console._login import Session
 from pointsman.decision.engine import Engine
@@ -26,6 +27,7 @@ class GatewayView:
     open_circuits: Sequence[str] = ()  # names of upstreams
     active: int = 0  # requests in progress
     overhead: tuple[float | None, float | None] = (None, None)  # p50 and p99 since the start, in milliseconds
+    access: Access | None = None  # what keys may do, and what counts it; None: every key may do everything
 
 
 class Table(NamedTuple):

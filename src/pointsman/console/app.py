@@ -18,12 +18,14 @@ from starlette.routing import Route
 
 from pointsman.console import _decision, _decisions, _now, _quality, _savings, _session, _try
 from pointsman.console._guard import HEADERS, check_origin, read_form
+from pointsman.console._keys import keys_page
 from pointsman.console._label import Labels
 from pointsman.console._live import Live
 from pointsman.console._login import COOKIE, Logins, Session
 from pointsman.console._policy import Policies
 from pointsman.console._render import STATIC, as_csv, render
 from pointsman.console._replays import Replays
+from pointsman.console._roles import check_change, console_role
 from pointsman.console._view import GatewayView, Page, Redirect, Visit
 from pointsman.errors import Overloaded, PointsmanError, Unauthorized
 
@@ -91,6 +93,7 @@ class Console:
             "/policy/replays/{id}": policies.progress,
             "/label": labels.page,
             "/try": _try.try_it,
+            "/keys": keys_page,
         }
         changes: dict[str, Handler] = {
             "/decisions/{id}/outcome": _decision.set_outcome,
@@ -127,6 +130,7 @@ class Console:
                 if request.method == "POST":
                     form = await read_form(request)
                     session.check_token(form.get("token", ""))
+                    check_change(console_role(view.config, session.caller), request.url.path)
                 visit = _visit(request, view, session, form)
                 answered: Response = await self._in_thread(partial(_answered, handler, visit, ending))
             except PointsmanError as error:
@@ -220,7 +224,14 @@ def _answered(handler: Handler, visit: Visit, ending: str) -> Response:
 
 def _frame(view: GatewayView, session: Session, path: str) -> dict[str, object]:
     """What the frame around every page shows."""
-    return {"path": path, "token": session.token, "signed_in": session.caller, "faults": view.faults}
+    role = console_role(view.config, session.caller)
+    return {
+        "path": path,
+        "token": session.token,
+        "signed_in": session.caller,
+        "faults": view.faults,
+        "is_admin": role == "admin",
+    }
 
 
 def _html(text: str, status: int = 200) -> Response:

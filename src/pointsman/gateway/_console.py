@@ -111,6 +111,7 @@ class ConsoleMount:
             sorted(broken),
             active,
             (_quantile(0.5, overhead.bounds, counts), _quantile(0.99, overhead.bounds, counts)),
+            state.access,
         )
 
 

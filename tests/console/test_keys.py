@@ -1,0 +1,109 @@
+"""The page Keys, and what the roles of keys allow in the console."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from support.consoles import Browser
+from support.limited import CHAT, Trial
+
+KEYS = """
+[keys.alice]
+team = "ml"
+budget = { money = 0.1, per = "week" }
+models = ["small"]
+[keys.vera]
+role = "viewer"
+[keys.adam]
+role = "admin"
+[keys.old]
+expires = 2020-01-31
+role = "admin"
+[keys.gone]
+revoked = true
+role = "admin"
+[teams.ml]
+requests_per_minute = 9
+"""
+
+
+@pytest.fixture
+def browser() -> Iterator[Browser]:
+    with closing(Browser(Trial(KEYS).gateway)) as made:
+        yield made
+
+
+def signed_in(browser: Browser, key: str) -> int:
+    return browser.post("/console/login", {"key": key}).status
+
+
+def test_who_may_open_the_console(browser: Browser) -> None:
+    found = {name: signed_in(browser, name) for name in ("alice", "vera", "adam", "old", "gone")}
+    assert found == {"alice": 401, "vera": 303, "adam": 303, "old": 401, "gone": 401}
+
+
+def test_an_admin_sees_what_is_left(browser: Browser) -> None:
+    browser.agent(CHAT, "s-1", "alice")
+    assert signed_in(browser, "adam") == 303
+    page = browser.get("/console/keys").body.decode()
+    assert "Counted by this process, since its start" in page
+    assert 'data-go="k" aria-current="page"' in page
+    rows = {row["name"]: row for row in browser.get("/console/keys.json").json()["keys"]}
+    assert [rows[name]["state"] for name in ("alice", "old", "gone")] == ["valid", "expired", "revoked"]
+    (budget,) = rows["alice"]["limits"]
+    assert (budget["most"], budget["per"], rows["alice"]["models"]) == (0.1, "week", ["small"])
+    (rate,) = rows["ml"]["limits"]
+    assert (rate["kind"], rate["most"], rows["ml"]["keys"]) == ("requests", 9, 1)
+    lines = list(csv.DictReader(io.StringIO(browser.get("/console/keys.csv").body.decode())))
+    assert [line["name"] for line in lines] == ["alice", "vera", "adam", "old", "gone", "ml"]
+    assert (lines[0]["limit"], lines[0]["per"], lines[1]["limit"]) == ("money", "week", "")
+
+
+def test_what_was_used_is_that_of_the_window_of_now() -> None:
+    trial = Trial('[keys.adam]\nbudget = { money = 1, per = "month" }\nrole = "admin"\n')
+    with closing(Browser(trial.gateway)) as browser:
+        browser.agent(CHAT, "s-1", "adam")
+        assert signed_in(browser, "adam") == 303
+        (row,) = browser.get("/console/keys.json").json()["keys"]
+        (budget,) = row["limits"]
+        # The page takes the gateway's clock, which is the test's.
+        assert (budget["used"], budget["left"], budget["text"]) == (0.05, 0.95, "0.95 of 1.00 per month left")
+        assert budget["ends_at"] == 1_769_904_000.0  # 2026-02-01
+        assert "window ends" in browser.get("/console/keys").body.decode()
+
+
+def test_a_viewer_reads_and_changes_nothing(browser: Browser) -> None:
+    decision = browser.agent(CHAT, "s-1", "alice")
+    assert signed_in(browser, "vera") == 303
+    path = f"/console/decisions/{decision}"
+    token = browser.token(path)
+    assert b"/console/keys" not in browser.get("/console").body
+    for ending in ("", ".json", ".csv"):
+        assert browser.get(f"/console/keys{ending}").status == 403
+    refused = browser.post(f"{path}/outcome", {"token": token, "label": "good"})
+    assert (refused.status, b"a viewer changes nothing here" in refused.body) == (403, True)
+    assert browser.post(f"/console/label/{decision}", {"token": token, "score": "1"}).status == 403
+    assert browser.post("/console/policy/replay", {"token": token}).status == 403
+    assert browser.post("/console/try", {"token": token, "request": "Hello!"}).status == 200
+    assert browser.post("/console/logout", {"token": token}).status == 303
+
+
+def test_a_key_that_a_reload_revokes_is_signed_out() -> None:
+    trial = Trial('[keys.adam]\nrole = "admin"\n')
+    with closing(Browser(trial.gateway)) as browser:
+        assert signed_in(browser, "adam") == 303
+        assert browser.get("/console/keys").status == 200
+        trial.reload('[keys.adam]\nrole = "admin"\nrevoked = true\n')
+        assert browser.get("/console/keys").headers["location"].startswith("/console/login")
+
+
+def test_without_keys_the_page_says_how_to_make_one() -> None:
+    with closing(Browser(Trial("").gateway)) as browser:
+        page = browser.get("/console/keys")
+        assert (page.status, b"pointsman keys new NAME --write" in page.body) == (200, True)
+        assert browser.get("/console/keys.json").json() == {"keys": [], "unnamed": 0}
