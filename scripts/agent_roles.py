@@ -29,6 +29,7 @@ from real_agents.clients import AGENTS, Agent, Started
 from real_agents.task import Asked, Offered, Task
 from real_agents.upstream import CALLERS_KEY
 
+from pointsman.printable import plain_lines
 from pointsman.reports.roles import roles
 from pointsman.stores.ledger import Record, SqliteLedger
 from pointsman.tiers.roles import name_of
@@ -260,7 +261,7 @@ def main() -> int:
             print(f"| {case.name} | {shown} | {right} | {' '.join(sorted(projects))} |", flush=True)
     print()
     report = roles(everything, _PRICES)
-    print("\n".join(report.lines()))
+    print("\n".join(plain_lines(report.blocks())))
     print(json.dumps({"saved": report.saved, "cost": report.cost}))
     return int(wrong > 0)
 

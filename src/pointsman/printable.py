@@ -7,9 +7,19 @@ the next one. Callers choose names of models and sessions, models and upstreams 
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
 
-__all__ = ["printable", "printable_json", "table_cell"]
+__all__ = [
+    "Block",
+    "Column",
+    "TextTable",
+    "plain_lines",
+    "plain_rows",
+    "printable",
+    "printable_json",
+    "table_cell",
+]
 
 #: Replaces a character that acts.
 _INSTEAD: Final = "\ufffd"
@@ -52,3 +62,52 @@ def _escaped(found: re.Match[str]) -> str:
         return char
     units = char.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+
+
+class Column(NamedTuple):
+    """One column of a table."""
+
+    heading: str
+    right: bool = False
+    whole: bool = False  # never shortened: an id is copied
+    least: int = 0  # characters in a pipe, at least
+
+
+def plain_rows(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield the lines of a table for a pipe: headings, then rows, in columns as wide as the widest cell.
+
+    Without rows there is nothing to head.
+    """
+    if not rows:
+        return
+    shown = [[column.heading for column in columns], *([printable(cell) for cell in row] for row in rows)]
+    widths = [
+        max(column.least, *map(len, cells))
+        for column, cells in zip(columns, zip(*shown, strict=True), strict=True)
+    ]
+    for row in shown:
+        cells = (
+            cell.rjust(width) if column.right else cell.ljust(width)
+            for column, cell, width in zip(columns, row, widths, strict=True)
+        )
+        yield "  ".join(cells).rstrip()
+
+
+class TextTable(NamedTuple):
+    """A table of a report."""
+
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[str]]
+
+
+#: What a report for a person consists of: lines, and tables.
+Block = str | TextTable
+
+
+def plain_lines(blocks: Iterable[Block]) -> Iterator[str]:
+    """Yield the lines of a report for a pipe or a page."""
+    for block in blocks:
+        if isinstance(block, str):
+            yield block
+        else:
+            yield from plain_rows(block.columns, block.rows)

@@ -16,8 +16,10 @@ from typer.testing import CliRunner
 from pointsman.cli import app, terminal
 from pointsman.cli.decisions import list_decisions
 from pointsman.cli.output import echo, print_table
-from pointsman.cli.terminal import Column, plain_rows, progress
+from pointsman.cli.report_roles import roles
+from pointsman.cli.terminal import progress
 from pointsman.errors import PointsmanError
+from pointsman.printable import Column, plain_rows
 from pointsman.stores.ledger import SqliteLedger
 from pointsman.testing.ledger import a_decision
 
@@ -195,3 +197,15 @@ def test_lists_on_a_terminal_are_tables(tmp_path: Path) -> None:
         list_decisions(ledger=path, limit=20, session="", demo=False, as_json=False)
     assert re.search(r"\x1b\[1mdecision", screen.getvalue())
     assert re.search(r"d-1 +auto", screen.getvalue())
+
+
+def test_reports_are_tables_on_a_terminal(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    config = tmp_path / "pointsman.toml"
+    config.write_text('[upstreams.demo]\nbase_url = "demo:"\n[models.small]\nupstream = "demo"\nid = "s"\n')
+    ledger = SqliteLedger(path)
+    ledger.append(a_decision("d-1"))
+    ledger.close()
+    with terminal_of() as screen:
+        roles(ledger=str(path), config=config)
+    assert re.search(r"\x1b\[1m[^\n]*requests", screen.getvalue()), screen.getvalue()

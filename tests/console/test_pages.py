@@ -35,6 +35,40 @@ def test_a_page_is_shown_with_its_policy(browser: Browser, path: str) -> None:
     assert b"demo-small" in page.body
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/console/now", "/console/decisions", "/console/decisions/{id}", "/console/sessions/s-1",
+        "/console/savings", "/console/quality", "/console/policy", "/console/label",
+        "/console/try?request=Hello",
+    ],
+)  # fmt: skip
+def test_every_view_is_json_and_csv_too(browser: Browser, path: str) -> None:
+    name, _, query = path.format(id=browser.chat("Run the test suite and fix it")).partition("?")
+    found = browser.get(f"{name}.json?{query}")
+    assert (found.status, found.headers["content-type"]) == (200, "application/json")
+    assert found.json()
+    table = browser.get(f"{name}.csv?{query}")
+    assert (table.status, table.headers["content-type"]) == (200, "text/csv; charset=utf-8")
+    assert b"," in table.body.partition(b"\n")[0]
+    if name != "/console/now":
+        assert f'href="{name}.json'.encode() in browser.get(path.format(id=name.rpartition("/")[2])).body
+
+
+def test_what_is_tried_is_the_same_as_json(browser: Browser) -> None:
+    long = '{"messages": [{"role": "user", "content": "' + "Prove this step by step. " * 200 + '"}]}'
+    for entered, tier in (("prove this theorem step by step", "REASONING"), (long, "COMPLEX")):
+        form = {"token": browser.token("/console/try"), "request": entered, "format": "chat"}
+        posted = browser.post("/console/try.json", form)
+        assert (posted.status, posted.json()["decision"]["tier"]) == (200, tier)
+        assert posted.json()["guidance"]["mode"] == "on"
+        page = browser.post("/console/try", form).body
+        assert (b"Address of this view" in page) is (entered is not long)
+    wrong = browser.post("/console/try.json", {**form, "request": "{"})
+    assert (wrong.status, "not JSON" in wrong.json()["error"]) == (400, True)
+    assert browser.post("/console/try.json", {"request": "Hello", "token": "forged"}).status == 401
+
+
 def test_what_callers_say_stays_text(browser: Browser) -> None:
     decision = browser.chat(PLANTED, session=PLANTED.encode("ascii", "ignore").decode().replace("\x1b", ""))
     browser.post(

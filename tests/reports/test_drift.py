@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from pointsman.cli import app
 from pointsman.decision.decision import Decision
 from pointsman.decision.input import RequestInput
+from pointsman.printable import plain_lines
 from pointsman.reports.drift import drift
 from pointsman.stores.ledger import Record, SqliteLedger
 from pointsman.tiers import LearnedScore, TierDecision
@@ -86,7 +87,7 @@ def live(count: int, *, longer: float = 0.0, stranger: float = 0.0) -> list[Reco
 def test_the_verdict(records: list[Record], verdicts: list[str], words: str) -> None:
     found = drift(records, HEAD)
     assert [shift.verdict for shift in found.shifts] == verdicts
-    assert words in list(found.lines())[-1]
+    assert words in list(plain_lines(found.blocks()))[-1]
     assert found.sources[ScoreSource.NGRAMS] == found.prompts == len(records)
 
 
@@ -110,7 +111,7 @@ def test_what_lies_outside_the_training_range_is_counted() -> None:
 def test_below_a_hundred_prompts_nothing_is_said() -> None:
     found = drift(live(99, longer=3), HEAD)
     assert found.shifts == ()
-    assert list(found.lines())[-1] == "too few to tell: 100 are needed"
+    assert list(plain_lines(found.blocks()))[-1] == "too few to tell: 100 are needed"
 
 
 def test_other_heads_are_left_out_and_counted() -> None:

@@ -4,6 +4,7 @@ import pytest
 
 from pointsman.decision.decision import Decision
 from pointsman.decision.input import RequestInput
+from pointsman.printable import plain_lines
 from pointsman.reports.roles import roles
 from pointsman.stores.ledger import Attempt, Record
 from pointsman.tiers import TierDecision
@@ -85,6 +86,8 @@ def test_what_has_no_price_or_no_usage_is_in_no_amount() -> None:
     )
     assert found.cost == 0.0
     assert found.share == 0.0
-    assert "without usage or price, and in no amount: 2 requests" in list(found.lines())
+    assert "without usage or price, and in no amount: 2 requests" in list(plain_lines(found.blocks()))
     assert found.to_json()["requests"] == 2
-    assert list(roles([], MODELS).lines())[-1].startswith("the tiers of roles alone save 0.0000")
+    assert list(plain_lines(roles([], MODELS).blocks()))[-1].startswith(
+        "the tiers of roles alone save 0.0000"
+    )

@@ -68,7 +68,7 @@ def test_now() -> None:
     assert [(each.at, each.requests, each.input, each.cost, each.unpriced) for each in found.minutes] == [
         (60.0, 1, 100, 1_210.0, 0),
         (120.0, 1, 100, 0.0, 1),
-        (180.0, 2, 100, 110.0, 1),
+        (180.0, 2, 100, 110.0, 0),
     ]
     assert now(MemoryLedger(), MODELS, 200.0).overhead_p50_us is None
 

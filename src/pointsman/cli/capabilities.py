@@ -9,8 +9,8 @@ import typer
 
 from pointsman.capabilities import CapabilityRegistry, check_registry
 from pointsman.cli.output import FAILED, Group, echo, print_json, print_table
-from pointsman.cli.terminal import Column
 from pointsman.orchestrator import installed_capabilities, load_capabilities
+from pointsman.printable import Column
 
 __all__ = ["register"]
 

@@ -16,7 +16,7 @@ from pointsman.cli import _runs
 from pointsman.cli.ledgers import is_demo_newer, opened
 from pointsman.cli.options import ConfigOption, DemoOption, JsonLinesOption, JsonOption, LedgerOption
 from pointsman.cli.output import Group, echo, json_line, print_json, print_table
-from pointsman.cli.terminal import Column, is_terminal
+from pointsman.cli.terminal import is_terminal
 from pointsman.config import AnyKey, find, load
 from pointsman.decision.decision import Decision
 from pointsman.decision.diff import verdict
@@ -24,7 +24,7 @@ from pointsman.diagnostics.selection import describe_selection
 from pointsman.diagnostics.served import STAGES
 from pointsman.errors import ConfigError, PointsmanError
 from pointsman.guidance import Arm, Firing
-from pointsman.printable import printable
+from pointsman.printable import Column, printable
 from pointsman.reports.usage import answered, cost, usage, writing
 from pointsman.stores.ledger import (
     Attempt,

@@ -11,10 +11,10 @@ import typer
 
 from pointsman.cli.options import ConfigOption, JsonOption
 from pointsman.cli.output import Group, config_file, echo, print_json, print_table
-from pointsman.cli.terminal import Column
 from pointsman.config import examine, find
 from pointsman.diagnostics.prices import provider_hint
 from pointsman.errors import ConfigError, PointsmanError
+from pointsman.printable import Column
 
 if TYPE_CHECKING:
     from pointsman.catalogue import Fact

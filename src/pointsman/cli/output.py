@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Protocol
@@ -12,9 +12,9 @@ import msgspec
 import typer
 from typer.core import TyperGroup
 
-from pointsman.cli.terminal import Column, end_progress, is_terminal, plain_rows, progress, show_table
+from pointsman.cli.terminal import end_progress, is_terminal, progress, show_table
 from pointsman.errors import ConfigError, MissingExtra, PointsmanError
-from pointsman.printable import printable, printable_json
+from pointsman.printable import Block, Column, plain_rows, printable, printable_json
 
 __all__ = [
     "FAILED",
@@ -27,7 +27,9 @@ __all__ = [
     "first_paragraph",
     "json_line",
     "needs_extra",
+    "print_blocks",
     "print_json",
+    "print_report",
     "print_table",
     "read_lines",
     "report_error",
@@ -144,6 +146,35 @@ def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Non
         return
     for line in plain_rows(columns, rows):
         echo(line)
+
+
+def print_blocks(blocks: Iterable[Block]) -> None:
+    """Print the lines and tables of a report."""
+    for block in blocks:
+        if isinstance(block, str):
+            echo(block)
+        else:
+            print_table(*block)
+
+
+class Report(Protocol):
+    """What a report is for a program, and for a person."""
+
+    def to_json(self) -> dict[str, object]:
+        """Plain values."""
+        ...
+
+    def blocks(self) -> Iterable[Block]:
+        """Lines and tables."""
+        ...
+
+
+def print_report(report: Report, *, as_json: bool) -> None:
+    """Print a report as JSON, or for a person."""
+    if as_json:
+        print_json(report.to_json())
+    else:
+        print_blocks(report.blocks())
 
 
 @contextmanager

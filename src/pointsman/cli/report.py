@@ -11,7 +11,7 @@ import typer
 
 from pointsman.cli.decisions import opened
 from pointsman.cli.options import ConfigOption, JsonOption, LedgerOption
-from pointsman.cli.output import Group, config_file, echo, print_json
+from pointsman.cli.output import Group, config_file, echo, print_blocks, print_json
 from pointsman.cli.report_drift import report_drift
 from pointsman.cli.report_escalation import escalation
 from pointsman.cli.report_judge import judge
@@ -25,6 +25,7 @@ from pointsman.factory import build_policy, question_price
 from pointsman.guidance import Arm
 from pointsman.guidance.memory import Followed
 from pointsman.integrations.hooks import HookState
+from pointsman.printable import Block, Column, TextTable
 from pointsman.reports.ending_effect import Ended, EndingEffect, compare_endings
 from pointsman.reports.guidance_effect import Effect, compare
 from pointsman.reports.guidance_report import GuidanceReport, guidance_report
@@ -69,10 +70,9 @@ def guidance(
     if as_json:
         print_json(found.to_json())
         return
-    by_source = source_lines(found.rows, found.said)
-    shown = [*classifier_lines(found.rows), "", *effect_lines(found.effect), *ending_lines(found.endings)]
-    for line in [*shown, *by_source]:
-        echo(line)
+    effect = [*effect_lines(found.effect), *ending_lines(found.endings)]
+    print_blocks([classifier_table(found.rows), "", *effect])
+    print_blocks(source_blocks(found.rows, found.said))
 
 
 @_report.command("savings")
@@ -156,17 +156,18 @@ def _in_hooks(file: Path) -> GuidanceReport:
     return GuidanceReport(rows, compare(rows))
 
 
-def classifier_lines(rows: Iterable[Followed]) -> list[str]:
-    """A line for each classifier: interventions on each side, and after how many the streak went on."""
+def classifier_table(rows: Iterable[Followed]) -> TextTable:
+    """A row for each classifier: interventions on each side, and after how many the streak went on."""
     counts: dict[str, dict[Arm, list[bool]]] = {}
     for row in rows:
         sides = counts.setdefault(row.classifier, {Arm.TREATED: [], Arm.CONTROL: []})
         sides[row.arm].append(row.continued)
-    lines = [f"{'fired':24}{'given':>8}{'went on':>10}{'withheld':>10}{'went on':>10}"]
+    found = []
     for classifier, sides in sorted(counts.items()):
         given, control = sides[Arm.TREATED], sides[Arm.CONTROL]
-        lines.append(f"{classifier:24}{len(given):>8}{sum(given):>10}{len(control):>10}{sum(control):>10}")
-    return lines
+        numbers = (len(given), sum(given), len(control), sum(control))
+        found.append((classifier, *map(str, numbers)))
+    return TextTable(_FIRED, found)
 
 
 def effect_lines(effect: Effect) -> list[str]:
@@ -183,8 +184,12 @@ def effect_lines(effect: Effect) -> list[str]:
     return [*lines, effect.verdict]
 
 
-#: Of the columns of ``source_lines``.
-_WIDTHS: Final = (7, 9, 10, 9, 13, 10)
+_SIDES: Final = ("given", "went on", "withheld", "went on")
+_FIRED: Final = (Column("fired", least=22), *(Column(name, right=True) for name in _SIDES))
+_BY_PROGRAM: Final = (
+    Column("program", least=18),
+    *(Column(name, right=True) for name in (*_SIDES, "score given", "withheld")),
+)
 _ENDED: Final = {
     "said": "how sessions ended, by the scores given from the first due hint on (1 is good)",
     "signs": "sessions without a retry or a correction from the first due hint on, as derived",
@@ -204,8 +209,8 @@ def ending_lines(effects: Mapping[str, EndingEffect]) -> Iterator[str]:
         yield effect.verdict
 
 
-def source_lines(rows: Sequence[Followed], ended: Sequence[Ended]) -> Iterator[str]:
-    """A line for each program whose agents were treated or in the control group, where there are several.
+def source_blocks(rows: Sequence[Followed], ended: Sequence[Ended]) -> Iterator[Block]:
+    """A row for each program whose agents were treated or in the control group, where there are several.
 
     Agents differ in how often they fail and recover, so a difference between all of them says little of one.
     """
@@ -213,15 +218,12 @@ def source_lines(rows: Sequence[Followed], ended: Sequence[Ended]) -> Iterator[s
     if len(sources) < 2:
         return
     yield ""
-    heads = ("given", "went on", "withheld", "went on", "score given", "withheld")
-    yield "program".ljust(20) + "".join(
-        f"{head:>{width}}" for head, width in zip(heads, _WIDTHS, strict=True)
-    )
+    found = []
     for source in sources:
         effect = compare(row for row in rows if row.source == source)
         scores = compare_endings([each for each in ended if each.source == source])
         sides = (effect.treated, effect.control)
         given, withheld = ((each.sessions, f"{each.share:.0%}" if each.sessions else "-") for each in sides)
         means = [f"{s.mean:.2f}" if s.scored else "-" for s in (scores.treated, scores.control)]
-        cells = zip((*given, *withheld, *means), _WIDTHS, strict=True)
-        yield (source or "(not known)").ljust(20) + "".join(f"{cell:>{width}}" for cell, width in cells)
+        found.append((source or "(not known)", *map(str, (*given, *withheld, *means))))
+    yield TextTable(_BY_PROGRAM, found)

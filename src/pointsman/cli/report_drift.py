@@ -9,7 +9,7 @@ import typer
 
 from pointsman.cli.decisions import opened
 from pointsman.cli.options import ConfigOption, JsonOption, LedgerOption
-from pointsman.cli.output import config_file, echo, print_json
+from pointsman.cli.output import config_file, print_report
 from pointsman.config import AnyKey, load
 from pointsman.encoders.learned_routers import load_learned_router
 from pointsman.errors import ConfigError
@@ -34,11 +34,7 @@ def report_drift(
     found = load_learned_router(learned_router or _configured(config))
     with opened(ledger, config) as store:
         shown = drift(store.records(), found)
-    if as_json:
-        print_json(shown.to_json())
-        return
-    for line in shown.lines():
-        echo(line)
+    print_report(shown, as_json=as_json)
 
 
 def _configured(config: Path | None) -> Path:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 import typer
 
 from pointsman.cli.decisions import opened
 from pointsman.cli.options import ConfigOption, JsonOption, LedgerOption
-from pointsman.cli.output import echo, print_json
-from pointsman.reports.escalation import escalations, runs_in
+from pointsman.cli.output import echo, print_json, print_table
+from pointsman.printable import Column
+from pointsman.reports.escalation import SourceRuns, escalations, runs_in
 from pointsman.tiers.escalation import ENOUGH_RUNS
 
 __all__ = ["escalation"]
+
+
+_COLUMNS: Final = (
+    Column("source", least=38),
+    *(Column(name, right=True) for name in ("runs", "succeeded", "failed", "limit")),
+)
 
 
 def escalation(
@@ -36,12 +43,7 @@ def escalation(
     if as_json:
         print_json({"sources": sources, "longest": limits, "effect": effect})
         return
-    echo(f"{'source':40}{'runs':>6}{'succeeded':>11}{'failed':>8}{'limit':>7}")
-    for each in sources:
-        limit = limits.get(each.source)
-        shown = "-" if limit is None else str(limit)
-        good, bad = len(each.successes), len(each.failures)
-        echo(f"{each.source:40}{each.runs:>6}{good:>11}{bad:>8}{shown:>7}")
+    print_table(_COLUMNS, [_cells(each, limits.get(each.source)) for each in sources])
     if len(limits) < len(sources):
         echo(f"a limit needs {ENOUGH_RUNS} successful runs of its source")
     for line in effect.lines():
@@ -50,3 +52,8 @@ def escalation(
         echo("\n[tiers.escalation.longest]")
     for source, limit in limits.items():
         echo(f"{msgspec.json.encode(source).decode()} = {limit}")
+
+
+def _cells(each: SourceRuns, limit: float | None) -> tuple[str, ...]:
+    counts = (each.runs, len(each.successes), len(each.failures))
+    return each.source, *map(str, counts), "-" if limit is None else str(limit)

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from pointsman.cli.decisions import opened
 from pointsman.cli.options import ConfigOption, JsonOption, LedgerOption
-from pointsman.cli.output import echo, print_json
-from pointsman.reports.kinds import kinds_of
+from pointsman.cli.output import echo, print_json, print_table
+from pointsman.printable import Column
+from pointsman.reports.kinds import KindRow, kinds_of
 
 __all__ = ["kinds"]
+
+
+_COLUMNS: Final = (
+    Column("messages", right=True),
+    Column("shift", right=True),
+    Column("likeness", right=True),
+    Column("kind"),
+    Column("tiers"),
+)
 
 
 def kinds(*, ledger: LedgerOption = None, config: ConfigOption = None, as_json: JsonOption = False) -> None:
@@ -20,7 +32,10 @@ def kinds(*, ledger: LedgerOption = None, config: ConfigOption = None, as_json: 
     if as_json:
         print_json({"kinds": rows, "near_none": none})
         return
-    for row in rows:
-        tiers = ", ".join(f"{tier} {count}" for tier, count in row.tiers.items())
-        echo(f"{row.messages:>6,}  {row.shift:+.2f}  likeness {row.likeness:.2f}  {row.sentence}: {tiers}")
+    print_table(_COLUMNS, list(map(_cells, rows)))
     echo(f"{none:,} user messages near no kind")
+
+
+def _cells(row: KindRow) -> tuple[str, ...]:
+    tiers = ", ".join(f"{tier} {count}" for tier, count in row.tiers.items())
+    return f"{row.messages:,}", f"{row.shift:+.2f}", f"{row.likeness:.2f}", row.sentence, tiers

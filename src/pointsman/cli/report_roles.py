@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pointsman.cli.decisions import opened
 from pointsman.cli.options import ConfigOption, JsonOption, LedgerOption
-from pointsman.cli.output import config_file, echo, print_json
+from pointsman.cli.output import config_file, print_report
 from pointsman.config import AnyKey, load
 from pointsman.reports.roles import roles as add_up
 
@@ -19,8 +19,4 @@ def roles(*, ledger: LedgerOption = None, config: ConfigOption = None, as_json: 
     models = load(config_file(config), AnyKey()).models
     with opened(ledger, config) as store:
         found = add_up(store.records(), models)
-    if as_json:
-        print_json(found.to_json())
-        return
-    for line in found.lines():
-        echo(line)
+    print_report(found, as_json=as_json)

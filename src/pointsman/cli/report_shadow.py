@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pointsman.cli.decisions import opened
 from pointsman.cli.options import ConfigOption, JsonOption, LedgerOption
-from pointsman.cli.output import config_file, echo, print_json
+from pointsman.cli.output import config_file, print_report
 from pointsman.config import AnyKey, load
 from pointsman.reports.shadow import shadow_report
 
@@ -24,8 +24,4 @@ def shadow(
     models = load(config_file(config), AnyKey()).models
     with opened(ledger, config) as store:
         found = shadow_report(store.records(), models)
-    if as_json:
-        print_json(found.to_json())
-        return
-    for line in found.lines():
-        echo(line)
+    print_report(found, as_json=as_json)

@@ -15,11 +15,10 @@ from pointsman.cli import _runs
 from pointsman.cli.ledgers import has_ledger, opened
 from pointsman.cli.options import ConfigOption, JsonLinesOption, JsonOption
 from pointsman.cli.output import Group, config_file, echo, json_line, print_json, print_table
-from pointsman.cli.terminal import Column
 from pointsman.config import load
 from pointsman.errors import PointsmanError, StoreUnavailable
 from pointsman.factory import open_sessions
-from pointsman.printable import printable
+from pointsman.printable import Column, printable
 from pointsman.stores.ledger.runs import usage_by_run
 from pointsman.stores.sessions import SessionStore, SqliteSessions
 

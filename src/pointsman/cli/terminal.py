@@ -9,9 +9,9 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
-from pointsman.printable import printable
+from pointsman.printable import Column, printable
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -20,12 +20,10 @@ __all__ = [
     "FAILED",
     "HINTED",
     "TIERS",
-    "Column",
     "coloured",
     "end_progress",
     "has_colour",
     "is_terminal",
-    "plain_rows",
     "progress",
     "show_table",
 ]
@@ -65,35 +63,6 @@ def has_colour(stream: TextIO | None = None) -> bool:
 def coloured(text: str, rendition: str) -> str:
     """Return a text, which must hold no character that acts, in a colour."""
     return f"\x1b[{rendition}m{text}\x1b[0m" if rendition else text
-
-
-class Column(NamedTuple):
-    """One column of a table."""
-
-    heading: str
-    right: bool = False
-    whole: bool = False  # never shortened: an id is copied
-    least: int = 0  # characters in a pipe, at least
-
-
-def plain_rows(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield the lines of a table for a pipe: headings, then rows, in columns as wide as the widest cell.
-
-    Without rows there is nothing to head.
-    """
-    if not rows:
-        return
-    shown = [[column.heading for column in columns], *([printable(cell) for cell in row] for row in rows)]
-    widths = [
-        max(column.least, *map(len, cells))
-        for column, cells in zip(columns, zip(*shown, strict=True), strict=True)
-    ]
-    for row in shown:
-        cells = (
-            cell.rjust(width) if column.right else cell.ljust(width)
-            for column, cell, width in zip(columns, row, widths, strict=True)
-        )
-        yield "  ".join(cells).rstrip()
 
 
 def show_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:

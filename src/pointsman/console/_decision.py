@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import time
 from typing import Final
 
 from pointsman.console._marks import marked
 from pointsman.console._policy_text import engine_of, version_choices
 from pointsman.console._svg import score_bar
-from pointsman.console._view import GatewayView, Missing, Page, Redirect, Unusable, Visit
+from pointsman.console._view import GatewayView, Missing, Page, Redirect, Table, Unusable, Visit
 from pointsman.decision.decision import Decision
 from pointsman.decision.diff import PARTS
 from pointsman.decision.engine import Engine
@@ -21,7 +23,7 @@ from pointsman.reports.replay import served
 from pointsman.reports.replay_period import decide_again as again
 from pointsman.reports.usage import HASHED, cost, usage
 from pointsman.stores.ledger import Attempt, Record
-from pointsman.stores.ledger.export import record
+from pointsman.stores.ledger.export import Format, export, record
 from pointsman.stores.ledger.outcome_reports import report
 from pointsman.tiers import Explanation, explain
 
@@ -141,7 +143,9 @@ def _page(
         "outcome_error": outcome_error,
         "form": visit.form,
     }
-    return Page("decision.html", context, found, status=400 if policy_error or outcome_error else 200)
+    columns, *rows = csv.reader(io.StringIO("".join(export([found], Format.CSV)), newline=""))
+    table = Table(columns, rows)
+    return Page("decision.html", context, found, table, 400 if policy_error or outcome_error else 200)
 
 
 def _explained(engine: Engine, decided: Decision, words: str | None) -> Explanation:

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from pointsman.console._decision import outcome_of
 from pointsman.console._marks import marked
-from pointsman.console._view import GatewayView, Page, Redirect, Visit
+from pointsman.console._view import GatewayView, Page, Redirect, Table, Visit
 from pointsman.errors import PointsmanError
 from pointsman.reports.labels import Labels as LabelState
 from pointsman.reports.labels import labels
@@ -89,7 +89,8 @@ class Labels:
             **(_item(view, waiting[0]) if waiting else {"queued": None}),
         }
         data = {"labelled": known, "queue": [each._asdict() for each in waiting]}
-        return Page("label.html", context, data, status=400 if error else 200)
+        table = Table(Queued._fields, [_row(each) for each in waiting])
+        return Page("label.html", context, data, table, 400 if error else 200)
 
     def _waiting(self, view: GatewayView) -> tuple[LabelState, list[Queued], int]:
         """The state as it was read, what waits of its queue, and how many are labelled by now."""
@@ -104,6 +105,10 @@ class Labels:
 
     def _left(self, state: LabelState | None) -> list[Queued]:
         return [each for each in state.queue if each.decision not in self._done] if state else []
+
+
+def _row(queued: Queued) -> tuple[object, ...]:
+    return tuple("; ".join(value) if isinstance(value, tuple) else value for value in queued)
 
 
 def _item(view: GatewayView, queued: Queued) -> dict[str, object]:

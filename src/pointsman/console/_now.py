@@ -8,13 +8,12 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from pointsman.console._reading import newest, search
+from pointsman.console._reading import newest
 from pointsman.console._view import GatewayView, Page, Table, Visit
 from pointsman.diagnostics.client_lines import CallerKey, lines_to_copy
 from pointsman.diagnostics.clients import judge_clients
 from pointsman.reports.summary import Minute
 from pointsman.reports.summary import now as summarise
-from pointsman.stores.ledger.reading import DecisionFilter
 
 __all__ = ["SHOWN", "figures", "last_hour", "now"]
 
@@ -79,18 +78,16 @@ def _numbers(begin: float, at: float) -> range:
 
 def figures(view: GatewayView) -> Figures:
     """Return the figures of the last minute; of a shorter time, extrapolated, where there were very many."""
-    now = time.time()
-    found = search(view, DecisionFilter(since=now - _MINUTE), None, _READ)
-    recent = found.rows
-    factor = _MINUTE / max(now - recent[-1].at, 0.001) if found.next else 1.0
-    costs = [row.cost for row in recent if row.result == "counted"]
+    at = time.time()
+    found = summarise(view.ledger, view.config.models, at, period=_MINUTE, most=_READ, sample=0)
+    factor = 1.0 if found.is_all else _MINUTE / max(at - found.since, 0.001)
     return Figures(
         view.active,
-        round(factor * len(recent)),
-        round(factor * sum(row.input + row.output for row in recent)),
-        factor * sum(cost for cost in costs if cost is not None),
-        round(factor * sum(cost is None for cost in costs)),
-        round(factor * sum(row.stuck for row in recent)),
+        round(factor * found.requests),
+        round(factor * sum(each.input + each.output for each in found.minutes)),
+        factor * sum(each.cost for each in found.minutes),
+        round(factor * sum(each.unpriced for each in found.minutes)),
+        round(factor * found.stuck),
         *view.overhead,
         sorted(view.open_circuits),
         view.faults,

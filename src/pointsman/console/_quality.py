@@ -9,6 +9,7 @@ from pointsman.console._reading import newest_records, search
 from pointsman.console._svg import Chart, curve_chart, points_chart
 from pointsman.console._view import GatewayView, Page, Table, Visit
 from pointsman.errors import PointsmanError
+from pointsman.printable import plain_lines
 from pointsman.reports.drift import Drift, drift
 from pointsman.reports.guidance_report import guidance_report
 from pointsman.reports.observed import Observed, Point, observed
@@ -41,7 +42,7 @@ def quality(visit: Visit) -> Page:
         "curve_error": curve_error,
         "curve_chart": curve_chart(curve) if curve and curve.points else None,
         "drift": shift,
-        "drift_lines": list(shift.lines()) if shift else [],
+        "drift_lines": list(plain_lines(shift.blocks())) if shift else [],
         "effect": guidance.effect,
         "endings": guidance.endings,
         "looked_at": _LOOKED_AT,

@@ -7,7 +7,7 @@ from typing import Final
 
 from pointsman.console._marks import marked
 from pointsman.console._svg import score_bar
-from pointsman.console._view import Page, Unusable, Visit
+from pointsman.console._view import Page, Table, Unusable, Visit
 from pointsman.decision.memory import Memory
 from pointsman.diagnostics.explained import Explained, explain_request
 from pointsman.diagnostics.selection import describe_selection
@@ -18,13 +18,19 @@ from pointsman.wire.request import read_request, request_from_text
 
 __all__ = ["try_it"]
 
+#: Columns of the table of dimensions.
+_COLUMNS: Final = ("dimension", "found", "score", "weight", "adds")
+#: Characters of what is entered up to which an address of the same view is shown; longer ones are posted.
+_LONGEST_ADDRESS: Final = 2_000
+
 _FORMATS: Final = {wire.value: wire for wire in WireFormat}
 
 
 def try_it(visit: Visit) -> Page:
     """Decide what is entered."""
     text = visit.form.get("request", visit.asked("request"))
-    chosen = _FORMATS.get(visit.form.get("format", ""), WireFormat.CHAT)
+    chosen = _FORMATS.get(visit.form.get("format", visit.asked("format")), WireFormat.CHAT)
+    here = {"request": text, "format": chosen.value}
     context: dict[str, object] = {
         "entered": text,
         "format": chosen,
@@ -32,14 +38,22 @@ def try_it(visit: Visit) -> Page:
         "explained": None,
         "error": None,
         "stages": STAGES,
+        "here": here if len(text) <= _LONGEST_ADDRESS else None,
     }
     if not text.strip():
-        return Page("try.html", context, {"decision": None})
+        return Page("try.html", context, {"decision": None}, Table(_COLUMNS, []))
     try:
         explained = explain_request(visit.view.engine, _request(text, chosen), Memory(), visit.view.config)
     except PointsmanError as error:
         return Page("try.html", context | {"error": error}, {"error": error.message}, status=400)
-    return Page("try.html", context | _shown(explained, text, chosen), explained.to_json())
+    rows = [
+        (part.dimension, " ".join(part.keywords), part.score, part.weight, part.contribution)
+        for part in explained.tier.contributions
+    ]
+    shown = context | _shown(explained, text, chosen)
+    decision = explained.decision
+    data = explained.to_json() | {"guidance": decision.guidance, "refused": decision.refused}
+    return Page("try.html", shown, data, Table(_COLUMNS, rows))
 
 
 def _request(text: str, wire: WireFormat) -> AgentRequest:

@@ -115,6 +115,9 @@ class Console:
             endings = ("json", "csv") if path else ()
             routes += [Route(f"/console{path}.{each}", self._endpoint(handler, each)) for each in endings]
             routes.append(Route(f"/console{path}", self._endpoint(handler, "html")))
+        for ending in ("json", "csv"):  # what is tried may be too long for an address
+            answered = self._endpoint(_try.try_it, ending)
+            routes.insert(0, Route(f"/console/try.{ending}", answered, methods=["POST"]))
         for path, handler in changes.items():
             routes.append(Route(f"/console{path}", self._endpoint(handler, "html"), methods=["POST"]))
         return [*routes, Route("/console/{rest:path}", self._endpoint(_nothing, "html"))]

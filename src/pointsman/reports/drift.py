@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from pointsman.printable import Block, Column, TextTable
 from pointsman.stores.ledger import Record
 from pointsman.tiers.learned_router import LearnedRouter, LearnedScore, ScoreSource
 
@@ -59,6 +60,23 @@ class Shift:
             return "stable"
         return "left" if self.index >= LEFT else "shifted"
 
+    def cells(self) -> tuple[str, ...]:
+        """The row of a table."""
+        numbers = (
+            f"{self.index:.3f}",
+            f"{self.chance:.3f}",
+            f"{self.median:.2f}",
+            f"{self.trained_median:.2f}",
+        )
+        return self.feature, *numbers, f"{self.outside:.1%}", self.verdict
+
+
+_COLUMNS: Final = (
+    Column("feature", whole=True),
+    *(Column(name, right=True) for name in ("index", "chance", "median", "trained", "outside")),
+    Column("verdict"),
+)
+
 
 @dataclass(frozen=True)
 class Drift:
@@ -90,7 +108,7 @@ class Drift:
             ],
         }
 
-    def lines(self) -> Iterator[str]:
+    def blocks(self) -> Iterator[Block]:
         """The report for a person."""
         yield (
             f"{self.prompts:,} prompts asked of this learned router, "
@@ -101,12 +119,7 @@ class Drift:
             return
         told = (f"{source} in {self.sources[source] / self.prompts:.0%}" for source in ScoreSource)
         yield "score source: " + ", ".join(told)
-        yield f"{'feature':12}{'index':>8}{'chance':>8}{'median':>9}{'trained':>9}{'outside':>9}  verdict"
-        for shift in self.shifts:
-            yield (
-                f"{shift.feature:12}{shift.index:8.3f}{shift.chance:8.3f}{shift.median:9.2f}"
-                f"{shift.trained_median:9.2f}{shift.outside:9.1%}  {shift.verdict}"
-            )
+        yield TextTable(_COLUMNS, [shift.cells() for shift in self.shifts])
         yield self._conclusion()
 
     def _conclusion(self) -> str:

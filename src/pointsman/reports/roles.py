@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from pointsman.printable import Block, Column, TextTable
 from pointsman.reports.usage import PRICED, Usage, answered, cost, usage
 from pointsman.stores.ledger import Record
 from pointsman.tiers.roles import name_of
@@ -87,23 +88,37 @@ class Roles:
             "roles": {name: _row(each) for name, each in self.found.items()},
         }
 
-    def lines(self) -> Iterator[str]:
+    def blocks(self) -> Iterator[Block]:
         """The report for a person."""
-        yield (
-            f"{'role':15}{'requests':>9}{'share':>7}{'kB each':>9}{'input':>11}{'cached':>11}{'output':>9}"
-            f"{'cost':>10}{'saved':>10}  models"
-        )
-        for name, each in self.found.items():
-            share = each.requests / self.requests
-            size = each.bytes / each.requests / 1_000
-            yield (
-                f"{name:15}{each.requests:>9,}{share:>7.1%}{size:>9.1f}{each.input:>11,}{each.cached:>11,}"
-                f"{each.output:>9,}{each.cost:>10.4f}{each.saved:>10.4f}  {', '.join(sorted(each.models))}"
-            )
+        yield TextTable(_COLUMNS, [self._cells(name, each) for name, each in self.found.items()])
         lacking = self.requests - sum(each.counted for each in self.found.values())
         if lacking:
             yield f"without usage or price, and in no amount: {lacking:,} requests"
         yield f"the tiers of roles alone save {self.saved:.4f} ({self.share:.2%} of the cost without them)"
+
+    def _cells(self, name: str, each: RoleCost) -> tuple[str, ...]:
+        return (
+            name,
+            f"{each.requests:,}",
+            f"{each.requests / self.requests:.1%}",
+            f"{each.bytes / each.requests / 1_000:.1f}",
+            f"{each.input:,}",
+            f"{each.cached:,}",
+            f"{each.output:,}",
+            f"{each.cost:.4f}",
+            f"{each.saved:.4f}",
+            ", ".join(sorted(each.models)),
+        )
+
+
+_COLUMNS: Final = (
+    Column("role", whole=True),
+    *(
+        Column(name, right=True)
+        for name in ("requests", "share", "kB each", "input", "cached", "output", "cost", "saved")
+    ),
+    Column("models"),
+)
 
 
 def _row(each: RoleCost) -> dict[str, object]:

@@ -121,7 +121,7 @@ class ShadowReport:
             "models": [trial.to_json() for trial in self.models.values()],
         }
 
-    def lines(self) -> Iterator[str]:
+    def blocks(self) -> Iterator[str]:
         """The same for a person."""
         if not self.policies and not self.models:
             yield f"no shadow ran for these {self.turns:,} requests; configure [shadow] in pointsman.toml"

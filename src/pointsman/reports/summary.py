@@ -28,7 +28,7 @@ class Minute(msgspec.Struct, frozen=True):
     input: int  # tokens
     output: int
     cost: float  # of what has a price
-    unpriced: int  # requests whose cost is unknown
+    unpriced: int  # answers whose tokens are known and whose cost is not
 
 
 class Now(msgspec.Struct, frozen=True):
@@ -46,7 +46,13 @@ class Now(msgspec.Struct, frozen=True):
 
 
 def now(
-    ledger: Ledger, models: Mapping[str, ModelSpec], at: float, *, period: float = PERIOD, sample: int = 200
+    ledger: Ledger,
+    models: Mapping[str, ModelSpec],
+    at: float,
+    *,
+    period: float = PERIOD,
+    most: int = MOST,
+    sample: int = 200,
 ) -> Now:
     """Look at the last requests of a ledger.
 
@@ -55,12 +61,13 @@ def now(
         models: With their prices.
         at: The moment, seconds since the epoch.
         period: Seconds before it.
-        sample: Decisions of whose bodies the overhead is read.
+        most: Requests that are looked at.
+        sample: Decisions of whose bodies the overhead is read; 0 leaves it out.
 
     Raises:
         StoreUnavailable: the ledger cannot be read.
     """
-    found = ledger.search(DecisionFilter(since=at - period), limit=MOST)
+    found = ledger.search(DecisionFilter(since=at - period), limit=most)
     rows = priced(found.rows, models)
     since = at - period if found.next is None else rows[-1].at
     recent = [each for each in ledger.decisions(limit=sample) if each.input.arrived_at >= since]
@@ -89,7 +96,7 @@ def _minutes(rows: Iterable[DecisionRow]) -> Iterator[Minute]:
             input=sum(row.input for row in of),
             output=sum(row.output for row in of),
             cost=sum(row.cost or 0.0 for row in of),
-            unpriced=sum(row.cost is None for row in of),
+            unpriced=sum(row.cost is None and row.result == "counted" for row in of),
         )
 
 
