@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
@@ -63,7 +64,7 @@ def _environment() -> Environment:
     found.globals.update(static=_static, rank=_RANKS)
     found.filters.update(
         amount=amount, count=count, ms=milliseconds, when=when, share=share, tierclass=str.lower,
-        path=path_of, search=urlencode,
+        path=path_of, search=urlencode, places=places, fixed=fixed, plural=plural,
     )  # fmt: skip
     return found
 
@@ -94,6 +95,21 @@ def amount(value: float | None) -> str:
     if value == 0:
         return "0"
     return f"{value:,.2f}" if abs(value) >= 100 else f"{value:.4g}" if abs(value) >= 1e-4 else f"{value:.6f}"
+
+
+def places(largest: float) -> int:
+    """Decimal places with which the largest amount of a table has four significant digits, two at least."""
+    return max(2, min(8, 4 - math.ceil(math.log10(abs(largest))))) if largest else 2
+
+
+def fixed(value: float | None, decimals: int) -> str:
+    """Write money so that the numbers of a column align: with as many decimal places as all of it."""
+    return "–" if value is None else f"{value:z,.{decimals}f}"
+
+
+def plural(value: int, thing: str) -> str:
+    """Write a count with what is counted: "1 label", "2 labels"."""
+    return f"{count(value)} {thing}{'' if value == 1 else 's'}"
 
 
 def count(value: float | None) -> str:

@@ -79,6 +79,9 @@ class Chart(NamedTuple):
 
 
 _TICKS: Final = 5
+#: Width of a name and height of its line, in the units of the picture.
+_LABEL: Final = 90
+_LINE: Final = 15
 
 
 def points_chart(points: Sequence[tuple[str, float, float, float, float]]) -> Chart:
@@ -92,9 +95,12 @@ def points_chart(points: Sequence[tuple[str, float, float, float, float]]) -> Ch
     def y(score: float) -> float:
         return round(frame.below - score * (frame.below - frame.above), 1)
 
-    dots = [
-        Dot(name, x(cost), y(score), y(high), y(low), y(high) - 7) for name, cost, score, low, high in points
-    ]
+    dots: list[Dot] = []
+    for name, cost, score, low, high in points:
+        label = y(high) - 7
+        while any(abs(each.x - x(cost)) < _LABEL and abs(each.label_y - label) < _LINE for each in dots):
+            label -= _LINE  # above the name that is there
+        dots.append(Dot(name, x(cost), y(score), y(high), y(low), label))
     steps = [step / (_TICKS - 1) for step in range(_TICKS)]
     return frame._replace(
         dots=tuple(dots),

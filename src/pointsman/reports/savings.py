@@ -103,14 +103,15 @@ class Savings:
         share = f"{lacking / self.turns:.1%}" if self.turns else "-"
         yield f'saved against always "{self.baseline}", over {self.counted:,} of {self.turns:,} turns'
         yield f"  the same tokens at its prices    {self.at_baseline:>12.4f}"
-        yield f"  of that from its cache, at most  {-self.baseline_cache:>12.4f}"
-        yield f"  answers                          {-self.answers:>12.4f}  {self.switches:,} changes of model"
-        yield f"  attempts that did not answer     {-self.retries:>12.4f}"
-        yield f"  verification, at most            {-self.verification:>12.4f}  {self.questions:,} questions"
-        yield f"  answers of a shadow model        {-self.shadow:>12.4f}  {self.trials:,} answers"
+        yield f"  of that from its cache, at most  {-self.baseline_cache:>z12.4f}"
+        changes = f"{self.switches:,} changes of model"
+        yield f"  answers                          {-self.answers:>z12.4f}  {changes}"
+        yield f"  attempts that did not answer     {-self.retries:>z12.4f}"
+        yield f"  verification, at most            {-self.verification:>z12.4f}  {self.questions:,} questions"
+        yield f"  answers of a shadow model        {-self.shadow:>z12.4f}  {self.trials:,} answers"
         if self.judging:
-            yield f"  judges of two answers            {-self.judging:>12.4f}"
-        yield f"  text added, at its prices        {-self.hints:>12.4f}"
+            yield f"  judges of two answers            {-self.judging:>z12.4f}"
+        yield f"  text added, at its prices        {-self.hints:>z12.4f}"
         yield f"  net, at least                    {self.net:>12.4f}  {self.share:+.1%}"
         yield from self._unknown()
         yield (

@@ -1,0 +1,92 @@
+"""A person labels a hundred decisions in the console, and ``fit`` says what that shows and what not."""
+
+import random
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from pointsman.cli import app
+from pointsman.console._label import CHOICES
+from pointsman.stores.ledger import SqliteLedger
+from support.consoles import Browser, console_gateway
+
+LABELS = 100
+#: Near a boundary by the profile ``default``, and so worth a label.
+PROMPT = "Run the test suite and fix {}"
+
+
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Browser, Path]]:
+    """A gateway whose queue was labelled, one key each, and its ledger."""
+    path = tmp_path_factory.mktemp("labels") / "ledger.sqlite"
+    ledger = SqliteLedger(path, text="full")
+    with closing(ledger), closing(Browser(console_gateway(ledger=ledger))) as browser:
+        for number in range(LABELS):
+            browser.chat(prompt(number), session=f"s-{number}")
+        queue = browser.get("/console/label.json").json()["queue"]
+        token = browser.token("/console/label")
+        draw = random.Random(1)  # nothing in a prompt says how good its answer was
+        for each in queue:
+            label(browser, f"/console/label/{each['decision']}", draw.randrange(len(CHOICES)), token)
+        yield browser, path
+
+
+def prompt(number: int) -> str:
+    return PROMPT.format("abcdefghij"[number // 10] + "klmnopqrst"[number % 10])
+
+
+def label(browser: Browser, path: str, number: int, token: str) -> None:
+    choice = CHOICES[number]
+    form = {"token": token, "score": str(choice.score), "label": choice.label}
+    assert browser.post(path, form).status == 303
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, list(arguments))
+
+
+def exported(path: Path) -> list[str]:
+    found = run("outcomes", "export", "--ledger", str(path), "--weak", "demo-small", "--strong", "demo-large")
+    return found.stdout.splitlines()
+
+
+def test_a_hundred_labels_of_served_answers_are_not_enough_to_compare_models(
+    labelled: tuple[Browser, Path], tmp_path: Path
+) -> None:
+    browser, path = labelled
+    page = browser.get("/console/label").body.decode()
+    assert f"{LABELS} labelled" in page
+    assert "enough prompts for <code>pointsman fit tiers</code>" in page
+    assert "the answers of a shadow model need labels too" in page
+    assert exported(path) == []  # no prompt has labels of both models
+    every = tmp_path / "outcomes.jsonl"
+    every.write_text(run("outcomes", "export", "--ledger", str(path)).stdout)
+    assert len(every.read_text().splitlines()) == LABELS
+    refused = run("fit", "tiers", "--data", str(every), "--out", str(tmp_path / "router.json"))
+    assert refused.exit_code != 0
+    assert not (tmp_path / "router.json").exists()
+
+
+def test_labels_of_both_models_are_fitted_and_the_report_claims_nothing(
+    labelled: tuple[Browser, Path], tmp_path: Path
+) -> None:
+    browser, path = labelled
+    token, draw = browser.token("/console/try"), random.Random(2)
+    for number in range(LABELS):  # the same prompts, answered by the other model
+        served = browser.chat(prompt(number), session=f"other-{number}", model="demo-large")
+        label(browser, f"/console/decisions/{served}/outcome", draw.choice((2, 3, 4)), token)
+    rows = exported(path)
+    assert len(rows) >= LABELS * 0.9
+    data = tmp_path / "outcomes.jsonl"
+    data.write_text("\n".join(rows))
+    found = run(
+        "fit", "tiers", "--data", str(data), "--out", str(tmp_path / "router.json"),
+        "--weak", "demo-small", "--strong", "demo-large", "--features", "hashed",
+    )  # fmt: skip
+    assert found.exit_code == 0, found.output
+    assert "no improvement shown" in found.output, found.output
+    assert "labels show a difference to length of" in found.output
+    assert (tmp_path / "router.json").exists()
