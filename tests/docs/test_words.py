@@ -55,7 +55,7 @@ RENAMED_CLASSES: Final = re.compile(r"^class (Turn|Need|Answer|Addition|Gauge|Sp
 #: Names that are written with a capital inside a heading.
 PROPER: Final = {
     *("Agent", "Zero", "Claude", "Code"),  # Agent Zero, Claude Code
-    *("Pydantic", "AI", "Agents", "SDK", "MCP", "LangChain"),  # Pydantic AI, OpenAI Agents SDK
+    *("Pydantic", "AI", "Agents", "SDK", "MCP", "LangChain", "WebUI"),  # Pydantic AI, OpenAI Agents SDK
     *("Anthropic", "Azure", "Codex", "Furo", "Hyperscan", "Java", "OpenAI"),
     *("Daft", "Data", "DuckDB", "Parquet", "Polars", "Ray", "Spark"),  # Data of Ray Data
     *("Pointsman", "Python", "Sphinx", "Unicode"),

@@ -132,7 +132,9 @@ def decided(*chain: str, tier: Tier | None = Tier.SIMPLE, **more: Any) -> Decisi
     ("decision", "models", "chosen"),
     [
         (decided("a", "b"), {"a": 1, "b": 2}, 1),
-        (decided("a", "b"), {"b": 2, "simple": 3}, 2),  # a configured name before a tier
+        (decided("a", "b"), {"a": 2, "simple": 3}, 2),  # a configured name before a tier
+        (decided("a", "b"), {"b": 2, "simple": 3}, 3),  # and that before a fallback
+        (decided("a", "b"), {"b": 2, "medium": 3}, 2),
         (decided("a"), {"simple": 3}, 3),
         (decided(), {"simple": 3, "medium": 4}, 3),
         (decided(), {"medium": 4}, 4),  # the next tier that has one

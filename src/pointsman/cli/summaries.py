@@ -22,6 +22,7 @@ HEADINGS: Final = {
         "decisions": "List, show or export decisions.",
         "sessions": "List, show or delete session memory.",
         "ledger": "Copy ledgers between files and databases.",
+        "mcp": "Serve decide, explain, decisions and label to an MCP client over standard input and output.",
         "hook": "Guidance through the hooks of an agent.",
     },
     "Decide": {

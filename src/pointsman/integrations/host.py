@@ -126,7 +126,7 @@ class Host:
         try:
             return self._thread.wait(deciding, self._timeout + (_GRACE if self._points else _LOADING))
         except TimeoutError as error:
-            self._tell(error)
+            self.failed(error)
         return None
 
     async def report(self, decision: str, score: float, *, label: str = "", comment: str = "") -> bool:
@@ -148,7 +148,7 @@ class Host:
             async with asyncio.timeout(self._timeout):
                 return await work(points)
         except Exception as error:  # noqa: BLE001 - fail open: the host goes on; ``failures`` counts
-            self._tell(error)
+            self.failed(error)
         return None
 
     def _made(self) -> Pointsman:
@@ -161,7 +161,8 @@ class Host:
                 self._points = self._make().without_changes(texts=self._texts)
             return self._points
 
-    def _tell(self, error: Exception) -> None:
+    def failed(self, error: Exception) -> None:
+        """Count a failure, and log the first of its kind."""
         kind = type(error).__name__
         if isinstance(error, NotReadyError) or (
             kind not in self.failures and len(self.failures) >= _MOST_KINDS
@@ -187,18 +188,14 @@ def chosen_model(decision: Decision | None, models: Mapping[str, Model]) -> Mode
 
     Args:
         decision: None: there is none.
-        models: The host's, by configured name or by tier in lower case. The first of the decision's chain
-            that is among them serves; else that of the tier, or of the next tier that has one.
+        models: The host's, by configured name or by tier in lower case. In this order: the first of the
+            decision's chain, the tier, the others of the chain, and the next tiers.
     """
     if decision is None:
         return None
-    for name in decision.chain:
-        if name in models:
-            return models[name]
-    if decision.tier is None:
-        return None
-    steps = (step.lower() for step in FALLBACK_CHAIN[decision.tier.tier])
-    return next((models[step] for step in steps if step in models), None)
+    tiers = [step.lower() for step in FALLBACK_CHAIN[decision.tier.tier]] if decision.tier else []
+    names = (*decision.chain[:1], *tiers[:1], *decision.chain[1:], *tiers[1:])
+    return next((models[name] for name in names if name in models), None)
 
 
 def added_texts(decision: Decision | None) -> dict[int, str]:
