@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from glob import glob
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pointsman.errors import ConfigError, PointsmanError
 
-__all__ = ["ROWS", "ParquetInput", "Part", "read_part", "rows_of", "sources", "write_part"]
+__all__ = [
+    "ROWS",
+    "ParquetInput",
+    "Part",
+    "read_part",
+    "rows_of",
+    "sources",
+    "write_bytes",
+    "write_part",
+    "write_rows",
+]
 
 #: Rows that are read and decided at once, so that a part of any length takes the same memory.
 ROWS: Final = 4_096
@@ -96,16 +107,28 @@ def read_part(part: Part, choose: Callable[[pa.Schema, str], list[str]]) -> Iter
 def write_part(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
     """Write a part under another name, and give it its own when it is whole and on the disk.
 
-    The bytes depend on the rows alone, not on how they are divided into batches.
+    Raises:
+        PointsmanError: it cannot be written.
+    """
+    with _draft(path) as draft:
+        write_rows(draft, schema, batches)
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write what ``write_rows`` has written elsewhere, as ``write_part`` does.
 
     Raises:
         PointsmanError: it cannot be written.
     """
+    with _draft(path) as draft:
+        draft.write_bytes(data)
+
+
+@contextmanager
+def _draft(path: Path) -> Iterator[Path]:
     draft = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
-        with pq.ParquetWriter(draft, schema, compression="zstd") as writer:
-            for table in _groups(batches, schema):
-                writer.write_table(table, row_group_size=_WRITTEN)
+        yield draft
         with draft.open("rb") as written:
             os.fsync(written.fileno())
         draft.replace(path)
@@ -113,6 +136,13 @@ def write_part(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch])
         raise PointsmanError(f"cannot write {path}: {error.strerror or error}") from error
     finally:
         draft.unlink(missing_ok=True)
+
+
+def write_rows(sink: Any, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+    """Write rows as Parquet. The bytes depend on the rows alone, not on how they are divided into batches."""
+    with pq.ParquetWriter(sink, schema, compression="zstd") as writer:
+        for table in _groups(batches, schema):
+            writer.write_table(table, row_group_size=_WRITTEN)
 
 
 def _groups(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:

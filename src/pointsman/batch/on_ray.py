@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,20 +17,26 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pointsman.batch.files import ROWS, Part, write_part
+from pointsman.batch.files import ROWS, Part, write_bytes, write_part, write_rows
 from pointsman.batch.jobs import RowJob
-from pointsman.batch.work import Work
+from pointsman.batch.replay import RECORD, BatchReplayer, part_of
+from pointsman.batch.work import SessionPart, Work
 from pointsman.errors import MissingExtra, PointsmanError
 
-__all__ = ["ray_data", "rows_on_ray"]
+__all__ = ["rows_on_ray", "sessions_on_ray"]
 
 _PATH: Final = "path"  # Ray's own name of the column
+_PART: Final = "part"
+_ROWS: Final = "rows"
+_FILE: Final = "file"
+#: Partitions that Ray shuffles records into at most; its own default.
+_PARTITIONS: Final = 200
 #: Bytes of Ray's object store on one machine; a block waits there until it is written.
 _OBJECT_STORE: Final = 256 * 2**20
 
 
 @contextmanager
-def ray_data(workers: int) -> Iterator[Any]:
+def _ray_data(workers: int) -> Iterator[Any]:
     """Return ``ray.data``, connected: to what this program has, to ``RAY_ADDRESS``, or to a Ray of its own.
 
     A Ray of its own listens on the loopback address alone, sends no usage statistics, and ends here.
@@ -96,7 +102,7 @@ def rows_on_ray(job: RowJob, schema: pa.Schema, parts: Sequence[Part], work: Wor
     if not files:
         return
     columns = job.columns(pq.read_schema(files[0]), files[0])
-    with ray_data(work.workers) as data:
+    with _ray_data(work.workers) as data:
         read = data.read_parquet(list(map(_whole, files)), columns=columns, include_paths=True)
         decided = read.map_batches(_WithPath(job), batch_format="pyarrow", batch_size=ROWS)
         rows = _Rows(iter(decided.iter_batches(batch_format="pyarrow", batch_size=None)), schema)
@@ -146,3 +152,60 @@ class _Rows:
         if block is None:
             raise PointsmanError(f"Ray returned fewer rows than {part.file} holds")
         return block
+
+
+@dataclass(frozen=True)
+class _WithPart:
+    """Adds to each record its part, and leaves out those of parts that are finished."""
+
+    parts: int
+    waiting: frozenset[int]
+
+    def __call__(self, table: pa.Table) -> pa.Table:
+        records = table[RECORD].cast(pa.large_binary())
+        parts = [part_of(record or b"", self.parts) for record in records.to_pylist()]
+        wanted = pa.array([part in self.waiting for part in parts], pa.bool_())
+        return pa.table({RECORD: records, _PART: pa.array(parts, pa.int32())}).filter(wanted)
+
+
+@dataclass(frozen=True)
+class _PartFile:
+    """Replays a part, and returns the bytes of its file."""
+
+    job: BatchReplayer
+
+    def of(self, table: pa.Table) -> pa.Table:
+        done, sink = self.job(table[RECORD]), pa.BufferOutputStream()
+        write_rows(sink, self.job.schema, done.to_batches())
+        data = pa.array([sink.getvalue().to_pybytes()], pa.large_binary())
+        return pa.table({_PART: table[_PART][:1], _ROWS: [done.num_rows], _FILE: data})
+
+
+def sessions_on_ray(
+    job: BatchReplayer, files: Sequence[str], waiting: Iterable[SessionPart], count: int, work: Work
+) -> Iterator[int]:
+    """Write the parts that wait, and yield rows as they are written.
+
+    Ray groups records by part instead of by session: a part has all records of its sessions, and there are
+    some thousand parts where there are millions of sessions.
+
+    Args:
+        job: What is done.
+        files: What is read.
+        waiting: The parts that are not finished.
+        count: Parts in all.
+        work: Where and how.
+    """
+    left = {part.number: work.out / part.name for part in waiting}
+    with _ray_data(work.workers) as data:
+        read = data.read_parquet(list(map(_whole, files)), columns=[RECORD])
+        dealt = read.map_batches(_WithPart(count, frozenset(left)), batch_format="pyarrow", batch_size=ROWS)
+        done = dealt.groupby(_PART, num_partitions=min(count, _PARTITIONS)).map_groups(
+            _PartFile(job).of, batch_format="pyarrow"
+        )
+        for block in done.iter_batches(batch_format="pyarrow", batch_size=None):
+            for row in block.to_pylist():
+                write_bytes(left.pop(row[_PART]), row[_FILE])
+                yield row[_ROWS]
+    for path in left.values():  # parts that no session belongs to
+        write_part(path, job.schema, ())

@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-__all__ = ["BatchEngine", "Reports", "Work"]
+__all__ = ["BatchEngine", "Reports", "SessionPart", "Work"]
 
 #: Is told how many rows there are to do, and gives what is told rows as they are done.
 Reports: TypeAlias = Callable[[int], AbstractContextManager[Callable[[int], None]]]
@@ -28,3 +28,14 @@ class Work(NamedTuple):
     out: Path
     engine: BatchEngine = BatchEngine.LOCAL
     workers: int = 1
+
+
+class SessionPart(NamedTuple):
+    """One part of a job over sessions: some of them."""
+
+    number: int
+
+    @property
+    def name(self) -> str:
+        """Its file."""
+        return f"part-{self.number:05d}.parquet"

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from pointsman.batch.work import BatchEngine, Work
+from pointsman.cli._batch import (
+    EngineOption,
+    InOption,
+    OutOption,
+    WorkersOption,
+    run_rows,
+    say_unreadable,
+    work_of,
+)
 from pointsman.cli.eval_parts import capabilities, domains, guidance
 from pointsman.cli.eval_sets import datasets, export
-from pointsman.cli.options import JsonOption, LearnedRouterOption, OutcomesOption, StrongOption, WeakOption
+from pointsman.cli.options import JsonOption, LearnedRouterOption, StrongOption, WeakOption
 from pointsman.cli.output import SlowGroup, echo, needs_extra, print_json
 from pointsman.encoders.kinds import load_kinds, open_kinds
 from pointsman.encoders.learned_routers import load_scorer
@@ -18,7 +28,16 @@ from pointsman.errors import PointsmanError
 from pointsman.learning.datasets import read_easy, read_outcomes, read_prompts
 from pointsman.tiers.kinds import Kinds
 
+if TYPE_CHECKING:
+    from pointsman.batch.row_jobs import Finished
+    from pointsman.learning.tiers import ScoredPrompts
+
 __all__ = ["register"]
+
+_FLATTERS: Final = (
+    "pointsman: the learned router was fitted on these very prompts: its figures flatter;"
+    " pointsman fit tiers measured it on held-out ones"
+)
 
 evaluate = typer.Typer(
     cls=SlowGroup, no_args_is_help=True, help="Evaluate routers and classifiers on labelled data."
@@ -33,7 +52,9 @@ def register(app: typer.Typer) -> None:
 @evaluate.command()
 def tiers(
     *,
-    data: OutcomesOption,
+    data: Annotated[
+        Path | None, typer.Option("--data", help="JSON lines: prompt, weak, strong; or prompt, scores.")
+    ] = None,
     learned_router: LearnedRouterOption = None,
     weak: WeakOption = "",
     strong: StrongOption = "",
@@ -54,37 +75,66 @@ def tiers(
     ] = "default",
     seed: Annotated[int, typer.Option(help="Random seed of the bootstrap.")] = 0,
     as_json: JsonOption = False,
+    pattern: InOption = "",
+    out: OutOption = None,
+    engine: EngineOption = BatchEngine.LOCAL,
+    workers: WorkersOption = None,
 ) -> None:
     """Evaluate how well each router ranks prompts by their need for the strong model, and its cost.
 
     Baselines: random, length, both rule profiles and an oracle; kinds of prompts where the extra static is
-    installed. Lines with "bench" are also evaluated by bench, else by task up to 30 of them.
+    installed. Lines with "bench" are also evaluated by bench, else by task up to 30 of them. With --in it
+    reads Parquet files with columns prompt, weak and strong (--weak and --strong name other columns) and
+    writes the score of every ranker for each row.
     """
     with needs_extra("fit", "pointsman eval tiers"):
-        from pointsman.learning.rankers import was_fitted_on
         from pointsman.learning.show import evaluation_lines
-        from pointsman.learning.tiers import evaluate_tiers
+        from pointsman.learning.tiers import evaluate_scored
 
-    outcomes = read_outcomes(data, weak=weak, strong=strong)
-    scorer = load_scorer(learned_router) if learned_router else None
-    if scorer and was_fitted_on(scorer.learned_router, outcomes):
-        echo(
-            "pointsman: the learned router was fitted on these very prompts: its figures flatter;"
-            " pointsman fit tiers measured it on held-out ones",
-            err=True,
-        )
-    rows = evaluate_tiers(
-        outcomes,
-        scorer,
-        seed=seed,
-        quality=quality,
-        price_ratio=_ratio(price_weak, price_strong),
-        kinds=_kinds(kinds, data),
-    )
+    ratio = _ratio(price_weak, price_strong)
+    done: Finished | None = None
+    if work := work_of(pattern, out, engine, workers, **{"--data": data}):
+        scored, done = _scored_parquet(work, weak, strong, kinds, learned_router)
+    elif data:
+        scored = _scored_lines(data, weak, strong, kinds, learned_router)
+    else:
+        raise PointsmanError("there are no outcomes to read", hint="name them with --data or --in")
+    rows = evaluate_scored(scored, seed=seed, quality=quality, price_ratio=ratio)
     if as_json:
         print_json({"rows": rows})
     else:
         echo("\n".join(evaluation_lines(rows)))
+    if done:
+        say_unreadable(done, "error")
+
+
+def _scored_lines(
+    data: Path, weak: str, strong: str, kinds: str, learned_router: Path | None
+) -> ScoredPrompts:
+    from pointsman.learning.rankers import was_fitted_on
+    from pointsman.learning.tiers import score_prompts
+
+    outcomes = read_outcomes(data, weak=weak, strong=strong)
+    scorer = load_scorer(learned_router) if learned_router else None
+    if scorer and was_fitted_on(scorer.learned_router, outcomes):
+        echo(_FLATTERS, err=True)
+    return score_prompts(outcomes, scorer, kinds=_kinds(kinds, data))
+
+
+def _scored_parquet(
+    work: Work, weak: str, strong: str, kinds: str, learned_router: Path | None
+) -> tuple[ScoredPrompts, Finished]:
+    from pointsman.batch.measured import scored_in
+    from pointsman.batch.rank import BatchRanker
+    from pointsman.encoders.learned_routers import load_learned_router
+    from pointsman.learning.rankers import has_fitted_lengths
+
+    job = BatchRanker(weak=weak, strong=strong, kinds=kinds, learned_router=learned_router)
+    done = run_rows(job, work)
+    scored, characters = scored_in(job, done)
+    if learned_router and has_fitted_lengths(load_learned_router(learned_router), characters):
+        echo(_FLATTERS, err=True)
+    return scored, done
 
 
 @evaluate.command()

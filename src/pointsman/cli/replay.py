@@ -8,6 +8,16 @@ from typing import Annotated
 
 import typer
 
+from pointsman.batch.work import BatchEngine, Work
+from pointsman.cli._batch import (
+    EngineOption,
+    InOption,
+    WorkersOption,
+    rows_shown,
+    say_finished,
+    say_unreadable,
+    work_of,
+)
 from pointsman.cli.decisions import opened
 from pointsman.cli.options import JsonOption
 from pointsman.cli.output import echo, json_line
@@ -29,7 +39,7 @@ def register(app: typer.Typer) -> None:
 
 
 def replay(
-    ledger: Annotated[Path, typer.Argument(help="Ledger (SQLite file).")],
+    ledger: Annotated[Path | None, typer.Argument(help="Ledger (SQLite file); not with --in.")] = None,
     *,
     policy: Annotated[
         Path,
@@ -37,21 +47,37 @@ def replay(
             help="The other policy: a pointsman.toml, a tier profile, or the version of an earlier one."
         ),
     ],
-    out: Annotated[Path | None, typer.Option(help="Write one JSON line per decision to this file.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write one JSON line per decision to this file; with --in: folder of Parquet files."
+        ),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted --out file.")] = False,
     as_json: JsonOption = False,
+    pattern: InOption = "",
+    engine: EngineOption = BatchEngine.LOCAL,
+    workers: WorkersOption = None,
 ) -> None:
     """Decide recorded requests again under another policy, oldest first, and report the changes.
 
-    No model is asked. Without --out, --json prints one line per decision and the summary last.
+    No model is asked. Without --out, --json prints one line per decision and the summary last. With --in it
+    reads Parquet files with a column "record", a line of pointsman decisions export, and replays session by
+    session; the same command goes on where an earlier one ended.
     """
+    if pattern and (work := work_of(pattern, out, engine, workers, LEDGER=ledger, **{"--resume": resume})):
+        _replay_parquet(work, policy, as_json=as_json)
+        return
+    work_of("", None, engine, workers)
+    if ledger is None:
+        raise PointsmanError("there is no ledger to replay", hint="name one, or Parquet files with --in")
     if resume and out is None:
         raise PointsmanError("--resume goes on with a file", hint="name it with --out FILE")
     with opened(ledger, None) as store:
-        engine = _engine(policy, store)
-        summary = Summary(engine.version)
+        decides = _engine(policy, store)
+        summary = Summary(decides.version)
         records = _watched(store.records(), store.count())
-        for line in _turns(engine, records, out, resume=resume):
+        for line in _turns(decides, records, out, resume=resume):
             summary.add(line)
             if out is None and (as_json or line.changed):
                 echo(json_line(line) if as_json else _readable(line))
@@ -59,6 +85,22 @@ def replay(
         echo(json_line({"summary": summary.to_json()}))
         return
     echo("\n".join(summary.lines()))
+
+
+def _replay_parquet(work: Work, policy: Path, *, as_json: bool) -> None:
+    from pointsman.batch.replay import BatchReplayer
+    from pointsman.batch.sessions import replay_sessions
+    from pointsman.batch.summary import summary_of
+
+    job = BatchReplayer(read_policy(policy, default_policy()))
+    done = replay_sessions(job, work, rows_shown("replaying"))
+    summary = summary_of(job, done)
+    if as_json:
+        echo(json_line({"summary": summary.to_json()}))
+    else:
+        say_finished(done, work.out)
+        echo("\n".join(summary.lines()))
+    say_unreadable(done, "error")
 
 
 def _engine(policy: Path, ledger: Ledger) -> Engine:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pointsman.decision.engine import Engine
 from pointsman.decision.memory import Memory
 from pointsman.decision.policy import Policy
 from pointsman.drivers import drive, no_model
@@ -31,6 +33,9 @@ __all__ = [
     "by_length",
     "by_rules",
     "decided",
+    "first_alike",
+    "has_fitted_lengths",
+    "ngram_key",
     "persons_text",
     "was_fitted_on",
 ]
@@ -52,9 +57,18 @@ def alike(texts: Sequence[str]) -> NDArray[np.intp]:
     Duplicate prompts say the same thing twice, whatever their case, spaces and numbers: what is learned from
     one is not held out from the other, and an interval that draws them one by one is too narrow.
     """
+    return first_alike(map(ngram_key, texts))
+
+
+def ngram_key(text: str) -> bytes:
+    """What is equal of texts that a router cannot tell apart."""
+    return array("H", sorted(ngrams(text))).tobytes()
+
+
+def first_alike(keys: Iterable[bytes]) -> NDArray[np.intp]:
+    """The first place of each key. Shape ``(n,)``."""
     first: dict[bytes, int] = {}
-    read = (array("H", sorted(ngrams(text))).tobytes() for text in texts)
-    return np.array([first.setdefault(each, place) for place, each in enumerate(read)], dtype=np.intp)
+    return np.array([first.setdefault(each, place) for place, each in enumerate(keys)], dtype=np.intp)
 
 
 def by_length(rows: Sequence[PromptOutcome]) -> Scores:
@@ -64,8 +78,13 @@ def by_length(rows: Sequence[PromptOutcome]) -> Scores:
 
 def by_rules(rows: Sequence[PromptOutcome], profile: str) -> Scores:
     """The weighted score of a tier profile."""
-    policy = Policy(profile=read_profile(profile))
-    return np.array([tier.score for tier in decided([row.prompt for row in rows], policy)])
+    found = _decided([row.prompt for row in rows], _engine_of_rules(profile))
+    return np.array([tier.score for tier in found])
+
+
+@lru_cache(maxsize=4)
+def _engine_of_rules(profile: str) -> Engine:
+    return build_engine(Policy(profile=read_profile(profile)))
 
 
 def by_kinds(rows: Sequence[PromptOutcome], kinds: Kinds, rules: Scores) -> dict[str, Scores]:
@@ -79,7 +98,10 @@ def by_kinds(rows: Sequence[PromptOutcome], kinds: Kinds, rules: Scores) -> dict
 
 def decided(prompts: Sequence[str], policy: Policy) -> list[TierDecision]:
     """What a policy decides of prompts that stand alone, when no model can be asked."""
-    engine = build_engine(policy)
+    return _decided(prompts, build_engine(policy))
+
+
+def _decided(prompts: Sequence[str], engine: Engine) -> list[TierDecision]:
     found = []
     for prompt in prompts:
         tier = drive(engine.decide(request_from_text(prompt), Memory(), ""), no_model).decision.tier
@@ -113,7 +135,12 @@ def was_fitted_on(learned_router: LearnedRouter, rows: Sequence[PromptOutcome]) 
 
     A learned router keeps no prompts, so one fitted on some of them is not recognised.
     """
-    lengths = np.log([max(len(persons_text(row.prompt)), 1) for row in rows])
-    return learned_router.rows == len(rows) and math.isclose(
+    return has_fitted_lengths(learned_router, [len(persons_text(row.prompt)) for row in rows])
+
+
+def has_fitted_lengths(learned_router: LearnedRouter, characters: Sequence[int] | NDArray[np.int64]) -> bool:
+    """Whether the prompts a learned router was fitted on are as many, with the person's words as long."""
+    lengths = np.log(np.maximum(characters, 1))
+    return learned_router.rows == len(lengths) and math.isclose(
         learned_router.log_length, float(lengths.mean()), rel_tol=1e-12
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final
 
@@ -14,13 +15,26 @@ from pointsman.learning.datasets import PromptOutcome
 from pointsman.learning.metrics import Curve, Interval, calibration_interval, curve_intervals
 from pointsman.learning.rankers import alike, baselines, by_kinds, by_learned_router
 from pointsman.tiers.kinds import Kinds
-from pointsman.tiers.learned_router import LearnedScore, LearnedScorer
+from pointsman.tiers.learned_router import LearnedScorer
 
-__all__ = ["KEPT", "EqualQuality", "TierRow", "evaluate_tiers", "measure"]
+__all__ = [
+    "KEPT",
+    "LEARNED",
+    "EqualQuality",
+    "ScoredPrompts",
+    "TierRow",
+    "evaluate_scored",
+    "evaluate_tiers",
+    "measure",
+    "score_prompts",
+]
 
 #: Share of the strong model's quality at which rankings are compared by cost, unless asked otherwise: the
 #: loss of one answer in twenty is the most that published routers call "the same quality".
 KEPT: Final = 0.95
+
+#: The ranker of a learned router.
+LEARNED: Final = "learned_router"
 
 #: Tasks that get a row each; subjects of an exam are more, and too small to say anything alone.
 _TASKS: Final = 30
@@ -71,27 +85,65 @@ def evaluate_tiers(
         price_ratio: price of a call of the weak model in calls of the strong one.
         kinds: beside length, and beside profile ``default``; should not be made from these outcomes.
     """
+    scored = score_prompts(outcomes, scorer, kinds=kinds)
+    return evaluate_scored(scored, seed=seed, quality=quality, price_ratio=price_ratio)
+
+
+@dataclass(frozen=True)
+class ScoredPrompts:
+    """Outcomes with what each ranker says of them. All arrays have shape ``(n,)``."""
+
+    outcomes: Sequence[PromptOutcome]  # their prompts are not read
+    rankings: Mapping[str, NDArray[np.float64]]
+    copies: NDArray[np.intp]  # of ``rankers.alike``
+    probabilities: Mapping[str, NDArray[np.float64]]  # of ``weak`` and ``strong``, by a learned router
+
+
+def score_prompts(
+    outcomes: Sequence[PromptOutcome], scorer: LearnedScorer | None = None, *, kinds: Kinds | None = None
+) -> ScoredPrompts:
+    """Score prompts by every ranker; see ``evaluate_tiers``."""
     rankings = baselines(outcomes)
     if kinds:
         rankings |= by_kinds(outcomes, kinds, rankings["default"])
-    said = by_learned_router(outcomes, scorer) if scorer else []
-    if said:
-        rankings["learned_router"] = np.array([each.score for each in said])
-    rows = measure(outcomes, rankings, seed=seed, quality=quality, price_ratio=price_ratio)
-    return [_calibrated(row, outcomes, said, seed) if row.ranker == "learned_router" else row for row in rows]
+    probabilities: dict[str, NDArray[np.float64]] = {}
+    if scorer:
+        said = by_learned_router(outcomes, scorer)
+        rankings[LEARNED] = np.array([each.score for each in said])
+        probabilities["weak"] = np.array([each.p_weak for each in said])
+        probabilities["strong"] = np.array([each.p_strong for each in said])
+    copies = alike([row.prompt for row in outcomes])
+    return ScoredPrompts(outcomes, rankings, copies, probabilities)
+
+
+def evaluate_scored(
+    scored: ScoredPrompts, *, seed: int = 0, quality: float = KEPT, price_ratio: float | None = None
+) -> list[TierRow]:
+    """Measure rankers whose scores are known; see ``evaluate_tiers``."""
+    rows = measure(
+        scored.outcomes,
+        scored.rankings,
+        copies=scored.copies,
+        seed=seed,
+        quality=quality,
+        price_ratio=price_ratio,
+    )
+    return [_calibrated(row, scored, seed) if row.ranker == LEARNED else row for row in rows]
 
 
 def measure(
     outcomes: Sequence[PromptOutcome],
     rankings: Mapping[str, NDArray[np.float64]],
     *,
+    copies: NDArray[np.intp] | None = None,
     seed: int = 0,
     quality: float = KEPT,
     price_ratio: float | None = None,
 ) -> list[TierRow]:
     """One row per ranking, in the order given; with a row per bench inside where rows name several.
 
-    Duplicate prompts count each, and are resampled as one cluster for the intervals.
+    Duplicate prompts (``copies``, by default those alike) count each, and are resampled as one cluster for
+    the intervals.
     """
     # A bench, or where all are of one, a task: as long as each has a line of its own.
     name_of = attrgetter("bench" if len({row.bench for row in outcomes}) > 1 else "group")
@@ -102,13 +154,13 @@ def measure(
     parts = {name: np.flatnonzero([name_of(row) == name for row in outcomes]) for name in benches}
     weak = np.array([row.weak for row in outcomes])
     strong = np.array([row.strong for row in outcomes])
-    copies = alike([row.prompt for row in outcomes])
+    together = alike([row.prompt for row in outcomes]) if copies is None else copies
 
     def row(name: str, at: NDArray[np.intp]) -> TierRow:
         return _row(
             name,
             (rankings[name][at], weak[at], strong[at]),
-            together=copies[at],
+            together=together[at],
             seed=seed,
             quality=quality,
             price_ratio=price_ratio,
@@ -162,16 +214,12 @@ def _cost(share: Interval, price_ratio: float | None) -> Interval | None:
     )
 
 
-def _calibrated(
-    row: TierRow, outcomes: Sequence[PromptOutcome], said: Sequence[LearnedScore], seed: int
-) -> TierRow:
-    copies = alike([each.prompt for each in outcomes])
-
-    def error(probabilities: Sequence[float], happened: Sequence[float]) -> Interval:
-        return calibration_interval(probabilities, happened, together=copies, seed=seed)
+def _calibrated(row: TierRow, scored: ScoredPrompts, seed: int) -> TierRow:
+    def error(probabilities: NDArray[np.float64], happened: Sequence[float]) -> Interval:
+        return calibration_interval(probabilities, happened, together=scored.copies, seed=seed)
 
     errors = {
-        "weak": error([each.p_weak for each in said], [each.weak for each in outcomes]),
-        "strong": error([each.p_strong for each in said], [each.strong for each in outcomes]),
+        "weak": error(scored.probabilities["weak"], [each.weak for each in scored.outcomes]),
+        "strong": error(scored.probabilities["strong"], [each.strong for each in scored.outcomes]),
     }
     return msgspec.structs.replace(row, calibration_error=errors)

@@ -13,11 +13,11 @@ import msgspec
 
 from pointsman.decision.decision import Decision, run_of
 from pointsman.printable import printable_json, table_cell
-from pointsman.stores.ledger._earlier import SHAPE
-from pointsman.stores.ledger.port import Ledger, Record, RunEntry
+from pointsman.stores.ledger._earlier import SHAPE, decision_in
+from pointsman.stores.ledger.port import Attempt, Ledger, Outcome, Record, RunEntry, Shadow
 from pointsman.stores.ledger.runs import RunRecord, RunUsage, usage_by_run
 
-__all__ = ["SHAPE", "Format", "export", "record"]
+__all__ = ["SHAPE", "Format", "export", "record", "record_in"]
 
 
 class Format(StrEnum):
@@ -50,6 +50,33 @@ def record(ledger: Ledger, decision: Decision) -> Record:
         ledger.text(wanted),
         ledger.shadows(wanted),
     )
+
+
+class _Line(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of an export that holds a decision."""
+
+    version: int
+    decision: msgspec.Raw
+    attempts: tuple[Attempt, ...] = ()
+    outcomes: tuple[Outcome, ...] = ()
+    text: str | None = None
+    shadows: tuple[Shadow, ...] = ()
+
+
+_read: Final = msgspec.json.Decoder(_Line).decode
+
+
+def record_in(line: bytes | str) -> Record:
+    """Return the decision in a line of an export as JSON lines, also of an earlier version.
+
+    Raises:
+        msgspec.DecodeError: it holds none, or is of a newer version.
+    """
+    found = _read(line)
+    if found.version > SHAPE:
+        raise msgspec.ValidationError(f"version {found.version}; this program reads versions up to {SHAPE}")
+    decision = decision_in(bytes(found.decision), found.version)
+    return Record(decision, found.attempts, found.outcomes, found.text, found.shadows)
 
 
 def export(

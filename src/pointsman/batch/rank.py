@@ -1,0 +1,171 @@
+"""Scores of every ranker for each prompt of Parquet files: what ``pointsman eval tiers`` measures."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from pointsman.batch.columns import NUMBER, TEXT, find
+from pointsman.encoders.kinds import load_kinds, open_kinds
+from pointsman.encoders.learned_routers import load_scorer
+from pointsman.learning.datasets import PromptOutcome
+from pointsman.learning.rankers import RULES, by_kinds, by_learned_router, by_rules, ngram_key, persons_text
+from pointsman.learning.tiers import LEARNED
+from pointsman.tiers.kinds import Kinds
+from pointsman.tiers.learned_router import LearnedScorer
+
+__all__ = ["BASE", "P_STRONG", "P_WEAK", "BatchRanker"]
+
+_PROMPT: Final = "prompt"
+_GROUPS: Final = ("domain", "task")
+_BENCH: Final = "bench"
+P_WEAK: Final = "p_weak"
+P_STRONG: Final = "p_strong"
+_ALIKE: Final = 16  # bytes of a digest: two of 10⁹ prompts collide once in 10²⁰ runs
+
+#: Columns of the output before those of the rankers (docs/reference/batch.md).
+BASE: Final = pa.schema(
+    [
+        ("weak", pa.float64()),
+        ("strong", pa.float64()),
+        ("group", pa.string()),
+        ("bench", pa.string()),
+        ("alike", pa.binary(_ALIKE)),
+        ("characters", pa.int64()),
+        ("error", pa.string()),
+    ]
+)
+
+
+class BatchRanker:
+    """Scores prompts by length, both rule profiles, kinds and a learned router. Picklable."""
+
+    name: Final = "eval tiers"
+
+    def __init__(
+        self, *, weak: str = "", strong: str = "", kinds: str = "off", learned_router: Path | None = None
+    ) -> None:
+        """Take the columns of the two models' scores, and what ranks beside the rules.
+
+        Args:
+            weak: Column of the weak model's scores; by default ``weak``.
+            strong: Column of the strong model's; by default ``strong``.
+            kinds: ``default``, ``off`` or a file; left out where the extra ``static`` is not installed.
+            learned_router: Its file.
+        """
+        self.weak, self.strong = weak or "weak", strong or "strong"
+        self.learned_router = learned_router
+        self.kinds = kinds if open_kinds(load_kinds(kinds)) else "off"
+        self.rankers: tuple[str, ...] = ("length", *RULES)
+        if self.kinds != "off":
+            self.rankers += ("kinds", "kinds + default")
+        if learned_router:
+            self.rankers += (LEARNED, P_WEAK, P_STRONG)
+
+    def describe(self) -> dict[str, object]:
+        """What the output depends on beside the rows."""
+        file = load_kinds(self.kinds)
+        router = self.learned_router
+        return {
+            "columns": [self.weak, self.strong],
+            "kinds": file.digest if file else None,
+            "learned_router": hashlib.sha256(router.read_bytes()).hexdigest() if router else None,
+        }
+
+    def columns(self, schema: pa.Schema, file: str = "") -> list[str]:
+        """Return the columns that are read.
+
+        Raises:
+            ConfigError: one is missing or of another type; names file, column and expected.
+        """
+        needed = [find(schema, _PROMPT, TEXT, file)]
+        needed += [find(schema, name, NUMBER, file) for name in (self.weak, self.strong)]
+        return needed + [
+            find(schema, name, TEXT, file) for name in (*_GROUPS, _BENCH) if name in schema.names
+        ]
+
+    def schema(self, _: pa.Schema) -> pa.Schema:
+        """Return the columns of the output."""
+        return pa.schema([*BASE, *((name, pa.float64()) for name in self.rankers)])
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Score every prompt. A row that cannot be read has ``error`` alone."""
+        values = {name: batch.column(name).to_pylist() for name in self.columns(batch.schema)}
+        errors = list(map(_wrong, values[_PROMPT], values[self.weak], values[self.strong]))
+        places = [place for place, error in enumerate(errors) if error is None]
+        rows = [self._outcome(values, place) for place in places]
+        found = [*self._base(rows), [None] * len(rows), *(self._scores(rows)[name] for name in self.rankers)]
+        schema = self.schema(batch.schema)
+        columns = [
+            _spread(made, places, len(errors), field.type) for made, field in zip(found, schema, strict=True)
+        ]
+        columns[len(BASE) - 1] = pa.array(errors, pa.string())
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    def _outcome(self, values: dict[str, list[Any]], place: int) -> PromptOutcome:
+        named = {name: values[name][place] or "" for name in (*_GROUPS, _BENCH) if name in values}
+        return PromptOutcome(
+            values[_PROMPT][place],
+            float(values[self.weak][place]),
+            float(values[self.strong][place]),
+            next((named[name] for name in _GROUPS if named.get(name)), ""),
+            named.get(_BENCH, ""),
+        )
+
+    @staticmethod
+    def _base(rows: Sequence[PromptOutcome]) -> list[list[Any]]:
+        return [
+            [row.weak for row in rows],
+            [row.strong for row in rows],
+            [row.group for row in rows],
+            [row.bench for row in rows],
+            [hashlib.blake2b(ngram_key(row.prompt), digest_size=_ALIKE).digest() for row in rows],
+            [len(persons_text(row.prompt)) for row in rows],
+        ]
+
+    def _scores(self, rows: Sequence[PromptOutcome]) -> dict[str, Sequence[float]]:
+        found: dict[str, Any] = {"length": [float(len(row.prompt)) for row in rows]}
+        found |= {name: by_rules(rows, name) for name in RULES}
+        if kinds := _kinds(self.kinds):
+            found |= by_kinds(rows, kinds, found["default"])
+        if self.learned_router:
+            said = by_learned_router(rows, _scorer(self.learned_router))
+            found[LEARNED] = [each.score for each in said]
+            found[P_WEAK] = [each.p_weak for each in said]
+            found[P_STRONG] = [each.p_strong for each in said]
+        return found
+
+
+def _wrong(prompt: str | None, weak: float | None, strong: float | None) -> str | None:
+    if prompt is None:
+        return "the prompt is null"
+    for score in (weak, strong):
+        if score is None:
+            return "a score is null"
+        if not 0 <= score <= 1:
+            return f"a score is outside 0..1: {score:g}"
+    return None
+
+
+def _spread(values: Sequence[Any], places: list[int], count: int, kind: pa.DataType) -> pa.Array:
+    """Values at their places among nulls."""
+    whole: list[Any] = [None] * count
+    for place, value in zip(places, values, strict=True):
+        whole[place] = float(value) if isinstance(value, np.floating) else value
+    return pa.array(whole, kind)
+
+
+@lru_cache(maxsize=2)
+def _kinds(name: str) -> Kinds | None:
+    return open_kinds(load_kinds(name))
+
+
+@lru_cache(maxsize=2)
+def _scorer(file: Path) -> LearnedScorer:
+    return load_scorer(file)

@@ -1,0 +1,152 @@
+"""Jobs that look at whole sessions: records are dealt to parts by session; each part is done by itself."""
+
+from __future__ import annotations
+
+import shutil
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+
+from pointsman.batch.files import ParquetInput, read_part, rows_of, sources, write_part
+from pointsman.batch.local import run_local
+from pointsman.batch.output import OutputFolder
+from pointsman.batch.replay import RECORD, BatchReplayer, part_of
+from pointsman.batch.row_jobs import Finished
+from pointsman.batch.work import BatchEngine, Reports, SessionPart, Work
+from pointsman.errors import PointsmanError
+
+__all__ = ["replay_sessions"]
+
+#: Bytes of records that a part holds, about: it is in memory as a whole.
+_PART: Final = 64 * 2**20
+#: Parts at most: above some 256 GB of records parts grow instead.
+_MOST: Final = 4_096
+#: Bytes of records that wait in memory before they are dealt to the files of their parts.
+_WAITING: Final = 256 * 2**20
+_DEALT: Final = ".sessions"
+_COMPLETE: Final = "complete"
+
+
+@dataclass(frozen=True)
+class _SessionTask:
+    """Replays the records that were dealt to a part."""
+
+    job: BatchReplayer
+    out: Path
+
+    def __call__(self, part: SessionPart, report: Callable[[int], None]) -> None:
+        done = self.job(_dealt_to(self.out / _DEALT / part.name))
+        write_part(self.out / part.name, self.job.schema, done.to_batches())
+        report(done.num_rows)
+
+
+def replay_sessions(job: BatchReplayer, work: Work, started: Reports) -> Finished:
+    """Decide all records of Parquet files again, those of a session in the order of time.
+
+    A part that an earlier run has finished is left as it is. A worker holds one part in memory, the process
+    that deals records to parts at most ``_WAITING`` bytes of them; both engines write the same bytes.
+
+    Args:
+        job: What decides.
+        work: Where and how.
+        started: Shows how far it has come.
+
+    Raises:
+        ConfigError: no file is there, or a column is missing or of another type.
+        PointsmanError: a file cannot be read or written, or the folder belongs to another run.
+        MissingExtra: Ray is asked for, and is not installed.
+    """
+    inputs = sources(work.pattern)
+    for each in inputs:
+        job.columns(each.schema, each.file)
+    count = min(max(-(-sum(each.uncompressed for each in inputs) // _PART), 1), _MOST)
+    parts = [SessionPart(number) for number in range(count)]
+    folder = OutputFolder(work.out, {"command": job.name, "parts": count, **job.describe()}, inputs)
+    with folder.opened():
+        waiting = [part for part in parts if not folder.is_finished(part.name)]
+        found = _rows(work.out, set(parts) - set(waiting))
+        total = sum(each.rows for each in inputs)
+        with started(total - found) as report:
+            for rows in _run(job, work, inputs, waiting, count):
+                report(rows)
+    return Finished(folder, tuple(part.name for part in parts), total, found)
+
+
+def _run(
+    job: BatchReplayer, work: Work, inputs: list[ParquetInput], waiting: list[SessionPart], count: int
+) -> Iterator[int]:
+    if waiting and work.engine is BatchEngine.RAY:
+        from pointsman.batch.on_ray import sessions_on_ray
+
+        yield from sessions_on_ray(job, [each.file for each in inputs], waiting, count, work)
+    elif waiting:
+        _deal(job, inputs, count, work.out / _DEALT)
+        yield from run_local(_SessionTask(job, work.out), waiting, work.workers)
+    shutil.rmtree(work.out / _DEALT, ignore_errors=True)
+
+
+def _rows(out: Path, parts: Iterable[SessionPart]) -> int:
+    return sum(rows_of(out / part.name) or 0 for part in parts)
+
+
+def _deal(job: BatchReplayer, inputs: list[ParquetInput], count: int, folder: Path) -> None:
+    """Append each record to the file of its part; once for all runs on the same folder."""
+    if (folder / _COMPLETE).exists():
+        return
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        folder.mkdir()
+        waiting: defaultdict[int, list[pa.Array]] = defaultdict(list)
+        size = 0
+        for records in _records(job, inputs):
+            for number, dealt in _by_part(records, count):
+                waiting[number].append(dealt)
+            size += records.nbytes
+            if size >= _WAITING:
+                _append(folder, waiting)
+                size = 0
+        _append(folder, waiting)
+        (folder / _COMPLETE).touch()
+    except OSError as error:
+        raise PointsmanError(f"cannot write {folder}: {error.strerror or error}") from error
+
+
+def _records(job: BatchReplayer, inputs: list[ParquetInput]) -> Iterator[pa.Array]:
+    for place, each in enumerate(inputs):
+        for part in each.parts(place):
+            for batch in read_part(part, job.columns):
+                yield batch.column(0).cast(pa.large_binary())
+
+
+def _by_part(records: pa.Array, count: int) -> Iterator[tuple[int, pa.Array]]:
+    places: defaultdict[int, list[int]] = defaultdict(list)
+    for place, record in enumerate(records.to_pylist()):
+        places[part_of(record or b"", count)].append(place)
+    for number, dealt in places.items():
+        yield number, records.take(pa.array(dealt))
+
+
+def _append(folder: Path, waiting: defaultdict[int, list[pa.Array]]) -> None:
+    for number, dealt in waiting.items():
+        batch = pa.record_batch({RECORD: pa.concat_arrays(dealt)})
+        with (
+            (folder / SessionPart(number).name).open("ab") as file,
+            pa.ipc.new_stream(file, batch.schema) as out,
+        ):
+            out.write_batch(batch)
+    waiting.clear()
+
+
+def _dealt_to(path: Path) -> pa.ChunkedArray:
+    """The records of a part: one stream after the other."""
+    chunks: list[pa.Array] = []
+    if path.exists():
+        with path.open("rb") as file:
+            size = path.stat().st_size
+            while file.tell() < size:
+                chunks += [batch.column(0) for batch in pa.ipc.open_stream(file)]
+    return pa.chunked_array(chunks, pa.large_binary())
