@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import psycopg
 from psycopg import errors, pq
@@ -18,6 +18,8 @@ from pointsman.stores.ledger.postgres._schema import is_made, prepare
 
 __all__ = ["Connection", "Database", "Reader"]
 
+T = TypeVar("T")
+Rows: TypeAlias = list[tuple[Any, ...]]
 Values: TypeAlias = Sequence[object] | Mapping[str, object]
 Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 
@@ -171,7 +173,7 @@ class Reader:
         self._connection: Connection | None = None
         self._failed = _NEVER
 
-    def read(self, query: str, values: Values = (), *, flush: bool = True) -> list[tuple[Any, ...]]:
+    def read(self, query: str, values: Values = (), *, flush: bool = True) -> Rows:
         """Return the rows of a query, which sees everything appended before; none where there are no tables.
 
         Raises:
@@ -179,15 +181,12 @@ class Reader:
         """
         if flush:
             self._flush()
-        with self._lock:
-            at, failure = self._failed
-            if self._clock() - at < PAUSE:
-                raise StoreUnavailable(failure.message, hint=failure.hint)
-            try:
-                return self._read(query, values)
-            except StoreUnavailable as error:
-                self._failed = self._clock(), error
-                raise
+        return self._guarded(lambda connection: _rows(connection, query, values)) or []
+
+    def read_both(self, first: str, second: str, values: Values) -> tuple[Rows, Rows]:
+        """Return the rows of two queries, which see the same state. Raises as ``read``."""
+        self._flush()
+        return self._guarded(lambda connection: _both(connection, first, second, values)) or ([], [])
 
     def resume(self) -> None:
         """Ask again at once: the database has been reached."""
@@ -198,10 +197,23 @@ class Reader:
         with self._lock:
             self._close()
 
-    def _read(self, query: str, values: Values) -> list[tuple[Any, ...]]:
+    def _guarded(self, read: Callable[[Connection], T]) -> T | None:
+        """Return what is read; None where there are no tables."""
+        with self._lock:
+            at, failure = self._failed
+            if self._clock() - at < PAUSE:
+                raise StoreUnavailable(failure.message, hint=failure.hint)
+            try:
+                return self._read(read)
+            except StoreUnavailable as error:
+                self._failed = self._clock(), error
+                raise
+
+    def _read(self, read: Callable[[Connection], T]) -> T | None:
         is_new = self._connection is None
         try:
-            return self._asked(query, values)
+            connection = self._opened()
+            return None if connection is None else read(connection)
         except errors.QueryCanceled:
             raise StoreUnavailable(
                 f"reading the ledger in PostgreSQL took longer than {self._seconds:g} s",
@@ -214,9 +226,10 @@ class Reader:
         except psycopg.Error as error:
             self._close()
             raise self._database.unavailable("cannot read", error) from error
-        return self._read(query, values)  # over a new connection: the server may have been started again
+        return self._read(read)  # over a new connection: the server may have been started again
 
-    def _asked(self, query: str, values: Values) -> list[tuple[Any, ...]]:
+    def _opened(self) -> Connection | None:
+        """Connect; None where there are no tables."""
         if self._connection is None:
             reading = _READING.format(timeout=int(self._seconds * 1_000))
             connection = self._database.connect(reading)
@@ -227,12 +240,22 @@ class Reader:
                 raise
             if not made:
                 connection.close()
-                return []
+                return None
             self._connection = connection
-        return self._connection.execute(query, values, binary=True).fetchall()
+        return self._connection
 
     def _close(self) -> None:
         if self._connection is not None:
             with suppress(psycopg.Error):
                 self._connection.close()
             self._connection = None
+
+
+def _rows(connection: Connection, query: str, values: Values) -> Rows:
+    return connection.execute(query, values, binary=True).fetchall()
+
+
+def _both(connection: Connection, first: str, second: str, values: Values) -> tuple[Rows, Rows]:
+    with connection.transaction():
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        return _rows(connection, first, values), _rows(connection, second, values)

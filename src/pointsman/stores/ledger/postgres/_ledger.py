@@ -43,6 +43,7 @@ from pointsman.stores.ledger.postgres._connection import Database, Reader
 from pointsman.stores.ledger.postgres._retention import remove_days
 from pointsman.stores.ledger.postgres._rows import ATTEMPT, OUTCOME, SHADOW, TEXT, clean
 from pointsman.stores.ledger.postgres._summaries import (
+    LIVE_TOTALS,
     TOTALS,
     hour_of,
     row_in,
@@ -307,7 +308,7 @@ class PostgresLedger(QueuedLedger):
     def totals(self, *, since: float = -math.inf, until: float = math.inf, zone: int = 0) -> Totals:
         """Return the sums of a period, by days of a zone."""
         period = {"since": hour_of(since), "until": hour_of(until, up=True), "zone": zone}
-        return totals_in(self._summaries.read(TOTALS, period))
+        return totals_in(*self._summaries.read_both(TOTALS, LIVE_TOTALS, period))
 
     def unsummarized(self) -> int:
         """Return 0: every decision is written with its summary."""

@@ -48,6 +48,7 @@ def remove_days(connection: Connection, retention: Retention, now: float) -> int
             period = (day * 24, (day + 1) * 24)
             connection.execute("DELETE FROM hours WHERE hour >= %s AND hour < %s", period)
             connection.execute("DELETE FROM dirty WHERE hour >= %s AND hour < %s", period)
+            connection.execute("DELETE FROM days WHERE hour = %s", period[:1])
         until = now - retention.keep_days * DAY if retention.keep_days is not None else -math.inf
         connection.execute(_POLICIES, (MOST_POLICIES, until, LEAST_POLICIES))
         connection.execute(_OWNERS, (MOST_OWNERS,))

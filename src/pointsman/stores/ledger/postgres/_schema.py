@@ -109,6 +109,8 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
             last double precision, decisions bigint NOT NULL DEFAULT 0
         )""",
     ),
+    # Sums of the hours of a day (UTC), valid while none of these is `dirty`.
+    ("CREATE TABLE days (LIKE hours INCLUDING ALL)",),
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final, get_args
 
 import msgspec
@@ -24,8 +25,8 @@ from pointsman.stores.ledger.reading import (
 from pointsman.stores.ledger.turns import HOUR, Before, TurnSummary, beside_of
 from pointsman.vocabulary import OF_SUBAGENT
 
-__all__ = ["COLUMNS", "SEAL", "TOTALS", "encoded", "hour_of", "read_before", "row_in", "search_of",
-           "session_of", "totals_in"]  # fmt: skip
+__all__ = ["COLUMNS", "LIVE_TOTALS", "SEAL", "TOTALS", "encoded", "hour_of", "read_before", "row_in",
+           "search_of", "session_of", "totals_in"]  # fmt: skip
 
 _RESULTS: Final[tuple[Result, ...]] = get_args(Result)
 _NUMBERS: Final = {result: number for number, result in enumerate(_RESULTS)}
@@ -163,6 +164,8 @@ def _costs(least: float, models: Mapping[str, Prices]) -> tuple[str, list[object
 _KEYS: Final = "tier, model, result, own, gap, asked, beside, kind, part_model"
 _SUMS: Final = TurnTotals.__struct_fields__[8:]
 _NAMED: Final = ", ".join(_SUMS)
+#: Values of a row before its sums: the day, and what its turns have in common.
+_KEYED: Final = 2 + _KEYS.count(",")
 _OF_TYPE: Final = {"judging": "float8"}
 _ADDED: Final = ", ".join(f"sum({each})::{_OF_TYPE.get(each, 'bigint')} AS {each}" for each in _SUMS)
 
@@ -188,17 +191,23 @@ _UNSEALED: Final = (
     "AND at >= (SELECT min(hour) FROM dirty WHERE hour >= %(since)s) * 3600.0 "
     "AND at < ((SELECT max(hour) FROM dirty WHERE hour < %(until)s) + 1) * 3600.0) AS summaries"
 )
-#: Totals by days of a zone.
-TOTALS: Final = f"""WITH days AS (
-        SELECT (hour + %(zone)s) / 24 * 24 - %(zone)s AS day, grp, {_ADDED} FROM hours
-        WHERE hour >= %(since)s AND hour < %(until)s AND hour NOT IN (SELECT hour FROM dirty) GROUP BY 1, 2
-    )
-    SELECT day, {_KEYS}, {_ADDED} FROM (
-        SELECT day, {_KEYS}, {_NAMED} FROM days JOIN groups ON groups.id = grp
+#: Totals by days of a zone, of what is added up: of whole days of UTC from the sums of days, where they do.
+TOTALS: Final = f"""WITH whole AS (
+        SELECT DISTINCT hour AS day FROM days
+        WHERE %(zone)s = 0 AND hour >= %(since)s AND hour + 24 <= %(until)s
+        AND hour NOT IN (SELECT hour / 24 * 24 FROM dirty)
+    ),
+    sums AS (
+        SELECT hour AS day, grp, {_NAMED} FROM days WHERE hour IN (SELECT day FROM whole)
         UNION ALL
-        SELECT (hour + %(zone)s) / 24 * 24 - %(zone)s, {_KEYS}, {_NAMED}
-        FROM ({_LIVE.format(source=_UNSEALED)}) AS live
-    ) AS every GROUP BY day, {_KEYS}"""  # noqa: S608 - words of ours
+        SELECT (hour + %(zone)s) / 24 * 24 - %(zone)s, grp, {_ADDED} FROM hours
+        WHERE hour >= %(since)s AND hour < %(until)s AND hour NOT IN (SELECT hour FROM dirty)
+        AND hour / 24 * 24 NOT IN (SELECT day FROM whole) GROUP BY 1, 2
+    )
+    SELECT day, {_KEYS}, {_NAMED} FROM sums JOIN groups ON groups.id = grp"""  # noqa: S608 - words of ours
+#: And of what is not.
+LIVE_TOTALS: Final = f"""SELECT (hour + %(zone)s) / 24 * 24 - %(zone)s, {_KEYS}, {_ADDED}
+    FROM ({_LIVE.format(source=_UNSEALED)}) AS live GROUP BY 1, {_KEYS}"""  # noqa: S608 - words of ours
 
 _ONE: Final = (
     "(SELECT * FROM summaries WHERE at >= %(hour)s * 3600.0 AND at < (%(hour)s + 1) * 3600.0) AS summaries"
@@ -212,6 +221,11 @@ SEAL: Final = (
         ON CONFLICT DO NOTHING""",  # noqa: S608 - as above
     f"""INSERT INTO hours (hour, grp, {_NAMED}) SELECT hour, groups.id, {_NAMED}
         FROM ({_LIVE.format(source=_ONE)}) AS live JOIN groups USING ({_KEYS})""",  # noqa: S608 - as above
+    "DELETE FROM days WHERE hour = %(hour)s / 24 * 24",
+    f"""INSERT INTO days (hour, grp, {_NAMED}) SELECT %(hour)s / 24 * 24, grp, {_ADDED} FROM hours
+        WHERE hour >= %(hour)s / 24 * 24 AND hour < %(hour)s / 24 * 24 + 24 AND NOT EXISTS (
+            SELECT FROM dirty WHERE hour >= %(hour)s / 24 * 24 AND hour < %(hour)s / 24 * 24 + 24
+        ) GROUP BY grp""",  # noqa: S608 - as above
 )
 
 
@@ -221,10 +235,15 @@ def hour_of(seconds: float, *, up: bool = False) -> int:
     return math.ceil(hours) if up else math.floor(hours)
 
 
-def totals_in(rows: Sequence[Sequence[Any]]) -> Totals:
-    """The totals in the rows of ``TOTALS``."""
+def totals_in(*parts_of: Sequence[Sequence[Any]]) -> Totals:
+    """The totals in the rows of ``TOTALS`` and ``LIVE_TOTALS``: those of one day and group are one."""
+    found: dict[tuple[Any, ...], Sequence[Any]] = {}
+    for row in chain.from_iterable(parts_of):
+        key, sums = tuple(row[:_KEYED]), row[_KEYED:]
+        known = found.get(key)
+        found[key] = sums if known is None else [a + b for a, b in zip(known, sums, strict=True)]
     turns, parts = [], []
-    for hour, tier, model, result, own, gap, asked, beside, kind, of, *sums in rows:
+    for (hour, tier, model, result, own, gap, asked, beside, kind, of), sums in found.items():
         said = _RESULTS[result]
         if kind:
             parts.append(PartTotals(hour, tier, model, said, asked, beside, kind, of, *sums[1:4]))
