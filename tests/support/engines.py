@@ -32,7 +32,7 @@ __all__ = ["Postgres", "Valkey", "find_postgres", "find_valkey", "postgres", "va
 USER: Final = "pointsman"
 PASSWORD: Final = "canary"
 _OPTIONS: Final = (
-    "fsync=off", "synchronous_commit=off", "full_page_writes=off", "shared_buffers=32MB",
+    "fsync=off", "full_page_writes=off", "shared_buffers=32MB",
     "max_connections=60", "listen_addresses=", "autovacuum=off",
 )  # fmt: skip
 _names: Final = count(1)
