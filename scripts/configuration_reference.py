@@ -39,6 +39,7 @@ ORDER = (
     "run",
     "shadow",
     "telemetry",
+    "ext_proc",
 )
 
 

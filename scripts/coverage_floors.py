@@ -49,6 +49,7 @@ FLOORS = {
     "diagnostics": 96,
     "encoders": 93,
     "drivers": 94,
+    "ext_proc": 92,
     "factory": 80,
     "gateway": 92,
     "integrations": 95,

@@ -57,6 +57,8 @@ PROPER: Final = {
     *("Agent", "Zero", "Claude", "Code"),  # Agent Zero, Claude Code
     *("Pydantic", "AI", "Agents", "SDK", "MCP", "LangChain", "WebUI"),  # Pydantic AI, OpenAI Agents SDK
     *("Anthropic", "Azure", "Codex", "Furo", "Hyperscan", "Java", "OpenAI"),
+    *("Pydantic", "AI", "Agents", "SDK", "MCP", "LangChain"),  # Pydantic AI, OpenAI Agents SDK
+    *("Anthropic", "Azure", "Codex", "Envoy", "Furo", "Hyperscan", "Java", "OpenAI"),
     *("Daft", "Data", "DuckDB", "Parquet", "Polars", "Ray", "Spark"),  # Data of Ray Data
     *("Pointsman", "Python", "Sphinx", "Unicode"),
 }

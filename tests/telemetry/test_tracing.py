@@ -27,6 +27,8 @@ from support.otlp_receiver import Collector, values
 
 pytest.importorskip("opentelemetry.exporter.otlp.proto.http.trace_exporter", exc_type=ImportError)
 
+pytestmark = pytest.mark.integration
+
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 WORDS = "Where does the grey heron sleep?"
 

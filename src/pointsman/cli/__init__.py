@@ -32,7 +32,7 @@ class _Commands(Mapping[str, Command]):
             raise KeyError(name)
         alone = typer.Typer(rich_markup_mode=None, add_completion=False)
         alone.callback()(_no_options)  # with a callback, an app of one command is a group too
-        import_module(f"pointsman.cli.{name}").register(alone)
+        import_module(f"pointsman.cli.{name.replace('-', '_')}").register(alone)
         return cast("Command", cast("TyperGroup", typer.main.get_command(alone)).commands[name])
 
     def __iter__(self) -> Iterator[str]:

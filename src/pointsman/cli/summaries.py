@@ -14,6 +14,7 @@ __all__ = ["COMMANDS", "HEADINGS"]
 HEADINGS: Final = {
     "Serve agents": {
         "serve": "Start the gateway. Set an agent's base URL to it; nothing else in the agent changes.",
+        "ext-proc": "Decide for Envoy: serve its external processing filter over gRPC.",
         "open": "Open the console of the gateway that runs, or the page of one decision, in a browser.",
         "config": "Check, show or write the configuration file.",
         "keys": "Make, list or revoke the keys of callers.",

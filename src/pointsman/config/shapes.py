@@ -16,6 +16,7 @@ from msgspec import Meta, field
 
 from pointsman.capabilities import CapabilitySettings, Strategy
 from pointsman.config.access import AccessSpec, KeySpec, TeamSpec
+from pointsman.config.ext_proc import ExtProcSpec
 from pointsman.config.telemetry import TelemetrySpec
 from pointsman.decision.decision import TextMode
 from pointsman.decision.policy import DomainSettings
@@ -466,6 +467,7 @@ class Sections(msgspec.Struct, frozen=True, kw_only=True):
     keys: dict[str, KeySpec] = field(default_factory=dict)
     teams: dict[str, TeamSpec] = field(default_factory=dict)
     access: AccessSpec = field(default_factory=AccessSpec)
+    ext_proc: ExtProcSpec = field(default_factory=ExtProcSpec)
 
 
 class File(Sections, frozen=True, kw_only=True):

@@ -79,6 +79,7 @@ METRICS: Final[Mapping[str, MetricSpec]] = {
     "first_byte_seconds": MetricSpec(
         "histogram", "From an attempt to the first byte of its answer.", ("upstream",), _FIRST_BYTE
     ),
+    "ext_proc": _counter("Requests that Envoy showed, by what became of them.", "result"),
     "shadow_decisions": _counter("Turns decided under the shadow policy too.", "result"),
     "shadow_answers": _counter("Requests sampled for the shadow model.", "model", "result"),
     "disconnects": _counter("Requests whose caller went away."),

@@ -19,7 +19,7 @@ from pointsman.gateway.app import Gateway
 from pointsman.stores.ledger.port import Attempt
 from pointsman.wire.trace_context import read_traceparent
 
-__all__ = ["RequestLog", "ServedRequest"]
+__all__ = ["RequestLog", "ServedRequest", "current_request"]
 
 _FAILED: Final = 400
 #: Bytes of a refusal that are kept: its message is a sentence.
@@ -96,6 +96,11 @@ class RequestLog:
                 served.ended_at, served.total = time.time(), time.perf_counter() - started
                 served.traceparent = _traceparent(served.decision, scope)
                 self._tell(served)
+
+
+def current_request() -> ServedRequest | None:
+    """Return the request that this task serves; None outside of a ``RequestLog``."""
+    return _current.get()
 
 
 def _traceparent(decision: Decision | None, scope: Scope) -> str:

@@ -29,7 +29,7 @@ from pointsman.upstreams.port import ServerSpec
 if TYPE_CHECKING:
     from pointsman.gateway.workers import Peers, WorkerApp
 
-__all__ = ["Server", "WatchedFile", "check_bind"]
+__all__ = ["Server", "WatchedFile", "check_bind", "tune_process"]
 
 log = logging.getLogger(__name__)
 
@@ -186,14 +186,9 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to listen."""
-        _give_back_large_blocks()
-        _raise_file_limit()
+        tune_process()
         # Half of the files are for upstreams and stores: without one nobody is served.
         self._files = _open_files() // 2
-        gc.collect()
-        gc.freeze()  # what is loaded by now lives as long as the process: no collection need look at it again
-        sys.setswitchinterval(_SWITCH_EVERY)
-        gc.set_threshold(_GC_ALLOCATIONS, *gc.get_threshold()[1:])
         await super().startup(sockets)
         if self._worker is not None:
             await self._listen_to_workers(self._worker.socket)
@@ -262,6 +257,16 @@ def _worker_app(gateway: Gateway, app: Gateway | RequestLog, peers: Peers | None
     from pointsman.gateway.workers import WorkerApp  # nobody else needs it
 
     return WorkerApp(gateway, app, peers)
+
+
+def tune_process() -> None:
+    """Prepare this process for serving: memory, open files, garbage collection, threads."""
+    _give_back_large_blocks()
+    _raise_file_limit()
+    gc.collect()
+    gc.freeze()  # what is loaded by now lives as long as the process: no collection need look at it again
+    sys.setswitchinterval(_SWITCH_EVERY)
+    gc.set_threshold(_GC_ALLOCATIONS, *gc.get_threshold()[1:])
 
 
 def _load_anew(load: Callable[[LiveState], LiveState], previous: LiveState) -> LiveState:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, TypeAlias
 
 from pointsman.decision.decision import Decision
+from pointsman.printable import printable
 from pointsman.stores.ledger.port import Attempt
 from pointsman.telemetry import conventions as names
 from pointsman.telemetry.request_record import EndedRequest, RequestRecord
@@ -20,10 +21,10 @@ _MOST_REASONS: Final = 32
 _FAILED: Final = 500
 
 
-def span_name(ended: EndedRequest, record: RequestRecord) -> str:
+def span_name(ended: EndedRequest) -> str:
     """Return the name of the span: the operation and the model, or the method where nothing was decided."""
     if ended.decision is None:
-        return record.method
+        return printable(ended.method[:_SHOWN])
     return f"{names.CHAT} {ended.decision.input.model_asked[:_SHOWN]}"
 
 

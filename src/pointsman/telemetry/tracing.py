@@ -165,15 +165,15 @@ class Tracing:
         from opentelemetry.trace import SpanKind, Status, StatusCode, format_trace_id
 
         end = int(ended.ended_at * 1e9)
-        record = request_record(ended, self._models)
         span = self._tracer.start_span(
-            span_name(ended, record),
+            span_name(ended),
             _parent(ended.traceparent),
             SpanKind.SERVER,
             start_time=end - int(ended.total * 1e9),
         )
         if not span.is_recording():
             return ""
+        record = request_record(ended, self._models)
         span.set_attributes(attributes(ended, record, self._providers, self._ids))
         for at, tried in failed_attempts(ended):
             span.add_event(ATTEMPT, tried, int(at * 1e9))

@@ -1,0 +1,314 @@
+"""One request as Envoy shows it, message by message (``ExternalProcessor.Process``).
+
+With buffered bodies every message is answered at once, and the decision is in the answer to the body. With
+streamed bodies in full duplex nothing is answered until all of the body has come: the head of the request
+waits for the decision, and Envoy does not ask for it earlier.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from pointsman.config.ext_proc import ExtProcSpec
+from pointsman.errors import Unauthorized
+from pointsman.ext_proc import messages as proto
+from pointsman.ext_proc._answer import body_parts, continued, immediate, mutated, plain
+from pointsman.ext_proc._envoy import EnvoyExchange, current
+from pointsman.gateway._inbound import caller_credentials
+from pointsman.gateway._live_state import LiveState
+from pointsman.gateway._relay import response_headers
+from pointsman.gateway.request_log import ServedRequest, current_request
+from pointsman.gateway.upstream import Target, header_value
+from pointsman.upstreams.port import Headers
+from pointsman.wire import WIRES
+
+log = logging.getLogger(__name__)
+
+__all__ = ["Count", "ProcessingStream", "Serve"]
+
+#: Serves one request of ASGI: the gateway.
+Serve = Callable[..., Any]
+#: Counts what became of a request.
+Count = Callable[[str], None]
+
+_PATHS: Final = frozenset(prefix + wire.path for wire in WIRES.values() for prefix in (b"", b"/v1"))
+_NONE, _, _BUFFERED, _PARTIAL, _DUPLEX, _ = range(len(proto.BODY_MODES))
+#: Statuses of refusals that are about the form of a body, which may be one for somebody else behind Envoy.
+_OF_FORM: Final = frozenset({400, 413, 415})
+_FAILED: Final = 500
+#: Not shown to the gateway: answers are kept by Envoy's upstream, not here; the body may have been changed.
+_HIDDEN: Final = frozenset({b"idempotency-key", b"content-length"})
+#: Without keys these must name this machine, which Envoy is not.
+_HOSTS: Final = frozenset({b"host", b"origin"})
+_OURS: Final = b"x-pointsman-"
+#: So that the usage in an answer can be read.
+_REMOVED: Final = ("accept-encoding",)
+#: Seconds that the gateway gets to write down a response whose end it has.
+_PATIENCE: Final = 5.0
+
+
+def _read(headers: Any) -> tuple[dict[bytes, bytes], list[tuple[bytes, bytes]]]:
+    """Return pseudo headers by name, and the others as ASGI has them."""
+    pseudo: dict[bytes, bytes] = {}
+    others: list[tuple[bytes, bytes]] = []
+    for header in headers.headers:
+        name = header.key.lower().encode("latin-1", "replace")
+        value = header.raw_value or header.value.encode("utf-8", "surrogateescape")
+        if name.startswith(b":"):
+            pseudo[name] = value
+        else:
+            others.append((name, value))
+    return pseudo, others
+
+
+class ProcessingStream:
+    """The messages of one request, in the order in which Envoy sends them."""
+
+    def __init__(self, serve: Serve, state: LiveState, spec: ExtProcSpec, count: Count) -> None:
+        """Prepare for one request.
+
+        Args:
+            serve: The gateway.
+            state: What the request is served with.
+            spec: How Envoy is answered.
+            count: Is told what became of the request.
+        """
+        self._serve = serve
+        self._state = state
+        self._spec = spec
+        self._count = count
+        self._mode = _BUFFERED
+        self._response_mode = _BUFFERED
+        self._sent: Headers = []
+        self._pseudo: dict[bytes, bytes] = {}
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._is_passed = False  # the request goes on as it came
+        self._is_held = False  # its head has not been answered
+        self._exchange: EnvoyExchange | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._served: ServedRequest | None = None
+        self._answer: tuple[int, Headers, list[bytes]] = (0, [], [])  # the gateway's own
+
+    async def take(self, message: Any) -> list[Any]:
+        """Return the answers to a message; in full duplex there may be none yet."""
+        if message.HasField("protocol_config"):
+            config = message.protocol_config
+            self._mode, self._response_mode = config.request_body_mode, config.response_body_mode
+        kind = message.WhichOneof("request")
+        match kind:
+            case "request_headers":
+                return self._take_head(message.request_headers)
+            case "request_body":
+                return await self._take_body(message.request_body)
+            case "request_trailers":
+                decided = await self._decide() if self._is_held else []
+                return [*decided, continued("request_trailers")]
+            case "response_headers":
+                return [self._take_response(message.response_headers)]
+            case "response_body":
+                return [self._take_response_body(message.response_body)]
+            case "response_trailers":
+                self._finish()
+                return [continued("response_trailers")]
+            case _:
+                return []
+
+    async def end(self) -> None:
+        """Envoy has ended the stream: write down what is known of the response."""
+        task, exchange = self._task, self._exchange
+        if task is None or exchange is None or task.done():
+            return
+        if exchange.has_begun and not exchange.has_body:
+            exchange.finish()  # its body is not shown
+        if exchange.has_ended:
+            await asyncio.wait({task}, timeout=_PATIENCE)
+        task.cancel()  # otherwise the caller left
+        await asyncio.wait({task}, timeout=_PATIENCE)
+
+    @property
+    def _is_duplex(self) -> bool:
+        return self._mode == _DUPLEX
+
+    def _take_head(self, message: Any) -> list[Any]:
+        self._pseudo, self._sent = _read(message.headers)
+        path = self._pseudo.get(b":path", b"").partition(b"?")[0]
+        if self._pseudo.get(b":method") != b"POST" or path not in _PATHS:
+            self._pass_on("other_path")
+        elif message.end_of_stream:
+            self._pass_on("no_body")
+        elif self._mode not in {_BUFFERED, _PARTIAL, _DUPLEX}:
+            self._pass_on("body_mode")
+        else:
+            self._is_held = self._is_duplex
+        return [] if self._is_held else [continued("request_headers")]
+
+    def _pass_on(self, why: str) -> None:
+        """Let the request go on as it came."""
+        self._count(why)
+        self._is_passed, self._is_held = True, False
+
+    async def _take_body(self, message: Any) -> list[Any]:
+        body, ends = message.body, message.end_of_stream
+        if self._is_passed:
+            return [plain("request_body", streams=self._is_duplex, body=body, ends=ends)]
+        self._parts.append(body)
+        self._size += len(body)
+        is_cut = self._mode == _PARTIAL and not ends
+        if is_cut or self._size > self._state.server.limits.body_bytes:
+            return self._as_it_came("too_large", ends=ends)
+        if self._is_duplex:
+            return await self._decide(ends=True) if ends else []
+        return await self._decide()
+
+    def _as_it_came(self, why: str, *, ends: bool) -> list[Any]:
+        """Let a request go on whose body has come in part or whole."""
+        body, was_held = b"".join(self._parts), self._is_held
+        self._parts.clear()
+        self._pass_on(why)
+        if not was_held:
+            return [continued("request_body")]
+        return [continued("request_headers"), *body_parts("request_body", body, ends=ends)]
+
+    async def _decide(self, *, ends: bool = False) -> list[Any]:
+        """Let the gateway serve the request until it would send it, and answer Envoy with that.
+
+        Args:
+            ends: In full duplex: the body was the end of the request; else trailers follow.
+        """
+        exchange = self._exchange = EnvoyExchange()
+        self._task = asyncio.create_task(self._run(exchange, b"".join(self._parts)))
+        waiting: set[asyncio.Future[Any]] = {self._task, exchange.call}
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        if exchange.call.done():
+            self._served = exchange.served
+            self._count("decided")
+            return list(self._changed(exchange.call.result().body, ends=ends))
+        status, headers, parts = self._answer
+        decided = self._served is not None and self._served.decision is not None
+        if not status or status >= _FAILED or (status in _OF_FORM and not decided):
+            return self._as_it_came("unknown_format" if status in _OF_FORM else "failed", ends=ends)
+        self._count("answered")
+        self._is_passed = True
+        return [immediate(status, headers, b"".join(parts))]
+
+    def _changed(self, body: bytes, *, ends: bool) -> Iterator[Any]:
+        sent = b"".join(self._parts)
+        self._parts.clear()
+        is_new = self._spec.replace_body and body != sent
+        body = body if is_new else sent
+        self._is_passed = True
+        headers, removed = self._request_headers()
+        if is_new:
+            headers.append((b"content-length", b"%d" % len(body)))
+        common = proto.CommonResponse(header_mutation=mutated(headers, removed), clear_route_cache=True)
+        if self._is_held:
+            self._is_held = False
+            yield continued("request_headers", common)
+            yield from body_parts("request_body", body, ends=ends)
+            return
+        if is_new:
+            common.body_mutation.body = body
+        yield continued("request_body", common)
+
+    def _request_headers(self) -> tuple[list[tuple[bytes, bytes]], list[str]]:
+        """Return the headers that are set on the request, and those that are removed from it."""
+        headers: list[tuple[bytes, bytes]] = [*self._own_headers()]
+        target = self._target()
+        if target is not None:
+            called = target.model.id if self._spec.model_value == "id" else target.model.name
+            headers += [(name.lower().encode(), header_value(called)) for name in self._spec.model_headers]
+        spoofed = {name for name, _ in self._sent if name.startswith(_OURS)} - {name for name, _ in headers}
+        return headers, [*_REMOVED, *sorted(name.decode("latin-1") for name in spoofed), *self._our_keys()]
+
+    def _target(self) -> Target | None:
+        """Return the model that is to answer."""
+        decision = self._served.decision if self._served else None
+        return self._state.targets.get(decision.chain[0]) if decision and decision.chain else None
+
+    def _own_headers(self) -> Headers:
+        """Return the gateway's ``x-pointsman-*`` headers, for the request and for the response."""
+        decision = self._served.decision if self._served else None
+        if decision is None:
+            return []
+        found = response_headers(decision, self._target(), 1, 0.0, {}, None)
+        told = (b"tier", b"decision-id", b"model")
+        return [pair for pair in found if pair[0].removeprefix(_OURS) in told]
+
+    def _our_keys(self) -> Iterator[str]:
+        """Yield the headers that hold a key of the gateway: it goes nowhere."""
+        keys = self._state.server.keys
+        if not keys:
+            return
+        try:
+            theirs = {name for name, _ in caller_credentials(self._sent, keys)}
+        except Unauthorized:
+            theirs = set()
+        sent = {name for name, _ in self._sent}
+        yield from (name.decode() for name in (b"authorization", b"x-api-key") if name in sent - theirs)
+
+    async def _run(self, exchange: EnvoyExchange, body: bytes) -> None:
+        """Serve the request by the gateway, as if it had come over HTTP."""
+        current.set(exchange)
+        unread = [body]
+        forever = asyncio.Event()
+
+        async def receive() -> dict[str, Any]:
+            if unread:
+                return {"type": "http.request", "body": unread.pop(), "more_body": False}
+            await forever.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: Any) -> None:
+            if exchange.call.done():
+                return  # the response is Envoy's
+            if message["type"] == "http.response.start":
+                self._served = current_request()
+                self._answer = message["status"], message["headers"], []
+            else:
+                self._answer[2].append(message.get("body", b""))
+
+        try:
+            await self._serve(self._scope(), receive, send)
+        except Exception:
+            # Fail open: whatever the gateway raises, the request goes on as it came; counted as "failed".
+            log.exception("a request failed inside the gateway")
+
+    def _scope(self) -> dict[str, Any]:
+        path, _, query = self._pseudo[b":path"].partition(b"?")
+        hidden = _HIDDEN if self._state.server.keys else _HIDDEN | _HOSTS
+        return {
+            "type": "http",
+            "method": "POST",
+            "path": path.decode("latin-1"),
+            "raw_path": path,
+            "query_string": query,
+            "headers": [pair for pair in self._sent if pair[0] not in hidden],
+        }
+
+    def _take_response(self, message: Any) -> Any:
+        exchange = self._exchange
+        if exchange is None or not exchange.call.done():
+            return continued("response_headers")
+        pseudo, headers = _read(message.headers)
+        status = pseudo.get(b":status", b"")
+        exchange.begin(int(status) if status.isdigit() else 0, headers)
+        if message.end_of_stream or self._response_mode == _NONE:
+            exchange.finish()
+        common = proto.CommonResponse(header_mutation=mutated(self._own_headers()))
+        return continued("response_headers", common)
+
+    def _take_response_body(self, message: Any) -> Any:
+        if self._exchange is not None:
+            self._exchange.feed(message.body)
+            if message.end_of_stream:
+                self._finish()
+        streams = self._response_mode == _DUPLEX
+        return plain("response_body", streams=streams, body=message.body, ends=message.end_of_stream)
+
+    def _finish(self) -> None:
+        if self._exchange is not None:
+            self._exchange.finish()

@@ -1,0 +1,207 @@
+"""The gRPC server: Envoy's service, health checks, TLS, a graceful end, reload of the configuration."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+
+from pointsman.config import is_loopback
+from pointsman.config.ext_proc import ExtProcSpec
+from pointsman.errors import ConfigError, PointsmanError
+from pointsman.ext_proc import messages as proto
+from pointsman.ext_proc._envoy import behind_envoy
+from pointsman.ext_proc._stream import ProcessingStream
+from pointsman.gateway._live_state import LiveState
+from pointsman.gateway.app import Gateway
+from pointsman.gateway.request_log import RequestLog, ServedRequest
+from pointsman.gateway.serve import WatchedFile
+
+__all__ = ["ExtProcServer", "check_bind", "gateway_for"]
+
+log = logging.getLogger(__name__)
+
+#: Bytes of a message beside the body in it.
+_HEADERS: Final = 1 << 20
+#: Seconds between looks at the configuration file.
+_LOOK_EVERY: Final = 1.0
+
+Load = Callable[[LiveState], LiveState]
+
+
+def check_bind(spec: ExtProcSpec) -> None:
+    """Refuse to listen on a public address without TLS.
+
+    Raises:
+        ConfigError: the address is public, and there is neither a certificate nor ``insecure``.
+    """
+    if spec.certificate is None and not spec.insecure and not is_loopback(spec.host):
+        raise ConfigError(
+            f"refusing to listen on {spec.host} without TLS: prompts would cross the network unencrypted",
+            hint="set certificate and private_key under [ext_proc], or insecure = true within a mesh",
+        )
+
+
+def gateway_for(state: LiveState, spec: ExtProcSpec) -> Gateway:
+    """Return a gateway that gives its requests to Envoy."""
+    return Gateway(behind_envoy(state, spec.model_value))
+
+
+class ExtProcServer:
+    """Serves Envoy's external processing filter."""
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        spec: ExtProcSpec,
+        tell: Callable[[ServedRequest], None] | None = None,
+        load: Load | None = None,
+        watch: WatchedFile | None = None,
+    ) -> None:
+        """Prepare to serve.
+
+        Args:
+            gateway: From ``gateway_for``.
+            spec: How Envoy reaches it.
+            tell: Is told of each request at its end, on the event loop.
+            load: Reads the configuration again, and builds what follows the state in effect.
+            watch: The configuration file.
+
+        Raises:
+            ConfigError: a public address without TLS, or a certificate that cannot be read.
+        """
+        check_bind(spec)
+        self.port = 0  # once it listens
+        self._gateway = gateway
+        self._spec = spec
+        self._application = RequestLog(gateway, tell or _nobody)
+        self._load = load
+        self._watch = watch
+        self._ending: set[asyncio.Task[None]] = set()  # streams that Envoy has ended
+        self._credentials = _credentials(spec)
+        self._server: Any = None
+        self._health: Any = None
+
+    async def start(self) -> None:
+        """Begin to listen.
+
+        Raises:
+            ConfigError: the address cannot be used.
+        """
+        limit = self._gateway.state.server.limits.body_bytes
+        self._server = grpc.aio.server(
+            options=[
+                # Twice the limit: a body beyond it is passed on as it came, not refused by gRPC.
+                ("grpc.max_receive_message_length", 2 * limit + _HEADERS),
+                ("grpc.max_send_message_length", -1),
+                ("grpc.so_reuseport", 0),
+            ],
+            maximum_concurrent_rpcs=self._spec.streams,
+        )
+        handler = grpc.stream_stream_rpc_method_handler(
+            self._process,
+            request_deserializer=proto.ProcessingRequest.FromString,
+            response_serializer=proto.ProcessingResponse.SerializeToString,
+        )
+        service = grpc.method_handlers_generic_handler(proto.SERVICE, {"Process": handler})
+        self._server.add_generic_rpc_handlers((service,))
+        self._health = health.aio.HealthServicer()
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        address = f"{self._spec.host}:{self._spec.port}"
+        try:
+            if self._credentials is None:
+                self.port = self._server.add_insecure_port(address)
+            else:
+                self.port = self._server.add_secure_port(address, self._credentials)
+        except RuntimeError as error:
+            raise ConfigError(
+                f"cannot listen on {address}", hint="[ext_proc] port in pointsman.toml sets another"
+            ) from error
+        await self._server.start()
+        await self._say(health_pb2.HealthCheckResponse.SERVING)
+
+    async def stop(self) -> None:
+        """Say in health checks that it ends, let requests in progress finish, then end."""
+        self._gateway.readiness.is_draining = True
+        await self._say(health_pb2.HealthCheckResponse.NOT_SERVING)
+        await self._server.stop(self._gateway.state.server.drain)
+        await self.settled()
+        self._gateway.stop()
+        self._gateway.state.close()
+
+    async def settled(self) -> None:
+        """Wait until every stream that has ended is written down."""
+        while self._ending:
+            await asyncio.wait(self._ending)
+
+    async def keep_current(self) -> None:
+        """Reload the configuration whenever its file changes; ends when cancelled."""
+        while self._watch is not None and self._load is not None:
+            await asyncio.sleep(_LOOK_EVERY)
+            if self._watch.has_changed():
+                await self._reload(self._load)
+
+    async def _reload(self, load: Load) -> None:
+        metrics = self._gateway.metrics
+        try:
+            state = await asyncio.to_thread(load, self._gateway.state)
+        except PointsmanError as error:
+            log.error("the new configuration is invalid, the old one stays in effect: %s", error.message)  # noqa: TRY400 - no traceback
+            metrics.count("reloads", "failed")
+            return
+        except Exception:
+            # Fail open: whatever is wrong with a new configuration, the old one goes on; counted as "failed".
+            log.exception("the configuration cannot be read, the old one stays")
+            metrics.count("reloads", "failed")
+            return
+        self._gateway.replace(behind_envoy(state, self._spec.model_value))
+        metrics.count("reloads", "done")
+        log.info("configuration reloaded")
+
+    async def _say(self, status: Any) -> None:
+        for service in ("", proto.SERVICE):
+            await self._health.set(service, status)
+
+    async def _process(self, _: Any, context: Any) -> None:
+        """Answer the messages of one request."""
+        metrics = self._gateway.metrics
+        stream = ProcessingStream(
+            self._application,
+            self._gateway.state,
+            self._spec,
+            lambda result: metrics.count("ext_proc", result),
+        )
+        try:
+            while (message := await context.read()) is not grpc.aio.EOF:
+                for answer in await stream.take(message):
+                    await context.write(answer)
+        finally:  # also when Envoy cancels: what is known is written down in a task that nobody cancels
+            ending = asyncio.create_task(stream.end())
+            self._ending.add(ending)
+            ending.add_done_callback(self._ending.discard)
+
+
+def _credentials(spec: ExtProcSpec) -> Any:
+    if spec.certificate is None or spec.private_key is None:
+        return None
+    pair = _read(spec.private_key), _read(spec.certificate)
+    authority = _read(spec.client_ca) if spec.client_ca else None
+    return grpc.ssl_server_credentials(
+        [pair], root_certificates=authority, require_client_auth=authority is not None
+    )
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{file}: {error.strerror}", hint="a PEM file under [ext_proc]") from None
+
+
+def _nobody(_: ServedRequest) -> None:
+    """Nobody wants to know."""
