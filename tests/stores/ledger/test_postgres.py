@@ -22,6 +22,7 @@ psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: the e
 from pointsman.stores.ledger.postgres import PostgresLedger  # noqa: E402 - after its client
 from pointsman.stores.ledger.postgres._connection import Database  # noqa: E402
 from pointsman.stores.ledger.postgres._schema import PARTITIONED  # noqa: E402
+from pointsman.stores.ledger.postgres._summarizer import seal_one  # noqa: E402
 from pointsman.stores.ledger.postgres._writing import BatchCopier  # noqa: E402
 
 if TYPE_CHECKING:
@@ -137,6 +138,25 @@ def test_a_turn_knows_the_one_before_it_at_another_gateway(shared: str) -> None:
         assert [row.gap for row in rows] == [-1, 1, 1, 1]
         assert [row.own for row in rows] == ["large", "large", "large", ""]
         assert [row.switched for row in rows] == [False, False, False, True]
+
+
+def test_a_turn_written_later_is_known_when_its_hour_is_over(postgres: Postgres) -> None:
+    """A fast agent: the turn at the other gateway is written before the one that it follows."""
+    url = postgres.database()
+    with opened(url) as one, opened(url) as other:
+        for number, ledger in ((1, one), (0, other)):
+            ledger.append(a_decision(f"fast-{number}", at=NOW + 0.1 * number, session="fast"))
+            ledger.append(an_answer(f"fast-{number}", input_tokens=100 + number))
+            ledger.flush()
+        assert [row.gap for row in one.session("fast")] == [-1, -1]
+        while seal_one(one._database.writer(), NOW + 7_200):
+            pass
+        first, second = one.session("fast")
+        assert (first.gap, first.reused, first.own) == (-1, 0, "large")
+        assert (second.gap, second.reused, second.own, second.switched) == (0, 100, "large", False)
+        assert {each.gap for each in one.totals().turns} == {-1, 0}
+        other.add_outcome(Outcome(decision="fast-1", label="good"))
+        assert other.session("fast")[1].gap == 0  # and it stays
 
 
 def test_an_outcome_taken_by_another_gateway_stays(shared: str) -> None:

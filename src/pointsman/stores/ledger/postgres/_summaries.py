@@ -13,6 +13,7 @@ from pointsman.prices import Prices
 from pointsman.stores.ledger.postgres._rows import Row, clean, most
 from pointsman.stores.ledger.postgres._schema import stored_at
 from pointsman.stores.ledger.reading import (
+    GAPS,
     DecisionFilter,
     DecisionRow,
     Part,
@@ -212,10 +213,30 @@ LIVE_TOTALS: Final = f"""SELECT (hour + %(zone)s) / 24 * 24 - %(zone)s, {_KEYS},
 _ONE: Final = (
     "(SELECT * FROM summaries WHERE at >= %(hour)s * 3600.0 AND at < (%(hour)s + 1) * 3600.0) AS summaries"
 )
+#: Place in ``GAPS`` of the time since the turn before.
+_GAP: Final = " + ".join(f"(summaries.at - latest.at > {bound})::int" for bound in GAPS[1:])
+_OWN: Final = "coalesce(summaries.tried, '')"
+#: Turns of an hour whose turn before was written later, by another gateway: they learn of it.
+_LINK: Final = f"""UPDATE summaries SET gap = {_GAP},
+    reused = greatest(summaries.cached, least(coalesce(latest.input, summaries.input), summaries.input)),
+    own = CASE WHEN latest.tried IS NULL OR latest.tried = {_OWN} THEN {_OWN} ELSE '' END,
+    switched = latest.model NOT IN ('', summaries.model),
+    before = json_build_array(latest.model, latest.input, latest.at, latest.tried)::text
+    FROM (
+        SELECT at AS of_at, id AS of_id, lag(at) OVER turns AS at, lag(last_model) OVER turns AS model,
+        lag(CASE result WHEN {_COUNTED} THEN input END) OVER turns AS input, lag(tried) OVER turns AS tried
+        FROM summaries WHERE at >= (%(hour)s - 1) * 3600.0 AND at < (%(hour)s + 1) * 3600.0
+        AND session != '' AND role != 'helper' WINDOW turns AS (PARTITION BY session ORDER BY at, id)
+    ) AS latest
+    WHERE summaries.at = latest.of_at AND summaries.id = latest.of_id
+    AND summaries.at >= %(hour)s * 3600.0 AND summaries.at < (%(hour)s + 1) * 3600.0
+    AND result = {_COUNTED} AND latest.at < summaries.at
+    AND (before = '' OR (before::json ->> 2)::float8 < latest.at)"""  # noqa: S608 - words of ours
 #: Add an hour up. It is taken out of ``dirty`` first: that waits for those who have written to it, and
 #: what they wrote is seen by what follows.
 SEAL: Final = (
     "DELETE FROM dirty WHERE hour = %(hour)s",
+    _LINK,
     "DELETE FROM hours WHERE hour = %(hour)s",
     f"""INSERT INTO groups ({_KEYS}) SELECT DISTINCT {_KEYS} FROM ({_LIVE.format(source=_ONE)}) AS live
         ON CONFLICT DO NOTHING""",  # noqa: S608 - as above
