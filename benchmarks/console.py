@@ -1,11 +1,12 @@
 """What looking on costs: the gateway's CPU per request with the page Now open, and with a line per request.
 
-    .venv/bin/python benchmarks/console.py [--rounds 7] [--requests 4000]
+    .venv/bin/python benchmarks/console.py [--rounds 7] [--requests 2000]
 
 One gateway serves short requests; in one of the loads a client keeps the stream of events of the page Now
-open and reads it. A second gateway prints a line for each request, into a file. Loads run in turn, round
-after round, and the CPU is that of a server's whole process tree, the console's looks included. The first
-round warms up. Printed are the median of each, and of the difference to the plain load of the same round.
+open and reads it. A second gateway prints a line for each request, into a file. The CPU is that of a
+server's whole process tree, the console's looks included. Each load runs twice between two plain ones, so
+that what changes slowly, as other work on the machine does, cancels; so does a plain load, which shows the
+noise. The first round warms up. Printed are medians, and of the ratio to the plain loads around it.
 """
 
 import argparse
@@ -36,15 +37,17 @@ def page_open(port: int) -> Iterator[list[int]]:
     connection.request("GET", "/console/events")
     answer = connection.getresponse()
     seen: list[int] = []
-    ended = threading.Event()
+    ended, began = threading.Event(), threading.Event()
 
     def read() -> None:
         while not ended.is_set() and (line := answer.readline()):
             if line.startswith(b"data:"):
                 seen.append(len(line))
+                began.set()
 
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
+    began.wait(60)
     try:
         yield seen
     finally:
@@ -63,25 +66,36 @@ def measure(server: Server, count: int) -> float:
     return (server.cpu() - before) / count * 1e6
 
 
-def one_round(plain: Server, with_lines: Server, count: int) -> dict[str, float]:
-    """Return the costs of one round."""
-    found = {"plain": measure(plain, count)}
-    with page_open(plain.port) as seen:
-        found["page open"] = measure(plain, count)
+def with_page(server: Server, count: int) -> float:
+    """Return the cost of a load while the page is open."""
+    with page_open(server.port) as seen:
+        found = measure(server, count)
     if not seen:
         raise SystemExit("the page got no event")
-    found["plain again"] = measure(plain, count)
-    found["a line per request"] = measure(with_lines, count)
+    return found
+
+
+def one_round(plain: Server, with_lines: Server, count: int) -> dict[str, tuple[float, float]]:
+    """Return the cost of each load, and of the plain ones around it."""
+    loads = {
+        "plain": lambda: measure(plain, count),
+        "page open": lambda: with_page(plain, count),
+        "a line per request": lambda: measure(with_lines, count),
+    }
+    found = {}
+    for name, load_once in loads.items():
+        first, *inner, last = (each() for each in (loads["plain"], load_once, load_once, loads["plain"]))
+        found[name] = statistics.mean(inner), (first + last) / 2
     return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--requests", type=int, default=4_000)
+    parser.add_argument("--requests", type=int, default=2_000)
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name:
-        folder, env = Path(name), {**os.environ, "BENCH_KEY": "sk-bench"}
+    with tempfile.TemporaryDirectory() as directory:
+        folder, env = Path(directory), {**os.environ, "BENCH_KEY": "sk-bench"}
         port = free_port()
         script = Path(__file__).parent / "loopback" / "upstream.py"
         upstream = [sys.executable, str(script), str(port), str(EVENTS), str(GAP)]
@@ -102,12 +116,12 @@ def main() -> None:
         finally:
             for each in servers:
                 each.stop()
-    for load_name in rounds[0]:
-        values = [found[load_name] for found in rounds]
-        more = [found[load_name] - found["plain"] for found in rounds]
+    for name in rounds[0]:
+        values = [found[name][0] for found in rounds]
+        ratios = [found[name][0] / found[name][1] for found in rounds]
         spent = f"{statistics.median(values):6.0f} µs/request, {min(values):.0f} to {max(values):.0f}"
-        added = f"{statistics.median(more):+.0f}, {min(more):+.0f} to {max(more):+.0f}"
-        print(f"{load_name:20} {spent}; more than plain: {added}")
+        range_ = f"{min(ratios):.3f} to {max(ratios):.3f}"
+        print(f"{name:20} {spent}; {statistics.median(ratios):.3f} times plain, {range_}")
 
 
 if __name__ == "__main__":

@@ -8,13 +8,22 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
     from support.chromium import Demo
 
 pytestmark = pytest.mark.browser
 
 LABELS = 100
+OTHER_POLICY = """[upstreams.demo]
+base_url = "demo:"
+[models.demo-large]
+upstream = "demo"
+id = "demo-large"
+[tiers]
+simple = "demo-large"
+"""
+VIOLATIONS = "async () => (await axe.run()).violations.map((one) => one.id)"
 
 
 def test_pages_rows_search_and_help(browser: Browser, demo: Demo) -> None:
@@ -72,12 +81,70 @@ def test_every_control_can_be_reached_and_is_seen(browser: Browser, demo: Demo) 
     unseen = """() => { const at = document.activeElement, style = getComputedStyle(at);
         return at === document.body || style.outlineStyle !== "none" || style.boxShadow !== "none" ? ""
             : at.outerHTML.slice(0, 100); }"""
-    for path in ("/console", "/console/decisions", f"/console/decisions/{demo.proof}", "/console/try"):
+    of_decisions = ("/console/decisions", f"/console/decisions/{demo.proof}")
+    of_policies = ("/console/savings", "/console/quality", "/console/policy")
+    for path in ("/console", *of_decisions, *of_policies, "/console/try"):
         with opened(browser, demo.base) as watched:
             page = watched.go(path)
             for _ in range(25):
                 page.keyboard.press("Tab")
                 assert page.evaluate(unseen) == ""
+
+
+def test_savings_of_another_period_are_asked_for(browser: Browser, demo: Demo) -> None:
+    from playwright.sync_api import expect
+
+    from support.chromium import opened
+
+    with opened(browser, demo.base) as watched:
+        page = watched.go("/console/quality")
+        page.keyboard.press("g")
+        page.keyboard.press("s")
+        page.wait_for_url(re.compile("/console/savings$"))
+        focus(page, "select[name=last]")
+        page.keyboard.type("24")
+        page.keyboard.press("Tab")
+        page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        page.wait_for_url(re.compile("last=24h"))
+        expect(page.locator(".tiles")).to_contain_text("Net saved")
+
+
+def test_a_period_is_replayed_and_its_changes_are_opened(browser: Browser, demo: Demo) -> None:
+    from playwright.sync_api import expect
+
+    from support.chromium import opened
+
+    with opened(browser, demo.base) as watched:
+        page = watched.go("/console/policy")
+        focus(page, "#h-versions ~ .scroll a")
+        page.keyboard.press("Enter")
+        page.wait_for_url(re.compile("version="))
+        focus(page, "#replay textarea")
+        page.keyboard.press("Control+a")
+        page.keyboard.insert_text(OTHER_POLICY)
+        page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        page.wait_for_url(re.compile("/console/policy/replays/"))
+        expect(page.get_by_role("heading", level=1)).to_have_text("Replay done")
+        assert page.get_by_role("progressbar").get_attribute("value") == "1.0"
+        expect(page.locator(".tiles")).to_contain_text("Changed")
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+            assert page.evaluate(VIOLATIONS) == []
+        page.keyboard.press("j")
+        page.keyboard.press("Enter")
+        page.wait_for_url(re.compile("/console/decisions/d-"))
+
+
+def focus(page: Page, selector: str) -> None:
+    """Go by Tab until an element has the focus."""
+    wanted = page.locator(selector).first
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if wanted.evaluate("one => one === document.activeElement"):
+            return
+    pytest.fail(f"Tab does not reach {selector}")
 
 
 @pytest.mark.slow

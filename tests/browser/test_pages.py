@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import quote
 
 import pytest
 
@@ -105,6 +106,61 @@ def test_a_planted_search_stays_text(browser: Browser, demo: Demo) -> None:
         page.keyboard.press("Enter")
         page.wait_for_url(re.compile("text="))
         assert page.get_by_role("searchbox").input_value() == HOSTILE
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/console/savings?baseline={hostile}",
+        "/console/policy?version={hostile}",
+        "/console/policy",
+        "/console/quality",
+        "/console/try?request={hostile}",
+    ],
+)
+def test_a_planted_address_stays_text(browser: Browser, demo: Demo, path: str) -> None:
+    from support.chromium import HOSTILE, opened
+
+    with opened(browser, demo.base, checks=False) as watched:
+        page = watched.go(path.format(hostile=quote(HOSTILE, safe="")))
+        assert page.locator("script:not([src])").count() == 0
+        assert page.locator("img[src=x]").count() == 0
+        assert page.evaluate("typeof window.hacked") == "undefined"
+        assert ("window.hacked" in page.locator("main").inner_text()) is ("{" in path)
+        assert [
+            each for each in watched.problems if "the server responded with a status of 4" not in each
+        ] == []
+
+
+def test_what_is_typed_stays_text(browser: Browser, demo: Demo) -> None:
+    from playwright.sync_api import expect
+
+    from support.chromium import HOSTILE, opened
+
+    with opened(browser, demo.base, checks=False) as watched:
+        page = watched.go("/console/try")
+        page.get_by_role("textbox").first.fill(HOSTILE)
+        expect(page.locator("#result")).to_contain_text("window.hacked")
+        page = watched.go("/console/policy")
+        page.locator("#replay textarea").fill(f"[tiers]\nsimple = '{HOSTILE}'\n")
+        page.get_by_role("button", name="Replay").click()
+        expect(page.locator("#replay [role=alert]")).to_contain_text("window.hacked")
+        assert page.locator("script:not([src])").count() == 0
+        assert page.evaluate("typeof window.hacked") == "undefined"
+        assert [each for each in watched.problems if "a status of 400" not in each] == []
+
+
+def test_a_page_at_twice_the_size_needs_no_scrolling_to_the_side(browser: Browser, demo: Demo) -> None:
+    """A window of 1,280 pixels at 200 % shows 640 of the page's (WCAG 2.2, 1.4.4 and 1.4.10)."""
+    from support.chromium import opened
+
+    found: dict[str, Any] = {}
+    zoomed = {"viewport": {"width": 640, "height": 400}, "device_scale_factor": 2}
+    with opened(browser, demo.base, **zoomed) as watched:
+        for name, path in PAGES.items():
+            if wide := watched.go(places(demo, path)).evaluate(TOO_WIDE):
+                found[name] = wide
+    assert found == {}
 
 
 def test_a_decision_appears_while_the_page_is_open(browser: Browser, demo: Demo) -> None:
