@@ -81,7 +81,7 @@ class Chart(NamedTuple):
 _TICKS: Final = 5
 #: Width of a name and height of its line, in the units of the picture.
 _LABEL: Final = 90
-_LINE: Final = 15
+_LINE: Final = 22
 
 
 def points_chart(points: Sequence[tuple[str, float, float, float, float]]) -> Chart:
