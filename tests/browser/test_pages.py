@@ -155,7 +155,7 @@ def test_a_page_at_twice_the_size_needs_no_scrolling_to_the_side(browser: Browse
     from support.chromium import opened
 
     found: dict[str, Any] = {}
-    zoomed = {"viewport": {"width": 640, "height": 400}, "device_scale_factor": 2}
+    zoomed: dict[str, Any] = {"viewport": {"width": 640, "height": 400}, "device_scale_factor": 2}
     with opened(browser, demo.base, **zoomed) as watched:
         for name, path in PAGES.items():
             if wide := watched.go(places(demo, path)).evaluate(TOO_WIDE):
