@@ -16,7 +16,7 @@ import statistics
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -77,7 +77,7 @@ def with_page(server: Server, count: int) -> float:
 
 def one_round(plain: Server, with_lines: Server, count: int) -> dict[str, tuple[float, float]]:
     """Return the cost of each load, and of the plain ones around it."""
-    loads = {
+    loads: dict[str, Callable[[], float]] = {
         "plain": lambda: measure(plain, count),
         "page open": lambda: with_page(plain, count),
         "a line per request": lambda: measure(with_lines, count),

@@ -14,11 +14,11 @@ import typer
 
 from pointsman.cli.options import ConfigOption, JsonLinesOption, JsonOption
 from pointsman.cli.output import Group, config_file, echo, json_line, print_json, print_table
-from pointsman.cli.terminal import Column
 from pointsman.config import AnyKey, Config, examine, load, read
 from pointsman.config.access import KEY_NAME
 from pointsman.config.edit import set_value, write_file
 from pointsman.errors import ConfigError, StoreUnavailable
+from pointsman.printable import Column
 from pointsman.upstreams.port import hash_key
 
 if TYPE_CHECKING:
