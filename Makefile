@@ -60,7 +60,8 @@ $(DOCS_VENV)/.ready: requirements/docs.txt pyproject.toml
 # The adapter for LiteLLM in its real Router and proxy, in an environment of their own.
 LITELLM_VENV := .venv-litellm
 litellm: $(LITELLM_VENV)/.ready
-	$(LITELLM_VENV)/bin/python -m pytest -q -n 0 tests/integrations/test_litellm.py tests/integrations/test_litellm_proxy.py $(ARGS)
+	$(LITELLM_VENV)/bin/python -m pytest -q -n 0 tests/integrations/test_litellm.py tests/integrations/test_litellm_proxy.py \
+	    tests/integrations/test_examples.py $(ARGS)
 
 $(LITELLM_VENV)/.ready: requirements/litellm.txt pyproject.toml
 	sh scripts/setup-venv.sh $(LITELLM_VENV) requirements/litellm.txt

@@ -53,7 +53,9 @@ Session = Annotated[
 
 def build_server(points: Pointsman) -> MCPServer:
     """Return the server; the caller runs it, and closes what decides."""
-    server: MCPServer = MCPServer("pointsman", instructions=_INSTRUCTIONS, version=__version__)
+    server: MCPServer = MCPServer(
+        "pointsman", instructions=_INSTRUCTIONS, version=__version__, log_level="WARNING"
+    )
     tools = _Tools(points)
     for read in (tools.decide, tools.explain, tools.decisions):
         server.tool(annotations=_READS, structured_output=False)(_told(read))
