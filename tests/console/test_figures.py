@@ -1,6 +1,8 @@
 """Savings and Quality: the figures are those of the reports, and what is not known is said."""
 
+import re
 from contextlib import closing
+from html import unescape
 from pathlib import Path
 
 import msgspec
@@ -38,6 +40,10 @@ def test_savings_are_those_of_the_report(browser: Browser) -> None:
     assert len(found["days"]) == len(found["x"]) == 1
     assert set(found["models"]) == {"demo-small", "demo-large"}
     page = browser.get("/console/savings").body.decode()
+    drawn = re.search(r'data-values="([^"]*)"', page)
+    assert drawn
+    chart = msgspec.json.decode(unescape(drawn[1]))  # the chart asks for nothing more
+    assert chart == {"x": found["x"], "series": found["series"]}
     assert "saved against always &#34;demo-large&#34;, over 2 of 2 turns" in page
     assert browser.get("/console/savings.csv").body.count(b"\n") == 2
 

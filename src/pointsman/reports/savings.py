@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Final, Literal
 
 from pointsman.errors import PointsmanError
@@ -187,10 +188,16 @@ def savings_by(
 
 
 def _key(group: TurnTotals | PartTotals, by: By) -> str:
-    if by == "day":  # a day of a zone that is ahead begins before midnight of UTC
-        begins = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(hours=group.hour)
-        return (begins + timedelta(hours=12)).date().isoformat()
+    if by == "day":
+        return _day(group.hour)
     return group.tier if by == "tier" else group.model
+
+
+@lru_cache(maxsize=1_024)
+def _day(hour: int) -> str:
+    """The date of a day by the hour in which it begins: that of a zone which is ahead, before UTC's."""
+    begins = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(hours=hour)
+    return (begins + timedelta(hours=12)).date().isoformat()
 
 
 class _Prices:
