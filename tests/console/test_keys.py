@@ -89,7 +89,8 @@ def test_a_viewer_reads_and_changes_nothing(browser: Browser) -> None:
     assert (refused.status, b"a viewer changes nothing here" in refused.body) == (403, True)
     assert browser.post(f"/console/label/{decision}", {"token": token, "score": "1"}).status == 403
     assert browser.post("/console/policy/replay", {"token": token}).status == 403
-    assert browser.post("/console/try", {"token": token, "request": "Hello!"}).status == 200
+    for ending in ("", ".json", ".csv"):
+        assert browser.post(f"/console/try{ending}", {"token": token, "request": "Hello!"}).status == 200
     assert browser.post("/console/logout", {"token": token}).status == 303
 
 

@@ -15,7 +15,7 @@ __all__ = ["ConsoleRole", "check_change", "console_role"]
 ConsoleRole: TypeAlias = Literal["viewer", "admin", ""]
 
 #: Posted forms that change nothing for others: what a viewer may send.
-_OF_VIEWERS = ("/console/logout", "/console/try")
+_OF_VIEWERS = ("/console/logout", "/console/try", "/console/try.json", "/console/try.csv")
 
 
 def console_role(config: Config, caller: str, clock: Callable[[], float] = time.time) -> ConsoleRole:
