@@ -1,16 +1,17 @@
 """What limits of a key cost each request, beside the same request with a key without any.
 
-.venv/bin/python benchmarks/access.py [--requests N] [--valkey redis://127.0.0.1:6379/0]
+.venv/bin/python benchmarks/access.py [--requests N] [--store memory|sqlite|valkey] [--url redis://127.0.0.1:6379/0]
 
 Whole ASGI requests in this process, to an upstream that answers from memory, in rounds that change places;
-CPU time of the process, the median of the rounds, and ratios to the key without limits. With Valkey the wall
-time is printed too: a request waits for one round trip.
+CPU time of the process, the median of the rounds, and ratios to the key without limits. Beside a file and
+Valkey the wall time is printed too: a request waits for one transaction or round trip.
 """
 
 import argparse
 import asyncio
 import hashlib
 import statistics
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -111,10 +112,9 @@ class Upstream:
         """There is nothing to close."""
 
 
-def configured(valkey: str) -> Config:
+def configured(store: str, url: str, folder: str) -> Config:
     text = TABLES % {name: hashlib.sha256(name.encode()).hexdigest() for name in KEYS}
-    if valkey:
-        text += f'[sessions]\nurl = "{valkey}"\n[access]\nstore = "valkey"\n'
+    text += f'[sessions]\nurl = "{url}"\n[access]\nstore = "{store}"\npath = "{folder}/budgets.sqlite"\n'
     config = examine(Path("pointsman.toml"), {}, text=text).config
     assert config is not None
     return config
@@ -182,17 +182,18 @@ async def measure(gateway: Gateway, requests: int) -> dict[str, tuple[float, flo
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--requests", type=int, default=1_000, help="of each key in each round")
-    parser.add_argument(
-        "--valkey", default="", help="address of a Valkey that counts instead of this process"
-    )
+    parser.add_argument("--store", choices=("memory", "sqlite", "valkey"), default="memory")
+    parser.add_argument("--url", default="redis://127.0.0.1:6379/0", help="of Valkey")
     given = parser.parse_args()
-    gateway = gateway_of(configured(given.valkey))
-    found = asyncio.run(measure(gateway, given.requests))
+    with tempfile.TemporaryDirectory() as folder:
+        gateway = gateway_of(configured(given.store, given.url, folder))
+        found = asyncio.run(measure(gateway, given.requests))
+        assert gateway.state.access is not None
+        gateway.state.access.budgets.close()
     base = found["plain"][0]
-    where = "Valkey" if given.valkey else "this process"
-    print(f"CPU per request, limits counted in {where}; {ROUNDS} rounds of {given.requests} requests each")
+    print(f"CPU per request, store {given.store}; {ROUNDS} rounds of {given.requests} requests each")
     for key, (cpu, wall) in found.items():
-        beside = f"  wall {wall:7.0f} us" if given.valkey else ""
+        beside = "" if given.store == "memory" else f"  wall {wall:7.0f} us"
         print(f"  {KEYS[key]:<44}{cpu:7.1f} us  {cpu - base:+6.1f} us  {cpu / base:5.2f} x{beside}")
 
 

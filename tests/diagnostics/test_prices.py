@@ -6,9 +6,10 @@ import pytest
 
 from pointsman.config import load
 from pointsman.diagnostics import describe_check, diagnose
-from pointsman.diagnostics.prices import half_priced, unpriced
+from pointsman.diagnostics.prices import half_priced, refused_by_price, unpriced
 from pointsman.gateway.serve import WatchedFile
 from pointsman.vocabulary import ModelSpec
+from support.limited import config_of
 
 FULL = ModelSpec("full", "up", "f", input_per_million=1.0, output_per_million=2.0)
 FREE = ModelSpec("free", "up", "g", input_per_million=0.0, output_per_million=0.0)
@@ -100,3 +101,14 @@ def test_a_new_catalogue_is_noticed_as_a_new_configuration_is(
     )
     assert (watch.has_changed(), watch.has_changed()) == (True, False)
     assert load(file).models["m"].context_window == 7
+
+
+def test_a_model_that_a_budget_refuses_is_named_with_the_keys() -> None:
+    key = f'sha256 = "{64 * "0"}"\n'
+    other = f'sha256 = "{64 * "1"}"\n'
+    budget = "budget = { money = 1 }\n"
+    assert refused_by_price(config_of(f"[keys.a]\n{key}")) == []
+    assert refused_by_price(config_of(f'[keys.a]\n{key}{budget}models = ["small"]')) == []
+    assert refused_by_price(config_of(f"[keys.a]\n{key}{budget}[keys.b]\n{other}")) == [
+        'the price of "dark" is unknown: it is refused for keys with a budget (a)'
+    ]

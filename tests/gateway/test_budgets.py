@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pointsman.stores.budgets import MemoryBudgets, ValkeyBudgets
+from pointsman.stores.budgets import MemoryBudgets, SqliteBudgets, ValkeyBudgets
 from support.engines import Valkey
 from support.in_process import Received
 from support.limited import CHAT, HARD, Reply, Trial, broken, stream, whole
@@ -263,6 +264,17 @@ def test_of_200_at_once_20_are_served_by_two_gateways_with_one_valkey(valkey: Va
     counters = list(_redis(trials[0]).keys("*money/key/alice*"))
     assert [int(_redis(trials[0]).get(key)) for key in counters] == [UNIT]
     _close(*trials)
+
+
+def test_of_60_at_once_20_are_served_by_two_gateways_with_one_file(tmp_path: Path) -> None:
+    file = tmp_path / "budgets.sqlite"
+    trials = [Trial(ALICE + money(1), store=SqliteBudgets(file)) for _ in range(2)]
+    found = run(_at_once(trials, 60))
+    assert (found.count(200), found.count(429)) == (20, 40)
+    _close(*trials)
+    after = Trial(ALICE + money(1), store=SqliteBudgets(file))  # a restart forgets nothing
+    assert run(statuses(after, 1)) == [429]
+    _close(after)
 
 
 # What a refusal says, and what is left.

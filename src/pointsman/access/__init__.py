@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pointsman.access._access import Access, Use, build_access, open_budgets
+from pointsman.access._access import Access, Use, build_access, open_budgets, store_kind
 from pointsman.access._budgets import Budgets
 from pointsman.access._grants import Grant, grants
 from pointsman.access._limits import Kind, Level, Limit, money_text, time_text
@@ -30,5 +30,6 @@ __all__ = [
     "open_budgets",
     "overview",
     "recorded_spending",
+    "store_kind",
     "time_text",
 ]

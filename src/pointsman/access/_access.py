@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from pointsman.access._budgets import Budgets
 from pointsman.access._grants import Grant, grants
 from pointsman.access._limits import Limit
 from pointsman.access._spending import Spending
 from pointsman.config import Config
-from pointsman.stores.budgets import BudgetStore, MemoryBudgets, ValkeyBudgets
+from pointsman.stores.budgets import BudgetStore, MemoryBudgets, SqliteBudgets, ValkeyBudgets
 from pointsman.stores.valkey_client import TIMEOUT
 from pointsman.vocabulary import Permission, Tier
 
-__all__ = ["Access", "Use", "build_access", "open_budgets"]
+__all__ = ["Access", "Use", "build_access", "open_budgets", "store_kind"]
 
 
 class Use(NamedTuple):
@@ -109,9 +109,17 @@ def build_access(config: Config, budgets: Budgets) -> Access | None:
     return Access(granted, budgets, config.access.output_tokens) if granted else None
 
 
+def store_kind(config: Config) -> Literal["memory", "sqlite", "valkey"]:
+    """Return where a configuration counts: where it says so, else in Valkey if sessions are there."""
+    return config.access.store or ("valkey" if config.sessions.store == "valkey" else "sqlite")
+
+
 def _store(config: Config, timeout: float) -> BudgetStore:
     sessions = config.sessions
-    if (config.access.store or sessions.store) != "valkey" or sessions.url is None:
+    kind = store_kind(config)
+    if kind == "memory":
         return MemoryBudgets()
+    if kind == "sqlite" or sessions.url is None:
+        return SqliteBudgets(config.access.path)
     password = sessions.password.reveal() if sessions.password else None
     return ValkeyBudgets(sessions.url, password=password, timeout=timeout)

@@ -78,10 +78,14 @@ def check(*, config: ConfigOption = None, as_json: JsonOption = False) -> None:
 
 
 def _warnings(config: Config) -> list[str]:
-    from pointsman.diagnostics.prices import half_priced
+    from pointsman.diagnostics.prices import half_priced, refused_by_price
     from pointsman.model_choice.shortfalls import shortfalls
 
-    return [*shortfalls(config.tiers.pools, config.models), *half_priced(config.models.values())]
+    return [
+        *shortfalls(config.tiers.pools, config.models),
+        *half_priced(config.models.values()),
+        *refused_by_price(config),
+    ]
 
 
 def _plain(verdict: Verdict) -> dict[str, object]:

@@ -87,8 +87,8 @@ def new(
 def list_keys(*, config: ConfigOption = None, as_json: JsonLinesOption = False) -> None:
     """List keys and teams, and what is left of their budgets.
 
-    Counted in Valkey, that is exact. Otherwise it is summed from the ledger: what the gateway keeps in
-    its memory is on its console's page Keys.
+    It is what the configured store counts. Where that is the memory of the gateway, it is summed from the
+    ledger; the console's page Keys shows what the gateway counts.
     """
     from pointsman.access import overview
 
@@ -146,10 +146,12 @@ def _edit(file: Path, text: str) -> None:
 
 
 def _uses(loaded: Config, limits: Sequence[Limit], config: Path | None, now: float) -> Mapping[Limit, int]:
-    from pointsman.access import open_budgets, recorded_spending
+    from pointsman.access import open_budgets, recorded_spending, store_kind
 
-    budgets = open_budgets(load(config_file(config)) if _is_shared(loaded) else loaded, timeout=_PATIENCE)
-    if budgets.store.waits:
+    kind = store_kind(loaded)
+    if kind == "valkey" or (kind == "sqlite" and loaded.access.path.is_file()):
+        # Only the password of Valkey is a reference to the environment that is needed here.
+        budgets = open_budgets(load(config_file(config)) if kind == "valkey" else loaded, timeout=_PATIENCE)
         totals = budgets.store.totals([limit.counter(now) for limit in limits])
         budgets.close()
         return dict(zip(limits, totals, strict=True))
@@ -161,11 +163,6 @@ def _uses(loaded: Config, limits: Sequence[Limit], config: Path | None, now: flo
     except StoreUnavailable as error:
         echo(f"what is left is not known: {error.message}", err=True)
         return {}
-
-
-def _is_shared(loaded: Config) -> bool:
-    """Whether Valkey counts, whose password is a reference to the environment."""
-    return (loaded.access.store or loaded.sessions.store) == "valkey"
 
 
 def _cells(row: KeyRow) -> tuple[str, ...]:

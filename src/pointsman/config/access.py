@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from datetime import date
+from pathlib import Path
 from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, field
+
+from pointsman.config.places import state_file
 
 __all__ = ["KEY_NAME", "MOST_KEYS", "MOST_MONEY", "AccessSpec", "BudgetSpec", "KeySpec", "Period", "Role",
            "TeamSpec"]  # fmt: skip
@@ -104,17 +107,25 @@ class AccessSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Where what keys and teams have used is counted."""
 
     store: Annotated[
-        Literal["memory", "valkey"] | None,
+        Literal["memory", "sqlite", "valkey"] | None,
         Meta(
-            description="`memory` counts in each process, from 0 at its start; `valkey` is shared by "
-            "replicas, at the `url` of [sessions]. Default: `valkey` where [sessions] is."
+            description="`sqlite` is a file, which outlives a restart and is shared by the processes of a "
+            "machine; `valkey` is shared by replicas, at the `url` of [sessions]; `memory` counts in one "
+            "process, from 0 at its start. Default: `valkey` where [sessions] is, else `sqlite`."
         ),
     ] = None
+    path: Annotated[
+        Path,
+        Meta(
+            description="File of store `sqlite`; default: `pointsman/budgets.sqlite` in the user's state "
+            "directory."
+        ),
+    ] = field(default_factory=lambda: state_file("budgets.sqlite"))
     on_outage: Annotated[
         Literal["open", "closed"],
         Meta(
-            description="While Valkey fails, `open` counts in each process, from what it knew last; `closed` "
-            "refuses requests of keys with limits (503)."
+            description="While the store fails, `open` counts in each process, from what it knew last; "
+            "`closed` refuses requests of keys with limits (503)."
         ),
     ] = "open"
     output_tokens: Annotated[

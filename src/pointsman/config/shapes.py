@@ -6,7 +6,6 @@ These types are the only description of the file: the loader checks against them
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -17,6 +16,7 @@ from msgspec import Meta, field
 from pointsman.capabilities import CapabilitySettings, Strategy
 from pointsman.config.access import AccessSpec, KeySpec, TeamSpec
 from pointsman.config.ext_proc import ExtProcSpec
+from pointsman.config.places import state_file
 from pointsman.config.telemetry import TelemetrySpec
 from pointsman.decision.decision import TextMode
 from pointsman.decision.policy import DomainSettings
@@ -61,12 +61,6 @@ HASH: Final = re.compile("[0-9A-Fa-f]{64}")
 _Share = Annotated[float, Meta(ge=0, le=1)]
 _Price = Annotated[float, Meta(ge=0)]
 _Count = Annotated[int, Meta(ge=1)]
-
-
-def state_file(name: str) -> Path:
-    """Return where a file of ours lives by default: the user's state directory (XDG base directories)."""
-    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(base) / "pointsman" / name
 
 
 def demo_ledger() -> Path:

@@ -8,11 +8,14 @@ from typing import Final
 from pointsman.catalogue import ANY, installed
 from pointsman.config import Config
 from pointsman.config.load import provider
+from pointsman.decision.permission import is_permitted
 from pointsman.upstreams.port import UpstreamSpec
 from pointsman.vocabulary import ModelSpec
 
-__all__ = ["half_priced", "price_hint", "provider_hint", "unpriced"]
+__all__ = ["half_priced", "price_hint", "provider_hint", "refused_by_price", "unpriced"]
 
+#: Names of keys that a warning shows.
+_SHOWN: Final = 5
 _SET: Final = "set input_per_million and output_per_million; 0 for a model that is free"
 
 
@@ -29,6 +32,20 @@ def half_priced(models: Iterable[ModelSpec]) -> list[str]:
         if any(price is not None for price in _prices(model)) and not model.is_priced
         for missing in (_missing(model),)
     ]
+
+
+def refused_by_price(config: Config) -> list[str]:
+    """Return a warning for each model that keys with a budget may use and that is refused for them."""
+    from pointsman.access import grants  # brings asyncio, which most commands do without
+
+    kept = {name: grant.permission for name, grant in grants(config.keys, config.teams).items()}
+    found = []
+    for model in unpriced(config.models.values()):
+        keys = [name for name, each in kept.items() if each and each.priced and is_permitted(model, each)]
+        if keys:
+            shown = ", ".join(keys[:_SHOWN]) + (", …" if len(keys) > _SHOWN else "")
+            found.append(f'the price of "{model}" is unknown: it is refused for keys with a budget ({shown})')
+    return found
 
 
 def _prices(model: ModelSpec) -> tuple[float | None, ...]:

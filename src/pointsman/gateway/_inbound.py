@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
 import re
 from collections.abc import Mapping, MutableMapping, Sequence
 from functools import lru_cache, partial
@@ -19,8 +18,8 @@ from pointsman.vocabulary import LARGE
 from pointsman.wire import Body, Wire
 
 __all__ = ["BodyBudget", "BodyReservation", "CallerLeft", "DisconnectWatch", "DisconnectWatches",
-           "InboundRequest", "Receive", "Scope", "authorise", "caller_credentials", "read_body",
-           "read_bytes"]  # fmt: skip
+           "InboundRequest", "Receive", "Scope", "authorise", "caller_credentials", "named_keys",
+           "read_body", "read_bytes"]  # fmt: skip
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Any
@@ -76,7 +75,9 @@ class InboundRequest(NamedTuple):
             self.reservation.take(count)
 
 
-def authorise(headers: Mapping[bytes, bytes], server: ServerSpec) -> str:
+def authorise(
+    headers: Mapping[bytes, bytes], server: ServerSpec, callers: Mapping[bytes, str] | None = None
+) -> str:
     """Let a request pass that presents one of the keys, if any is asked for, and return whose it is.
 
     Both ways in which the clients of the three formats present a key are accepted, and ``x-pointsman-key``
@@ -84,6 +85,11 @@ def authorise(headers: Mapping[bytes, bytes], server: ServerSpec) -> str:
     browser lets a page reach this machine once the page's own name resolves to it. It says that name in
     ``Host``, and whose page it is in ``Origin``, which a GET of the same origin does not have
     (docs/decisions/0072, 0144).
+
+    Args:
+        headers: The caller's, by name.
+        server: Names the keys.
+        callers: The names of the keys, by digest (``named_keys``), where they are at hand.
 
     Returns:
         The name of the key presented; empty where none is asked for.
@@ -110,11 +116,16 @@ def authorise(headers: Mapping[bytes, bytes], server: ServerSpec) -> str:
             hint="send it as 'Authorization: Bearer KEY' or in the header 'x-api-key'",
         )
     digest = hash_key(presented.strip().decode("utf-8", "replace"))
-    # Every one is compared, to tell nothing by time.
-    matches = [hmac.compare_digest(digest, known) for known in server.keys]
-    if True not in matches:
-        raise Unauthorized("unknown API key", hint="valid keys are listed under [server]")
-    return server.caller(matches.index(True))
+    # Looked up by its digest: time may tell of the digest of what was presented, and nothing of a key.
+    caller = (named_keys(server) if callers is None else callers).get(digest)
+    if caller is None:
+        raise Unauthorized("unknown API key", hint="valid keys are listed under [server] and [keys]")
+    return caller
+
+
+def named_keys(server: ServerSpec) -> dict[bytes, str]:
+    """Return the name of each key by its digest."""
+    return {digest: server.caller(number) for number, digest in enumerate(server.keys)}
 
 
 def caller_credentials(sent: Headers, digests: Sequence[bytes]) -> list[tuple[bytes, bytes]]:

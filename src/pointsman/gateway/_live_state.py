@@ -16,6 +16,7 @@ from pointsman.config import Config, ShadowSpec
 from pointsman.decision.aliases import ModelNames
 from pointsman.decision.decision import Decision
 from pointsman.errors import MalformedRequest
+from pointsman.gateway._inbound import named_keys
 from pointsman.gateway._shadow_model import ShadowModel, ShadowUsage
 from pointsman.gateway.upstream import Target, Upstream, connected, targets
 from pointsman.model_choice.pools import Pool
@@ -86,6 +87,7 @@ class LiveState:
     has_several_callers: bool = False  # who must not see what is another's
     config: Config | None = None  # what it was built from; None: no file and no demo, and then no console
     access: Access | None = None  # what keys may do; None: every key may do everything
+    callers: Mapping[bytes, str] | None = None  # names of keys by digest; None: not at hand
 
     @property
     def faults(self) -> dict[str, str]:
@@ -159,6 +161,7 @@ def build_live_state(
         server.has_several_callers,
         config,
         access,
+        named_keys(server),
     )
 
 

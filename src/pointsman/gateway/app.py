@@ -232,7 +232,7 @@ class Gateway:
 
 def _authorise(headers: Mapping[bytes, bytes], state: LiveState) -> str:
     """Return whose key a request presents; refuse one that is not known, or no longer valid."""
-    caller = authorise(headers, state.server)
+    caller = authorise(headers, state.server, state.callers)
     if state.access is not None:
         state.access.admit(caller)
     return caller

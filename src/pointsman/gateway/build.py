@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from pointsman.access import Access, Budgets, build_access, open_budgets
+from pointsman.access import Access, Budgets, build_access, open_budgets, store_kind
 from pointsman.config import Config, DomainsSpec, GuidanceSpec, SessionsSpec, ShadowSpec, TiersSpec
 from pointsman.config.shapes import LedgerSpec, demo_ledger
 from pointsman.decision.engine import Engine
@@ -179,7 +179,7 @@ def _opened_once(config: Config) -> dict[str, object]:
         for field in table.__struct_fields__
     }
     found |= {f"[server] {field}": getattr(config.server, field) for field in ("host", "port", "drain")}
-    found["[access] store"] = config.access.store
+    found |= {f"[access] {field}": getattr(config.access, field) for field in ("store", "path")}
     return found | {"[server.limits] header_bytes": config.server.limits.header_bytes}
 
 
@@ -193,10 +193,10 @@ def check_shared(config: Config) -> None:
         (each.budget, each.requests_per_minute, each.tokens_per_minute) != (None, None, None)
         for each in (*config.keys.values(), *config.teams.values())
     )
-    if limited and (config.access.store or config.sessions.store) != "valkey":
+    if limited and store_kind(config) == "memory":
         raise ConfigError(
             "budgets and limits of keys are counted in the memory of one process, and several are to serve",
-            hint='[sessions] store = "valkey" with a url counts for all; or workers = 1',
+            hint='[access] store = "sqlite", or "valkey", counts for all; or workers = 1',
         )
     if config.ledger.url is None and config.ledger.jsonl is not None:
         raise ConfigError(

@@ -5,12 +5,20 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pointsman.errors import StoreUnavailable
-from pointsman.stores.budgets import BudgetStore, Claim, MemoryBudgets, Settlement, ValkeyBudgets
+from pointsman.stores.budgets import (
+    BudgetStore,
+    Claim,
+    MemoryBudgets,
+    Settlement,
+    SqliteBudgets,
+    ValkeyBudgets,
+)
 from pointsman.testing import budget_store_checks
 from support.engines import Valkey
 
@@ -30,6 +38,7 @@ def _valkey(request: pytest.FixtureRequest) -> ValkeyBudgets:
 
 STORES: dict[str, Callable[[pytest.FixtureRequest], BudgetStore]] = {
     "memory": lambda _: MemoryBudgets(),
+    "sqlite": lambda request: SqliteBudgets(request.getfixturevalue("tmp_path") / "budgets.sqlite"),
     "valkey": _valkey,
 }
 
@@ -69,6 +78,38 @@ def test_memory_forgets_a_counter_after_its_time() -> None:
     store.settle([Settlement("r1", {"a": 7, "b": 7})])
     assert store.totals(["a", "b"]) == (0, 7)
     assert len(store._totals) == 2
+
+
+def test_processes_share_one_file_which_outlives_them(tmp_path: Path) -> None:
+    now, file = 1_000.0, tmp_path / "new" / "budgets.sqlite"
+    first, second = (SqliteBudgets(file, lease=60, clock=lambda: now) for _ in range(2))
+    assert first.reserve("r1", [Claim("a", 60, 100, 600.0), Claim("b", 1, 9, 1.0)]).ok
+    refused = second.reserve("r2", [Claim("a", 50, 100, 600.0)])
+    assert (refused.ok, refused.totals) == (False, (60,))
+    first.close()  # killed: it settles nothing
+    now += 61
+    assert second.reserve("r3", [Claim("a", 50, 100, 600.0)]).totals == (50,)
+    assert second.totals(["a", "b"]) == (50, 0)
+    second.settle([Settlement("r3", {"a": 20}), Settlement("r1", {"a": 30})])
+    second.close()
+    third = SqliteBudgets(file, clock=lambda: now)
+    assert third.totals(["a"]) == (50,)
+    now += 6_001  # ten times the time of the counter
+    third.reserve("r4", [Claim("c", 1, 1, 1.0)])
+    assert third.totals(["a", "c"]) == (0, 1)
+    third.close()
+
+
+def test_a_file_that_cannot_be_used_is_unavailable(tmp_path: Path) -> None:
+    file = tmp_path / "budgets.sqlite"
+    file.write_bytes(b"no database" * 100)
+    store = SqliteBudgets(file)
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable, match="cannot use the budget store"):
+            store.reserve("r1", [Claim("a", 1, 1, 1.0)])
+    file.unlink()
+    assert store.reserve("r1", [Claim("a", 1, 1, 1.0)]).ok
+    store.close()
 
 
 def test_two_gateways_share_one_valkey(valkey: Valkey) -> None:

@@ -11,15 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 from time import time
 from typing import Any, Final
 
-from pointsman.stores.budgets.port import Claim, Reserved, Settlement
+from pointsman.stores.budgets.port import LEASE, Claim, Reserved, Settlement
 from pointsman.stores.valkey_client import TIMEOUT, ValkeyClient
 
-__all__ = ["LEASE", "ValkeyBudgets"]
+__all__ = ["ValkeyBudgets"]
 
 PREFIX: Final = "{pointsman:budget}:"
-#: Seconds after which a reservation that nobody settled holds nothing: longer than any answer takes.
-LEASE: Final = 3_600
-
 #: KEYS: the leases, this reservation, the counters. ARGV: seconds of a lease; then amount, limit and
 #: milliseconds of each counter. Returns the place of the counter without room, or 0, and all totals.
 _RESERVE: Final = """

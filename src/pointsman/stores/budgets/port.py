@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
-__all__ = ["BudgetStore", "Claim", "Reserved", "Settlement"]
+__all__ = ["LEASE", "BudgetStore", "Claim", "Reserved", "Settlement"]
+
+#: Seconds after which a reservation that nobody settled holds nothing: longer than any answer takes.
+LEASE: Final = 3_600
 
 
 class Claim(NamedTuple):
