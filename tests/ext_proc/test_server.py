@@ -2,11 +2,6 @@
 
 import asyncio
 import json
-import os
-import subprocess
-import sys
-import urllib.error
-import urllib.request
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -434,31 +429,54 @@ def test_a_certificate_that_is_not_there_is_a_clear_error(tmp_path: Path) -> Non
         ExtProcServer(gateway_for(Builder(demo_config)(), spec), spec)
 
 
-def test_the_command_serves_until_it_is_told_to_end(tmp_path: Path) -> None:
-    """As a process, with pages over HTTP; SIGTERM ends it with code 0."""
-    text = '[ext_proc]\nport = 0\nhttp_port = 0\n[upstreams.main]\nbase_url = "http://127.0.0.1:9/v1"\n'
-    text += '[models]\nsmall = { upstream = "main", id = "small-1" }\n[tiers]\nsimple = "small"\n'
-    (file := tmp_path / "pointsman.toml").write_text(text, encoding="utf-8")
-    command = [sys.executable, "-m", "pointsman", "ext-proc", "--config", str(file), "--log-format", "json"]
-    environ = {**os.environ, "XDG_STATE_HOME": str(tmp_path)}
-    with subprocess.Popen(command, stderr=subprocess.PIPE, env=environ, text=True) as process:
-        assert process.stderr
-        said: dict[str, Any] = {}
-        while "listens" not in said.get("message", ""):
-            said = json.loads(process.stderr.readline())
-        address, pages = said["message"].rpartition("listens on ")[2].split(", ")
+def test_a_gateway_that_fails_lets_the_request_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(*_: object) -> None:
+        raise RuntimeError("of the gateway")
 
-        async def test() -> None:
-            async with grpc.aio.insecure_channel(address) as channel:
-                found = await ScriptedEnvoy(channel).process(chat("Hello!"), response=OK)
-                assert found.request_headers["x-ai-eg-model"] == "small-1"
+    async def test() -> None:
+        async with behind(tmp_path) as here:
+            monkeypatch.setattr(here.gateway.state.runtime, "decide", fail)
+            found = await here.envoy.process(chat(), mode=DUPLEX, chunk=50, response=OK)
+            assert (found.immediate, found.body, found.request_headers) == (None, chat(), {})
+            monkeypatch.setattr(Gateway, "__call__", fail)
+            found = await here.envoy.process(chat(), response=OK)
+            assert (found.immediate, found.body, found.request_headers) == (None, None, {})
+            assert 'pointsman_ext_proc_total{result="failed"} 2.0' in here.gateway.metrics.page().decode()
 
-        run(test)
-        with urllib.request.urlopen(pages, timeout=60) as page:
-            assert b'pointsman_ext_proc_total{result="decided"} 1.0' in page.read()
-        with pytest.raises(urllib.error.HTTPError, match="404"):
-            urllib.request.urlopen(pages.replace("/metrics", "/v1/models"), timeout=60)
-        process.terminate()
-        lines = [json.loads(line) for line in process.stderr]
-        assert process.wait(60) == 0
-    assert [line["model"] for line in lines if line["logger"] == "pointsman.requests"] == ["small"]
+    run(test)
+
+
+def test_bodies_that_wait_are_bounded_together(tmp_path: Path) -> None:
+    async def test() -> None:
+        limits = Limits(body_bytes=2_000, total_body_bytes=1)
+        async with behind(tmp_path, server=ServerSpec(limits=limits, drain=5.0)) as here:
+            waiting = [here.envoy.begin() for _ in range(2)]
+            for stream in waiting:  # each holds its request until the body has come
+                first = here.envoy.first()
+                first.protocol_config.request_body_mode = DUPLEX
+                await stream.write(first)
+                part = proto.HttpBody(body=b"x" * 1_900)
+                await stream.write(proto.ProcessingRequest(request_body=part))
+            while here.gateway.bodies.held < 3_800:  # noqa: ASYNC110 - nothing tells of it
+                await asyncio.sleep(0.01)
+            found = await here.envoy.process(chat("x" * 1_700), mode=DUPLEX, response=OK)
+            assert (found.immediate, found.body) == (None, chat("x" * 1_700))
+            assert here.counted("overloaded")
+            for stream in waiting:
+                stream.cancel()
+            await here.server.settled()
+
+    run(test)
+
+
+def test_trailers_of_a_response_end_it(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with behind(tmp_path) as here:
+            found = await here.envoy.process(
+                chat(), response=OK, response_mode=DUPLEX, response_trailers=True
+            )
+            assert found.kinds[-1] == "response_trailers"
+            (attempt,) = await here.attempts(found.request_headers["x-pointsman-decision-id"])
+            assert (attempt.error, attempt.output_tokens) == ("", 7)
+
+    run(test)

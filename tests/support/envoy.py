@@ -95,6 +95,7 @@ class ScriptedEnvoy:
         chunk: int = 1 << 20,
         trailers: bool = False,
         response: tuple[int, Mapping[str, str], Sequence[bytes]] | None = None,
+        response_trailers: bool = False,
         method: str = "POST",
     ) -> Processed:
         """Process one request, and the response that its upstream gives; None: it gives none."""
@@ -109,7 +110,7 @@ class ScriptedEnvoy:
         if body and mode != NONE:
             await self._send_body(stream, found, body, mode, chunk, trailers=trailers)
         if found.immediate is None and response is not None:
-            await self._respond(stream, found, response, response_mode)
+            await self._respond(stream, found, response, response_mode, trailers=response_trailers)
         await stream.done_writing()
         while (answer := await stream.read()) is not grpc.aio.EOF:
             found.take(answer)
@@ -150,6 +151,8 @@ class ScriptedEnvoy:
         found: Processed,
         response: tuple[int, Mapping[str, str], Sequence[bytes]],
         mode: int,
+        *,
+        trailers: bool,
     ) -> None:
         status, headers, parts = response
         sent = {":status": str(status), "content-type": "application/json"} | dict(headers)
@@ -159,6 +162,9 @@ class ScriptedEnvoy:
         if mode == NONE:
             return
         for number, part in enumerate(parts, 1):
-            sent_body = proto.HttpBody(body=part, end_of_stream=number == len(parts))
+            sent_body = proto.HttpBody(body=part, end_of_stream=number == len(parts) and not trailers)
             await stream.write(proto.ProcessingRequest(response_body=sent_body))
+            found.take(await stream.read())
+        if trailers:
+            await stream.write(proto.ProcessingRequest(response_trailers=proto.HttpTrailers()))
             found.take(await stream.read())

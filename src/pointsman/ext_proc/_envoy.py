@@ -37,7 +37,7 @@ class EnvoyExchange:
         self.headers: Headers = []
         self._parts: deque[bytes] = deque()
         self._changed = asyncio.Event()
-        self._is_encoded = False
+        self._is_encoded = self._is_closed = False
         self.has_begun = False  # the head of the response has come
         self.has_body = False  # a part of its body has come
         self.has_ended = False
@@ -50,9 +50,9 @@ class EnvoyExchange:
         )
 
     def feed(self, part: bytes) -> None:
-        """A part of its body has come. What is compressed is not looked at."""
+        """A part of its body has come. What is compressed, or what nobody waits for, is not kept."""
         self.has_body = True
-        if part and not self._is_encoded:
+        if part and not self._is_encoded and not self._is_closed:
             self._parts.append(part)
             self._changed.set()
 
@@ -89,7 +89,9 @@ class EnvoyExchange:
         return self._parts.popleft()
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Nobody waits for more."""
+        self._is_closed = True
+        self._parts.clear()
 
     async def _wait(self) -> None:
         self._changed.clear()

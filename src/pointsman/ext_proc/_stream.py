@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from pointsman.config.ext_proc import ExtProcSpec
-from pointsman.errors import Unauthorized
+from pointsman.errors import Overloaded, Unauthorized
 from pointsman.ext_proc import messages as proto
 from pointsman.ext_proc._answer import body_parts, continued, immediate, mutated, plain
 from pointsman.ext_proc._envoy import EnvoyExchange, current
-from pointsman.gateway._inbound import caller_credentials
+from pointsman.gateway._inbound import BodyBudget, caller_credentials
 from pointsman.gateway._live_state import LiveState
 from pointsman.gateway._relay import response_headers
 from pointsman.gateway.request_log import ServedRequest, current_request
@@ -46,6 +47,7 @@ _HOSTS: Final = frozenset({b"host", b"origin"})
 _OURS: Final = b"x-pointsman-"
 #: So that the usage in an answer can be read.
 _REMOVED: Final = ("accept-encoding",)
+_STATUS: Final = re.compile(rb"[1-5][0-9]{2}")
 #: Seconds that the gateway gets to write down a response whose end it has.
 _PATIENCE: Final = 5.0
 
@@ -67,17 +69,21 @@ def _read(headers: Any) -> tuple[dict[bytes, bytes], list[tuple[bytes, bytes]]]:
 class ProcessingStream:
     """The messages of one request, in the order in which Envoy sends them."""
 
-    def __init__(self, serve: Serve, state: LiveState, spec: ExtProcSpec, count: Count) -> None:
+    def __init__(
+        self, serve: Serve, state: LiveState, bodies: BodyBudget, spec: ExtProcSpec, count: Count
+    ) -> None:
         """Prepare for one request.
 
         Args:
             serve: The gateway.
             state: What the request is served with.
+            bodies: Counts the bytes of all bodies that wait for their end.
             spec: How Envoy is answered.
             count: Is told what became of the request.
         """
         self._serve = serve
         self._state = state
+        self._reservation = bodies.reserve(state.body_bytes)
         self._spec = spec
         self._count = count
         self._mode = _BUFFERED
@@ -119,6 +125,7 @@ class ProcessingStream:
 
     async def end(self) -> None:
         """Envoy has ended the stream: write down what is known of the response."""
+        self._reservation.release()
         task, exchange = self._task, self._exchange
         if task is None or exchange is None or task.done():
             return
@@ -149,6 +156,7 @@ class ProcessingStream:
     def _pass_on(self, why: str) -> None:
         """Let the request go on as it came."""
         self._count(why)
+        self._reservation.release()
         self._is_passed, self._is_held = True, False
 
     async def _take_body(self, message: Any) -> list[Any]:
@@ -157,6 +165,10 @@ class ProcessingStream:
             return [plain("request_body", streams=self._is_duplex, body=body, ends=ends)]
         self._parts.append(body)
         self._size += len(body)
+        try:
+            self._reservation.take(len(body))
+        except Overloaded:
+            return self._as_it_came("overloaded", ends=ends)
         is_cut = self._mode == _PARTIAL and not ends
         if is_cut or self._size > self._state.server.limits.body_bytes:
             return self._as_it_came("too_large", ends=ends)
@@ -180,6 +192,7 @@ class ProcessingStream:
             ends: In full duplex: the body was the end of the request; else trailers follow.
         """
         exchange = self._exchange = EnvoyExchange()
+        self._reservation.release()  # the gateway counts it from now on
         self._task = asyncio.create_task(self._run(exchange, b"".join(self._parts)))
         waiting: set[asyncio.Future[Any]] = {self._task, exchange.call}
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
@@ -295,7 +308,7 @@ class ProcessingStream:
             return continued("response_headers")
         pseudo, headers = _read(message.headers)
         status = pseudo.get(b":status", b"")
-        exchange.begin(int(status) if status.isdigit() else 0, headers)
+        exchange.begin(int(status) if _STATUS.fullmatch(status) else 0, headers)
         if message.end_of_stream or self._response_mode == _NONE:
             exchange.finish()
         common = proto.CommonResponse(header_mutation=mutated(self._own_headers()))

@@ -173,6 +173,7 @@ class ExtProcServer:
         stream = ProcessingStream(
             self._application,
             self._gateway.state,
+            self._gateway.bodies,
             self._spec,
             lambda result: metrics.count("ext_proc", result),
         )
