@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pointsman.cli.decisions import opened
 from pointsman.cli.fit_projects import KeepOption, TargetOption, tiers_of
 from pointsman.cli.options import ConfigOption, JsonOption, LedgerOption
-from pointsman.cli.output import config_file, echo, needs_extra, print_json
+from pointsman.cli.output import config_file, needs_extra, print_blocks, print_json
 from pointsman.config import AnyKey, load
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def projects(
     """Report the outcomes of each project by model, what is expected, and the tier that is good enough."""
     with needs_extra("fit", "pointsman report projects"):
         from pointsman.learning.projects import fit_projects
-        from pointsman.reports.projects import outcomes_of, project_lines, uses
+        from pointsman.reports.projects import outcomes_of, project_blocks, uses
     tiers = tiers_of(load(config_file(config), AnyKey()))
     with opened(ledger, config) as store:
         records = list(store.records())
@@ -38,8 +38,7 @@ def projects(
     if as_json:
         print_json({"projects": found, "requests": counts})
         return
-    for line in project_lines(found, _clients(records), counts):
-        echo(line)
+    print_blocks(project_blocks(found, _clients(records), counts))
 
 
 def _clients(records: Iterable[Record]) -> dict[str, str]:

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from pointsman.learning.projects import ProjectOutcome
+from pointsman.printable import Block, Column, TextTable
 from pointsman.reports.outcomes import scores_of
 from pointsman.stores.ledger import Record
 from pointsman.tiers.projects import ANY, Projects, named_cell
 from pointsman.tiers.roles import name_of
 
-__all__ = ["CONDITION", "outcomes_of", "project_lines", "uses"]
+__all__ = ["CONDITION", "outcomes_of", "project_blocks", "uses"]
 
 #: What the certainty of a tier rests on: rules that choose by length give the cheaper model easier messages.
 CONDITION: Final = (
@@ -70,8 +71,8 @@ def uses(records: Iterable[Record]) -> dict[str, int]:
     return counts
 
 
-def project_lines(found: Projects, names: Mapping[str, str], counts: Mapping[str, int]) -> Iterator[str]:
-    """The report for a person: a line for each cell and model.
+def project_blocks(found: Projects, names: Mapping[str, str], counts: Mapping[str, int]) -> Iterator[Block]:
+    """The report for a person: a row for each cell and model.
 
     Args:
         found: The cells.
@@ -81,15 +82,31 @@ def project_lines(found: Projects, names: Mapping[str, str], counts: Mapping[str
     goal = f"{found.target:g} of the last tier's success" if found.keep else f"success {found.target:g}"
     yield f"good enough: {goal}, with probability {found.certainty:g}"
     yield CONDITION
-    yield f"{'project':21}{'kind':10}{'role':12}{'model':16}{'outcomes':>9}{'success':>9}{'expected':>10}"
-    for name, cell in found.cells.items():
-        project, kind, role = named_cell(name)
-        for model, (successes, outcomes, mean) in cell.models.items():
-            share = f"{successes / outcomes:.2f}" if outcomes else "-"
-            yield f"{project:21}{kind:10}{role:12}{model:16}{outcomes:>9.1f}{share:>9}{mean:>10.2f}"
-        chances = ", ".join(f"{tier} {chance:.2f}" for tier, chance in cell.chance.items()) or "nothing known"
-        client = names.get(project, "")
-        verdict = f"tier {cell.tier}" if cell.tier else "no tier is known to be good enough"
-        yield f"  {verdict} ({chances}){', ' + client if client and kind == role == ANY else ''}"
+    yield TextTable(_COLUMNS, list(_rows(found, names)))
     said = ", ".join(f"{code.partition('.')[2]} {counts[code]:,}" for code in _CODES if counts.get(code))
     yield f"{counts['requests']:,} requests of projects{'; decided by project: ' + said if said else ''}"
+
+
+def _rows(found: Projects, names: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
+    """The models of each cell; what is said of the cell as a whole stands in the row of the first."""
+    for name, cell in found.cells.items():
+        project, kind, role = named_cell(name)
+        chances = ", ".join(f"{tier} {chance:.2f}" for tier, chance in cell.chance.items()) or "nothing known"
+        client = names.get(project, "") if kind == role == ANY else ""
+        verdict: tuple[str, ...] = (cell.tier or "none known", chances, client)
+        for model, (successes, outcomes, mean) in cell.models.items():
+            share = f"{successes / outcomes:.2f}" if outcomes else "-"
+            yield project, kind, role, model, f"{outcomes:.1f}", share, f"{mean:.2f}", *verdict
+            verdict = ("", "", "")
+
+
+_COLUMNS: Final = (
+    Column("project", whole=True),
+    Column("kind"),
+    Column("role"),
+    Column("model"),
+    *(Column(name, right=True) for name in ("outcomes", "success", "expected")),
+    Column("good enough"),
+    Column("chance of each tier"),
+    Column("programs"),
+)
