@@ -105,3 +105,17 @@ def test_an_upstream_that_fails_three_times_in_ten_stays_in_use() -> None:
         else:
             breaker.record_success(now)
     assert held_back < 500
+
+
+def test_it_pauses_until_a_probe_may_be_sent() -> None:
+    breaker = CircuitBreaker()
+    assert not breaker.is_pausing(0.0)
+    for number in range(10):
+        breaker.record_failure(float(number))
+    assert breaker.is_open
+    assert breaker.is_pausing(13.9)
+    assert not breaker.is_pausing(14.0)
+    assert breaker.seconds_to_wait(14.0) == 0.0  # the probe
+    assert breaker.is_pausing(14.1)
+    breaker.record_success(15.0)
+    assert not breaker.is_pausing(15.0)

@@ -49,6 +49,10 @@ class CircuitBreaker:
         """How many of the latest requests it knows."""
         return len(self._results)
 
+    def is_pausing(self, now: float) -> bool:
+        """Whether no request may be sent now. Nothing changes: ``seconds_to_wait`` lets a probe through."""
+        return self.is_open and now < self._next_probe
+
     def seconds_to_wait(self, now: float) -> float:
         """Return seconds until a request may be sent; 0 lets this one through.
 

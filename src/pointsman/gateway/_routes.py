@@ -141,15 +141,20 @@ async def _alive(_: Request) -> Response:
 
 
 def _ready(state: LiveState, *, is_draining: bool) -> Response:
-    open_circuits = {t.upstream.spec.name for t in state.targets.values() if t.upstream.breaker.is_open}
+    upstreams = {target.upstream.spec.name: target.upstream for target in state.targets.values()}
+    open_circuits = [name for name, upstream in upstreams.items() if upstream.breaker.is_open]
+    # No longer than until a probe may be sent: without requests no circuit breaker closes.
+    now = time.monotonic()
+    is_unserved = bool(upstreams) and all(each.breaker.is_pausing(now) for each in upstreams.values())
+    status = "draining" if is_draining else "unserved" if is_unserved else "ok"
     return _json(
         {
-            "status": "draining" if is_draining else "ok",
+            "status": status,
             "models": len(state.targets),
             "open_circuits": sorted(open_circuits),
             "failing": sorted(state.faults),  # the log says why: this path asks for no key
         },
-        503 if is_draining else 200,
+        200 if status == "ok" else 503,
     )
 
 
