@@ -1,10 +1,10 @@
-"""Renders the Helm chart with Helm for five sets of values, and holds the manifests against Kubernetes' schemas.
+"""Renders the Helm chart with Helm for five sets of values, and holds it against the schemas of Kubernetes.
 
     .venv-chart/bin/python scripts/chart.py .venv-chart      # or: make chart
 
-Helm is the binary in the package of requirements/helm.txt, the schemas are those of kubernetes-validate. A
-ServiceMonitor is a resource of the Prometheus operator, whose schema no package ships: of it only the shape of its
-fields is looked at. No cluster is asked.
+Helm is the binary in the package of requirements/helm.txt, the schemas are those of kubernetes-validate. No
+package ships the schema of a ServiceMonitor, which belongs to an operator: only the names of its fields are
+looked at. No cluster is asked.
 """
 
 import io
@@ -123,7 +123,8 @@ def main(helm: Path, say: Callable[[str], None] = print) -> None:
         held = validate(manifests)
         check(manifests, given.get("drainSeconds", 20))
         kinds = ", ".join(manifest["kind"] for manifest in manifests)
-        say(f"{values.stem if values else 'default'}: {held} of {len(manifests)} held against {VERSIONS}: {kinds}")
+        name = values.stem if values else "default"
+        say(f"{name}: {held} of {len(manifests)} held against {VERSIONS}: {kinds}")
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as other:
         other.write("config: '[server]'\n")
         other.flush()

@@ -1,12 +1,12 @@
-"""Executes every line of the Dockerfile in a clean root, and runs what comes out, where no Docker engine is in reach.
+"""Executes every line of the Dockerfile in a clean root, and runs the result: for where no Docker engine is.
 
     python3 scripts/image_in_root.py [--mirror URL] [--base DIR]       # as root, on Debian with debootstrap
 
-Each stage begins with a new Debian made by debootstrap (minbase, python3 with venv and pip), which stands in for the
-official Python image: the same system, with Debian's Python 3.11 in the place of 3.12. RUN is executed by chroot as the
-stage's user and with its environment, COPY copies what .dockerignore lets through. Then ENTRYPOINT and CMD are started on a
-read-only root as the image's user, the health check is executed, and SIGTERM is sent. The machine's settings of pip
-are taken over, so that packages come from where they come from here.
+Each stage begins with a new Debian made by debootstrap (minbase, python3 with venv and pip). It stands in for
+the official Python image: the same system, with Debian's Python 3.11 in the place of 3.12. RUN is executed by
+chroot as the stage's user with its environment, COPY copies what .dockerignore lets through. Then the
+ENTRYPOINT is started with CMD on a read-only root as the image's user, the health check is executed, and
+SIGTERM is sent. Packages come from where apt and pip of this machine take them.
 """
 
 import argparse
@@ -16,7 +16,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -52,7 +51,9 @@ class Stage:
     name: str = ""
     user: str = "0:0"
     workdir: str = "/"
-    env: dict[str, str] = field(default_factory=lambda: {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"})
+    env: dict[str, str] = field(
+        default_factory=lambda: {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"}
+    )
     command: list[str] = field(default_factory=list)
     health: list[str] = field(default_factory=list)
 
@@ -77,11 +78,12 @@ def in_root(stage: Stage, command: list[str], more: dict[str, str], *, read_only
     root = stage.root
     mounts = [f"mount -t proc proc {root}/proc", f"mount --bind /dev {root}/dev"]
     if read_only:
-        volumes = f"mount -t tmpfs -o mode=1777 tmp {root}/tmp && mount -t tmpfs -o mode=1777 state {root}/var/lib/pointsman"
+        tmpfs = "mount -t tmpfs -o mode=1777 none"
+        volumes = f"{tmpfs} {root}/tmp && {tmpfs} {root}/var/lib/pointsman"
         mounts = [f"mount --bind {root} {root}", *mounts, f"mount -o remount,bind,ro {root}", volumes]
     quoted = " ".join(f"'{part}'" for part in _environment(stage, more))
-    inside = f"cd {stage.workdir} && exec \"$@\""
-    chroot = f'exec chroot --userspec={stage.user} {root} env -i {quoted} sh -c \'{inside}\' sh "$@"'
+    inside = f'cd {stage.workdir} && exec "$@"'
+    chroot = f"exec chroot --userspec={stage.user} {root} env -i {quoted} sh -c '{inside}' sh \"$@\""
     return ["unshare", "--mount", "sh", "-c", " && ".join([*mounts, chroot]), "sh", *command]
 
 
@@ -101,8 +103,8 @@ def new_root(base: Path, place: Path) -> Path:
 
 def make_base(place: Path, mirror: str) -> Path:
     """Make the Debian that stages begin with."""
-    subprocess.run(["debootstrap", "--variant=minbase", f"--include={PACKAGES}", "bookworm", str(place), mirror],
-                   check=True, stdout=subprocess.DEVNULL)  # fmt: skip
+    command = ["debootstrap", "--variant=minbase", f"--include={PACKAGES}", "bookworm", str(place), mirror]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     for marker in place.glob("usr/lib/python3*/EXTERNALLY-MANAGED"):
         marker.unlink()  # the official image has none
     (place / "usr/local/bin/python").symlink_to("/usr/bin/python3")
@@ -122,30 +124,36 @@ class Build:
         self.stages: list[Stage] = []
 
     def execute(self, word: str, rest: str) -> None:
+        """Execute one instruction."""
         print(f"{word} {rest}", flush=True)
         if word not in NOTED:
             getattr(self, f"on_{word.lower()}")(rest)
 
     def on_from(self, rest: str) -> None:
+        """Begin a stage."""
         image, _, name = rest.partition(" AS ")
         assert image.startswith("python:3."), "stood in for by Debian with Python"
         place = new_root(self.base, self.folder / f"stage{len(self.stages)}")
         self.stages.append(Stage(place, name))
 
     def on_workdir(self, rest: str) -> None:
+        """Make and enter a folder."""
         (self.stages[-1].root / rest[1:]).mkdir(parents=True, exist_ok=True)
         self.stages[-1].workdir = rest
 
     def on_env(self, rest: str) -> None:
+        """Set variables."""
         env = self.stages[-1].env
         for pair in rest.split():
             name, _, value = pair.partition("=")
             env[name] = value.replace("$PATH", env["PATH"])
 
     def on_user(self, rest: str) -> None:
+        """Change the user."""
         self.stages[-1].user = rest
 
     def on_copy(self, rest: str) -> None:
+        """Copy from the project, as far as it reaches the builder, or from another stage."""
         stage, words = self.stages[-1], rest.split()
         origin = HERE
         if words[0].startswith("--from="):
@@ -159,15 +167,19 @@ class Build:
             copy(origin / source.lstrip("/"), place / Path(source).name if target.endswith("/") else place)
 
     def on_run(self, rest: str) -> None:
+        """Execute a command inside the stage."""
         subprocess.run(in_root(self.stages[-1], ["sh", "-c", rest], machine()), check=True)
 
     def on_healthcheck(self, rest: str) -> None:
+        """Note how the image is asked."""
         self.stages[-1].health = json.loads(rest.partition(" CMD ")[2])
 
     def on_entrypoint(self, rest: str) -> None:
+        """Note what is started."""
         self.stages[-1].command = json.loads(rest)
 
     def on_cmd(self, rest: str) -> None:
+        """Note its arguments."""
         self.stages[-1].command += json.loads(rest)
 
 
@@ -188,7 +200,9 @@ def run(stage: Stage) -> None:
     with subprocess.Popen(command) as serving:
         try:
             began = time.monotonic()
-            while subprocess.run(in_root(stage, stage.health, {}), stderr=subprocess.DEVNULL, check=False).returncode:
+            while subprocess.run(
+                in_root(stage, stage.health, {}), stderr=subprocess.DEVNULL, check=False
+            ).returncode:
                 assert serving.poll() is None, "it has ended"
                 assert time.monotonic() - began < 120, "it does not become healthy"
                 time.sleep(0.2)
@@ -200,6 +214,15 @@ def run(stage: Stage) -> None:
     print("SIGTERM: exit code 0")
 
 
+def mirror() -> str:
+    """Return where apt of this machine takes Debian's packages from."""
+    lists = [Path("/etc/apt/sources.list"), *Path("/etc/apt/sources.list.d").glob("*")]
+    text = "\n".join(each.read_text() for each in lists if each.is_file())
+    found = re.search(r"^(?:URIs:|deb(?: \[[^]]*\])?) *(\S+/debian)/?(?:\s|$)", text, re.MULTILINE)
+    assert found is not None, "apt has no sources: name one with --mirror"
+    return found[1]
+
+
 def tools_in(stage: Stage) -> list[str]:
     places = [stage.root / place[1:] for place in stage.env["PATH"].split(":")]
     found = [tool for tool in TOOLS if any((place / tool).exists() for place in places)]
@@ -208,7 +231,7 @@ def tools_in(stage: Stage) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--mirror", default="http://deb.debian.org/debian")
+    parser.add_argument("--mirror", default=mirror(), help="of Debian; default: the machine's own")
     parser.add_argument("--base", type=Path, help="a root that debootstrap has made, to save its minutes")
     options = parser.parse_args()
     assert os.geteuid() == 0, "debootstrap and chroot need root"
@@ -225,4 +248,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,4 +1,4 @@
-"""The files in deploy/, the Dockerfile and compose.yaml say what the gateway does. `make chart` renders the chart."""
+"""Dockerfile, compose.yaml and the files in deploy/ fit the gateway; `make chart` renders the chart."""
 
 import json
 import re
@@ -85,7 +85,9 @@ def test_compose_mounts_what_is_there_and_shares_what_two_processes_need() -> No
     for service in services.values():
         for volume in service.get("volumes", ()):
             source = volume.partition(":")[0]
-            assert (ROOT / source).exists() if source.startswith(".") else source in COMPOSE["volumes"], volume
+            assert (ROOT / source).exists() if source.startswith(".") else source in COMPOSE["volumes"], (
+                volume
+            )
     loaded = examine(DEPLOY / "docker" / "pointsman.toml", AnyKey())
     assert loaded.errors == []
     assert loaded.config is not None
@@ -96,7 +98,10 @@ def test_compose_mounts_what_is_there_and_shares_what_two_processes_need() -> No
 
 def test_compose_waits_for_longer_than_the_gateway_drains() -> None:
     gateway = COMPOSE["services"]["gateway"]
-    assert int(gateway["stop_grace_period"].removesuffix("s")) > ServerSpec().drain_notice + ServerSpec().drain + 10
+    assert (
+        int(gateway["stop_grace_period"].removesuffix("s"))
+        > ServerSpec().drain_notice + ServerSpec().drain + 10
+    )
     assert gateway["read_only"]
     assert gateway["cap_drop"] == ["ALL"]
 
