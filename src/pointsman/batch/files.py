@@ -104,14 +104,16 @@ def read_part(part: Part, choose: Callable[[pa.Schema, str], list[str]]) -> Iter
         raise PointsmanError(f"{part.file}: row group {part.row_group} cannot be read: {error}") from None
 
 
-def write_part(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+def write_part(
+    path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, row_group: int = _WRITTEN
+) -> None:
     """Write a part under another name, and give it its own when it is whole and on the disk.
 
     Raises:
         PointsmanError: it cannot be written.
     """
     with _draft(path) as draft:
-        write_rows(draft, schema, batches)
+        write_rows(draft, schema, batches, row_group=row_group)
 
 
 def write_bytes(path: Path, data: bytes) -> None:
@@ -138,21 +140,23 @@ def _draft(path: Path) -> Iterator[Path]:
         draft.unlink(missing_ok=True)
 
 
-def write_rows(sink: Any, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+def write_rows(
+    sink: Any, schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, row_group: int = _WRITTEN
+) -> None:
     """Write rows as Parquet. The bytes depend on the rows alone, not on how they are divided into batches."""
     with pq.ParquetWriter(sink, schema, compression="zstd") as writer:
-        for table in _groups(batches, schema):
-            writer.write_table(table, row_group_size=_WRITTEN)
+        for table in _groups(batches, schema, row_group):
+            writer.write_table(table, row_group_size=row_group)
 
 
-def _groups(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
-    """The same rows in tables of ``_WRITTEN`` rows, each column in one piece."""
+def _groups(batches: Iterable[pa.RecordBatch], schema: pa.Schema, size: int) -> Iterator[pa.Table]:
+    """The same rows in tables of ``size`` rows, each column in one piece."""
     kept: list[pa.RecordBatch] = []
     count = 0
     for batch in batches:
         rest = batch
-        while count + rest.num_rows >= _WRITTEN:
-            kept.append(rest.slice(0, _WRITTEN - count))
+        while count + rest.num_rows >= size:
+            kept.append(rest.slice(0, size - count))
             yield pa.Table.from_batches(kept, schema).combine_chunks()
             rest, kept, count = rest.slice(kept[-1].num_rows), [], 0
         if rest.num_rows:

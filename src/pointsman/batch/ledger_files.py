@@ -33,7 +33,9 @@ from pointsman.stores.ledger.port import (
 __all__ = ["SCHEMA", "read_entries", "write_entries"]
 
 #: Entries of one record batch.
-_STEP: Final = 4_096
+_STEP: Final = 1_024
+#: Entries of a row group: some 15 MB, which are in memory at once.
+_ROW_GROUP: Final = 8_192
 
 SCHEMA: Final = pa.schema(
     [
@@ -78,7 +80,7 @@ def write_entries(path: Path, entries: Iterable[Entry]) -> int:
             written += len(step)
             yield pa.RecordBatch.from_pylist([_values(entry) for entry in step], schema=SCHEMA)
 
-    write_part(path, SCHEMA, batches())
+    write_part(path, SCHEMA, batches(), row_group=_ROW_GROUP)
     return written
 
 

@@ -39,7 +39,9 @@ def register(app: typer.Typer) -> None:
 
 
 def replay(
-    ledger: Annotated[Path | None, typer.Argument(help="Ledger (SQLite file); not with --in.")] = None,
+    ledger: Annotated[
+        str | None, typer.Argument(help="Ledger: SQLite file, or address of PostgreSQL; not with --in.")
+    ] = None,
     *,
     policy: Annotated[
         Path,

@@ -56,7 +56,9 @@ def register(app: typer.Typer) -> None:
 @_report.command("guidance")
 def guidance(
     *,
-    ledger: Annotated[Path | None, typer.Option(help="Ledger of the gateway (SQLite file).")] = None,
+    ledger: Annotated[
+        str | None, typer.Option(help="Ledger of the gateway: SQLite file, or address of PostgreSQL.")
+    ] = None,
     hooks: Annotated[Path | None, typer.Option(help="File in which the hook stores its sessions.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
@@ -146,7 +148,7 @@ def _existing(file: Path) -> Path:
     return file
 
 
-def _in_ledger(file: Path) -> GuidanceReport:
+def _in_ledger(file: str) -> GuidanceReport:
     with opened(file, None) as ledger:
         return guidance_report(ledger.records())
 

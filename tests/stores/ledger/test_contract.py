@@ -20,7 +20,9 @@ def _postgres(request: pytest.FixtureRequest) -> Ledger:
     from pointsman.stores.ledger.postgres import PostgresLedger
 
     server: Postgres = request.getfixturevalue("postgres")
-    return PostgresLedger(server.database())
+    ledger = PostgresLedger(server.database())
+    ledger.check()  # the tables: no reading has to wait for them
+    return ledger
 
 
 def _sqlite(request: pytest.FixtureRequest) -> Ledger:

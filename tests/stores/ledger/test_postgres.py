@@ -34,7 +34,10 @@ NOW = 1_800_000_000.0
 @pytest.fixture(scope="module")
 def shared(postgres: Postgres) -> str:
     """A database for tests that look at ids and sessions of their own alone."""
-    return postgres.database()
+    url = postgres.database()
+    with closing(PostgresLedger(url)) as ledger:
+        ledger.check()
+    return url
 
 
 @contextmanager

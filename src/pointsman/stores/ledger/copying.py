@@ -30,7 +30,12 @@ STEP: Final = 1_000
 
 
 class CopyTarget(Ledger, Protocol):
-    """A ledger that tells of many decisions at once what it has."""
+    """A ledger that tells of many decisions at once what it has, and what is not written yet."""
+
+    @property
+    def waiting(self) -> int:
+        """Entries appended and not yet written."""
+        ...
 
     def records_of(self, decisions: Sequence[str]) -> Mapping[str, Record]:
         """Return decisions with all that belongs to them, by their ids; those that are there."""
@@ -88,7 +93,8 @@ def copy_into(target: CopyTarget, entries: Iterable[Entry]) -> Copied:
         for entry in known.missing(step):
             target.append(entry)
             copied.written += 1
-        target.flush()
+        while target.waiting and not target.fault:  # a flush gives up after some seconds
+            target.flush()
         if target.fault or target.lost:
             raise StoreUnavailable(
                 target.fault or f"{target.lost:,} entries could not be stored",
