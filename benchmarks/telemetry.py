@@ -15,6 +15,7 @@ import itertools
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
@@ -27,6 +28,8 @@ from gateway import EVENTS, GAP, POINTSMAN, agent, short
 LOADS: Final[Mapping[str, tuple[Callable[[], bytes], int]]] = {"short": (short, 1500), "agent": (agent, 500)}
 CONCURRENCY: Final = 16
 BASELINE: Final = "off"
+#: Seconds in which the threads make lines and spans of the last requests, and send them.
+AFTERWARDS: Final = 0.5
 
 #: Lines for the configuration, and options of ``serve``.
 SETTINGS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
@@ -72,7 +75,9 @@ def measure(server: Server, name: str, scale: float) -> tuple[float, float]:
     seen = load(server.port, (make() for _ in range(max(int(count * scale), CONCURRENCY))), CONCURRENCY)
     if seen.failed:
         raise SystemExit(f"{server.name}: {seen.failed} requests of the load {name} failed")
-    path, whole = main_thread(server) - path, server.cpu() - whole
+    path = main_thread(server) - path
+    time.sleep(AFTERWARDS)
+    whole = server.cpu() - whole
     return path / len(seen.times) * 1e6, whole / len(seen.times) * 1e6
 
 
