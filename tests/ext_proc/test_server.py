@@ -252,6 +252,20 @@ def test_names_and_headers_are_as_configured(tmp_path: Path) -> None:
     run(test)
 
 
+def test_a_proxy_that_does_not_say_its_mode_is_told_of(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with behind(tmp_path, ExtProcSpec(port=0, body_mode="full_duplex")) as here:
+            found = await here.envoy.process(
+                chat(), mode=DUPLEX, response_mode=DUPLEX, says_modes=False, chunk=40, response=OK
+            )
+            assert found.request_headers["x-ai-eg-model"] == "demo-large"
+            assert found.response_body == ANSWER
+        async with behind(tmp_path, ExtProcSpec(port=0, body_mode="buffered")) as here:
+            assert (await here.envoy.process(chat(), says_modes=True, response=OK)).clears_route
+
+    run(test)
+
+
 def test_nobody_sets_our_headers_and_our_key_goes_nowhere(tmp_path: Path) -> None:
     async def test() -> None:
         server = ServerSpec(keys=(hash_key(KEY),), names=("team",), drain=5.0)

@@ -38,6 +38,10 @@ class ExtProcSpec(msgspec.Struct, frozen=True, kw_only=True):
         bool,
         Meta(description="Put the model's name and added guidance into the body; else only headers are set."),
     ] = True
+    body_mode: Annotated[
+        Literal["auto", "buffered", "full_duplex"],
+        Meta(description="How bodies are sent; `auto`: as `protocol_config` says, else buffered."),
+    ] = "auto"
     streams: Annotated[int, Meta(ge=1, description="Maximum number of requests in progress.")] = 1_024
     certificate: Annotated[Path | None, Meta(description="Certificate chain of the service, PEM.")] = None
     private_key: Annotated[Path | None, Meta(description="Its private key, PEM.")] = None

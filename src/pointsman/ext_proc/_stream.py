@@ -86,8 +86,7 @@ class ProcessingStream:
         self._reservation = bodies.reserve(state.body_bytes)
         self._spec = spec
         self._count = count
-        self._mode = _BUFFERED
-        self._response_mode = _BUFFERED
+        self._mode = self._response_mode = _DUPLEX if spec.body_mode == "full_duplex" else _BUFFERED
         self._sent: Headers = []
         self._pseudo: dict[bytes, bytes] = {}
         self._parts: list[bytes] = []
@@ -101,7 +100,7 @@ class ProcessingStream:
 
     async def take(self, message: Any) -> list[Any]:
         """Return the answers to a message; in full duplex there may be none yet."""
-        if message.HasField("protocol_config"):
+        if self._spec.body_mode == "auto" and message.HasField("protocol_config"):
             config = message.protocol_config
             self._mode, self._response_mode = config.request_body_mode, config.response_body_mode
         kind = message.WhichOneof("request")
