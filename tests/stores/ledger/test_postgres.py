@@ -112,6 +112,24 @@ def test_a_batch_whose_commit_was_not_answered_is_there_once(
         assert [row.attempts for row in ledger.session("once")] == [2]
 
 
+def test_a_batch_that_is_lost_takes_none_of_the_next_with_it(
+    shared: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise TypeError("a mistake of ours")
+
+    with opened(shared) as ledger:
+        with monkeypatch.context() as patched:
+            patched.setattr(ledger._copier._summarizer, "write", broken)
+            for number in range(3):
+                ledger.append(a_decision(f"mistaken-{number}", at=NOW))
+            until(lambda: ledger.lost == 3)
+        for number in range(3):
+            ledger.append(a_decision(f"after-a-mistake-{number}", at=NOW, session="after-a-mistake"))
+        assert len(ledger.session("after-a-mistake")) == 3
+        assert (ledger.lost, ledger.get("mistaken-0")) == (3, None)
+
+
 def test_gateways_that_start_together_make_the_tables_once(postgres: Postgres) -> None:
     url = postgres.database()
 

@@ -10,6 +10,7 @@ from uuid import uuid4
 import psycopg
 
 from pointsman.decision.decision import Decision, TextMode
+from pointsman.errors import StoreUnavailable
 from pointsman.stores.ledger._queued import policies_used
 from pointsman.stores.ledger.port import Entry
 from pointsman.stores.ledger.postgres._connection import Connection, Database
@@ -72,6 +73,12 @@ class BatchCopier:
         except psycopg.Error as error:
             self._forget()
             raise self._database.unavailable("cannot write", error) from error
+        except StoreUnavailable:
+            raise
+        except Exception:  # the batch is not given again
+            self._forget()
+            self._unsure = self._done = self._refused = 0
+            raise
 
     def _write(self, batch: Sequence[Entry]) -> int:
         self._settle()
