@@ -149,6 +149,19 @@ FORMATS: dict[str, tuple[dict[str, Any], Mapping[str, str], str]] = {
         {},
         "chat",
     ),
+    "a parameter of another name": (
+        {
+            "messages": [],
+            "tools": [
+                {
+                    "type": "function",
+                    "function": {"name": "t", "parameters": {"properties": {"input_schema": {}}}},
+                }
+            ],
+        },
+        {},
+        "chat",
+    ),
     "a result": ({"messages": [{"role": "user", "content": [TOOL]}]}, {}, "messages"),
     "words": ({"messages": [{"role": "user", "content": json.dumps(TOOL)}]}, {}, "chat"),
     "said": ({"messages": [], "format": "messages"}, {}, "messages"),

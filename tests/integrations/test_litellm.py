@@ -2,10 +2,11 @@
 
 import asyncio
 import copy
+import sys
 from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -79,6 +80,35 @@ def test_litellm_classifies_by_itself_where_there_is_no_decision(points: Any) ->
 def test_a_copy_of_the_configuration_holds_the_same_classifier() -> None:
     classifier = Classifier(not_there)
     assert copy.deepcopy({"classifier_plugin": classifier})["classifier_plugin"] is classifier
+
+
+def test_the_callback_makes_room_for_reasons_and_sends_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a double of the module that it takes its base class from; the proxy's test has the real one."""
+    logger: Any = ModuleType("litellm.integrations.custom_logger")
+    logger.CustomLogger = object
+    for name in ("litellm", "litellm.integrations"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    monkeypatch.setitem(sys.modules, "litellm.integrations.custom_logger", logger)
+    adapter._reasons.cache_clear()
+    callback = adapter.reasons
+    assert adapter.reasons is callback
+    adapter._reasons.cache_clear()
+    data: dict[str, Any] = {"metadata": {"pointsman": "a client's own"}}
+
+    async def called(**told: str) -> dict[str, str]:
+        await callback.async_pre_call_hook(None, None, data, "completion")
+        data["metadata"]["pointsman"].update(told)
+        sent: dict[str, str] = await callback.async_post_call_response_headers_hook(data, None, None, x=1)
+        return sent
+
+    assert asyncio.run(called()) == {}
+    assert asyncio.run(called(id="d-1", tier="SIMPLE", confidence="1")) == {
+        "x-pointsman-decision-id": "d-1",
+        "x-pointsman-tier": "SIMPLE",
+    }
+    data.clear()
+    assert asyncio.run(callback.async_pre_call_hook(None, None, {}, "completion")) == {}
+    assert asyncio.run(callback.async_post_call_response_headers_hook({}, None, None)) == {}
 
 
 @pytest.mark.skipif(HAS_LITELLM, reason="LiteLLM is installed here")

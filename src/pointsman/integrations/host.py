@@ -73,6 +73,7 @@ class Host:
         self.failures: Counter[str] = Counter()
         self._name = name
         self._timeout = timeout
+        self._loading = max(_LOADING, timeout)
         self._texts = texts
         self._points: Pointsman | None = None
         self._is_own = not isinstance(points, Pointsman)
@@ -122,10 +123,12 @@ class Host:
         caller: str = "",
     ) -> Decision | None:
         """Decide a request for a host without an event loop, in a thread. As ``decide``."""
-        deciding = self.decide(request, format=format, session=session, caller=caller)
         try:
-            return self._thread.wait(deciding, self._timeout + (_GRACE if self._points else _LOADING))
-        except TimeoutError as error:
+            if self._points is None:
+                self._thread.wait(self._ready(), self._loading + _GRACE)
+            deciding = self.decide(request, format=format, session=session, caller=caller)
+            return self._thread.wait(deciding, self._timeout + _GRACE)
+        except Exception as error:  # noqa: BLE001 - fail open: the host goes on; ``failures`` counts
             self.failed(error)
         return None
 
@@ -141,15 +144,16 @@ class Host:
     async def _try(self, work: Callable[[Pointsman], Awaitable[Result]]) -> Result | None:
         """Do a piece of work within the time; None where it fails, whatever the reason."""
         try:
-            points = self._points
-            if points is None:
-                async with asyncio.timeout(_LOADING):
-                    points = await asyncio.to_thread(self._made)
+            points = self._points or await self._ready()
             async with asyncio.timeout(self._timeout):
                 return await work(points)
         except Exception as error:  # noqa: BLE001 - fail open: the host goes on; ``failures`` counts
             self.failed(error)
         return None
+
+    async def _ready(self) -> Pointsman:
+        async with asyncio.timeout(self._loading):
+            return await asyncio.to_thread(self._made)
 
     def _made(self) -> Pointsman:
         """Make what decides. One that could not be made is tried again after a minute."""

@@ -46,6 +46,7 @@ _STRUCTURED: Final = re.compile(rb'"type"\s*+:\s*+"json_(?:schema|object)"')
 #: Members at the top level that Messages has and chat completions do not.
 _OF_MESSAGES: Final = ("system", "stop_sequences", "thinking", "top_k", "output_config")
 #: What tools and blocks of messages have in Messages alone.
+_FUNCTION: Final = re.compile(rb'"type"\s*+:\s*+"function"\s*+[,}]')
 _BLOCKS: Final = re.compile(rb'"input_schema"\s*+:|"type"\s*+:\s*+"tool_(?:use|result)"')
 
 
@@ -181,10 +182,12 @@ def guess_format(member: Member, *, is_messages: bool = False) -> WireFormat:
     messages = member("messages")
     if messages is None:
         return WireFormat.RESPONSES
-    tools = member("tools") or b""
     if is_messages or any(member(name) is not None for name in _OF_MESSAGES):
         return WireFormat.MESSAGES
-    found = _BLOCKS.search(memoryview(tools)) or _BLOCKS.search(memoryview(messages))
+    tools = memoryview(member("tools") or b"")
+    if _FUNCTION.search(tools):  # whose parameters may have any name
+        return WireFormat.CHAT
+    found = _BLOCKS.search(tools) or _BLOCKS.search(memoryview(messages))
     return WireFormat.MESSAGES if found else WireFormat.CHAT
 
 
