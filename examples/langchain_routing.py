@@ -17,7 +17,7 @@ def model(name: str) -> GenericFakeChatModel:
     return GenericFakeChatModel(messages=iter([AIMessage(f"This is {name}.")] * 9))
 
 
-routing = routing_middleware({"simple": model("small"), "reasoning": model("large")}, Pointsman)
+routing = routing_middleware({"simple": model("small"), "reasoning": model("large")}, Pointsman, timeout=60)
 agent = create_agent(model("medium"), [], middleware=[routing])
 for text in ("Hello!", "Prove step by step that the square root of two is irrational."):
     answer = agent.invoke({"messages": [HumanMessage(text)]})

@@ -19,7 +19,12 @@ def model(name: str) -> dict[str, object]:
 
 
 TIERS = {"SIMPLE": "small", "MEDIUM": "small", "COMPLEX": "large", "REASONING": "large"}
-CONFIG = {"classifier_type": "custom", "classifier_plugin": Classifier(Pointsman), "tiers": TIERS}
+CONFIG = {
+    "classifier_type": "custom",
+    "classifier_plugin": Classifier(Pointsman(), timeout=60),
+    "tiers": TIERS,
+    "classifier_plugin_timeout_ms": 60_000,
+}
 AUTO = {
     "model_name": "auto",
     "litellm_params": {

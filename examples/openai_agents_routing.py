@@ -21,7 +21,7 @@ def model(name: str) -> ScriptedModel:
 async def main() -> None:
     """Ask twice, and print who answered."""
     models = {"simple": model("small"), "reasoning": model("large")}
-    provider = RoutingProvider(models, Pointsman, default=model("medium"))
+    provider = RoutingProvider(models, Pointsman, default=model("medium"), timeout=60)
     config = RunConfig(model_provider=provider, tracing_disabled=True)
     for text in ("Hello!", "Prove step by step that the square root of two is irrational."):
         result = await Runner.run(Agent("helper"), text, run_config=config)

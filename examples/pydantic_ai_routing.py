@@ -20,7 +20,7 @@ def model(name: str) -> TestModel:
 
 async def main() -> None:
     """Ask twice, and print who answered."""
-    routing = Routing({"simple": model("small"), "reasoning": model("large")}, Pointsman)
+    routing = Routing({"simple": model("small"), "reasoning": model("large")}, Pointsman, timeout=60)
     agent = Agent(model("medium"), capabilities=[routing])
     for text in ("Hello!", "Prove step by step that the square root of two is irrational."):
         print(f"{text}\n  {(await agent.run(text)).output}")

@@ -57,7 +57,9 @@ class Proxy:
     def __init__(self, folder: Path, demo: str) -> None:
         self.folder = folder
         text = (EXAMPLES / "litellm" / "proxy.yaml").read_text(encoding="utf-8")
-        (folder / "proxy.yaml").write_text(text.replace("http://127.0.0.1:4747", demo), encoding="utf-8")
+        (folder / "proxy.yaml").write_text(
+            text.replace("http://127.0.0.1:4747", demo).replace("ms: 30000", "ms: 300000"), encoding="utf-8"
+        )
         shutil.copy(EXAMPLES / "litellm" / "pointsman.toml", folder)
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))

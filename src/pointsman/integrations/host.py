@@ -162,7 +162,9 @@ class Host:
                 if time.monotonic() < self._retry_at:
                     raise NotReadyError
                 self._retry_at = time.monotonic() + _RETRY
-                self._points = self._make().without_changes(texts=self._texts)
+                made = self._make().without_changes(texts=self._texts)
+                made.decide("", dry_run=True)  # imports what the first decision needs, outside of its time
+                self._points = made
             return self._points
 
     def failed(self, error: Exception) -> None:

@@ -43,6 +43,7 @@ _SESSION_HEADERS: Final = (
 #: Characters of LiteLLM's hash of a key: as many tell the keys of one proxy apart.
 _KEY: Final = 16
 _MOST_REASONS: Final = 20
+_PATIENT: Final = 60.0  # seconds
 
 
 class RoutingContext(Protocol):
@@ -119,8 +120,9 @@ def _told(decision: Decision) -> dict[str, object]:
     }
 
 
-#: For a proxy's file: decides by the configuration that the command line finds.
-classifier: Final = Classifier()
+#: For a proxy's file: decides by the configuration that the command line finds. The limit that counts is
+#: LiteLLM's own, ``classifier_plugin_timeout_ms``, beyond which it logs and classifies by itself.
+classifier: Final = Classifier(timeout=_PATIENT)
 
 
 @cache
