@@ -61,7 +61,7 @@ WORDS = [
     "three",
     "names",
 ]
-ROUNDS = 5
+ROUNDS = int(os.environ.get("ROUNDS", "5"))
 #: Rows of a row group, as DuckDB writes them.
 ROW_GROUP = 122_880
 #: Words of a short row at most.
@@ -128,23 +128,29 @@ def speed(folder: Path, rows: int) -> None:
 
 
 def scaling(folder: Path, rows: int) -> None:
+    """Time with the start, as a person waits; CPU without it: two workers are three processes."""
     write_parquet(folder / "all.parquet", rows, max(rows // 16, 1))
-    found: list[tuple[Run, Run]] = []
+    write_parquet(folder / "two.parquet", 2, 1)
+
+    def of(name: str, number: int, workers: int) -> Run:
+        out = folder / f"{name}-{number}-{workers}"
+        return run("--in", folder / f"{name}.parquet", "--out", out, "--workers", workers)
+
+    by_time, by_cpu = [], []
     for number in range(ROUNDS):
-        one, two = (
-            run("--in", folder / "all.parquet", "--out", folder / f"{number}-{workers}", "--workers", workers)
-            for workers in (1, 2)
-        )
-        found.append((one, two))
-        load = os.getloadavg()[0]
+        one, two = (of("all", number, workers) for workers in (1, 2))
+        start_of_one, start_of_two = (of("two", number, workers).cpu for workers in (1, 2))
+        by_time.append(one.seconds / two.seconds)
+        by_cpu.append(2 * (one.cpu - start_of_one) / (two.cpu - start_of_two))
         shown = "   ".join(
             f"{name} {of.seconds:6.1f} s, {of.cpu:6.1f} s of CPU" for name, of in (("one", one), ("two", two))
         )
-        ratios = f"by time {one.seconds / two.seconds:.2f}, by CPU {2 * one.cpu / two.cpu:.2f}"
-        print(f"{shown}   {ratios}   load {load:.1f}")
-    by_time = statistics.median(one.seconds / two.seconds for one, two in found)
-    by_cpu = statistics.median(2 * one.cpu / two.cpu for one, two in found)
-    print(f"two workers do {by_time:.2f} times the work of one; {by_cpu:.2f} times with a core for each")
+        load = os.getloadavg()[0]
+        print(f"{shown}   by time {by_time[-1]:.2f}, by CPU {by_cpu[-1]:.2f}   load {load:.1f}", flush=True)
+    print(
+        f"two workers do {statistics.median(by_time):.2f} times the work of one;"
+        f" {statistics.median(by_cpu):.2f} times by CPU, with a core for each"
+    )
 
 
 def memory(folder: Path, rows: int, workers: int) -> None:

@@ -93,9 +93,12 @@ print(type(open_tracing(Config(), print, {"OTEL_EXPORTER_OTLP_ENDPOINT": "http:/
 _EXTPROC = "import grpc, grpc_health.v1.health_pb2, google.protobuf; print(grpc.__version__)"
 _MCP = """
 import asyncio, sys
+from pathlib import Path
 from mcp import ClientSession, StdioServerParameters, stdio_client
 async def main():
-    server = StdioServerParameters(command=sys.executable, args=["-m", "pointsman", "mcp"])
+    Path("pointsman.toml").write_text('[tiers]\\nprofile = "default"\\n')
+    arguments = ["-m", "pointsman", "mcp", "--config", "pointsman.toml"]
+    server = StdioServerParameters(command=sys.executable, args=arguments)
     async with stdio_client(server) as (read, write), ClientSession(read, write) as session:
         await session.initialize()
         print(sorted(tool.name for tool in (await session.list_tools()).tools))
