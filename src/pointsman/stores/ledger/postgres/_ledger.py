@@ -6,10 +6,9 @@ import logging
 import math
 import sys
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final
 
 import psycopg
 
@@ -17,13 +16,8 @@ from pointsman.decision.decision import Decision, TextMode
 from pointsman.errors import StoreUnavailable
 from pointsman.prices import Prices
 from pointsman.stores.ledger._decoders import (
-    grouped,
-    read_attempt,
     read_decision,
-    read_outcome,
     read_passed,
-    read_run_entry,
-    read_shadow,
 )
 from pointsman.stores.ledger._queued import QueuedLedger
 from pointsman.stores.ledger._retention import Retention
@@ -40,8 +34,19 @@ from pointsman.stores.ledger.port import (
     belongs,
 )
 from pointsman.stores.ledger.postgres._connection import Database, Reader
+from pointsman.stores.ledger.postgres._entries import (
+    DECISIONS_PAGE,
+    OF_SESSION,
+    OUTCOMES_COUNT,
+    PASSED_PAGE,
+    POLICIES,
+    RUN_PAGE,
+    SIDES,
+    belonging_of,
+    runs_of,
+)
 from pointsman.stores.ledger.postgres._retention import remove_days
-from pointsman.stores.ledger.postgres._rows import ATTEMPT, OUTCOME, SHADOW, TEXT, clean
+from pointsman.stores.ledger.postgres._rows import clean
 from pointsman.stores.ledger.postgres._summaries import (
     LIVE_TOTALS,
     TOTALS,
@@ -77,32 +82,6 @@ SEAL_EVERY: Final = 60.0
 
 #: Seconds after which a search of the console is ended.
 SEARCH: Final = 5.0
-
-_ENTRIES: Final = (
-    "SELECT kind, decision, body FROM entries WHERE decision = ANY (%s) ORDER BY kind, step, number"
-)
-_PAGE: Final = (
-    "SELECT body, shape, at, number FROM decisions WHERE {session} at {side}= %s AND (at, number) {side} "
-    "(%s, %s) ORDER BY at {order}, number {order} LIMIT %s"
-)
-_OF_SESSION: Final = "(session = %s OR (session >= %s AND session < %s)) AND"
-_PASSED_PAGE: Final = (
-    "SELECT number, body FROM passed WHERE number {side} %s ORDER BY number {order} LIMIT %s"
-)
-_RUN_PAGE: Final = (
-    "SELECT run, min(number) FROM runs WHERE %s::text IN ('', session) GROUP BY run "
-    "HAVING min(number) {side} %s ORDER BY 2 {order} LIMIT %s"
-)
-#: By (newest first).
-_SIDES: Final = {True: {"side": "<", "order": "DESC"}, False: {"side": ">", "order": "ASC"}}
-_POLICIES: Final = (
-    "SELECT version, first, last, decisions, text != '' FROM policies WHERE last IS NOT NULL "
-    "ORDER BY last DESC, version"
-)
-_OUTCOMES: Final = (
-    "SELECT (SELECT count(*) FROM entries WHERE decision = decisions.id AND kind = 1) FROM decisions "
-    "WHERE id = %s AND %s::text IN ('', caller)"
-)
 
 
 class PostgresLedger(QueuedLedger):
@@ -176,25 +155,25 @@ class PostgresLedger(QueuedLedger):
 
     def attempts(self, decision_id: str, /) -> tuple[Attempt, ...]:
         """Return a decision's attempts in order."""
-        return self._belonging([decision_id])[decision_id].attempts
+        return belonging_of(self._rows, [decision_id])[decision_id].attempts
 
     def outcomes(self, decision_id: str, /) -> tuple[Outcome, ...]:
         """Return a decision's outcomes in order of arrival."""
-        return self._belonging([decision_id])[decision_id].outcomes
+        return belonging_of(self._rows, [decision_id])[decision_id].outcomes
 
     def shadows(self, decision_id: str, /) -> tuple[Shadow, ...]:
         """Return what was said beside a decision, in order of arrival."""
-        return self._belonging([decision_id])[decision_id].shadows
+        return belonging_of(self._rows, [decision_id])[decision_id].shadows
 
     def text(self, decision_id: str, /) -> str | None:
         """Return what was kept of a decision's text."""
-        return self._belonging([decision_id])[decision_id].text
+        return belonging_of(self._rows, [decision_id])[decision_id].text
 
     def policies(self) -> tuple[PolicyUse, ...]:
         """Return the policies that decided, the one that did so last first."""
         return tuple(
             PolicyUse(version=version, first=first, last=last, decisions=count, has_text=has_text)
-            for version, first, last, count, has_text in self._rows.read(_POLICIES)
+            for version, first, last, count, has_text in self._rows.read(POLICIES)
         )
 
     def policy(self, version: str, /) -> str | None:
@@ -213,7 +192,7 @@ class PostgresLedger(QueuedLedger):
     def _decisions(
         self, limit: int | None, session: str, beyond: tuple[float, int], *, newest_first: bool
     ) -> Iterator[Decision]:
-        query = _PAGE.format(session=_OF_SESSION if session else "", **_SIDES[newest_first])
+        query = DECISIONS_PAGE.format(session=OF_SESSION if session else "", **SIDES[newest_first])
         below = clean(session) + OF_SUBAGENT
         of_session = (clean(session), below, below[:-1] + chr(ord(OF_SUBAGENT) + 1)) if session else ()
         left = sys.maxsize if limit is None else limit
@@ -235,13 +214,13 @@ class PostgresLedger(QueuedLedger):
         beyond = (-math.inf if since is None else since, -1)
         found = self._decisions(limit, session, beyond, newest_first=False)
         while page := list(islice(found, PAGE)):
-            belonging = self._belonging([decision.id for decision in page])
+            belonging = belonging_of(self._rows, [decision.id for decision in page])
             for decision in page:
                 yield Record(decision, *belonging[decision.id])
 
     def passed(self, *, limit: int | None = 100, newest_first: bool = True) -> Iterator[PassedRequest]:
         """Yield requests that were passed on as they came, newest first; all when ``limit`` is None."""
-        query = _PASSED_PAGE.format(**_SIDES[newest_first])
+        query = PASSED_PAGE.format(**SIDES[newest_first])
         beyond, left = sys.maxsize if newest_first else -1, sys.maxsize if limit is None else limit
         while left > 0:
             page = self._rows.read(query, (beyond, min(left, PAGE)))
@@ -265,22 +244,22 @@ class PostgresLedger(QueuedLedger):
         """Return decisions with all that belongs to them, by their ids; those that are there."""
         query = "SELECT body, shape FROM decisions WHERE id = ANY (%s)"
         found = [read_decision(*each) for each in self._rows.read(query, (list(map(clean, decisions)),))]
-        belonging = self._belonging([decision.id for decision in found])
+        belonging = belonging_of(self._rows, [decision.id for decision in found])
         return {each.id: Record(each, *belonging[each.id]) for each in found}
 
     def run(self, run_id: str, /) -> tuple[RunEntry, ...]:
         """Return what was recorded of an agent's run, in order."""
-        return self._runs_of([run_id])[run_id]
+        return runs_of(self._rows, [run_id])[run_id]
 
     def runs(
         self, *, limit: int | None = 100, session: str = "", newest_first: bool = True
     ) -> Iterator[tuple[RunEntry, ...]]:
         """Yield runs of agents, each as ``run`` gives it, the newest first; of one session when named."""
-        query = _RUN_PAGE.format(**_SIDES[newest_first])
+        query = RUN_PAGE.format(**SIDES[newest_first])
         beyond, left = sys.maxsize if newest_first else -1, sys.maxsize if limit is None else limit
         while left > 0:
             page = self._rows.read(query, (clean(session), beyond, min(left, PAGE)))
-            found = self._runs_of([run for run, _ in page])
+            found = runs_of(self._rows, [run for run, _ in page])
             yield from (found[run] for run, _ in page)
             if len(page) < PAGE:
                 return
@@ -326,32 +305,6 @@ class PostgresLedger(QueuedLedger):
         self._rows.close()
         self._summaries.close()
 
-    def _belonging(self, decisions: Sequence[str]) -> dict[str, _Belonging]:
-        """What belongs to decisions, by their ids as they were given."""
-        kinds: dict[int, list[tuple[str, bytes]]] = defaultdict(list)
-        ids = {clean(each): each for each in decisions}
-        for kind, decision, body in self._rows.read(_ENTRIES, (list(ids),)):
-            kinds[kind].append((ids[decision], body))
-        attempts = grouped(kinds[ATTEMPT], read_attempt)
-        outcomes = grouped(kinds[OUTCOME], read_outcome)
-        shadows = grouped(kinds[SHADOW], read_shadow)
-        texts = {decision: body.decode() for decision, body in kinds[TEXT]}  # the last one said
-        return {
-            each: _Belonging(
-                tuple(attempts[each]), tuple(outcomes[each]), texts.get(each), tuple(shadows[each])
-            )
-            for each in decisions
-        }
-
-    def _runs_of(self, runs: Sequence[str]) -> dict[str, tuple[RunEntry, ...]]:
-        """Runs by their ids; of an entry that was said twice the last."""
-        query = "SELECT run, step, body FROM runs WHERE run = ANY (%s) ORDER BY number"
-        found: dict[str, dict[int, RunEntry]] = {run: {} for run in runs}
-        ids = {clean(each): each for each in runs}
-        for run, step, body in self._rows.read(query, (list(ids),)):
-            found[ids[run]][step] = read_run_entry(body)
-        return {run: tuple(entries[step] for step in sorted(entries)) for run, entries in found.items()}
-
     def _write_rows(self, batch: Sequence[Entry]) -> int:
         self._remove_some()
         refused = self._copier.write(batch)
@@ -360,7 +313,7 @@ class PostgresLedger(QueuedLedger):
         return refused
 
     def _outcomes_written(self, decision: str, caller: str) -> int | None:
-        rows = self._rows.read(_OUTCOMES, (clean(decision), clean(caller)), flush=False)
+        rows = self._rows.read(OUTCOMES_COUNT, (clean(decision), clean(caller)), flush=False)
         return int(rows[0][0]) if rows else None
 
     def _remove_some(self) -> None:
@@ -389,10 +342,3 @@ class PostgresLedger(QueuedLedger):
 
     def _said(self, error: Exception) -> str:
         return self._database.unavailable("cannot write", error).message
-
-
-class _Belonging(NamedTuple):
-    attempts: tuple[Attempt, ...]
-    outcomes: tuple[Outcome, ...]
-    text: str | None
-    shadows: tuple[Shadow, ...]
