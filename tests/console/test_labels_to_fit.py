@@ -12,6 +12,7 @@ from pointsman.cli import app
 from pointsman.console._label import CHOICES
 from pointsman.stores.ledger import SqliteLedger
 from support.consoles import Browser, console_gateway
+from support.waiting import until
 
 LABELS = 100
 #: Near a boundary by the profile ``default``, and so worth a label.
@@ -26,12 +27,20 @@ def labelled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Browser
     with closing(ledger), closing(Browser(console_gateway(ledger=ledger))) as browser:
         for number in range(LABELS):
             browser.chat(prompt(number), session=f"s-{number}")
+        settle(ledger)
         queue = browser.get("/console/label.json").json()["queue"]
         token = browser.token("/console/label")
         draw = random.Random(1)  # nothing in a prompt says how good its answer was
         for each in queue:
             label(browser, f"/console/label/{each['decision']}", draw.randrange(len(CHOICES)), token)
+        settle(ledger)
         yield browser, path
+
+
+def settle(ledger: SqliteLedger) -> None:
+    """Wait until all is written, however slow the machine."""
+    until(lambda: not ledger.waiting)
+    ledger.flush()
 
 
 def prompt(number: int) -> str:
@@ -78,6 +87,9 @@ def test_labels_of_both_models_are_fitted_and_the_report_claims_nothing(
     for number in range(LABELS):  # the same prompts, answered by the other model
         served = browser.chat(prompt(number), session=f"other-{number}", model="demo-large")
         label(browser, f"/console/decisions/{served}/outcome", draw.choice((2, 3, 4)), token)
+    ledger = browser.gateway.state.runtime.ledger
+    assert isinstance(ledger, SqliteLedger)
+    settle(ledger)
     rows = exported(path)
     assert len(rows) >= LABELS * 0.9
     data = tmp_path / "outcomes.jsonl"

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import httpx
 import msgspec
-from playwright.sync_api import Browser, BrowserContext, Error, Page, Request, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Error, Page, Request, expect, sync_playwright
 
 from pointsman.cli.demo_traffic import CLIENT, ScriptedRequest, one_round
 from pointsman.gateway.app import Gateway
@@ -42,6 +42,7 @@ def find_chromium() -> str:
 @contextmanager
 def chromium() -> Iterator[Browser]:
     """Start the browser."""
+    expect.set_options(timeout=_PATIENCE)
     with sync_playwright() as playwright:
         # Without a sandbox of its own: a container has none to give, and it sees pages of ours alone.
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=["--no-sandbox"])
