@@ -51,7 +51,7 @@ def test_an_admin_sees_what_is_left(browser: Browser) -> None:
     browser.agent(CHAT, "s-1", "alice")
     assert signed_in(browser, "adam") == 303
     page = browser.get("/console/keys").body.decode()
-    assert "Counted by this process, since its start" in page
+    assert "Counted in a file of this machine" in page
     assert 'data-go="k" aria-current="page"' in page
     rows = {row["name"]: row for row in browser.get("/console/keys.json").json()["keys"]}
     assert [rows[name]["state"] for name in ("alice", "old", "gone")] == ["valid", "expired", "revoked"]

@@ -9,9 +9,13 @@ from typing import Any
 
 import pytest
 
+from pointsman.config import Config, examine
+from pointsman.gateway.app import Gateway
+from pointsman.gateway.build import Builder
 from pointsman.stores.budgets import MemoryBudgets, SqliteBudgets, ValkeyBudgets
+from pointsman.upstreams.port import DEMO_URL, hash_key
 from support.engines import Valkey
-from support.in_process import Received
+from support.in_process import Received, ask
 from support.limited import CHAT, HARD, Reply, Trial, broken, stream, whole
 
 #: Money is counted in billionths.
@@ -277,6 +281,39 @@ def test_of_60_at_once_20_are_served_by_two_gateways_with_one_file(tmp_path: Pat
     _close(after)
 
 
+def test_the_configured_file_counts_over_a_restart(tmp_path: Path) -> None:
+    """The whole way from a file: counters, ledger and sessions as they are opened at the start."""
+    hashed = hash_key("alice").hex()
+    text = f"""
+        [upstreams.demo]
+        base_url = "{DEMO_URL}"
+        [models]
+        small = {{ upstream = "demo", id = "demo-small", input_per_million = 0, output_per_million = 200000 }}
+        [tiers]
+        simple = "small"
+        [ledger]
+        path = "ledger.sqlite"
+        [access]
+        path = "budgets.sqlite"
+        [keys.alice]
+        sha256 = "{hashed}"
+        budget = {{ money = 1, per = "month" }}
+    """
+    found: list[int] = []
+    for _ in range(2):
+        builder = Builder(lambda: _loaded(tmp_path / "pointsman.toml", text))
+        served = Gateway(builder())
+        headers = {"authorization": "Bearer alice"}
+        for _ in range(8):
+            found.append(run(ask(served, "/v1/chat/completions", {**CHAT, "max_tokens": 1}, headers)).status)
+            assert served.state.access is not None
+            served.state.access.budgets.flush()
+        served.stop()
+        builder.close()
+    assert found[0] == 200  # its answer costs more than was reserved
+    assert found[7:] == [429] * 9
+
+
 # What a refusal says, and what is left.
 
 _RESPONSES = {"model": "small", "input": "Hi", "max_output_tokens": 50}
@@ -511,6 +548,12 @@ def test_a_budget_nearly_spent_refuses_nothing_that_only_a_higher_tier_can_serve
 
     (answer,) = run(work())
     assert (answer.status, answer.headers["x-pointsman-model"]) == (200, "large")
+
+
+def _loaded(file: Path, text: str) -> Config:
+    found = examine(file, {}, text=text).config
+    assert found is not None
+    return found
 
 
 async def _both(*asked: Awaitable[Received]) -> list[Received]:

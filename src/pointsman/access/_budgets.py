@@ -84,8 +84,8 @@ class Budgets:
             return self._here.totals(counters)
 
     def flush(self) -> None:
-        """Wait until what was settled has reached the store; for tests."""
-        self._writer.flush()
+        """Wait a minute at most until what was settled has reached the store; for tests."""
+        self._writer.flush(60.0)
 
     def close(self) -> None:
         """Send what waits, and release the store."""

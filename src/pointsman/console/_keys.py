@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from pointsman.access import KeyRow, Limit, overview
+from pointsman.access import KeyRow, Limit, overview, store_kind
 from pointsman.console._roles import console_role
 from pointsman.console._view import GatewayView, Page, Table, Visit
 from pointsman.errors import RoleForbids
@@ -33,7 +33,7 @@ def keys_page(visit: Visit) -> Page:
     context = {
         "rows": rows,
         "unnamed": unnamed,
-        "is_shared": access is not None and access.budgets.store.waits,
+        "store": store_kind(view.config),
         "fault": access.budgets.fault if access is not None else "",
     }
     return Page("keys.html", context, {"keys": rows, "unnamed": unnamed}, Table(_COLUMNS, list(_cells(rows))))
