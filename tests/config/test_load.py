@@ -206,7 +206,7 @@ small = { upstream = "main", id = "s" }
         (KEY + "when_low = 'lower_tier'", "3: there is no budget that could be low"),
         (KEY + "budget = { money = -1 }", '3: "money" in [keys.ci.budget] must be a number from 0 to 1e+09, not -1'),
         (KEY + "budget = { money = 1, per = 'year' }", '3: "per" in [keys.ci.budget] must be one of "day", "hour", "month", "week", not "year"'),
-        (KEY + "requests_per_minute = 0", '3: "requests_per_minute" in [keys.ci] must be a whole number of at least 1, not 0'),
+        (KEY + "requests_per_minute = 0", '3: "requests_per_minute" in [keys.ci] must be a whole number from 1 to 1e+12, not 0'),
         (KEY + "expires = 'soon'", '3: "expires" in [keys.ci] must be a date such as 2026-01-31, not "soon"'),
         (KEY + "role = 'root'", '3: "role" in [keys.ci] must be one of "admin", "caller", "viewer", not "root"'),
         (KEY + "role = 'caller'\n[console]\ncallers = ['ci']", '3: [console] callers names "ci", whose role is "caller"'),

@@ -248,6 +248,7 @@ def test_of_200_at_once_20_are_served_from_a_budget_for_20() -> None:
     found = run(_at_once([trial], 200))
     assert (found.count(200), found.count(429)) == (20, 180)
     assert trial.used("money/team/ml") == UNIT
+    assert trial.held == 0
     assert trial.metric('pointsman_limited_total{key="alice",limit="money",team="ml"} 180.0')
 
 
@@ -415,6 +416,7 @@ def test_usage_takes_the_place_of_what_was_reserved(answer: Any, error: int, spe
     trial = Trial(ALICE + money(1))
     trial.provider.answers = [answer]
     assert run(trial.chat()).status == error
+    assert trial.held == 0
     if spent:
         assert trial.used("money/key/alice") == round(spent * UNIT)
     else:
@@ -439,6 +441,13 @@ def test_what_is_reserved_follows_what_the_request_asks_for(asked: dict[str, Any
     assert seen == [round(reserved * UNIT)]
 
 
+@pytest.mark.parametrize("members", [{"max_tokens": 10**400}, {"max_tokens": 50, "n": 10**400}])
+def test_no_number_in_a_request_is_too_large_to_be_refused(members: dict[str, Any]) -> None:
+    trial = Trial(ALICE + money(1_000_000) + "tokens_per_minute = 1000\n")
+    assert run(trial.chat(**members)).status == 429
+    assert trial.provider.asked == []
+
+
 def test_a_caller_who_leaves_before_the_answer_pays_the_input_alone() -> None:
     trial = Trial(ALICE + money(1) + "tokens_per_minute = 1000\n")
     waits = asyncio.Event()
@@ -458,6 +467,7 @@ def test_a_caller_who_leaves_before_the_answer_pays_the_input_alone() -> None:
     run(work())
     assert trial.used("money/key/alice") == 0
     assert 0 < trial.used("tokens/key/alice") < 50
+    assert trial.held == 0
 
 
 def test_a_caller_who_leaves_while_the_store_is_asked_gets_it_back() -> None:

@@ -136,6 +136,7 @@ def test_requests_that_cost_nothing_count_against_the_rate(path: str) -> None:
 
     assert run(work()) == [200, 200, 429]
     assert trial.used("requests/key/alice") == 2
+    assert trial.held == 0
 
 
 def test_rows_carry_the_names_of_key_and_team_and_never_the_key() -> None:

@@ -194,6 +194,12 @@ class Trial:
         assert len(found) == 1, store._totals
         return found[0]
 
+    @property
+    def held(self) -> int:
+        """Reservations that nobody has settled."""
+        assert isinstance(self.budgets.store, MemoryBudgets)
+        return len(self.budgets.store._held)
+
     def metric(self, line: str) -> bool:
         """Whether the page of metrics has a line."""
         return line in self.gateway.metrics.page().decode().splitlines()

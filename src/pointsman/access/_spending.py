@@ -128,7 +128,8 @@ class Spending:
             LimitReached: its rate limit is used up.
             StoreUnavailable: that cannot be told, and requests are then refused.
         """
-        await self._reserve(Prices(), (0, 0))
+        hold = await self._reserve(Prices(), (0, 0))
+        hold.keep()
 
     async def reserve(self, prices: Prices, input_tokens: int, output_tokens: int) -> Hold:
         """Reserve what one attempt may cost in every window of every level.

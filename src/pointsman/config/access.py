@@ -23,7 +23,7 @@ MOST_MONEY: Final = 1_000_000_000
 
 Period: TypeAlias = Literal["hour", "day", "week", "month"]
 Role: TypeAlias = Literal["caller", "viewer", "admin"]
-_Count = Annotated[int, Meta(ge=1)]
+_Count = Annotated[int, Meta(ge=1, le=1_000_000_000_000)]
 
 
 class BudgetSpec(msgspec.Struct, frozen=True, kw_only=True):

@@ -68,8 +68,8 @@ async def check_counted(access: Access, caller: str, metrics: Metrics) -> Grant 
     except LimitReached as error:
         metrics.count("limited", grant.name, grant.team, error.kind)
         raise
-    except StoreUnavailable as error:
-        raise _unavailable(error) from None
+    except StoreUnavailable:
+        raise _unavailable() from None
     return grant
 
 
@@ -141,14 +141,12 @@ async def settled(answering: Awaitable[int], spending: Spending) -> int:
     """
     try:
         return await answering
-    except StoreUnavailable as error:
-        raise _unavailable(error) from None
+    except StoreUnavailable:
+        raise _unavailable() from None
     finally:
         spending.end()
 
 
-def _unavailable(error: StoreUnavailable) -> Overloaded:
-    """Return the answer while limits cannot be told, and requests are then refused."""
-    return Overloaded(
-        f"the limits of this key cannot be checked now: {error.message}", hint="send the request again later"
-    )
+def _unavailable() -> Overloaded:
+    """Return the answer while limits cannot be told. The log says why: it may name a file."""
+    return Overloaded("the limits of this key cannot be checked now", hint="send the request again later")

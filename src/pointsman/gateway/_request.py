@@ -50,6 +50,9 @@ _OUTPUT_LIMITS: Final[Mapping[WireFormat, tuple[str, ...]]] = {
     WireFormat.MESSAGES: ("max_tokens",),
 }
 
+#: Output tokens that are reserved at most, whatever a request says: more than any answer has.
+_MOST_TOKENS: Final = 1_000_000_000
+
 _IDEMPOTENCY_KEY: Final = b"idempotency-key"
 #: How the names of headers begin that have a meaning to one provider alone.
 _PROVIDERS: Final = (b"anthropic-", b"openai-", b"chatgpt-")
@@ -278,7 +281,8 @@ class DecidedRequest:
             limits[0] = self.spending.output_tokens
         output = min(limit for limit in limits if limit is not None)
         answers = max(_number(self.body.member("n")), 1)
-        return await self.spending.reserve(model, self._input_tokens(), output * answers)
+        output = min(output * answers, _MOST_TOKENS)
+        return await self.spending.reserve(model, self._input_tokens(), output)
 
     def _input_tokens(self) -> int:
         """An estimate of the input: a quarter of the bytes, where no images make them say little."""
