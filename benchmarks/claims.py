@@ -5,7 +5,8 @@
 Reads ../shared/data/tiers (or $POINTSMAN_SHARED/data/tiers); needs the extras ``static`` and ``fit``.
 Draws labels from MMLU without its two odd subjects, with kinds made without this source. Prints the mean of
 the cross-fitted difference to length, and the share of draws in which it is shown against length, against
-length and chance, and against both rule profiles too, which is what ``improves`` says.
+length and chance, and against both rule profiles too, which is what ``improves`` says; and the share that
+``fit tiers`` calls better than length, by the test of the signal (docs/decisions/0169).
 Shuffled: the outcomes belong to other prompts.
 """
 
@@ -15,7 +16,8 @@ import statistics
 from pathlib import Path
 
 import numpy as np
-from left_out import ODD, Floats, Remembering, kinds_without, rows, tasks
+from msgspec import structs
+from outcome_tasks import ODD, Floats, Remembering, kinds_without, rows, tasks
 
 from pointsman.learning.datasets import PromptOutcome
 from pointsman.learning.fit import RIVALS, claim
@@ -23,6 +25,7 @@ from pointsman.learning.intervals import wilson
 from pointsman.learning.kinds_prior import fitter
 from pointsman.learning.learning import Corpus, held_out
 from pointsman.learning.rankers import baselines
+from pointsman.learning.signal import signal_chance
 from pointsman.tiers.learned_router import Claim
 
 
@@ -40,7 +43,8 @@ def claims(
             own = Corpus(*numbers, own.ngrams, own.vectors, own.first, own.shifts)
         raw = held_out(own, seed=seed, fit=fitter(own)).raw
         scores = {name: values[at] for name, values in rankings.items()} | {"learned_router": raw[1] - raw[0]}
-        found.append(claim(scores, own.weak, own.strong, first=own.first, seed=seed))
+        shown = claim(scores, own.weak, own.strong, first=own.first, seed=seed)
+        found.append(structs.replace(shown, signal=signal_chance(own, seed=seed)))
     return found
 
 
@@ -54,10 +58,11 @@ def told(title: str, found: list[Claim]) -> dict[str, float]:
             ("improves", RIVALS),
         )
     }
-    low, high = wilson(counts["length"], len(found))
+    counts["better than length"] = sum(each.beats_length for each in found)
+    low, high = wilson(counts["better than length"], len(found))
     shares = "  ".join(f"{name} {count / len(found):.1%}" for name, count in counts.items())
     print(
-        f"{title:10} difference to length {gain:+.3f}  {shares}  (length {low:.1%} .. {high:.1%})",
+        f"{title:10} difference to length {gain:+.3f}  {shares}  (the last {low:.1%} .. {high:.1%})",
         flush=True,
     )
     return {"difference": round(gain, 3), "draws": len(found), **counts}

@@ -1,12 +1,12 @@
 """Escalation replayed over recorded runs: in how many failed and successful runs the tier would be raised.
 
-    python benchmarks/escalation.py ../shared/data/trajectories/*.jsonl.gz [--quantile 1.0]
+    python benchmarks/escalation.py ../shared/data/trajectories/*.jsonl.gz [--quantile 1.0] [--margin 1.1]
 
-Stuck is what guidance says with its default values. Long is more tool calls than the successful runs of the
-same source and model, in four fifths of the runs, drawn 20 times; a run is judged by limits that it did not
-help to make. With fewer than 20 such successes there is no limit. A run that two files hold, by its source
-and id, counts once: a copy in the other folds would make the limit that judges it. ``ahead`` is the share of
-a raised failed run's calls that still followed.
+Stuck is what guidance says with its default values. Long is more tool calls, by a tenth, than the successful
+runs of the same source and model, in four fifths of the runs, drawn 20 times; a run is judged by limits that
+it did not help to make. With fewer than 20 such successes there is no limit. A run that two files hold, by
+its source and id, counts once: a copy in the other folds would make the limit that judges it. ``ahead`` is
+the share of a raised failed run's calls that still followed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy as np
 
 from pointsman.guidance import GuidancePolicy, Guide, Mode
 from pointsman.learning.guidance import Run, replay
-from pointsman.reports.escalation import SourceRuns
+from pointsman.reports.escalation import MARGIN, SourceRuns
 
 _FOLDS, _DRAWS = 5, 20
 
@@ -65,6 +65,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("files", type=Path, nargs="+")
     parser.add_argument("--quantile", type=float, default=1.0)
+    parser.add_argument("--margin", type=float, default=MARGIN, help="factor on the limit")
     options = parser.parse_args()
     groups: dict[tuple[str, str], list[Recorded]] = defaultdict(list)
     for run in read(options.files):
@@ -80,8 +81,9 @@ def main() -> None:
                     [i for f in range(_FOLDS) if f != fold for i in order[f::_FOLDS]],
                 )
                 known = SourceRuns("", successes=[runs[i].calls for i in others if runs[i].success])
+                limit = known.limit(options.quantile, options.margin)
                 for run in (runs[i] for i in held):
-                    at = raised_at(run, known.limit(options.quantile))
+                    at = raised_at(run, limit)
                     ahead = (run.calls - at) / run.calls if at is not None else np.nan
                     row = (run.stuck_at is not None, at is not None, ahead)
                     tally[run.source, run.success].append(row)

@@ -20,7 +20,7 @@ from pathlib import Path
 from random import Random
 
 import numpy as np
-from left_out import Task, tasks
+from outcome_tasks import Task, tasks
 from tiers_quality import Profile, rows
 
 from pointsman.learning.metrics import bootstrap, gap_curve
@@ -156,7 +156,7 @@ def difference(one: Task, now: dict[str, list[list[float]]], before: dict[str, l
     new, old = (np.array([score for score, _ in each[name]]) for each in (now, before))
     return statistics.fmean(
         gap_curve(new[at], weak, strong).apgr - gap_curve(old[at], weak, strong).apgr
-        for at, weak, strong in one.pairs
+        for _, at, weak, strong in one.pairs
     )
 
 

@@ -10,8 +10,9 @@ each repository, repositories mixed by chance; those of Pro in orders drawn by c
 
 Money: the strong model costs five times the weak one (list prices of a provider's large and small model).
 At equal success: the least that each ranking pays for 95 % of what the strong model alone solves.
-Intervals of the money are those over the pairs of models. Cheap first begins each task on the weak model
-and begins anew on the strong one where it is told of a failure.
+Intervals of the money are those over the pairs of models. The difference of project and length gets a paired
+interval too, with whole repositories drawn: its unit is what a project is. Cheap first begins each task on
+the weak model and begins anew on the strong one where it is told of a failure.
 """
 
 from __future__ import annotations
@@ -41,6 +42,9 @@ _LEAST: Final = 0.05
 #: Shares of failed and of successful runs of the weak model in which the strong one is called afterwards: by
 #: tests, and by the escalation of docs/explanation/guidance.md as it was measured on recorded runs.
 _TOLD: Final = {"tests tell": (1.0, 0.0), "trouble tells": (0.248, 0.026)}
+#: Draws of the repositories, and orders of each pair in which they are looked at.
+_DRAWS: Final = 300
+_ORDERS_DRAWN: Final = 8
 _REGRET: Final = (0, 25, 50, 100, 150, 200, 250)
 
 Floats = NDArray[np.float64]
@@ -110,6 +114,44 @@ def gains(pair: Pair, own: NDArray[np.intp], test: NDArray[np.intp], project: ND
         cell = found.get(cell_name(name)) or found[cell_name("*")]
         by[name] = cell["strong"].mean - cell["weak"].mean
     return np.array([by[str(name)] for name in project[test]])
+
+
+def own_success(pair: Pair, own: NDArray[np.intp], test: NDArray[np.intp]) -> Floats:
+    """The expected success of the strong model on each task: a ranking without the weak one."""
+    outcomes = [
+        ProjectOutcome(id=str(i), project=str(pair.project[i]), model="strong", score=float(pair.strong[i]))
+        for i in own
+    ]
+    found = posteriors(outcomes)
+    names = [cell_name(str(name)) for name in pair.project[test]]
+    return np.array([found.get(name, found[cell_name("*")])["strong"].mean for name in names])
+
+
+def repositories_drawn(task_set: str, rows: Sequence[dict[str, Any]]) -> tuple[float, float, float]:
+    """Project minus length: the mean over pairs and orders, and its interval, whole repositories drawn."""
+    rng = np.random.default_rng(0)
+    every = list(pairs(rows, task_set))
+    names = sorted({str(name) for pair in every for name in pair.project})
+    drawn = rng.multinomial(len(names), [1 / len(names)] * len(names), size=_DRAWS).astype(float)
+    weights = [dict(zip(names, draw, strict=True)) for draw in (np.ones(len(names)), *drawn)]
+    sums: list[list[float]] = [[] for _ in weights]
+    for pair in every:
+        for seed in range(_ORDERS_DRAWN):
+            arrived = order(pair, task_set, np.random.default_rng(seed))
+            count = min(_OWN[task_set], len(pair) - 50)
+            own, test = arrived[:count], arrived[count:]
+            scores, length = gains(pair, own, test, pair.project), pair.length[test]
+            weak, strong = pair.weak[test], pair.strong[test]
+            for place, each in enumerate(weights):
+                weight = np.array([each[str(name)] for name in pair.project[test]])
+                if weight @ (strong - weak) > 0:  # a gap to recover
+                    ours, theirs = (
+                        gap_curve(ranked, weak, strong, weights=weight).apgr for ranked in (scores, length)
+                    )
+                    sums[place].append(float(ours - theirs))
+    means = [float(np.median(values)) for values in sums if values]
+    low, high = np.percentile(means[1:], [2.5, 97.5])
+    return means[0], float(low), float(high)
 
 
 def claims(pair: Pair, own: NDArray[np.intp], project: NDArray[Any]) -> dict[str, bool]:
@@ -187,14 +229,23 @@ def evaluate(task_set: str, rows: Sequence[dict[str, Any]], orders: int) -> None
         f"{name} {np.mean(found[name]):.3f}" for name in ("length", "project", "difference", "shuffled")
     ))  # fmt: skip
     print(f"pairs with project above length: {sum(each > 0 for each in per_pair)} of {len(per_pair)}")
+    value, low, high = repositories_drawn(task_set, rows)
+    print(f"project − length, median over pairs and {_ORDERS_DRAWN} orders, repositories drawn: "
+          f"{value:+.3f} [{low:+.3f}, {high:+.3f}]")  # fmt: skip
+    print(f"APGR by the strong model's own success in the project: {interval(found['own success'])}")
     print("cost at 95 % of the strong model's success, in shares of always strong (always weak: .200):")
     for name in ("cost length", "cost project", "cost mixture"):
         print(f"  {name[5:]:12} {interval(found[name])}")
     print(f"policy with 90 % certainty: cost {interval(found['policy cost'])}, "
           f"success {interval(found['policy success'])} of always strong")  # fmt: skip
+    print(f"always weak: total cost {1 / _RATIO:.3f}, cost of a success "
+          f"{interval(found['weak per success'])}, successes {interval(found['weak solves'])}")  # fmt: skip
     for told in _TOLD:
-        print(f"cheap first, {told}: cost of a success {interval(found[f'cheap first, {told}'])} of always "
-              f"strong, successes {interval(found[f'cheap first solves, {told}'])}")  # fmt: skip
+        total, success, solved = (
+            interval(found[f"cheap first{part}, {told}"]) for part in (" costs", "", " solves")
+        )
+        print(f"cheap first, {told}: total cost {total}, cost of a success {success} of always strong, "
+              f"successes {solved}")  # fmt: skip
     print("regret: APGR by own outcomes " + ", ".join(
         f"{n}: {np.mean(found[f'after {n}']):.3f}" for n in _REGRET if f"after {n}" in found
     ))  # fmt: skip
@@ -223,8 +274,12 @@ def _one_order(pair: Pair, task_set: str, rng: np.random.Generator, one: dict[st
         raised = np.where(weak > 0, good, failed)
         cost = 1 / _RATIO + raised.mean()
         solved = np.where(weak > 0, 1.0, raised * strong).mean()
+        values[f"cheap first costs, {told}"] = float(cost)
         values[f"cheap first, {told}"] = float(cost / solved * strong.mean())
         values[f"cheap first solves, {told}"] = float(solved / strong.mean())
+    values["own success"] = apgr(own_success(pair, own, test), pair, test)
+    values["weak solves"] = float(weak.mean() / strong.mean())
+    values["weak per success"] = (1 / _RATIO) / values["weak solves"] if weak.any() else math.nan
     values["difference"] = values["project"] - values["length"]
     values["policy cost"], values["policy success"] = policy_cost(pair, own, test)
     for number in _REGRET:

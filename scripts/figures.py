@@ -22,7 +22,6 @@ COMMANDS = {
     "trajectories/tau_bench_airline.jsonl.gz",
     "projects": "benchmarks/projects.py tiers/agent_tasks.jsonl.gz --orders 60",
     "kinds": "benchmarks/left_out.py",
-    "heads": "benchmarks/heads.py",
     "claims": "benchmarks/claims.py --draws 60",
     "robustness": "-m pointsman eval robustness --data tiers/tier_labels.jsonl.gz",
     "gadgets": "benchmarks/gadgets.py",

@@ -33,8 +33,8 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "Keys and teams": ("spent", "limited", "budget_settlements_lost"),
     "Decisions": (
-        *("decisions", "domains", "guidance", "guidance_arms", "capabilities", "tools", "abstained"),
-        *("shadow_decisions", "shadow_answers", "ext_proc"),
+        *("decisions", "domains", "projects", "escalations", "guidance", "guidance_arms"),
+        *("capabilities", "tools", "abstained", "shadow_decisions", "shadow_answers", "ext_proc"),
     ),
     "The gateway itself": (
         *("build_info", "reloads", "stores_failing", "ledger_lost", "session_failures", "spans"),

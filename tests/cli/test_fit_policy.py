@@ -13,6 +13,7 @@ from typer.testing import CliRunner, Result
 from pointsman.cli import app
 from pointsman.errors import PointsmanError
 from pointsman.factory import default_policy, read_policy
+from pointsman.learning.features import Features
 from pointsman.learning.fit import fit_tiers
 from pointsman.reports.quality import read_curve
 from support.outcomes import made_up
@@ -85,6 +86,19 @@ def test_a_policy_of_a_head_keeps_quality_for_less_and_can_be_read(data: Path, l
         == pytest.approx(found["boundaries"][0], abs=1e-6)
     )
     assert policy.learned_router.boundaries[2] == float("inf")
+
+
+def test_a_policy_of_a_head_on_the_prior_of_kinds(data: Path) -> None:
+    learned_router = data.parent / "kinds.json"
+    made = fit_tiers(ROWS, features=Features.KINDS).learned_router
+    learned_router.write_bytes(msgspec.json.encode(made))
+    report = said(data, "--learned-router", str(learned_router), "--quality", "0.9", *PRICES)["held_out"]
+    assert report["cross_fitted_router"], "the learned router has seen these prompts"
+    assert report["over_mixing"]["low"] > 0
+    policy = read_policy(data.parent / "policy.toml", default_policy()).learned_router
+    assert policy is not None
+    assert policy.learned_router.head is not None
+    assert policy.learned_router.digest() == made.digest()
 
 
 def test_a_head_that_has_not_seen_the_prompts_scores_them_itself(data: Path) -> None:

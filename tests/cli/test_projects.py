@@ -2,6 +2,7 @@
 
 import json
 import re
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -17,6 +18,7 @@ from pointsman.decision.input import RequestInput
 from pointsman.errors import ConfigError
 from pointsman.factory import build_policy
 from pointsman.learning.projects import ProjectOutcome
+from pointsman.reports.projects import outcomes_of
 from pointsman.stores.ledger import Attempt, Outcome, SqliteLedger
 from pointsman.tiers.projects import cell_name, read_projects
 from pointsman.vocabulary import AgentRole, Mode, Purpose, Reason, WireFormat
@@ -107,7 +109,36 @@ def test_a_file_of_outcomes_does_without_a_ledger(files: Path) -> None:
     data.write_bytes(b"\n".join(map(msgspec.json.encode, rows)))
     given = ("--data", str(data), "--out", str(out), "--json")
     done = run(files, "fit", "projects", *given, "--target", "0.5")
-    assert json.loads(done.output) == {"file": str(out), "outcomes": 30, "cells": 1, "with_tier": 1}
+    assert json.loads(done.output) == {
+        "file": str(out), "outcomes": 30, "by_chance": 0, "cells": 1, "with_tier": 1,
+    }  # fmt: skip
+
+
+def test_outcomes_of_messages_drawn_by_chance_are_told_apart(files: Path) -> None:
+    data, out = files / "o.jsonl", files / "p.json"
+    rows = [
+        ProjectOutcome(id=str(n), project="p", model="large", score=1.0, by_chance=n < 20) for n in range(30)
+    ]
+    data.write_bytes(b"\n".join(map(msgspec.json.encode, rows)))
+    given = ("fit", "projects", "--data", str(data), "--out", str(out), "--target", "0.5")
+    said = run(files, *given).output
+    assert "20 of models chosen by chance; 10 of models chosen by rules or a policy, used" in said
+    assert "may be named wrongly" in said
+    said = run(files, *given, "--by-chance").output
+    assert said.startswith("20 outcomes,")
+    assert "left out" in said
+    assert "may be named wrongly" not in said
+
+
+def test_exploration_and_shadow_are_chance(files: Path) -> None:
+    with closing(SqliteLedger(files / "ledger.sqlite")) as ledger:
+        (known,) = (each for each in ledger.records() if each.decision.id == "d0-1")
+    records = [
+        replace(known, outcomes=[Outcome(decision="d0-1", score=1.0, model=model)]) for model in ("", "small")
+    ]
+    assert [each.by_chance for each in outcomes_of(records)] == [False, True]
+    explored = replace(known.decision, reasons=(Reason("projects.explore", "…"),))
+    assert [each.by_chance for each in outcomes_of([replace(records[0], decision=explored)])] == [True]
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 
 from pointsman.config import ConsoleSpec
 from pointsman.console import _quality
+from pointsman.console._projects import projects_seen
 from pointsman.console._savings import _dearest
 from pointsman.gateway.build import demo_config
 from pointsman.guidance import Arm, Firing, FollowUp, GuidanceDecision, Rung
@@ -18,6 +19,7 @@ from pointsman.reports.quality import router_quality
 from pointsman.reports.savings import savings
 from pointsman.stores.ledger import MemoryLedger, Outcome
 from pointsman.testing import a_decision
+from pointsman.tiers.projects import Cell, ProjectPolicy, Projects, cell_name
 from pointsman.vocabulary import Mode
 from support.consoles import Browser, console_gateway
 from support.learned_routers import blank
@@ -107,6 +109,22 @@ def test_the_claim_of_a_learned_router_is_that_of_the_report(
     assert found == msgspec.json.decode(msgspec.json.encode(claim))
     page = browser.get("/console/quality").body.decode()
     assert f"Held out, APGR {claim.apgr:.3f}, 95 % interval {claim.low:.3f} to {claim.high:.3f}." in page
+
+
+def test_quality_shows_the_file_of_projects(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "No file of projects is configured" in browser.get("/console/quality").body.decode()
+    cell = Cell(outcomes=10, models={"small": (8.0, 10.0, 0.71)}, chance={"simple": 0.93}, tier="simple")
+    file = Projects(target=0.7, keep=False, certainty=0.9, made_at=0.0, cells={cell_name("p-<1>"): cell})
+    policy = ProjectPolicy(projects=file)
+    monkeypatch.setattr(_quality, "projects_seen", lambda _policy, newest: projects_seen(policy, newest))
+    found = browser.get("/console/quality.json").json()["projects"]
+    assert found["rows"] == [
+        {"project": "p-<1>", "clients": "", "outcomes": 10, "expected": {"small": 0.71}, "tier": "simple"}
+    ]
+    page = browser.get("/console/quality").body.decode()
+    assert "success 0.7, with probability 0.9" in page
+    assert "p-&lt;1&gt;" in page
+    assert "small 0.71" in page
 
 
 CURVE = """{"models": [[1.0, 0.6], [10.0, 1.0]],

@@ -104,6 +104,13 @@ def test_a_closed_and_an_open_circuit(gateway: Gateway) -> None:
     assert value(gateway.metrics, "pointsman_circuit_open", upstream="demo") == 1.0
 
 
+def test_a_say_of_projects_or_escalation_is_counted_by_reason() -> None:
+    metrics = Metrics()
+    metrics.seen(decided(Reason("projects.observe", ""), Reason("escalation.long", "")))
+    assert value(metrics, "pointsman_projects_total", reason="observe") == 1.0
+    assert value(metrics, "pointsman_escalations_total", reason="long") == 1.0
+
+
 @pytest.mark.parametrize(
     ("code", "reason"), [("routing.up", "up"), ("routing.down", "down"), ("routing.unable", "unable")]
 )

@@ -49,6 +49,7 @@ def test_a_limit_needs_twenty_successes_of_its_source() -> None:
     assert (found.source, found.runs, len(found.successes), found.failures) == ("p-1|small", 22, 20, [40])
     assert found.limit(1.0) == 9
     assert found.limit(0.95) == 9
+    assert found.limit(1.0, margin=1.5) == 13
     assert runs_in(runs(*(run(n, 3, 1.0) for n in range(19))))[0].limit(1.0) is None
     assert len(runs_in(runs(run(0, 1, 1.0), run(1, 1, 1.0, model="large")))) == 2
 

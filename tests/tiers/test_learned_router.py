@@ -13,7 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pointsman.errors import ConfigError
-from pointsman.tiers.learned_router import Calibration, Centre, Dense, LearnedScorer, read_learned_router
+from pointsman.tiers.learned_router import (
+    Calibration,
+    Centre,
+    Claim,
+    Dense,
+    LearnedScorer,
+    read_learned_router,
+)
 from pointsman.tiers.ngrams import BUCKETS, ngrams
 from support.learned_routers import blank
 
@@ -192,3 +199,29 @@ def test_a_domain_it_has_learned_moves_both_models() -> None:
     assert law.score - plain.score == pytest.approx(0.75)
     assert law.p_weak > plain.p_weak
     assert scorer.score("go on", domain="medicine") == plain
+
+
+@pytest.mark.parametrize(
+    ("probability", "trust", "stated"),
+    [(0.7, 1.0, 0.04), (0.7, 0.0, 0.7), (0.2, 0.0, 0.8), (0.5, 0.5, 0.27), (0.0, 0.0, 1.0)],
+)
+def test_a_stated_error_grows_to_all_there_is_with_strangeness(
+    probability: float, trust: float, stated: float
+) -> None:
+    assert Calibration(0.0, 1.0, 0.04).stated_error(probability, trust) == pytest.approx(stated)
+
+
+@pytest.mark.parametrize(
+    ("against", "signal", "beats"),
+    [
+        ((0.03, 0.01, 0.05), None, True),
+        ((0.03, -0.01, 0.07), None, False),
+        ((0.03, 0.01, 0.05), 0.03, False),
+        ((0.03, -0.01, 0.07), 0.025, True),
+        ((0.03, -0.01, 0.07), 0.026, False),
+        ((-0.01, -0.05, 0.03), 0.001, False),  # a signal, and a ranking that is not better
+    ],
+)
+def test_what_beats_length(against: tuple[float, float, float], signal: float | None, beats: bool) -> None:
+    claim = Claim(100, 0.5, 0.4, 0.6, {"length": against}, improves=False, signal=signal)
+    assert claim.beats_length is beats

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from pointsman.batch.rank import P_STRONG, P_WEAK, BatchRanker
+from pointsman.batch.rank import ERRORS, P_STRONG, P_WEAK, BatchRanker
 from pointsman.batch.row_jobs import Finished
 from pointsman.errors import PointsmanError
 from pointsman.learning.datasets import PromptOutcome
@@ -36,12 +36,14 @@ def scored_in(job: BatchRanker, done: Finished) -> tuple[ScoredPrompts, NDArray[
         "random": np.zeros(len(outcomes)),
         **{name: of_rankers[name] for name in ("length", "seed", "default")},
         "oracle": np.array([row.gain for row in outcomes]),
-        **{name: found for name, found in of_rankers.items() if name not in {P_WEAK, P_STRONG}},
+        **{name: found for name, found in of_rankers.items() if name not in {P_WEAK, P_STRONG, *ERRORS}},
     }
     said = {"weak": P_WEAK, "strong": P_STRONG}
     probabilities = {name: of_rankers[column] for name, column in said.items() if column in of_rankers}
+    models = zip(said, ERRORS, strict=True)
+    errors = {name: of_rankers[column] for name, column in models if column in of_rankers}
     copies = first_alike(table["alike"].to_pylist())
-    return ScoredPrompts(outcomes, rankings, copies, probabilities), table["characters"].to_numpy()
+    return ScoredPrompts(outcomes, rankings, copies, probabilities, errors), table["characters"].to_numpy()
 
 
 def _outcomes(table: pa.Table) -> list[PromptOutcome]:

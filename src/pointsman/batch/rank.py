@@ -20,13 +20,14 @@ from pointsman.learning.tiers import LEARNED
 from pointsman.tiers.kinds import Kinds
 from pointsman.tiers.learned_router import LearnedScorer
 
-__all__ = ["BASE", "P_STRONG", "P_WEAK", "BatchRanker"]
+__all__ = ["BASE", "ERRORS", "P_STRONG", "P_WEAK", "BatchRanker"]
 
 _PROMPT: Final = "prompt"
 _GROUPS: Final = ("domain", "task")
 _BENCH: Final = "bench"
 P_WEAK: Final = "p_weak"
 P_STRONG: Final = "p_strong"
+ERRORS: Final = ("weak_error", "strong_error")
 _ALIKE: Final = 16  # bytes of a digest: two of 10⁹ prompts collide once in 10²⁰ runs
 
 #: Columns of the output before those of the rankers (docs/reference/batch.md).
@@ -66,7 +67,7 @@ class BatchRanker:
         if self.kinds != "off":
             self.rankers += ("kinds", "kinds + default")
         if learned_router:
-            self.rankers += (LEARNED, P_WEAK, P_STRONG)
+            self.rankers += (LEARNED, P_WEAK, P_STRONG, *ERRORS)
 
     def describe(self) -> dict[str, object]:
         """What the output depends on beside the rows."""
@@ -139,6 +140,8 @@ class BatchRanker:
             found[LEARNED] = [each.score for each in said]
             found[P_WEAK] = [each.p_weak for each in said]
             found[P_STRONG] = [each.p_strong for each in said]
+            for name in ERRORS:
+                found[name] = [getattr(each, name) for each in said]
         return found
 
 

@@ -112,10 +112,12 @@ def _verdict(fitted: Fit) -> str:
     )
     if fitted.improves:
         return f"improvement: held out, the learned router ranks better than {shown}"
-    against = fitted.learned_router.claim.against
-    if against["length"][1] > 0:
-        others = ", ".join(rival for rival, (_, low, _) in against.items() if not low > 0)
-        return (
-            f"better than length, no improvement shown over {others}: held out, learned router minus {shown}"
+    claim = fitted.learned_router.claim
+    if claim.beats_length:
+        others = ", ".join(
+            rival for rival, (_, low, _) in claim.against.items() if rival != "length" and not low > 0
         )
+        but = f"no improvement shown over {others}" if others else "and its interval reaches below zero"
+        said = f"; the prompts say more than their length (p = {claim.signal:.3f})" if claim.signal else ""
+        return f"better than length, {but}: held out, learned router minus {shown}{said}"
     return f"no improvement shown: held out, learned router minus {shown}; an interval reaches below zero"

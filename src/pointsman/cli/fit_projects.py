@@ -41,8 +41,14 @@ def projects(
     half_life: Annotated[float, typer.Option(min=1, help="Days after which an outcome counts half.")] = 90.0,
     data: Annotated[
         Path | None,
-        typer.Option(help="JSON lines: id, project, model, score, and at, kind, role; default: the ledger."),
+        typer.Option(
+            help="JSON lines: id, project, model, score, and at, kind, role, by_chance; default: the ledger."
+        ),
     ] = None,
+    by_chance: Annotated[
+        bool,
+        typer.Option("--by-chance", help="Use only outcomes of models that exploration or shadow chose."),
+    ] = False,
     ledger: LedgerOption = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
@@ -65,14 +71,28 @@ def projects(
     else:
         with opened(ledger, config) as store:
             outcomes = list(outcomes_of(store.records()))
+    drawn = [each for each in outcomes if each.by_chance]
+    others = len(outcomes) - len(drawn)
+    if by_chance:
+        outcomes = drawn
     found = fit_projects(outcomes, tiers, target=target, keep=keep, certainty=certainty, half_life=half_life)
     save(out, msgspec.json.encode(found))
     named = sum(bool(cell.tier) for cell in found.cells.values())
     if as_json:
         print_json(
-            {"file": str(out), "outcomes": len(outcomes), "cells": len(found.cells), "with_tier": named}
+            {
+                "file": str(out),
+                "outcomes": len(outcomes),
+                "by_chance": len(drawn),
+                "cells": len(found.cells),
+                "with_tier": named,
+            }
         )
         return
     echo(f"{len(outcomes):,} outcomes, {len(found.cells):,} cells, {named:,} with a tier; written to {out}")
-    if named:
+    left = "left out" if by_chance else "used"
+    echo(
+        f"{len(drawn):,} of models chosen by chance; {others:,} of models chosen by rules or a policy, {left}"
+    )
+    if named and others and not by_chance:
         echo(CONDITION)

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pointsman.cli.decisions import opened
 from pointsman.cli.fit_projects import KeepOption, TargetOption, tiers_of
 from pointsman.cli.options import ConfigOption, JsonOption, LedgerOption
 from pointsman.cli.output import config_file, needs_extra, print_blocks, print_json
 from pointsman.config import AnyKey, load
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from pointsman.stores.ledger import Record
 
 __all__ = ["projects"]
 
@@ -29,7 +22,7 @@ def projects(
     """Report the outcomes of each project by model, what is expected, and the tier that is good enough."""
     with needs_extra("fit", "pointsman report projects"):
         from pointsman.learning.projects import fit_projects
-        from pointsman.reports.projects import outcomes_of, project_blocks, uses
+        from pointsman.reports.projects import clients_of, outcomes_of, project_blocks, uses
     tiers = tiers_of(load(config_file(config), AnyKey()))
     with opened(ledger, config) as store:
         records = list(store.records())
@@ -38,13 +31,4 @@ def projects(
     if as_json:
         print_json({"projects": found, "requests": counts})
         return
-    print_blocks(project_blocks(found, _clients(records), counts))
-
-
-def _clients(records: Iterable[Record]) -> dict[str, str]:
-    """The programs seen in each project."""
-    seen: dict[str, set[str]] = {}
-    for record in records:
-        if client := record.decision.input.client:
-            seen.setdefault(record.decision.input.project, set()).add(client)
-    return {project: " ".join(sorted(clients)) for project, clients in seen.items()}
+    print_blocks(project_blocks(found, clients_of(records), counts))

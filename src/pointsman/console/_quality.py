@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from pointsman.console._projects import projects_seen
 from pointsman.console._reading import newest_records, search
 from pointsman.console._svg import Chart, curve_chart, points_chart
 from pointsman.console._view import GatewayView, Page, Table, Visit
@@ -34,6 +35,7 @@ def quality(visit: Visit) -> Page:
     shift = _drift(newest, router)
     claim = router_quality(router) if router else None
     curve, curve_error = _curve(view)
+    projects = projects_seen(view.engine.policy.projects, newest)
     context = {
         "observed": seen,
         "chart": _chart(seen),
@@ -45,6 +47,7 @@ def quality(visit: Visit) -> Page:
         "drift_lines": list(plain_lines(shift.blocks())) if shift else [],
         "effect": guidance.effect,
         "endings": guidance.endings,
+        "projects": projects,
         "looked_at": _LOOKED_AT,
     }
     data = {
@@ -53,6 +56,7 @@ def quality(visit: Visit) -> Page:
         "curve": curve,
         "drift": shift.to_json() if shift else None,
         "guidance": guidance.to_json(),
+        "projects": projects,
     }
     points = [*([seen.point] if seen.point else []), *seen.models]
     rows = [(each.name or "all", each.labels, each.score, each.low, each.high, each.cost) for each in points]

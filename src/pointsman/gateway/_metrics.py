@@ -47,6 +47,9 @@ _OPENMETRICS: Final = "application/openmetrics-text"
 #: Codes of reasons for which a decision changes the model of a session (``model_choice.settle``).
 _SWITCHES: Final = {"routing.up": "up", "routing.down": "down", "routing.unable": "unable"}
 
+#: Families of such codes that have a metric of their own: ``projects.observe``, ``escalation.long``.
+_FAMILIES: Final = {"projects": "projects", "escalation": "escalations"}
+
 #: One value, or values by the only label of the metric.
 Reading: TypeAlias = Callable[[], float | Mapping[str, float]]
 
@@ -226,6 +229,9 @@ class Metrics(Collector):
         for reason in decision.reasons:
             if reason.code in _SWITCHES:
                 self.count("switches", _SWITCHES[reason.code])
+            family, _, which = reason.code.partition(".")
+            if family in _FAMILIES:
+                self.count(_FAMILIES[family], which)
         if decision.refused:
             self.count("refused", tier.tier if tier else "none")
 

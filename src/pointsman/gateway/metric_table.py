@@ -54,6 +54,8 @@ METRICS: Final[Mapping[str, MetricSpec]] = {
     "lower_tier": _counter("Downgrades: requests answered by a model of a lower tier.", "tier", "served"),
     "switches": _counter("Changes of the model of a session, by reason.", "reason"),
     "domains": _counter("Decisions by the primary domain of the conversation.", "domain"),
+    "projects": _counter("Decisions in which the file of projects had a say, by reason.", "reason"),
+    "escalations": _counter("Decisions about an agent in trouble, by reason.", "reason"),
     "guidance": _counter("Hints, given or withheld.", "classifier", "rung", "result"),
     "guidance_arms": _counter("Decisions with a hint due, by arm of the experiment.", "arm"),
     "capabilities": _counter("Selections of capabilities.", "strategy", "result"),

@@ -33,6 +33,7 @@ from pointsman.learning.learning import (
 )
 from pointsman.learning.metrics import Interval, apgr_interval, difference_interval
 from pointsman.learning.rankers import alike, baselines
+from pointsman.learning.signal import signal_chance
 from pointsman.learning.tiers import TierRow, measure
 from pointsman.tiers.kinds import Kinds, PromptKinds
 from pointsman.tiers.learned_router import Calibration, Centre, Claim, Dense, LearnedRouter
@@ -129,7 +130,10 @@ def fit_tiers(
     weights = fit(corpus, np.arange(len(corpus)))
     weak, weak_error = calibrate(unseen.raw[0], corpus.weak, first=corpus.first, seed=seed)
     strong, strong_error = calibrate(unseen.raw[1], corpus.strong, first=corpus.first, seed=seed)
-    shown = claim(rankings, corpus.weak, corpus.strong, first=corpus.first, seed=seed)
+    shown = msgspec.structs.replace(
+        claim(rankings, corpus.weak, corpus.strong, first=corpus.first, seed=seed),
+        signal=signal_chance(corpus, seed=seed),
+    )
     learned_router = msgspec.structs.replace(
         _learned_router(corpus, unseen, (weak, strong), shown),
         **_numbers(weights, prompt_kinds),

@@ -49,6 +49,7 @@ class ProjectOutcome(msgspec.Struct, frozen=True, kw_only=True):
     kind: str = ANY
     role: str = ANY
     caller: str = ""  # name of the key it came with; empty: none was asked for
+    by_chance: bool = False  # whether chance decided that this model answers: exploration, shadow
 
 
 class Beta(msgspec.Struct, frozen=True):

@@ -38,7 +38,9 @@ def evaluation_lines(rows: Sequence[TierRow]) -> list[str]:
                 f"{model} {error.value:.3f} ({error.low:.3f} .. {error.high:.3f})"
                 for model, error in row.calibration_error.items()
             )
-            lines += [f"calibration error of the {row.ranker}: {errors}", ""]
+            stated = ", ".join(f"{model} {error:.3f}" for model, error in row.stated_error.items())
+            said = f"; stated, by likeness to the training data: {stated}" if stated else ""
+            lines += [f"calibration error of the {row.ranker}: {errors}{said}", ""]
     return lines[:-1]
 
 

@@ -63,6 +63,8 @@ class TierRow(msgspec.Struct, frozen=True, kw_only=True):
     calibration_error: dict[str, Interval] | None = (
         None  # of ``weak`` and ``strong``; only a learned router has one
     )
+    #: Mean error that the learned router states of these prompts, by model: to be at least the measured one.
+    stated_error: dict[str, float] = {}
     benches: dict[str, TierRow] = {}  # the same over each bench or task that the rows name
 
 
@@ -97,6 +99,7 @@ class ScoredPrompts:
     rankings: Mapping[str, NDArray[np.float64]]
     copies: NDArray[np.intp]  # of ``rankers.alike``
     probabilities: Mapping[str, NDArray[np.float64]]  # of ``weak`` and ``strong``, by a learned router
+    errors: Mapping[str, NDArray[np.float64]]  # that it states of them
 
 
 def score_prompts(
@@ -107,13 +110,16 @@ def score_prompts(
     if kinds:
         rankings |= by_kinds(outcomes, kinds, rankings["default"])
     probabilities: dict[str, NDArray[np.float64]] = {}
+    errors: dict[str, NDArray[np.float64]] = {}
     if scorer:
         said = by_learned_router(outcomes, scorer)
         rankings[LEARNED] = np.array([each.score for each in said])
         probabilities["weak"] = np.array([each.p_weak for each in said])
         probabilities["strong"] = np.array([each.p_strong for each in said])
+        errors["weak"] = np.array([each.weak_error for each in said])
+        errors["strong"] = np.array([each.strong_error for each in said])
     copies = alike([row.prompt for row in outcomes])
-    return ScoredPrompts(outcomes, rankings, copies, probabilities)
+    return ScoredPrompts(outcomes, rankings, copies, probabilities, errors)
 
 
 def evaluate_scored(
@@ -222,4 +228,5 @@ def _calibrated(row: TierRow, scored: ScoredPrompts, seed: int) -> TierRow:
         "weak": error(scored.probabilities["weak"], [each.weak for each in scored.outcomes]),
         "strong": error(scored.probabilities["strong"], [each.strong for each in scored.outcomes]),
     }
-    return msgspec.structs.replace(row, calibration_error=errors)
+    stated = {name: float(errors.mean()) for name, errors in scored.errors.items()}
+    return msgspec.structs.replace(row, calibration_error=errors, stated_error=stated)

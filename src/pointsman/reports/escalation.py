@@ -41,6 +41,11 @@ class _Run:
         return fmean(self.scores) >= _GOOD if self.scores else None
 
 
+#: A limit lies a tenth above the runs it is made of: of n successes the next is longer than the longest with
+#: probability 1/(n + 1), and mostly by little (figures: docs/decisions/0171).
+MARGIN: Final = 1.1
+
+
 @dataclass(slots=True)
 class SourceRuns:
     """The runs of one source."""
@@ -50,16 +55,17 @@ class SourceRuns:
     successes: list[int] = field(default_factory=list)  # tool calls of each successful run
     failures: list[int] = field(default_factory=list)
 
-    def limit(self, quantile: float) -> int | None:
-        """Tool calls that no more than the rest of the successful runs exceed; None with too few of them.
+    def limit(self, quantile: float, margin: float = MARGIN) -> int | None:
+        """Tool calls above those of the successful runs; None with too few of them.
 
         Args:
             quantile: Of the successful runs, 1 for the longest.
+            margin: Factor on their calls.
         """
         if len(self.successes) < ENOUGH_RUNS:
             return None
         ordered = sorted(self.successes)
-        return ordered[max(math.ceil(quantile * len(ordered)), 1) - 1]
+        return int(margin * ordered[max(math.ceil(quantile * len(ordered)), 1) - 1])
 
 
 @dataclass(slots=True)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from pointsman.learning.projects import ProjectOutcome
 from pointsman.printable import Block, Column, TextTable
 from pointsman.reports.outcomes import scores_of
+from pointsman.reports.usage import answered
 from pointsman.stores.ledger import Record
 from pointsman.tiers.projects import ANY, Projects, named_cell
 from pointsman.tiers.roles import name_of
 
-__all__ = ["CONDITION", "outcomes_of", "project_blocks", "uses"]
+if TYPE_CHECKING:
+    from pointsman.learning.projects import ProjectOutcome
+
+__all__ = ["CONDITION", "clients_of", "outcomes_of", "project_blocks", "uses"]
 
 #: What the certainty of a tier rests on: rules that choose by length give the cheaper model easier messages.
 CONDITION: Final = (
@@ -22,8 +25,9 @@ CONDITION: Final = (
 #: The role of requests that go on with a user message: outcomes are about the message.
 _ITERATION: Final = "tool_iteration"
 _MESSAGE: Final = "message"
+_EXPLORED: Final = "projects.explore"
 #: Codes of the reasons of decisions in which a project had a say.
-_CODES: Final = ("projects.tier", "projects.explore", "projects.observe")
+_CODES: Final = ("projects.tier", _EXPLORED, "projects.observe")
 
 
 def outcomes_of(
@@ -35,7 +39,10 @@ def outcomes_of(
         records: Oldest first.
         kind_of: The kind of a prompt; None: kinds are not told apart.
     """
+    from pointsman.learning.projects import ProjectOutcome  # needs the extra ``fit``
+
     said: dict[tuple[str, ...], list[tuple[float, float, str, str]]] = {}
+    chosen: set[tuple[str, ...]] = set()  # those whose model a rule or a policy chose
     for record in records:
         asked = record.decision.input
         if not asked.project:
@@ -47,7 +54,9 @@ def outcomes_of(
             kind = kind_of(record) if kind_of else ANY
             key = (asked.project, kind, role, model, turn)
             said.setdefault(key, []).append((score, asked.arrived_at, record.decision.id, asked.caller))
-    for (project, kind, role, model, _), scores in said.items():
+            if not _by_chance(record, model):
+                chosen.add(key)
+    for (project, kind, role, model, turn), scores in said.items():
         yield ProjectOutcome(
             id=scores[0][2],
             project=project,
@@ -57,7 +66,16 @@ def outcomes_of(
             kind=kind,
             role=role,
             caller=scores[0][3],
+            by_chance=(project, kind, role, model, turn) not in chosen,
         )
+
+
+def _by_chance(record: Record, model: str) -> bool:
+    """Whether exploration or the share of the shadow model decided that a model answers."""
+    answer = answered(record.attempts)
+    if answer is None or answer.model != model:
+        return True  # of a shadow's answer: which messages it gets is drawn
+    return any(reason.code == _EXPLORED for reason in record.decision.reasons)
 
 
 def uses(records: Iterable[Record]) -> dict[str, int]:
@@ -69,6 +87,15 @@ def uses(records: Iterable[Record]) -> dict[str, int]:
             if reason.code in counts:
                 counts[reason.code] += 1
     return counts
+
+
+def clients_of(records: Iterable[Record]) -> dict[str, str]:
+    """The programs seen in each project."""
+    seen: dict[str, set[str]] = {}
+    for record in records:
+        if client := record.decision.input.client:
+            seen.setdefault(record.decision.input.project, set()).add(client)
+    return {project: " ".join(sorted(clients)) for project, clients in seen.items()}
 
 
 def project_blocks(found: Projects, names: Mapping[str, str], counts: Mapping[str, int]) -> Iterator[Block]:

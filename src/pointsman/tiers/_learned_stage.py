@@ -104,7 +104,11 @@ def _kept(ruled: TierDecision, code: str, why: str) -> TierDecision:
 
 
 def _told(said: LearnedScore) -> str:
-    return (
-        f"the weak model serves it with {said.p_weak:.2f}, the strong with {said.p_strong:.2f}; "
-        f"similarity {said.similarity:.2f}"
+    near = f"similarity {said.similarity:.2f}"
+    if said.source is ScoreSource.PRIOR:
+        return f"how often the models serve such a prompt is not known; {near}"
+    weak, strong = (
+        f"{chance:.2f} ± {error:.2f}"
+        for chance, error in ((said.p_weak, said.weak_error), (said.p_strong, said.strong_error))
     )
+    return f"the weak model serves it with {weak}, the strong with {strong}; {near}"

@@ -42,6 +42,9 @@ _NOTHING: Final = (0.0, 0.0, 0.0)
 #: N-grams from which a text is evidence: three words and their two pairs. "yes" and "go on" are none.
 _EVIDENCE: Final = 5
 
+#: Level of the one-sided test of the signal: as of a two-sided interval of 95 %.
+_SIGNAL: Final = 0.025
+
 #: Decimals kept of what a machine's own mathematical functions return.
 _DIGITS: Final = 9
 
@@ -64,6 +67,14 @@ class Calibration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def probability(self, raw: float) -> float:
         """The calibrated probability of a raw value."""
         return round(1.0 / (1.0 + math.exp(-(self.offset + self.slope * raw))), _DIGITS)
+
+    def stated_error(self, probability: float, trust: float) -> float:
+        """How far a probability may be off: the measured error where the prompt is like the training data.
+
+        Of a stranger nothing is known, so it may be off by all there is. Between the two the parts are mixed
+        (Huber's contamination model, 1964: docs/decisions/0170).
+        """
+        return trust * self.error + (1.0 - trust) * max(probability, 1.0 - probability)
 
 
 class Centre(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -94,6 +105,18 @@ class Claim(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     high: float
     against: dict[str, tuple[float, float, float]]  # ranker -> learned router minus ranker, with interval
     improves: bool  # every interval in ``against`` lies above 0
+    #: Probability of gains so alike among alike prompts if only their length mattered; None: not tested.
+    signal: float | None = None
+
+    @property
+    def beats_length(self) -> bool:
+        """Whether the router is shown to rank better than length (docs/decisions/0169).
+
+        The prompts say more than their length (one-sided test at .025), and held out the router ranks above
+        length. Where the signal was not tested, the interval must lie above 0.
+        """
+        difference, low, _ = self.against.get("length", (0.0, 0.0, 0.0))
+        return low > 0 if self.signal is None else difference > 0 and self.signal <= _SIGNAL
 
 
 class Dense(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -152,6 +175,9 @@ class LearnedScore(msgspec.Struct, frozen=True, gc=False):
     p_strong: float
     similarity: float  # cosine to the nearest centre of training prompts: 0..1
     source: ScoreSource
+    #: How far the two probabilities may be off; 1.0: not stated, in records of earlier versions.
+    weak_error: float = 1.0
+    strong_error: float = 1.0
 
 
 class LearnedScorer:
@@ -201,12 +227,16 @@ class LearnedScorer:
         more_weak, more_strong = learned_router.offsets.get(domain, (0.0, 0.0))
         weak = trust * weak - prior + more_weak
         strong = trust * strong + more_strong
+        p_weak = learned_router.weak_calibration.probability(weak)
+        p_strong = learned_router.strong_calibration.probability(strong)
         return LearnedScore(
             score=strong - weak,
-            p_weak=learned_router.weak_calibration.probability(weak),
-            p_strong=learned_router.strong_calibration.probability(strong),
+            p_weak=p_weak,
+            p_strong=p_strong,
             similarity=similarity,
             source=ScoreSource.NGRAMS if trust == 1.0 else ScoreSource.BLEND if trust else ScoreSource.PRIOR,
+            weak_error=round(learned_router.weak_calibration.stated_error(p_weak, trust), _DIGITS),
+            strong_error=round(learned_router.strong_calibration.stated_error(p_strong, trust), _DIGITS),
         )
 
     def _evidence(self, text: str) -> tuple[float, float, float]:
