@@ -12,14 +12,21 @@ import pytest
 pytest.importorskip("pydantic_ai")
 
 from pydantic_ai import Agent, ModelResponse, TextPart, ToolCallPart
-from pydantic_ai.messages import ModelMessage, ModelRequest, ToolReturnPart
+from pydantic_ai.messages import (
+    ImageUrl,
+    ModelMessage,
+    ModelRequest,
+    SystemPromptPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
 
 from pointsman import Pointsman
 from pointsman.factory import default_policy
 from pointsman.guidance import GuidancePolicy, Mode
-from pointsman.integrations.pydantic_ai import Routing
+from pointsman.integrations.pydantic_ai import Routing, _messages, _with_text
 from support.hosts import HARD, PATIENCE, FailingPoints, SlowPoints, not_there, two_models
 
 
@@ -124,6 +131,37 @@ def test_a_configured_stop_ends_the_run(tmp_path: Path) -> None:
     result = asyncio.run(Agent(stuck.model, capabilities=[routing], tools=[edit]).run("Fix the bug"))
     assert result.output.startswith("Pointsman stopped this run: ")
     assert len(stuck.shown) < 20
+
+
+IMAGE = ImageUrl("http://127.0.0.1/a.png")
+
+
+@pytest.mark.parametrize(
+    ("message", "texts"),
+    [
+        (ModelRequest(parts=[UserPromptPart("Hi")]), ["Hi\n\nHint."]),
+        (ModelRequest(parts=[UserPromptPart([IMAGE, "Hi"])]), [[IMAGE, "Hi", "Hint."]]),
+        (ModelRequest(parts=[ToolReturnPart("t", "out", "c1")]), ["out\n\nHint."]),
+        (ModelRequest(parts=[ToolReturnPart("t", {"a": 1}, "c1")]), [{"a": 1}, "Hint."]),
+        (ModelRequest(parts=[UserPromptPart("Hi"), SystemPromptPart("Be.")]), ["Hi", "Be.", "Hint."]),
+        (ModelResponse(parts=[TextPart("Mine")]), ["Mine"]),  # a model's own words stay as they are
+        (ModelRequest(parts=[]), []),
+    ],
+    ids=["words", "a picture", "a result", "a result of a shape", "a system prompt", "an answer", "none"],
+)  # fmt: skip
+def test_where_a_hint_goes_in_a_message(message: Any, texts: list[Any]) -> None:
+    before = str(message)
+    changed: Any = _with_text(message, "Hint.")
+    assert [part.content for part in changed.parts] == texts
+    assert str(message) == before
+
+
+def test_a_message_as_messages_of_chat_completions() -> None:
+    parts: list[Any] = [SystemPromptPart("Be short."), UserPromptPart([IMAGE, "Hi"])]
+    assert list(_messages(ModelRequest(parts=parts))) == [
+        {"role": "system", "content": "Be short."},
+        {"role": "user", "content": "Hi"},
+    ]
 
 
 @pytest.mark.parametrize("points", [FailingPoints, SlowPoints, not_there], ids=["raises", "slow", "absent"])
