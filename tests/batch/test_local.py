@@ -154,6 +154,14 @@ def test_files_that_are_none(tmp_path: Path) -> None:
             raise_from(classify(str(tmp_path / pattern), tmp_path / "out"))
 
 
+@pytest.mark.parametrize("named", ["", "/*.parquet", "/0.parquet", "/**/*.parquet"])
+def test_files_are_named_by_a_pattern_a_folder_or_a_name(tmp_path: Path, named: str) -> None:
+    folder = tmp_path / ("in" if "*" in named else "in [1]")
+    some_files(folder, files=1, rows=3)
+    assert classify(f"{folder}{named}", tmp_path / "out").exit_code == 0
+    assert len(rows_in(tmp_path / "out")) == 3
+
+
 def test_rows_that_cannot_be_read_give_the_exit_code(tmp_path: Path) -> None:
     pattern = str(write(tmp_path / "a.parquet", text=["Hello!", None]))
     ran = classify(pattern, tmp_path / "out")
@@ -167,6 +175,7 @@ def test_rows_that_cannot_be_read_give_the_exit_code(tmp_path: Path) -> None:
         (["--in", "a.parquet"], "--in needs a folder"),
         (["--in", "a.parquet", "--out", "x", "--verify"], "--verify does not go with --in"),
         (["lines.jsonl", "--in", "a.parquet", "--out", "x"], "FILE does not go with --in"),
+        (["--column", "text=a"], "--column goes with --in"),
         (["--out", "x"], "--out, --engine and --workers go with --in"),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from glob import glob
+from glob import escape, glob
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -59,13 +59,15 @@ class ParquetInput(NamedTuple):
 
 
 def sources(pattern: str) -> list[ParquetInput]:
-    """Return the Parquet files that a pattern names, by name: ``x/*.parquet``, a file, or a folder of them.
+    """Return the Parquet files that a pattern names, by name: ``x/**/*.parquet``, a file, or a folder.
 
     Raises:
         ConfigError: there is none, or one is not a Parquet file.
     """
-    found = sorted(Path(pattern).glob(f"*{_SUFFIX}")) if Path(pattern).is_dir() else sorted(glob(pattern))  # noqa: PTH207 - a pattern may be absolute
-    files = [str(each) for each in found if Path(each).is_file()]
+    named = escape(pattern) if Path(pattern).exists() else pattern
+    wanted = str(Path(named) / f"*{_SUFFIX}") if Path(pattern).is_dir() else named
+    found = sorted(glob(wanted, recursive=True))  # noqa: PTH207 - a pattern may be absolute
+    files = [each for each in found if Path(each).is_file()]
     if not files:
         raise ConfigError(f'no file matches "{pattern}"', hint="quote the pattern: --in 'x/*.parquet'")
     return [_source(file) for file in files]

@@ -35,7 +35,7 @@ from pointsman.decoding import UNREADABLE, why_unreadable, without_halves
 from pointsman.domains import default_domains
 from pointsman.drivers import drive, no_model
 from pointsman.encoders.learned_routers import load_scorer
-from pointsman.errors import CallerError, ConfigError, MalformedRequest
+from pointsman.errors import CallerError, ConfigError, MalformedRequest, PointsmanError
 from pointsman.factory import build_engine, build_policy, read_policy, read_profile
 from pointsman.tiers.learned_router import LearnedScorer
 from pointsman.vocabulary import AgentRequest, ModelQuery, ModelReply, WireFormat
@@ -95,6 +95,8 @@ def classify(
     only_lines = {"FILE": file, "--verify": verify, "--learned-router": learned_router}
     if work := work_of(pattern, out, engine, workers, **only_lines):
         _classify_parquet(decides, work, column)
+    elif column:
+        raise PointsmanError("--column goes with --in")
     else:
         _classify_lines(file, decides, config, learned_router, verify=verify)
 
