@@ -44,6 +44,7 @@ requests_per_minute = 60
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("POINTSMAN_CONFIG", raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setattr("pointsman.cli.keys.time", SimpleNamespace(time=lambda: NOON))
     (tmp_path / "pointsman.toml").write_text(BASE)
     return tmp_path / "pointsman.toml"
