@@ -15,11 +15,17 @@ import pytest
 from pointsman.cli.demo_traffic import DemoTraffic, ScriptedRequest, one_round
 from pointsman.cli.request_lines import RequestLines, Totals, heading, request_line
 from pointsman.config import Config
+from pointsman.gateway import request_feed
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder, demo_config
 from pointsman.gateway.request_log import RequestLog, ServedRequest
 from pointsman.telemetry import request_record
 from support.in_process import ask
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request_feed, "_PATIENCE", 60.0)  # what waits is written on any machine
 
 
 @pytest.fixture(scope="module")
@@ -97,8 +103,7 @@ def test_refusals_and_what_was_not_routed_have_a_line(
     (told,) = served_by(builder, request_)
     line = line_of(told, builder)
     assert re.search(expected, line)
-    assert (" 200 " in line) == (" info " in line)
-    assert (" 4" in line) == (" warning " in line)
+    assert (" info " if told.status == 200 else " warning ") in line
 
 
 @pytest.mark.parametrize("path", ["/health/live", "/metrics", "/v1/models", "/v1/messages/count_tokens"])

@@ -15,6 +15,7 @@ from pointsman.cli._served import told_requests
 from pointsman.cli.log_format import LogFormat
 from pointsman.config import Config
 from pointsman.config.telemetry import TelemetrySpec
+from pointsman.gateway import request_feed
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder, demo_config
 from pointsman.gateway.request_log import RequestLog
@@ -37,6 +38,7 @@ WORDS = "Where does the grey heron sleep?"
 def no_variables(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_TRACES_SAMPLER"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(request_feed, "_PATIENCE", 60.0)  # what waits is sent on any machine
     name = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
     level = logging.getLogger(name).level
     yield

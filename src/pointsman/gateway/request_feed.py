@@ -66,12 +66,12 @@ class RequestFeed:
             return
         self._thread = thread
 
-    def close(self, patience: float = _PATIENCE) -> None:
-        """Hand over what waits, for as long as that takes ``patience`` seconds at most."""
+    def close(self, patience: float | None = None) -> None:
+        """Hand over what waits, for ``patience`` seconds at most; None: two."""
         self._ended.set()
         self._some.set()
         if self._thread is not None:
-            self._thread.join(patience)
+            self._thread.join(_PATIENCE if patience is None else patience)
 
     def _run(self) -> None:
         while self._some.wait():
