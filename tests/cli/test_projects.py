@@ -137,6 +137,8 @@ def test_exploration_and_shadow_are_chance(files: Path) -> None:
         replace(known, outcomes=[Outcome(decision="d0-1", score=1.0, model=model)]) for model in ("", "small")
     ]
     assert [each.by_chance for each in outcomes_of(records)] == [False, True]
+    nobody = replace(records[0], attempts=[], outcomes=[Outcome(decision="d0-1", score=1.0, model="small")])
+    assert [each.by_chance for each in outcomes_of([nobody])] == [False]
     explored = replace(known.decision, reasons=(Reason("projects.explore", "…"),))
     assert [each.by_chance for each in outcomes_of([replace(records[0], decision=explored)])] == [True]
 

@@ -73,7 +73,9 @@ def outcomes_of(
 def _by_chance(record: Record, model: str) -> bool:
     """Whether exploration or the share of the shadow model decided that a model answers."""
     answer = answered(record.attempts)
-    if answer is None or answer.model != model:
+    if answer is None:
+        return False
+    if answer.model != model:
         return True  # of a shadow's answer: which messages it gets is drawn
     return any(reason.code == _EXPLORED for reason in record.decision.reasons)
 
