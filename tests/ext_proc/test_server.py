@@ -78,7 +78,7 @@ async def behind(
     folder: Path, spec: ExtProcSpec | None = None, server: ServerSpec | None = None
 ) -> AsyncIterator[Behind]:
     spec = spec or ExtProcSpec(port=0)
-    builder = Builder(lambda: configured(folder, spec, server or ServerSpec(drain=5.0)))
+    builder = Builder(lambda: configured(folder, spec, server or ServerSpec(drain=60.0)))
     gateway = gateway_for(builder(), spec)
     served = ExtProcServer(gateway, spec)
     await served.start()
@@ -180,7 +180,7 @@ def test_a_refusal_is_answered_at_once(
     tmp_path: Path, body: bytes, headers: dict[str, str], status: int, code: str, mode: int
 ) -> None:
     async def test() -> None:
-        server = ServerSpec(keys=(hash_key(KEY),), names=("team",), drain=5.0)
+        server = ServerSpec(keys=(hash_key(KEY),), names=("team",), drain=60.0)
         async with behind(tmp_path, server=server) as here:
             found = await here.envoy.process(body, headers=headers, mode=mode)
             assert found.immediate.status.code == status
@@ -211,7 +211,7 @@ def test_what_is_not_decided_goes_on_as_it_came(
     tmp_path: Path, body: bytes, more: dict[str, Any], why: str, mode: int
 ) -> None:
     async def test() -> None:
-        server = ServerSpec(limits=Limits(body_bytes=2_000), drain=5.0)
+        server = ServerSpec(limits=Limits(body_bytes=2_000), drain=60.0)
         async with behind(tmp_path, server=server) as here:
             found = await here.envoy.process(body, mode=mode, chunk=700, response=OK, **more)
             assert found.immediate is None
@@ -268,7 +268,7 @@ def test_a_proxy_that_does_not_say_its_mode_is_told_of(tmp_path: Path) -> None:
 
 def test_nobody_sets_our_headers_and_our_key_goes_nowhere(tmp_path: Path) -> None:
     async def test() -> None:
-        server = ServerSpec(keys=(hash_key(KEY),), names=("team",), drain=5.0)
+        server = ServerSpec(keys=(hash_key(KEY),), names=("team",), drain=60.0)
         async with behind(tmp_path, server=server) as here:
             sent = {"authorization": f"Bearer {KEY}", "x-pointsman-why": "me", "x-pointsman-tier": "SIMPLE"}
             found = await here.envoy.process(chat(), headers=sent, response=OK)
@@ -463,7 +463,7 @@ def test_a_gateway_that_fails_lets_the_request_go_on(tmp_path: Path, monkeypatch
 def test_bodies_that_wait_are_bounded_together(tmp_path: Path) -> None:
     async def test() -> None:
         limits = Limits(body_bytes=2_000, total_body_bytes=1)
-        async with behind(tmp_path, server=ServerSpec(limits=limits, drain=5.0)) as here:
+        async with behind(tmp_path, server=ServerSpec(limits=limits, drain=60.0)) as here:
             waiting = [here.envoy.begin() for _ in range(2)]
             for stream in waiting:  # each holds its request until the body has come
                 first = here.envoy.first()
