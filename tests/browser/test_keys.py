@@ -60,7 +60,8 @@ def limited(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Itera
         assert found is not None
         server = msgspec.structs.replace(found.server, port=0)
         ledger = msgspec.structs.replace(found.ledger, path=folder / "ledger.sqlite")
-        return msgspec.structs.replace(found, server=server, ledger=ledger)
+        access = msgspec.structs.replace(found.access, path=folder / "budgets.sqlite")
+        return msgspec.structs.replace(found, server=server, ledger=ledger, access=access)
 
     with closing(Builder(config)) as builder:
         gateway = Gateway(builder())
