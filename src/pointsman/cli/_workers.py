@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import secrets
+import shutil
 import socket
 import sys
 from contextlib import ExitStack, closing, nullcontext
@@ -28,6 +30,9 @@ __all__ = ["WorkerOptions", "serve_with_workers"]
 
 #: Random bytes of what tells requests of workers from those of callers.
 _TOKEN_BYTES: Final = 32
+#: Where Linux keeps files in memory, and the bytes that 6,000 sessions and their log may take.
+_SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 - the folder in it is of this user alone
+_ROOM: Final = 128 << 20
 
 
 class WorkerOptions(NamedTuple):
@@ -65,7 +70,7 @@ def serve_with_workers(count: int, config: Config, options: WorkerOptions, *, tr
     check_shared(config)
     totals, server, demo = Totals(), config.server, options.file is None
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(TemporaryDirectory(prefix="pointsman-")))
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="pointsman-", dir=_memory())))
         sockets = bound_for_all(server.host, server.port, count)
         for listening in sockets:
             stack.callback(listening.close)
@@ -78,6 +83,15 @@ def serve_with_workers(count: int, config: Config, options: WorkerOptions, *, tr
         supervisor = Supervisor(run_worker, given, first, sockets, draining=draining, ended=totals.add_all)
         with demo_traffic(sockets[0], options.log_format) if traffic else nullcontext():
             supervisor.serve()
+
+
+def _memory() -> str | None:
+    """Return where a folder of the run is in memory; None: where temporary files are, perhaps on a disk."""
+    try:
+        free = shutil.disk_usage(_SHARED_MEMORY).free
+    except OSError:
+        return None
+    return _SHARED_MEMORY if free >= _ROOM and os.access(_SHARED_MEMORY, os.W_OK) else None
 
 
 def run_worker(worker: Worker, link: WorkerLink, listening: socket.socket, options: WorkerOptions) -> None:

@@ -29,7 +29,7 @@ _CLASS: Final = 0xFF
 
 #: Seconds to wait for another worker that writes, one after the other: a write takes 20 µs, a removal of what
 #: is over the bounds some milliseconds. The event loop waits, so it is never more than a fifth of a second.
-_WAITS: Final = (0.0, 0.0, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
+_WAITS: Final = (*(0.0,) * 24, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
 
 _GET: Final = "SELECT put_at, memory FROM sessions WHERE id = ?"
 #: 32 µs; INSERT OR REPLACE takes 50, because it removes the row before.
