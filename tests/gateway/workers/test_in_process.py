@@ -1,0 +1,161 @@
+"""Two workers in one process: what one passes on to the other, and what both publish."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+from pointsman.gateway.app import Gateway
+from pointsman.gateway.serve import Server
+from pointsman.gateway.workers import Peers
+from pointsman.gateway.workers._forward import TOKEN
+from pointsman.gateway.workers._keepers import Keepers
+from pointsman.gateway.workers._peers import Published, publish, read
+from pointsman.gateway.workers._sums import added_up, families_of, lasting
+from pointsman.stores.workers import Worker
+from pointsman.vocabulary import WireFormat
+from support.requests_by_format import PATHS, answer, events, format_of, request, start_stream
+from support.servers import Asked, Running, ScriptedUpstream, reply, state_for
+
+pytestmark = pytest.mark.integration
+
+
+class Link:
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def serving(self) -> None:
+        self.told.append("serving")
+
+    def closing(self) -> None:
+        self.told.append("closing")
+
+
+async def well(asked: Asked, send: Any) -> None:
+    if b'"stream": true' in asked.body or b'"stream":true' in asked.body:
+        await start_stream(send, *events(format_of(asked.path)))
+        await send({"type": "http.response.body"})
+    else:
+        await reply(send, 200, answer(format_of(asked.path)))
+
+
+@contextmanager
+def two(folder: Path) -> Iterator[tuple[list[Running], list[Link], ScriptedUpstream]]:
+    upstream, links = ScriptedUpstream(well), [Link(), Link()]
+    with upstream.running() as url:
+        servers = [
+            Server(Gateway(state_for(f"{url}/v1")), peers=Peers(Worker(number, 2, folder, "token"), link))
+            for number, link in enumerate(links, 1)
+        ]
+        with Running(servers[0]) as one, Running(servers[1]) as other:
+            yield [one, other], links, upstream
+
+
+def ask(server: Running, wire: WireFormat = WireFormat.CHAT, key: str = "") -> httpx.Response:
+    headers = {"idempotency-key": key} if key else {}
+    with httpx.Client(trust_env=False, timeout=60) as client:
+        got = client.post(server.url + PATHS[wire], json=request(wire), headers=headers)
+    assert got.status_code == 200, got.text
+    return got
+
+
+def test_a_key_belongs_to_one_worker_and_counts_add_up(tmp_path: Path) -> None:
+    with two(tmp_path) as (servers, links, upstream):
+        for key in ("a", "b", "c", "d"):
+            answers = [ask(server, key=key) for server in servers]
+            assert [each.headers.get("x-pointsman-replayed") for each in answers] == [None, "1"]
+        assert len(upstream.asked) == 4
+        pages = [httpx.get(f"{server.url}/metrics", trust_env=False).text for server in servers]
+    for page in pages:
+        assert 'pointsman_requests_total{format="chat",status="2xx"} 8.0' in page
+        assert "pointsman_workers 2.0" in page
+    assert [link.told for link in links] == [["serving", "closing"]] * 2
+
+
+def test_a_stream_is_passed_on_as_it_comes(tmp_path: Path) -> None:
+    with two(tmp_path) as (servers, _, _upstream):
+        body = json.dumps({**request(WireFormat.CHAT), "stream": True}).encode()
+        texts = set()
+        for server in servers:
+            for key in ("a", "b", "c"):
+                headers = {"idempotency-key": key + server.url, "content-type": "application/json"}
+                got = httpx.post(
+                    server.url + PATHS[WireFormat.CHAT], content=iter([body]), headers=headers, timeout=60
+                )
+                texts.add(got.content)
+        assert len(texts) == 1
+
+
+def test_an_answer_is_gone_on_from_where_it_is_kept(tmp_path: Path) -> None:
+    with two(tmp_path) as (servers, _, upstream):
+        name = ask(servers[0], WireFormat.RESPONSES).json()["id"]
+        more = {**request(WireFormat.RESPONSES), "previous_response_id": name}
+        got = httpx.post(servers[1].url + PATHS[WireFormat.RESPONSES], json=more, timeout=60)
+        assert got.status_code == 200
+        page = httpx.get(f"{servers[1].url}/metrics", trust_env=False).text
+    assert 'pointsman_continued_total{before="known"} 1.0' in page
+    assert len(upstream.asked) == 2
+
+
+def test_a_worker_that_is_gone_leaves_its_requests_to_the_other(tmp_path: Path) -> None:
+    with two(tmp_path) as (servers, _, _upstream):
+        (tmp_path / "1.sock").unlink()
+        (tmp_path / "2.sock").unlink()
+        statuses = set()
+        for key in ("a", "b", "c", "d"):
+            got = httpx.post(
+                servers[0].url + PATHS[WireFormat.CHAT],
+                json=request(WireFormat.CHAT),
+                headers={"idempotency-key": key},
+                timeout=60,
+            )
+            statuses.add(got.status_code)
+    assert statuses <= {200, 503}
+
+
+def test_no_caller_can_pose_as_a_worker(tmp_path: Path) -> None:
+    with two(tmp_path) as (servers, _, _upstream):
+        for path in ("/-/flush", "/-/publish"):
+            posed = httpx.post(servers[0].url + path, headers={TOKEN.decode(): "wrong"}, trust_env=False)
+            known = httpx.post(servers[0].url + path, headers={TOKEN.decode(): "token"}, trust_env=False)
+            assert (posed.status_code, known.status_code) == (404, 204)
+
+
+def test_a_name_is_its_latest_keepers(tmp_path: Path) -> None:
+    one, other = Keepers(tmp_path / "keepers", 1), Keepers(tmp_path / "keepers", 2)
+    assert one.elsewhere("s") == 0
+    one.note("s")
+    assert (one.elsewhere("s"), other.elsewhere("s")) == (0, 1)
+    other.note("s")
+    assert (one.elsewhere("s"), other.elsewhere("s"), one.elsewhere("t")) == (2, 0, 0)
+    one.close()
+    other.close()
+
+
+def test_flags_and_times_are_not_added_up() -> None:
+    counter = CounterMetricFamily("pointsman_requests", "text", labels=("format",))
+    counter.add_metric(("chat",), 2.0)
+    flag = GaugeMetricFamily("pointsman_circuit_open", "text", labels=("upstream",))
+    flag.add_metric(("up",), 1.0)
+    held = GaugeMetricFamily("pointsman_body_bytes_held", "text", value=5.0)
+    families = families_of([counter, flag, held])
+    found = {metric.name: metric.samples[0].value for metric in added_up([families, families])}
+    assert found == {
+        "pointsman_requests": 4.0,
+        "pointsman_circuit_open": 1.0,
+        "pointsman_body_bytes_held": 10.0,
+    }
+    assert [each[0] for each in lasting(families)] == ["pointsman_requests"]
+
+
+def test_what_is_published_comes_back(tmp_path: Path) -> None:
+    assert read(tmp_path, 1) is None
+    publish(tmp_path, 1, Published(active=3, open_circuits=("up",)))
+    assert read(tmp_path, 1) == Published(active=3, open_circuits=("up",))
+    (tmp_path / "2.json").write_bytes(b"torn")
+    assert read(tmp_path, 2) is None
