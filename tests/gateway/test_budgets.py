@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from pointsman.access import Budgets
 from pointsman.config import Config, examine
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder
-from pointsman.stores.budgets import MemoryBudgets, SqliteBudgets, ValkeyBudgets
+from pointsman.stores.budgets import Claim, MemoryBudgets, Settlement, SqliteBudgets, ValkeyBudgets
 from pointsman.upstreams.port import DEMO_URL, hash_key
 from support.engines import Valkey
 from support.in_process import Received, ask
@@ -446,6 +447,63 @@ def test_no_number_in_a_request_is_too_large_to_be_refused(members: dict[str, An
     trial = Trial(ALICE + money(1_000_000) + "tokens_per_minute = 1000\n")
     assert run(trial.chat(**members)).status == 429
     assert trial.provider.asked == []
+
+
+@pytest.mark.parametrize(("limit", "reserved"), [(1e5, 100.0), (5.0, 0.005)], ids=["exponent", "point"])
+def test_a_whole_float_reserves_as_its_integer(limit: float, reserved: float) -> None:
+    trial = Trial(ALICE + money(500))
+    seen: list[int] = []
+
+    async def look() -> None:
+        seen.append(trial.used("money/key/alice"))
+
+    trial.provider.before = look
+    run(trial.chat(max_tokens=limit))
+    assert seen == [round(reserved * UNIT)]
+
+
+@pytest.mark.parametrize(
+    ("path", "members"),
+    [
+        ("/v1/chat/completions", {"max_tokens": 1.5}),
+        ("/v1/chat/completions", {"max_completion_tokens": "9999"}),
+        ("/v1/chat/completions", {"n": True}),
+        ("/v1/messages", {"max_tokens": [1]}),
+        ("/v1/responses", {"max_output_tokens": "1"}),
+        ("/v1/responses", {"background": True}),
+        ("/v1/responses", {"service_tier": "priority"}),
+    ],
+    ids=["fraction", "text", "true", "list", "responses-text", "background", "service-tier"],
+)
+def test_what_nobody_can_count_is_refused(path: str, members: dict[str, Any]) -> None:
+    trial = Trial(f"{ALICE}{money(5)}[keys.bob]\n")
+    body = (_RESPONSES if path == "/v1/responses" else CHAT) | members
+    answer = run(trial.ask(path, body))
+    assert answer.status == 400
+    assert next(iter(members)) in answer.json()["error"]["message"]
+    assert trial.provider.asked == []
+
+
+@pytest.mark.parametrize("output", [10**20, -5])
+def test_no_report_of_an_upstream_breaks_the_counters(output: int, tmp_path: Path) -> None:
+    store = SqliteBudgets(tmp_path / "budgets.sqlite")
+    trial = Trial(ALICE + money(1) + "tokens_per_minute = 1000\n", store=store)
+    trial.provider.answers = [lambda: whole(output)]
+    run(statuses(trial, 1))
+    trial.budgets.flush()
+    assert trial.budgets.lost == 0
+    assert run(statuses(trial, 1)) == [429 if output > 0 else 200]
+    _close(trial)
+
+
+def test_a_settlement_that_cannot_be_written_takes_no_others_with_it(tmp_path: Path) -> None:
+    budgets = Budgets(SqliteBudgets(tmp_path / "budgets.sqlite"))
+    claims = [Claim("a", 5, 100, 60.0)]
+    for name in ("first", "second"):
+        assert budgets.store.reserve(name, claims).ok
+    assert budgets._settle_shared([Settlement("first", {"a": 2**70}), Settlement("second", {"a": 1})]) == 1
+    assert budgets.read(["a"]) == (6,)
+    budgets.close()
 
 
 def test_a_caller_who_leaves_before_the_answer_pays_the_input_alone() -> None:

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from pointsman.errors import StoreUnavailable
+from pointsman.errors import PointsmanError, StoreUnavailable
 from pointsman.stores.batch_writer import BatchWriter
 from pointsman.stores.budgets import BudgetStore, Claim, MemoryBudgets, Reserved, Settlement
 
@@ -119,8 +119,24 @@ class Budgets:
         self.outage = str(error)
 
     def _settle_shared(self, batch: Sequence[Settlement]) -> int:
-        self.store.settle(batch)
+        """Settle a batch; return how many settlements the store cannot take."""
+        try:
+            self.store.settle(batch)
+        except (PointsmanError, OSError):
+            raise  # the whole batch is tried again
+        except Exception:
+            log.exception("a batch of settlements cannot be written; each is tried by itself")
+            return sum(not self._settle_alone(settlement) for settlement in batch)
         return 0
+
+    def _settle_alone(self, settlement: Settlement) -> bool:
+        """Settle one of a batch that failed: one that is wrong takes no others with it."""
+        try:
+            self.store.settle((settlement,))
+        except Exception as error:  # noqa: BLE001 - counted as lost; its lease ends it
+            log.error("a settlement is lost: %s", error)  # noqa: TRY400 - the batch has told the trace
+            return False
+        return True
 
     def _give_back(self, done: asyncio.Future[Reserved], reservation: str, claims: Sequence[Claim]) -> None:
         if not done.cancelled() and done.exception() is None and done.result().ok:

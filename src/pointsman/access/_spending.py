@@ -21,6 +21,9 @@ __all__ = ["Hold", "Spending"]
 
 #: Failures for which a provider charges nothing: it refused, or was not reached.
 _FREE: Final = frozenset({"status", "connect", "busy", "stale"})
+#: Tokens of one answer that are believed at most, and the most one attempt can cost: counters hold 64 bits.
+_MOST_TOKENS: Final = 1_000_000_000
+_MOST_MONEY: Final = 100_000_000
 #: Names of reservations: of this process, then a number.
 _PROCESS: Final = secrets.token_hex(8)
 _numbers: Final = itertools.count(1)
@@ -58,7 +61,7 @@ class Hold:
             usage: As far as it is known.
         """
         read, written = self._tokens
-        known = self.so_far or usage
+        known = _believed(self.so_far or usage)
         if known.input is not None and known.output is not None:
             return self._settle(known.input, min(known.cached or 0, known.input), known.output)
         if error in _FREE:
@@ -210,7 +213,16 @@ class Spending:
 
 def _units(money: float) -> int:
     """Whole parts of the unit, rounded up; what is only a float's error is none."""
-    return ceil(round(money * UNIT, 3))
+    return ceil(round(min(money, _MOST_MONEY) * UNIT, 3))
+
+
+def _believed(usage: Usage) -> Usage:
+    """What an upstream reports, within what an answer can have; a negative number is no report."""
+    return Usage(_count(usage.input), _count(usage.cached), _count(usage.output))
+
+
+def _count(tokens: int | None) -> int | None:
+    return None if tokens is None or tokens < 0 else min(tokens, _MOST_TOKENS)
 
 
 def _duration(seconds: float) -> bytes:

@@ -17,7 +17,7 @@ from pointsman.gateway._inbound import InboundRequest
 from pointsman.gateway._kept_conversations import Kept, KeptConversations
 from pointsman.gateway._kept_items import KeptItems
 from pointsman.gateway._kept_reasoning import KeptReasoning
-from pointsman.gateway._limits import limit_headers, permitted, settled
+from pointsman.gateway._limits import check_bounded, limit_headers, permitted, settled
 from pointsman.gateway._live_state import LiveState
 from pointsman.gateway._local_replies import answer_command, send_text
 from pointsman.gateway._metrics import Metrics
@@ -99,6 +99,8 @@ class AgentEndpoint:
         spending: Spending | None = None
         if state.access is not None:
             agent_request, spending = permitted(state.access, agent_request, self._metrics)
+            if spending is not None:
+                check_bounded(wire, body, spending)
         if text:
             return await send_text(wire, body, agent_request, text, [], send)
         decision = await state.runtime.decide(agent_request)

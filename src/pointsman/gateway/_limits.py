@@ -9,15 +9,26 @@ import msgspec
 from pointsman.access import Access, Grant, Spending
 from pointsman.decision.decision import Decision
 from pointsman.decision.permission import LOW_BUDGET, OVER_TIER
-from pointsman.errors import Forbidden, LimitReached, Overloaded, RoleForbids, StoreUnavailable
+from pointsman.errors import (
+    Forbidden,
+    LimitReached,
+    MalformedRequest,
+    Overloaded,
+    RoleForbids,
+    StoreUnavailable,
+)
 from pointsman.gateway._metrics import Metrics
+from pointsman.gateway._request import OUTPUT_LIMITS, whole_number
 from pointsman.gateway.upstream import header_value
 from pointsman.vocabulary import AgentRequest
+from pointsman.wire import Body, Wire
 
-__all__ = ["check_changer", "check_counted", "check_passed", "check_reader", "limit_headers", "permitted",
-           "seen_by", "settled", "with_permission"]  # fmt: skip
+__all__ = ["check_bounded", "check_changer", "check_counted", "check_passed", "check_reader", "limit_headers",
+           "permitted", "seen_by", "settled", "with_permission"]  # fmt: skip
 
 
+#: Tiers of service at the price of the model, or below it.
+_USUAL_SERVICE = frozenset({b"null", b'"auto"', b'"default"', b'"flex"', b'"standard_only"'})
 _OTHER_ROLE = 'role = "admin" in [keys.NAME] lets a key change what all callers have'
 
 
@@ -49,6 +60,34 @@ def with_permission(access: Access, request: AgentRequest) -> AgentRequest:
     if grant is None:
         return request
     return msgspec.structs.replace(request, team=grant.team, permission=access.permission(grant))
+
+
+def check_bounded(wire: Wire, body: Body, spending: Spending) -> None:
+    """Refuse a request whose cost or tokens are bounded, and of which nobody can tell what it uses.
+
+    Raises:
+        MalformedRequest: a limit of output is no whole number, it is answered in the background, or it asks
+            for a service whose price is not known.
+    """
+    kinds = {limit.kind for limit in spending.grant.limits}
+    if not kinds & {"money", "tokens"}:
+        return
+    for name in (*OUTPUT_LIMITS[wire.format], "n"):
+        if whole_number(body.member(name)) is None:
+            raise MalformedRequest(f"{name} must be a whole number: this key has limits", param=name)
+    if wire.is_stateful and body.is_true("background"):
+        raise MalformedRequest(
+            "background is not for a key with limits: what it uses is not seen",
+            hint="leave background out",
+            param="background",
+        )
+    service = body.member("service_tier")
+    if "money" in kinds and service is not None and bytes(service) not in _USUAL_SERVICE:
+        raise MalformedRequest(
+            "this service_tier is not for a key with a budget: its price is not known",
+            hint='service_tier = "auto", "default" or "flex"',
+            param="service_tier",
+        )
 
 
 async def check_counted(access: Access, caller: str, metrics: Metrics) -> Grant | None:

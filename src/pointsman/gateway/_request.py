@@ -36,15 +36,17 @@ from pointsman.wire.signed_turns import SignedTurn
 from pointsman.wire.translate import Translated, translate_request, upstream_format
 
 __all__ = [
+    "OUTPUT_LIMITS",
     "DecidedRequest",
     "Prepared",
     "model_edit",
     "upstream_headers",
+    "whole_number",
     "without_providers",
 ]
 
 #: What the longest answer is called in each format.
-_OUTPUT_LIMITS: Final[Mapping[WireFormat, tuple[str, ...]]] = {
+OUTPUT_LIMITS: Final[Mapping[WireFormat, tuple[str, ...]]] = {
     WireFormat.CHAT: ("max_tokens", "max_completion_tokens"),
     WireFormat.RESPONSES: ("max_output_tokens",),
     WireFormat.MESSAGES: ("max_tokens",),
@@ -103,6 +105,21 @@ class Prepared(NamedTuple):
     wire: Wire  # in which the upstream is asked, and answers
     translated: Translated | None = None  # None: that is the caller's
     changes: str = ""  # what is not as the caller sent it, for the caller and the ledger
+
+
+def whole_number(member: msgspec.Raw | None) -> int | None:
+    """Return a member as a whole number, ``1e5`` too; 0 where it is absent, None for anything else."""
+    if member is None or (text := bytes(member)) == b"null":
+        return 0
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return int(number) if number.is_integer() else None
 
 
 def _number(member: msgspec.Raw | None) -> int:
@@ -249,7 +266,7 @@ class DecidedRequest:
         limit = model.max_output_tokens
         if limit is None or (is_native and self.decision.input.model_asked in {model.name, model.id}):
             return None
-        asked = max(_number(self.body.member(name)) for name in _OUTPUT_LIMITS[self.wire.format])
+        asked = max(_number(self.body.member(name)) for name in OUTPUT_LIMITS[self.wire.format])
         return limit if asked > limit else None
 
     async def _cleaned(self, own: OwnReasoning, target: Target) -> Cleaned | None:
@@ -274,13 +291,13 @@ class DecidedRequest:
         """
         if self.spending is None:
             return None
-        asked = max(_number(self.body.member(name)) for name in _OUTPUT_LIMITS[self.wire.format])
+        asked = max(whole_number(self.body.member(name)) or 0 for name in OUTPUT_LIMITS[self.wire.format])
         given = self.decision.parameters.get(model.name)
         limits = [asked, given.max_tokens if given else None, model.max_output_tokens]
         if asked <= 0:
             limits[0] = self.spending.output_tokens
         output = min(limit for limit in limits if limit is not None)
-        answers = max(_number(self.body.member("n")), 1)
+        answers = max(whole_number(self.body.member("n")) or 0, 1)
         output = min(output * answers, _MOST_TOKENS)
         return await self.spending.reserve(model, self._input_tokens(), output)
 
