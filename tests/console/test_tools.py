@@ -2,6 +2,7 @@
 
 import time
 from contextlib import closing
+from html import unescape
 from typing import Any
 
 import msgspec
@@ -95,13 +96,26 @@ def _finished(browser: Browser, place: str) -> dict[str, Any]:
         ({"last": "1h", "policy": '[tiers]\nprofile = "nothing.toml"'}, "may name only files"),
         ({"last": "1h", "policy": '[capabilities]\napplication = "app.py"'}, "may name only files"),
         ({"last": "1h", "policy": '[[guidance.providers]]\nclass = "os:system"'}, "may name only files"),
-        ({"last": "1h", "policy": "[tiers]\nsimpel = 1"}, "unknown key &#34;simpel&#34;"),
+        ({"last": "1h", "policy": "[tiers]\nsimpel = 1"}, "line 2 of the text: unknown key &#34;simpel&#34;"),
+        ({"last": "1h", "policy": '[tiers]\nsimple = "large"'}, "must be whole: upstreams, models, tiers"),
         ({"last": "1y", "policy": ""}, "&#34;last&#34; must be one of"),
     ],
 )
 def test_a_replay_that_cannot_begin_says_why(browser: Browser, form: dict[str, str], message: str) -> None:
     page = browser.post("/console/policy/replay", {"token": browser.token("/console/policy"), **form})
     assert (page.status, message in page.body.decode()) == (400, True), page.body.decode()
+
+
+def test_a_text_that_came_back_is_posted_again(browser: Browser) -> None:
+    """A browser ends the lines of a text area with CR LF."""
+    path = f"/console/decisions/{browser.chat('Hello!')}"
+    token, text = browser.token(path), POLICY
+    for _ in range(2):
+        page = browser.post(f"{path}/again", {"token": token, "policy": text.replace("\n", "\r\n")})
+        assert (page.status, b"demo-large" in page.body) == (200, True), page.body.decode()
+        text = unescape(page.body.decode().partition('name="policy"')[2].partition(">")[2])
+        text = text.partition("</textarea>")[0]
+        assert text == POLICY
 
 
 def test_a_replay_that_is_not_there_is_said_to_be(browser: Browser) -> None:

@@ -41,7 +41,7 @@ def check_origin(request: Request) -> None:
 
 
 async def read_form(request: Request) -> dict[str, str]:
-    """Return the fields of a posted form; of a repeated one the last.
+    """Return the fields of a posted form; of a repeated one the last. Lines end as elsewhere.
 
     Raises:
         TooLarge: it has too many bytes or fields.
@@ -57,4 +57,5 @@ async def read_form(request: Request) -> dict[str, str]:
         )
     except ValueError:
         raise TooLarge(f"a form of the console has at most {_MOST_FIELDS} fields") from None
-    return dict(pairs)
+    # A browser ends the lines of a text area with "\r\n".
+    return {name: value.replace("\r\n", "\n") for name, value in pairs}

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from pointsman.config import is_profile
 from pointsman.console._view import GatewayView, Unusable
 from pointsman.decision.engine import Engine
+from pointsman.errors import ConfigError
 from pointsman.reports import replay_period
 from pointsman.tiers import BUILTIN_PROFILES
 
@@ -16,6 +19,9 @@ __all__ = ["engine_of", "version_choices"]
 
 #: Earlier policies that a page offers, the latest.
 _OFFERED: Final = 20
+
+#: Tables without which a text decides nothing.
+_WHOLE: Final = ("upstreams", "models", "tiers")
 
 #: Keys that name a file, or Python that would be run.
 _NAMING: Final = frozenset(
@@ -44,7 +50,10 @@ def engine_of(view: GatewayView, text: str, version: str = "") -> Engine:
             raise Unusable(f'the text of policy "{version[:40]}" is not kept')
         return replay_period.engine_of(kept, place, view.engine.policy)  # what it names was configured once
     _check_files(text, place)
-    return replay_period.engine_of(text, place, view.engine.policy)
+    try:
+        return replay_period.engine_of(text, place, view.engine.policy)
+    except ConfigError as error:
+        raise _of_text(error, text, place) from None
 
 
 def version_choices(view: GatewayView) -> list[str]:
@@ -52,6 +61,17 @@ def version_choices(view: GatewayView) -> list[str]:
     current = view.engine.version
     kept = [each.version for each in view.ledger.policies() if each.has_text and each.version != current]
     return [current, *kept[:_OFFERED]]
+
+
+def _of_text(error: ConfigError, text: str, place: Path) -> ConfigError:
+    """Say where in the text an error is: it was read as if it stood in the gateway's file."""
+    file, _, line = error.place.rpartition(":")
+    if str(place) not in {file, error.place}:
+        return error  # of a file that the text names
+    where = f"line {line} of the text" if file == str(place) else "the text"
+    has_all = all(re.search(rf"^\s*\[+{table}\b", text, re.MULTILINE) for table in _WHOLE)
+    hint = error.hint if has_all or is_profile(text) else f"the text must be whole: {', '.join(_WHOLE)}"
+    return ConfigError(error.message.removeprefix(f"{error.place}: "), place=where, hint=hint)
 
 
 def _check_files(text: str, place: Path) -> None:
