@@ -53,6 +53,28 @@ def test_login_and_logout(browser: Browser, locked: Demo) -> None:
         assert [each for each in watched.problems if "401" not in each] == []  # that of the wrong key
 
 
+def test_a_label_after_the_session_ended_leaves_the_page(browser: Browser, locked: Demo) -> None:
+    from playwright.sync_api import expect
+
+    from support.chromium import opened
+
+    locked.stick(1)
+    with opened(browser, locked.base) as watched:
+        page = watched.go("/console/login?to=/console/label")
+        page.get_by_label("Key of the gateway").fill(KEY)
+        page.keyboard.press("Enter")
+        page.wait_for_url(re.compile("/console/label"))
+        expect(page.get_by_role("button", name="4 good")).to_be_visible()
+        page.context.clear_cookies()
+        for _ in range(2):
+            page.keyboard.press("4")
+            expect(page.locator("#label > .notice")).to_contain_text("You are signed out.")
+        expect(page.locator("#label > .notice")).to_have_count(1)
+        expect(page.get_by_role("heading", level=1)).to_have_text("Label")
+        page.get_by_role("link", name="Sign in").click()
+        page.wait_for_url(re.compile("/console/login.to=%2Fconsole%2Flabel"))
+
+
 def test_a_cookie_from_before_the_logout_opens_nothing(browser: Browser, locked: Demo) -> None:
     from support.chromium import opened
 

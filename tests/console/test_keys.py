@@ -94,6 +94,18 @@ def test_a_viewer_reads_and_changes_nothing(browser: Browser) -> None:
     assert browser.post("/console/logout", {"token": token}).status == 303
 
 
+def test_a_viewer_is_offered_no_label() -> None:
+    tables = '[keys.vera]\nrole = "viewer"\n[keys.adam]\nrole = "admin"\n'
+    with closing(Browser(Trial(tables).gateway)) as browser:
+        browser.chat("Run the test suite and fix it", key="adam")  # near a boundary
+        found = {}
+        for name in ("vera", "adam"):
+            assert signed_in(browser, name) == 303
+            page = browser.get("/console/label").body.decode()
+            found[name] = ("A viewer labels nothing" in page, 'action="/console/label/' in page)
+        assert found == {"vera": (True, False), "adam": (False, True)}
+
+
 def test_a_key_that_a_reload_revokes_is_signed_out() -> None:
     trial = Trial('[keys.adam]\nrole = "admin"\n')
     with closing(Browser(trial.gateway)) as browser:

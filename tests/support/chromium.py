@@ -107,12 +107,12 @@ def _watch(context: BrowserContext, watched: Watched) -> None:
 class Demo:
     """A gateway of the demo that has served the scripted agents, and somebody who plants scripts."""
 
-    def __init__(self, base: str, gateway: Gateway) -> None:
+    def __init__(self, base: str, gateway: Gateway, key: str = "") -> None:
         self.base = base
         self.gateway = gateway
         self.planted = ""  # id of the decision whose every text is hostile
         self.proof = ""  # that of the long proof
-        self._client = httpx.Client(base_url=base)
+        self._client = httpx.Client(base_url=base, headers={"authorization": f"Bearer {key}"} if key else {})
 
     def send(self, request: ScriptedRequest) -> str:
         """Send one request of an agent, and return the id of its decision."""
@@ -176,5 +176,5 @@ def demo_gateway(folder: Path, keys: Sequence[str] = ()) -> Iterator[Demo]:
 
     with closing(Builder(config)) as builder:
         gateway = Gateway(builder())
-        with Running(Server(gateway)) as running, closing(Demo(running.url, gateway)) as demo:
+        with Running(Server(gateway)) as running, closing(Demo(running.url, gateway, *keys[:1])) as demo:
             yield demo

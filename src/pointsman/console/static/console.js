@@ -75,6 +75,26 @@
     }
   });
 
+  // An answer without the wanted part, such as an error page, must not empty its place: what it says goes there.
+  document.addEventListener("htmx:after:request", (event) => {
+    const { select, target, text, response } = event.detail.ctx;
+    if (!select || !target) return;
+    const page = new DOMParser().parseFromString(text, "text/html");
+    if (page.querySelector(select)) return;
+    event.preventDefault();
+    const notice = [...page.querySelectorAll(".notice.bad")].at(-1) ?? document.createElement("div");
+    if (!notice.textContent) {
+      const to = encodeURIComponent(location.pathname + location.search);
+      const isSignedOut = new URL(response.raw.url).pathname === "/console/login";
+      notice.className = "notice bad";
+      notice.setAttribute("role", "alert");
+      notice.innerHTML = isSignedOut ? `You are signed out. <a href="/console/login?to=${to}">Sign in</a>` : `The gateway answered with status ${response.status}.`;
+    }
+    notice.dataset.refused = "";
+    target.querySelector(":scope > [data-refused]")?.remove();
+    target.prepend(notice);
+  });
+
   // An address names only what is searched for.
   document.addEventListener("formdata", (event) => {
     if (event.target.method !== "get") return;
