@@ -137,7 +137,7 @@ def test_the_key_of_the_lines_is_the_variable_that_holds_it(
 
 def test_a_key_that_is_known_by_its_hash_is_named_as_missing() -> None:
     said = banner(demo_config(), "http://here", CallerKey(is_asked=True))
-    assert "Put one of the keys of [server] in the place of YOUR-POINTSMAN-KEY." in said
+    assert "Put one of the gateway's keys in the place of YOUR-POINTSMAN-KEY." in said
     assert said.count("YOUR-POINTSMAN-KEY") > 4
 
 

@@ -30,7 +30,7 @@ def banner(config: Config, url: str, key: CallerKey) -> str:
     if config.console.enabled:
         lines.append(f"Console, in a browser: {url}/console")
     if key.is_asked and not key.variable:
-        lines.append(f"Put one of the keys of [server] in the place of {PLACEHOLDER}.")
+        lines.append(f"Put one of the gateway's keys in the place of {PLACEHOLDER}.")
     to_copy = lines_to_copy(config, working, url, key)
     lines += ["", *(f"  {name:<{_NAME}}{line}" for name, line in to_copy.items())]
     for verdict in working:
@@ -47,7 +47,7 @@ def banner(config: Config, url: str, key: CallerKey) -> str:
 def _forwarding(config: Config, key: CallerKey) -> Iterator[str]:
     names = [f'"{name}"' for name, upstream in config.upstreams.items() if upstream.forward_auth]
     if names:
-        beside = ", and a key of [server] in the header x-pointsman-key" if key.is_asked else ""
+        beside = ", and a key of the gateway in the header x-pointsman-key" if key.is_asked else ""
         yield f"\nUpstream {', '.join(names)} takes the caller's own credential (forward_auth):"
         yield f"log in with the agent; other clients send theirs in the place of the API key{beside}."
 

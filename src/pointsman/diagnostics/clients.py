@@ -78,7 +78,7 @@ def _judge(client: Client, config: Config) -> Verdict:
             client,
             works=False,
             detail=f"{client.name} calls from its maker's servers, which cannot reach this address",
-            hint="a public https address in front of the gateway, and keys under [server]",
+            hint="a public https address in front of the gateway, and keys of the gateway's own",
         )
     size = _AGENT_BYTES if client.is_agent else 0
     needed = Requirements.of(size, {"tools"} if client.is_agent else (), client.format)
