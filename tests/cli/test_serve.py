@@ -18,13 +18,14 @@ from typer.testing import CliRunner
 
 from pointsman.cli import _listening, app
 from pointsman.cli._banner import banner
-from pointsman.cli._listening import bound, caller_key, introduce, listening_on
+from pointsman.cli._listening import caller_key, introduce, listening_on
 from pointsman.cli.log_format import with_public_name
 from pointsman.config import Config, ConsoleSpec, TiersSpec
 from pointsman.config.shapes import demo_ledger
 from pointsman.diagnostics.client_lines import CallerKey
 from pointsman.errors import ConfigError
 from pointsman.gateway.build import demo_config
+from pointsman.gateway.listening import bound
 from pointsman.upstreams.demo import LABEL
 from pointsman.upstreams.port import ServerSpec, UpstreamSpec, hash_key
 from pointsman.vocabulary import ModelSpec, WireFormat

@@ -20,7 +20,8 @@ from pointsman.evidence._signals import SignalTable
 from pointsman.factory import build_policy
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder
-from pointsman.gateway.serve import Server, WatchedFile
+from pointsman.gateway.reloading import Reloader, WatchedFile
+from pointsman.gateway.serve import Server
 from pointsman.testing import ScriptedDecider
 from pointsman.vocabulary import AgentRequest
 from support.requests_by_format import PATHS, request
@@ -109,12 +110,12 @@ def test_what_reloads_leave_is_freed(tmp_path: Path) -> None:
     """Parts of a policy refer to each other, and the collector is told to look seldom: 1 MB each stayed."""
     (file := tmp_path / "pointsman.toml").write_text(FILE + '[guidance]\nmode = "on"\n', encoding="utf-8")
     builder = Builder(lambda: at_any_port(load(file)), file)
-    server = Server(Gateway(builder()), builder)
+    reloader = Reloader(Gateway(builder()), builder, None, lambda state: state)
     alive: list[int] = []  # tables of signals
 
     async def reload() -> None:
         for _ in range(8):
-            assert await server.reload()
+            assert await reloader.reload()
             alive.append(sum(isinstance(each, SignalTable) for each in gc.get_objects()))
 
     gc.disable()

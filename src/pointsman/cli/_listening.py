@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import re
 import socket
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,12 +17,11 @@ from pointsman.cli.log_format import LogFormat
 from pointsman.cli.output import echo
 from pointsman.config import Config, examine
 from pointsman.config.shapes import HASHED
-from pointsman.errors import ConfigError
 
 if TYPE_CHECKING:
     from pointsman.diagnostics.client_lines import CallerKey
 
-__all__ = ["announce", "bound", "bound_for_all", "caller_key", "demo_traffic", "introduce", "listening_on"]
+__all__ = ["announce", "caller_key", "demo_traffic", "introduce", "listening_on"]
 
 log = logging.getLogger("pointsman.gateway.serve")
 
@@ -52,42 +50,6 @@ def listening_on(config: Config, host: str | None, port: int | None) -> Config:
     server = config.server
     host, port = server.host if host is None else host, server.port if port is None else port
     return msgspec.structs.replace(config, server=msgspec.structs.replace(server, host=host, port=port))
-
-
-def bound(host: str, port: int, *, is_spread: bool = False) -> socket.socket:
-    """Bind the address now, so that a port in use is one clear error and port 0 has a number to print.
-
-    ``is_spread``: others may bind the same, and the kernel spreads connections over all of them.
-    """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    if is_spread:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    try:
-        listening.bind((host.strip("[]"), port))
-        listening.listen()  # what is copied at once waits for the server instead of being refused
-    except OSError as error:
-        listening.close()
-        raise ConfigError(
-            f"cannot listen on {host}:{port}: {error.strerror}",
-            hint="--port 0 takes a free one; [server] port in pointsman.toml sets another",
-        ) from None
-    return listening
-
-
-def bound_for_all(host: str, port: int, count: int) -> list[socket.socket]:
-    """Bind an address for several processes: a socket for each where the kernel spreads connections.
-
-    With one socket for all, the process that happens to be awake takes what arrives together: of 64
-    connections one of two took all in one run of two (docs/decisions/0176).
-    """
-    if sys.platform != "linux":
-        return [bound(host, port)] * count
-    bound(host, port).close()  # one that is in use is refused here: another gateway may spread as well
-    first = bound(host, port, is_spread=True)
-    port = first.getsockname()[1]
-    return [first, *(bound(host, port, is_spread=True) for _ in range(count - 1))]
 
 
 def _reachable(host: str) -> str:
@@ -123,9 +85,10 @@ def introduce(listening: socket.socket, config: Config, *, demo: bool, key: Call
 
 def url_of(listening: socket.socket) -> str:
     """Return the base URL of a gateway, under an address that is reached."""
+    from pointsman.gateway.listening import address  # help of commands loads nothing of the gateway
+
     host, port = listening.getsockname()[:2]
-    host = _reachable(host)
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"http://{address(_reachable(host), port)}"
 
 
 def caller_key(file: Path | None) -> CallerKey:

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 
 from pointsman.catalogue import user_file
-from pointsman.cli._listening import announce, bound_for_all, demo_traffic, listening_on
+from pointsman.cli._listening import announce, demo_traffic, listening_on
 from pointsman.cli._served import print_summary, told_requests, wants_lines
 from pointsman.cli.log_format import LogFormat, log_to_stderr
 from pointsman.cli.output import USAGE
@@ -22,7 +22,9 @@ from pointsman.config import Config, load
 from pointsman.errors import PointsmanError
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder, check_shared, demo_config
-from pointsman.gateway.serve import Server, WatchedFile, check_bind
+from pointsman.gateway.listening import bound_for_all
+from pointsman.gateway.reloading import WatchedFile
+from pointsman.gateway.serve import Server, check_bind
 from pointsman.gateway.workers import Peers, Supervisor, WorkerLink
 from pointsman.stores.workers import Worker
 

@@ -47,7 +47,7 @@ def ext_proc(
     with needs_extra("gateway", "pointsman ext-proc"):
         from pointsman.cli._served import told_requests
         from pointsman.gateway.build import Builder, demo_config
-        from pointsman.gateway.serve import WatchedFile
+        from pointsman.gateway.reloading import WatchedFile
     with needs_extra("extproc", "pointsman ext-proc"):
         from pointsman.ext_proc.process import run
         from pointsman.ext_proc.server import ExtProcServer, gateway_for

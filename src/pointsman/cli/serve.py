@@ -9,7 +9,7 @@ from typing import Annotated, Final
 import typer
 
 from pointsman.catalogue import user_file
-from pointsman.cli._listening import announce, bound, demo_traffic, listening_on
+from pointsman.cli._listening import announce, demo_traffic, listening_on
 from pointsman.cli.log_format import LogFormat, log_to_stderr
 from pointsman.cli.output import config_file, needs_extra
 from pointsman.config import load
@@ -69,7 +69,9 @@ def serve(
         from pointsman.cli._workers import WorkerOptions, serve_with_workers
         from pointsman.gateway.app import Gateway
         from pointsman.gateway.build import Builder, demo_config
-        from pointsman.gateway.serve import Server, WatchedFile, check_bind
+        from pointsman.gateway.listening import bound
+        from pointsman.gateway.reloading import WatchedFile
+        from pointsman.gateway.serve import Server, check_bind
     log_to_stderr(log_level, log_format)
     file = None if demo else config_file(config)
     watch = WatchedFile(file, user_file()) if file else None  # before it is read: no change is missed

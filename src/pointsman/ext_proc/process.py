@@ -5,24 +5,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Final
 
 import uvicorn
 
 from pointsman.config.ext_proc import ExtProcSpec
-from pointsman.errors import ConfigError
 from pointsman.ext_proc.server import ExtProcServer
 from pointsman.gateway._inbound import Receive, Scope
 from pointsman.gateway._relay import Send
 from pointsman.gateway.app import Gateway
+from pointsman.gateway.listening import address, bound
 from pointsman.gateway.serve import tune_process
 
 __all__ = ["run"]
 
 #: What monitors ask.
 _SHOWN: Final = frozenset({"/metrics", "/health/live", "/health/ready"})
+_OTHER_PORT: Final = "[ext_proc] host and http_port in pointsman.toml set another address"
 
 
 def run(server: ExtProcServer, gateway: Gateway, spec: ExtProcSpec, say: Callable[[str], None]) -> None:
@@ -49,10 +49,8 @@ async def _run(
     tune_process()
     await server.start()
     async with _pages(gateway, spec) as pages:
-        say(f"ext_proc for Envoy listens on {spec.host}:{server.port}{pages}")
-        keeping = asyncio.create_task(server.keep_current())
+        say(f"ext_proc for Envoy listens on {address(spec.host, server.port)}{pages}")
         await ended.wait()
-        keeping.cancel()
         await server.stop()
 
 
@@ -88,7 +86,7 @@ async def _pages(gateway: Gateway, spec: ExtProcSpec) -> AsyncIterator[str]:
     if spec.http_port is None:
         yield ""
         return
-    listening = _bound(spec.host, spec.http_port)
+    listening = bound(spec.host, spec.http_port, hint=_OTHER_PORT)
     settings = uvicorn.Config(
         _pages_of(gateway),
         lifespan="off",
@@ -101,17 +99,7 @@ async def _pages(gateway: Gateway, spec: ExtProcSpec) -> AsyncIterator[str]:
     pages = _Pages(settings)
     serving = asyncio.create_task(pages.serve(sockets=[listening]))
     try:
-        yield f", http://{spec.host}:{listening.getsockname()[1]}/metrics"
+        yield f", http://{address(spec.host, listening.getsockname()[1])}/metrics"
     finally:
         pages.should_exit = True
         await serving
-
-
-def _bound(host: str, port: int) -> socket.socket:
-    """Listen now: who asks before the pages are served waits instead of being refused."""
-    try:
-        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-    except OSError as error:
-        raise ConfigError(
-            f"cannot listen on {host}:{port}: {error.strerror}", hint="[ext_proc] http_port sets another port"
-        ) from None

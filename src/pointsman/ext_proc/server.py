@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -13,25 +12,20 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from pointsman.config import is_loopback
 from pointsman.config.ext_proc import ExtProcSpec
-from pointsman.errors import ConfigError, PointsmanError
+from pointsman.errors import ConfigError
 from pointsman.ext_proc import messages as proto
 from pointsman.ext_proc._envoy import behind_envoy
 from pointsman.ext_proc._stream import ProcessingStream
 from pointsman.gateway._live_state import LiveState
 from pointsman.gateway.app import Gateway
+from pointsman.gateway.listening import address
+from pointsman.gateway.reloading import Load, Reloader, WatchedFile
 from pointsman.gateway.request_log import RequestLog, ServedRequest
-from pointsman.gateway.serve import WatchedFile
 
 __all__ = ["ExtProcServer", "check_bind", "gateway_for"]
 
-log = logging.getLogger(__name__)
-
 #: Bytes of a message beside the body in it.
 _HEADERS: Final = 1 << 20
-#: Seconds between looks at the configuration file.
-_LOOK_EVERY: Final = 1.0
-
-Load = Callable[[LiveState], LiveState]
 
 
 def check_bind(spec: ExtProcSpec) -> None:
@@ -69,7 +63,7 @@ class ExtProcServer:
             gateway: From ``gateway_for``.
             spec: How Envoy reaches it.
             tell: Is told of each request at its end, on the event loop.
-            load: Reads the configuration again, and builds what follows the state in effect.
+            load: Reads the configuration again; called on SIGHUP and when ``watch`` changes.
             watch: The configuration file.
 
         Raises:
@@ -80,15 +74,15 @@ class ExtProcServer:
         self._gateway = gateway
         self._spec = spec
         self._application = RequestLog(gateway, tell or _nobody)
-        self._load = load
-        self._watch = watch
+        self._reloader = Reloader(gateway, load, watch, self._behind_envoy) if load else None
+        self._reloading: asyncio.Task[None] | None = None
         self._ending: set[asyncio.Task[None]] = set()  # streams that Envoy has ended
         self._credentials = _credentials(spec)
         self._server: Any = None
         self._health: Any = None
 
     async def start(self) -> None:
-        """Begin to listen.
+        """Begin to listen, and to reload a changed configuration.
 
         Raises:
             ConfigError: the address cannot be used.
@@ -112,21 +106,25 @@ class ExtProcServer:
         self._server.add_generic_rpc_handlers((service,))
         self._health = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        address = f"{self._spec.host}:{self._spec.port}"
+        place = address(self._spec.host, self._spec.port)
         try:
             if self._credentials is None:
-                self.port = self._server.add_insecure_port(address)
+                self.port = self._server.add_insecure_port(place)
             else:
-                self.port = self._server.add_secure_port(address, self._credentials)
+                self.port = self._server.add_secure_port(place, self._credentials)
         except RuntimeError as error:
             raise ConfigError(
-                f"cannot listen on {address}", hint="[ext_proc] port in pointsman.toml sets another"
+                f"cannot listen on {place}", hint="[ext_proc] host and port in pointsman.toml set another"
             ) from error
+        if self._reloader is not None:
+            self._reloading = self._reloader.start()
         await self._server.start()
         await self._say(health_pb2.HealthCheckResponse.SERVING)
 
     async def stop(self) -> None:
         """Say in health checks that it ends, let requests in progress finish, then end."""
+        if self._reloading is not None:
+            self._reloading.cancel()
         self._gateway.readiness.is_draining = True
         await self._say(health_pb2.HealthCheckResponse.NOT_SERVING)
         await self._server.stop(self._gateway.state.server.drain)
@@ -139,29 +137,8 @@ class ExtProcServer:
         while self._ending:
             await asyncio.wait(self._ending)
 
-    async def keep_current(self) -> None:
-        """Reload the configuration whenever its file changes; ends when cancelled."""
-        while self._watch is not None and self._load is not None:
-            await asyncio.sleep(_LOOK_EVERY)
-            if self._watch.has_changed():
-                await self._reload(self._load)
-
-    async def _reload(self, load: Load) -> None:
-        metrics = self._gateway.metrics
-        try:
-            state = await asyncio.to_thread(load, self._gateway.state)
-        except PointsmanError as error:
-            log.error("the new configuration is invalid, the old one stays in effect: %s", error.message)  # noqa: TRY400 - no traceback
-            metrics.count("reloads", "failed")
-            return
-        except Exception:
-            # Fail open: whatever is wrong with a new configuration, the old one goes on; counted as "failed".
-            log.exception("the configuration cannot be read, the old one stays")
-            metrics.count("reloads", "failed")
-            return
-        self._gateway.replace(behind_envoy(state, self._spec.model_value))
-        metrics.count("reloads", "done")
-        log.info("configuration reloaded")
+    def _behind_envoy(self, state: LiveState) -> LiveState:
+        return behind_envoy(state, self._spec.model_value)
 
     async def _say(self, status: Any) -> None:
         for service in ("", proto.SERVICE):

@@ -1,4 +1,4 @@
-"""Runs the gateway: uvicorn with uvloop and httptools, graceful shutdown, hot reload."""
+"""Runs the gateway: uvicorn with uvloop and httptools, graceful shutdown, tuning of the process."""
 
 from __future__ import annotations
 
@@ -19,22 +19,21 @@ from typing import TYPE_CHECKING, Final
 import uvicorn
 
 from pointsman.config import is_loopback
-from pointsman.errors import ConfigError, PointsmanError
+from pointsman.errors import ConfigError
 from pointsman.gateway._live_state import LiveState
 from pointsman.gateway._protocol import bounded_protocol, close_slow, close_unread
 from pointsman.gateway.app import Gateway
+from pointsman.gateway.reloading import Load, Reloader, WatchedFile
 from pointsman.gateway.request_log import RequestLog, ServedRequest
 from pointsman.upstreams.port import ServerSpec
 
 if TYPE_CHECKING:
     from pointsman.gateway.workers import Peers, WorkerApp
 
-__all__ = ["Server", "WatchedFile", "check_bind", "tune_process"]
+__all__ = ["Server", "check_bind", "tune_process"]
 
 log = logging.getLogger(__name__)
 
-#: Seconds between looks at the configuration file: soon enough for a person, nothing for a disk.
-_LOOK_EVERY: Final = 1.0
 #: Seconds between looks whether another signal has come.
 _TICK: Final = 0.1
 #: Connections waiting to be accepted; Linux caps it at ``somaxconn``, 4,096 by default.
@@ -54,37 +53,13 @@ _LARGE_BLOCK: Final = 128 << 10
 _FILES: Final = 65_536
 
 
-class WatchedFile:
-    """A file, and what it is read with: whether any has changed since the last look; the first is now."""
-
-    def __init__(self, *paths: Path) -> None:
-        self._paths = paths
-        self._seen = self._stamps()
-
-    def has_changed(self) -> bool:
-        """Look again."""
-        before, self._seen = self._seen, self._stamps()
-        return self._seen != before
-
-    def _stamps(self) -> list[tuple[int, int, int] | None]:
-        return [_stamp(path) for path in self._paths]
-
-
-def _stamp(path: Path) -> tuple[int, int, int] | None:
-    try:
-        stat = path.stat()
-    except OSError:
-        return None  # being replaced just now, or gone: the old configuration stays
-    return stat.st_mtime_ns, stat.st_size, stat.st_ino
-
-
 class Server(uvicorn.Server):
     """One gateway listening."""
 
     def __init__(
         self,
         gateway: Gateway,
-        load: Callable[[LiveState], LiveState] | None = None,
+        load: Load | None = None,
         watch: WatchedFile | None = None,
         tell: Callable[[ServedRequest], None] | None = None,
         peers: Peers | None = None,
@@ -127,8 +102,7 @@ class Server(uvicorn.Server):
             )
         )
         self._gateway = gateway
-        self._load = load
-        self._watch = watch
+        self._reloader = Reloader(gateway, load, watch, _served) if load else None
         self._files = _FILES
 
     def _most_connections(self) -> int:
@@ -158,8 +132,8 @@ class Server(uvicorn.Server):
         ]
         if self._worker is not None:
             beside.append(asyncio.create_task(self._worker.publish_for_ever()))
-        if self._load:
-            beside.append(asyncio.create_task(self._keep_current()))
+        if self._reloader is not None:
+            beside.append(self._reloader.start())
         try:
             await super().main_loop()
             await self._announce()
@@ -215,41 +189,6 @@ class Server(uvicorn.Server):
             self._worker.close()
         self._gateway.state.close()
 
-    async def _keep_current(self) -> None:
-        hung_up = asyncio.Event()
-        if hasattr(signal, "SIGHUP") and threading.current_thread() is threading.main_thread():
-            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, hung_up.set)
-        while True:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(hung_up.wait(), _LOOK_EVERY)
-            has_changed = self._watch is not None and self._watch.has_changed()
-            if has_changed or hung_up.is_set():
-                hung_up.clear()
-                await self.reload()
-
-    async def reload(self) -> bool:
-        """Reload the configuration; an invalid one is reported and the old one stays in effect.
-
-        It is read in a thread: to compile a policy takes half a second, in which callers are served.
-        """
-        assert self._load is not None  # noqa: S101 - nothing reloads a server without a way to
-        try:
-            state = await asyncio.to_thread(_load_anew, self._load, self._gateway.state)
-            check_bind(state.server)
-        except PointsmanError as error:
-            log.error("the new configuration is invalid, the old one stays in effect: %s", error.message)  # noqa: TRY400 - no traceback
-            self._gateway.metrics.count("reloads", "failed")
-            return False
-        except Exception:
-            # Fail open: whatever is wrong with a new configuration, the old one goes on; counted as "failed".
-            log.exception("the configuration cannot be read, the old one stays")
-            self._gateway.metrics.count("reloads", "failed")
-            return False
-        self._gateway.replace(state)
-        self._gateway.metrics.count("reloads", "done")
-        log.info("configuration reloaded")
-        return True
-
 
 def _worker_app(gateway: Gateway, app: Gateway | RequestLog, peers: Peers | None) -> WorkerApp | None:
     if peers is None:
@@ -267,15 +206,6 @@ def tune_process() -> None:
     gc.freeze()  # what is loaded by now lives as long as the process: no collection need look at it again
     sys.setswitchinterval(_SWITCH_EVERY)
     gc.set_threshold(_GC_ALLOCATIONS, *gc.get_threshold()[1:])
-
-
-def _load_anew(load: Callable[[LiveState], LiveState], previous: LiveState) -> LiveState:
-    """Build the next state, and free what earlier reloads left: a megabyte each.
-
-    Its parts refer to each other, and the thresholds set at the start would let it lie for long.
-    """
-    gc.collect()
-    return load(previous)
 
 
 def _give_back_large_blocks() -> None:
@@ -309,6 +239,12 @@ def _open_files() -> int:
         return _FILES
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return _FILES if soft == resource.RLIM_INFINITY else soft
+
+
+def _served(state: LiveState) -> LiveState:
+    """Return it, unless it would open a public address to anyone."""
+    check_bind(state.server)
+    return state
 
 
 def check_bind(server: ServerSpec) -> None:
