@@ -228,12 +228,12 @@ class LimitReached(CallerError):
         message: str,
         *,
         hint: str = "",
-        wait: float = 1.0,
+        wait: float | None = 1.0,
         kind: str = "requests",
         headers: Sequence[tuple[bytes, bytes]] = (),
     ) -> None:
         super().__init__(message, hint=hint)
-        self.wait = wait  # seconds until its window ends
+        self.wait = wait  # seconds until its window ends; None: no window has room for it
         self.kind = kind  # "requests", "tokens" or "money"
         self.headers = headers  # what is left of each limit
 

@@ -50,17 +50,22 @@ class Hold:
         self._tokens = tokens
         self.so_far: Usage | None = None  # of a stream: counted, as far as its upstream has not said it
 
-    def finish(self, error: str, usage: Usage) -> float:
+    def finish(self, error: str, usage: Usage, *, estimated: bool = False) -> float:
         """Settle the attempt; return what it cost, in the currency of the prices.
 
         Usage that the upstream reports counts. Without it, a failure for which nothing is charged gives all
-        back; another failure has used the input; and what succeeded has used what was reserved.
+        back; another failure has used the input; and what succeeded, or whose caller left, has used what was
+        reserved: the upstream may go on writing for nobody.
 
         Args:
             error: Class of failure as the ledger names it; empty for a success.
             usage: As far as it is known.
+            estimated: The upstream has not told all of the usage.
         """
         read, written = self._tokens
+        if error == "disconnect" and self.so_far is None and (estimated or usage.output is None):
+            known = _believed(usage)
+            return self._settle(max(known.input or 0, read), 0, max(known.output or 0, written))
         known = _believed(self.so_far or usage)
         if known.input is not None and known.output is not None:
             return self._settle(known.input, min(known.cached or 0, known.input), known.output)
@@ -202,11 +207,15 @@ class Spending:
     def _reached(self, limit: Limit, total: int, amount: int, now: float) -> LimitReached:
         end = limit.window(now).end
         asked = "" if limit.kind == "requests" else f"; this request may take {limit.amount(amount)}"
-        wait = max(end - now, 1.0)
+        wait: float | None = max(end - now, 1.0)
         if amount > limit.most:
-            hint = f"a lower limit of output tokens, or a cheaper model: it is more than all of {limit}"
+            wait = None  # no window will have room for it
+            hint = (
+                f"set a lower max_tokens (without one {self.output_tokens:,} are reserved), "
+                f"or ask for a cheaper model: it is more than all of {limit}"
+            )
         else:
-            hint = f"send it again in {ceil(wait)} s, at {time_text(end)}"
+            hint = f"send it again in {ceil(max(end - now, 1.0))} s, at {time_text(end)}"
         message = f"{limit} has {limit.left(total)} left{asked}"
         return LimitReached(message, hint=hint, wait=wait, kind=limit.kind, headers=self.headers())
 

@@ -98,7 +98,7 @@ class RunningAttempt:
         model, upstream = self.target.model, self.target.upstream
         spent = usage or Usage()
         if self.hold is not None:
-            self.request.settle(self.hold, error, spent)
+            self.request.settle(self.hold, error, spent, estimated=estimated)
         self.request.record(
             Attempt(
                 decision=self.request.decision.id,

@@ -88,7 +88,9 @@ async def send_refusal(
     if isinstance(error, IdempotencyKeyBusy | Overloaded):
         sent.append((b"retry-after", b"1"))
     if isinstance(error, LimitReached):
-        sent += [(b"retry-after", b"%d" % ceil(error.wait)), *error.headers]
+        sent += error.headers
+        if error.wait is not None:
+            sent.append((b"retry-after", b"%d" % ceil(error.wait)))
     if isinstance(error, NoCapableModel | ModelNotAllowed) and error.decision:
         sent.append((b"x-pointsman-decision-id", error.decision.encode()))
     if isinstance(error, TooLarge | Overloaded) or b"expect" in headers:

@@ -307,9 +307,9 @@ class DecidedRequest:
             return tokens_with_images(self._turn)
         return len(self.body.raw) // BYTES_PER_TOKEN + 1
 
-    def settle(self, hold: Hold, error: str, usage: Usage) -> None:
+    def settle(self, hold: Hold, error: str, usage: Usage, *, estimated: bool = False) -> None:
         """Settle what an attempt has reserved, and count what it cost."""
-        cost = hold.finish(error, usage)
+        cost = hold.finish(error, usage, estimated=estimated)
         if cost:
             self.metrics.count("spent", self._turn.caller, self._turn.team, by=cost)
 
