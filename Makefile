@@ -5,7 +5,7 @@ PY := $(VENV)/bin/python
 # Many processes import the same modules: the first one compiles them for all.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: audit browser chart dist docs run services test quick search check lock clean
+.PHONY: litellm audit browser chart dist docs run services test quick search check lock clean
 run: $(VENV)/.ready
 	$(VENV)/bin/pointsman serve --demo
 

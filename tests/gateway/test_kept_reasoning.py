@@ -6,7 +6,6 @@ from pointsman.wire.conversation import Call, Conversation, Message, Part, Resul
 from pointsman.wire.signed_turns import SignedTurn, said_before, signed_turn, with_reasoning
 from pointsman.wire.tool_names import call_id
 
-SIGNED = Thinking("hm", "signature", author=WireFormat.MESSAGES)
 NOW = 1_000.0
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from pointsman.config import Config
 from pointsman.gateway import _circuit_breaker
+from pointsman.gateway._openapi import openapi_document
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder, demo_config
 from pointsman.upstreams.port import DEMO_URL, UpstreamSpec
@@ -54,6 +55,10 @@ def test_without_any_it_is_not_ready_until_a_probe_may_be_sent(
     fail(gateway, "demo", "other")
     found = ready(gateway)
     assert (found.status, json.loads(found.body)["status"]) == (503, "unserved")
+    assert (
+        found.json()["status"]
+        in openapi_document()["components"]["schemas"]["Ready"]["properties"]["status"]["enum"]
+    )
     assert asyncio.run(ask(gateway, "/health/live", b"", method="GET")).status == 200
     monkeypatch.setattr(_circuit_breaker.CircuitBreaker, "is_pausing", lambda *_: False)
     assert ready(gateway).status == 200

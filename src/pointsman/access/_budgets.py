@@ -1,4 +1,4 @@
-"""Counters of all limits over one store, and what this process does while a shared store fails."""
+"""Counters of all limits over one store, and what this process does while that store fails."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["Budgets"]
 
 log = logging.getLogger(__name__)
 
-#: Settlements that wait for a shared store; beyond, and at the end, they are lost: their leases end them.
+#: Settlements that wait for the store; beyond, and at the end, they are lost: their leases end them.
 _WAITING: Final = 100_000
 #: Seconds for which settlements gather. Until then what was reserved counts: never too little.
 _LINGER: Final = 0.02
 
 
 class Budgets:
-    """Reserves and settles. A store on another machine is called in a thread.
+    """Reserves and settles. A store that may wait (Valkey, a file) is called in a thread.
 
     While that store fails, requests are counted in this process alone, from what it knew last, or are
     refused: as ``fails_open`` says. Settlements wait until it is back.

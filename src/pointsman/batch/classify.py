@@ -29,7 +29,8 @@ _KEPT: Final = ("id",)
 _NO_MEMORY: Final = Memory()
 _NEEDS_VERIFICATION: Final = "needs_verification"
 
-#: Columns of the output (docs/reference/batch.md). A row that could not be read has ``error`` alone.
+#: Columns of the output (docs/reference/batch.md). A row that could not be read has ``error``, ``flags`` and
+#: both versions alone.
 SCHEMA: Final = pa.schema(
     [
         ("tier", pa.string()),
@@ -124,7 +125,7 @@ def _row(engine: Engine, read: Callable[[], AgentRequest]) -> tuple[object, ...]
     tier, domains, selected = decision.tier, decision.domains, decision.capabilities
     assert tier is not None  # noqa: S101 - a row never asks for a model
     if tier.needs_verification:
-        flags.append("needs_verification")
+        flags.append(_NEEDS_VERIFICATION)
     return (
         str(tier.tier),
         tier.score,

@@ -22,7 +22,8 @@ __all__ = ["RECORD", "REPLAYED", "BatchReplayer", "part_of"]
 #: The column that is read: a line of ``pointsman decisions export --format jsonl``.
 RECORD: Final = "record"
 
-#: Columns of the output (docs/reference/batch.md). A row that could not be read has ``error`` alone.
+#: Columns of the output (docs/reference/batch.md). A row that could not be read has ``error`` and
+#: both versions alone.
 REPLAYED: Final = pa.schema(
     [
         ("id", pa.string()),

@@ -7,6 +7,7 @@ import re
 import secrets
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -152,8 +153,8 @@ def _uses(loaded: Config, limits: Sequence[Limit], config: Path | None, now: flo
     if kind == "valkey" or (kind == "sqlite" and loaded.access.path.is_file()):
         # Only the password of Valkey is a reference to the environment that is needed here.
         budgets = open_budgets(load(config_file(config)) if kind == "valkey" else loaded, timeout=_PATIENCE)
-        totals = budgets.store.totals([limit.counter(now) for limit in limits])
-        budgets.close()
+        with closing(budgets):
+            totals = budgets.store.totals([limit.counter(now) for limit in limits])
         return dict(zip(limits, totals, strict=True))
     from pointsman.cli.ledgers import opened
 

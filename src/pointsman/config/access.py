@@ -56,7 +56,8 @@ class _Limited(msgspec.Struct, frozen=True, kw_only=True):
         Meta(description="`lower_tier`: a budget nearly spent lowers the tier of requests before it ends."),
     ] = "refuse"
     low_share: Annotated[
-        float, Meta(ge=0, le=1, description="Share of the budget from which on it is nearly spent.")
+        float,
+        Meta(ge=0, le=1, description="Share of the budget left when it is nearly spent."),
     ] = 0.1
     low_tier: Annotated[
         Literal["simple", "medium", "complex"],

@@ -26,13 +26,13 @@ from pointsman.vocabulary import LARGE, AgentRequest, WireFormat
 from pointsman.wire import WIRES, Body
 from pointsman.wire.request import guess_format
 
-__all__ = ["DECISION_PATHS", "DecisionEndpoint", "DecisionPage", "TextRequest"]
+__all__ = ["CONVERSATIONS", "DECISION_PATHS", "DecisionEndpoint", "DecisionPage", "TextRequest"]
 
 #: Without ``/v1`` too, as the paths for agents.
 DECISION_PATHS: Final = frozenset({b"/decide", b"/v1/decide", b"/explain", b"/v1/explain"})
 _EXPLAIN: Final = b"/explain"
 #: Members, one of which every request body has.
-_CONVERSATIONS: Final = ("messages", "input", "prompt", "previous_response_id", "conversation")
+CONVERSATIONS: Final = ("messages", "input", "prompt", "previous_response_id", "conversation")
 _JSON: Final = (b"content-type", b"application/json")
 _FORMATS: Final = {str(wire): wire for wire in WireFormat}
 
@@ -118,7 +118,7 @@ def _read(sent: Body, *, is_messages: bool) -> tuple[Body, bool]:
     Raises:
         MalformedRequest: it is neither a text nor a request body, or one of the members above is wrong.
     """
-    if not any(name in sent for name in _CONVERSATIONS):
+    if not any(name in sent for name in CONVERSATIONS):
         return _read_text(sent)
     controls = _controls(sent)
     wire = _FORMATS.get(controls.format)

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from pointsman import __version__
-from pointsman.gateway._decide import DecisionPage, TextRequest
+from pointsman.gateway._decide import CONVERSATIONS, DecisionPage, TextRequest
 from pointsman.stores.ledger.outcome_reports import ReportedOutcome
 from pointsman.stores.ledger.port import Attempt, Outcome, ShadowAnswer, ShadowDecision
 from pointsman.stores.ledger.runs import RunRecord
@@ -66,10 +66,7 @@ _WRITTEN: Final[Mapping[str, Mapping[str, Any]]] = {
                 "description": "Format of the body; by default it is found by its members.",
             },
         },
-        "anyOf": [
-            {"required": [name]}
-            for name in ("messages", "input", "prompt", "previous_response_id", "conversation")
-        ],
+        "anyOf": [{"required": [name]} for name in CONVERSATIONS],
     },
     "Explained": {
         "allOf": [
@@ -104,7 +101,7 @@ _WRITTEN: Final[Mapping[str, Mapping[str, Any]]] = {
     "Models": _record(("object", "data"), object={"const": "list"}, data=_list_of(_ref("Model"))),
     "Ready": _record(
         ("status", "models", "open_circuits", "failing"),
-        status={"enum": ["ok", "draining"]},
+        status={"enum": ["ok", "draining", "unserved"]},
         models={"type": "integer"},
         open_circuits=_list_of(_TEXT),
         failing=_list_of(_TEXT),
@@ -199,7 +196,8 @@ def _relayed() -> dict[str, Any]:
 def _pages() -> dict[str, Any]:
     metrics = _operation("Metrics in the text format of Prometheus.", None)
     ready = _operation("Whether to send requests here.", _ref("Ready"), is_open=True)
-    ready["responses"]["503"] = {"description": "Draining.", "content": _content(_ref("Ready"))}
+    why = "Draining, or no upstream may be asked now."
+    ready["responses"]["503"] = {"description": why, "content": _content(_ref("Ready"))}
     return {
         "/": {"get": _operation("Name and endpoints.", _ref("Gateway"), is_open=True)},
         "/health/live": {"get": _operation("Whether the process answers.", _ref("Alive"), is_open=True)},

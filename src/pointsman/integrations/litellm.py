@@ -39,6 +39,7 @@ _SESSION_HEADERS: Final = (
     "session-id",
     "session_id",
     "thread-id",
+    "x-session-affinity",
 )
 #: Characters of LiteLLM's hash of a key: as many tell the keys of one proxy apart.
 _KEY: Final = 16

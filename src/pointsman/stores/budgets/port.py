@@ -44,7 +44,7 @@ class BudgetStore(Protocol):
 
     @property
     def waits(self) -> bool:
-        """Whether a call may wait for another machine; an event loop then uses a thread."""
+        """Whether a call may wait for another machine or process; an event loop then uses a thread."""
         ...
 
     def reserve(self, reservation: str, claims: Sequence[Claim], /) -> Reserved:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, Protocol, TypeVar
+from typing import Final, Protocol
 
 import msgspec
 
@@ -164,9 +164,6 @@ class Lines(Protocol):
     def close(self) -> None:
         """Release it."""
         ...
-
-
-T = TypeVar("T")
 
 
 class JsonLinesLedger(QueuedLedger):
