@@ -5,12 +5,13 @@ from typing import cast
 
 from pointsman.cli.fit import _verdict
 from pointsman.learning.fit import Fit
+from pointsman.tiers.learned_router import Claim
 
 
 def verdict(default: tuple[float, float, float], length: tuple[float, float, float]) -> str:
     against = {"length": length, "default": default}
     improves = all(low > 0 for _, low, _ in against.values())
-    router = SimpleNamespace(claim=SimpleNamespace(against=against))
+    router = SimpleNamespace(claim=Claim(600, 0.6, 0.5, 0.7, against, improves))
     return _verdict(cast("Fit", SimpleNamespace(learned_router=router, improves=improves)))
 
 

@@ -307,7 +307,7 @@ def test_a_proxys_credentials_are_read_and_never_shown(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "hint"),
     [
-        ("[tiers]\nport = 3", "it belongs in [server]"),
+        ("[tiers]\nport = 3", "it belongs in [ext_proc] or [server]"),
         ("[tiers]\nmode = 'on'", "it belongs in [guidance] or [domains] or [capabilities]"),
         ("[tiers]\nserver.port = 3", "it is a table of its own: [server]"),
         (

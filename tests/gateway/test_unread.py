@@ -114,7 +114,7 @@ def test_a_page_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protocol, "_UNREAD_EVERY", 0.1)
     with gateway(state_for(server=IMPATIENT)) as running:
         monkeypatch.setattr(
-            running.server.config.loaded_app.metrics, "page", lambda: "x" * LARGE, raising=True
+            running.server.config.loaded_app.metrics, "page_for", lambda *_: (b"x" * LARGE, "text/plain")
         )
         with silent(running, b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n"):
             connections = running.server.server_state.connections
