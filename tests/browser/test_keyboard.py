@@ -56,6 +56,22 @@ def test_pages_rows_search_and_help(browser: Browser, demo: Demo) -> None:
         expect(page.get_by_role("dialog")).to_be_hidden()
 
 
+def test_a_row_opens_by_a_click_anywhere_in_it(browser: Browser, demo: Demo) -> None:
+    from playwright.sync_api import expect
+
+    from support.chromium import opened
+
+    with opened(browser, demo.base) as watched:
+        for place in ("td.cost", "td.when a"):
+            page = watched.go("/console/decisions")
+            page.locator("#rows tr").first.locator(place).click()
+            page.wait_for_url(re.compile("/console/decisions/d-"))
+        page = watched.go("/console/decisions")
+        page.evaluate("getSelection().selectAllChildren(document.querySelector('#rows td.tokens'))")
+        page.locator("#rows td.cost").first.dispatch_event("click")
+        expect(page).to_have_url(re.compile("/console/decisions$"))
+
+
 def test_an_outcome_is_set(browser: Browser, demo: Demo) -> None:
     from playwright.sync_api import expect
 

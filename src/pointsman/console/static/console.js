@@ -28,7 +28,7 @@
     if (!all.length) return;
     const next = all[Math.min(all.length - 1, Math.max(0, now + step))];
     all.forEach((row) => row.classList.toggle("at", row === next));
-    next.querySelector("a")?.focus({ preventScroll: true });
+    next.querySelector("[data-open-row]")?.focus({ preventScroll: true });
     next.scrollIntoView({ block: "nearest" });
   }
 
@@ -57,6 +57,14 @@
       },
     }[event.key];
     if (act && act() !== false) event.preventDefault();
+  });
+
+  // A click anywhere in a row opens it, but not one that acts by itself, nor the end of a selection of text.
+  document.addEventListener("click", (event) => {
+    const { ctrlKey, metaKey, shiftKey } = event;
+    if (event.target.closest("a, button, summary, details, input, label") || getSelection().type === "Range") return;
+    const link = event.target.closest("[data-row]")?.querySelector("[data-open-row]");
+    link?.dispatchEvent(new MouseEvent("click", { bubbles: true, cancelable: true, ctrlKey, metaKey, shiftKey }));
   });
 
   document.addEventListener("click", async (event) => {
@@ -114,7 +122,7 @@
       row.classList.toggle("at", known.classList.contains("at"));
       const focused = known.contains(document.activeElement);
       known.replaceWith(row);
-      if (focused) row.querySelector("a")?.focus({ preventScroll: true });
+      if (focused) row.querySelector("[data-open-row]")?.focus({ preventScroll: true });
     } else {
       row.classList.add("new");
       body.prepend(row);
