@@ -243,9 +243,9 @@ boundaries = {boundaries}
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (EDITED.format(boundaries='"low"'), ":9: "),
+        (EDITED.format(boundaries='"low"'), "line 9 of the text: "),
         ("[tiers]\nboundries = [1, 2, 3]", "unknown key &#34;boundries&#34; in [tiers]; did you mean"),
-        ("[tiers", ":1: "),
+        ("[tiers", "line 1 of the text: "),
     ],
 )
 def test_a_policy_that_does_not_load_names_line_and_key(browser: Browser, text: str, message: str) -> None:
