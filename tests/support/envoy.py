@@ -107,7 +107,7 @@ class ScriptedEnvoy:
         await stream.write(first)
         if mode != DUPLEX:
             found.take(await stream.read())
-        if body and mode != NONE:
+        if body and mode != NONE and found.immediate is None:
             await self._send_body(stream, found, body, mode, chunk, trailers=trailers)
         if found.immediate is None and response is not None:
             await self._respond(stream, found, response, response_mode, trailers=response_trailers)
@@ -127,6 +127,8 @@ class ScriptedEnvoy:
             await stream.write(proto.ProcessingRequest(request_body=sent))
             if mode != DUPLEX:
                 found.take(await stream.read())
+                if found.immediate is not None:
+                    return
         if trailers:
             await stream.write(proto.ProcessingRequest(request_trailers=proto.HttpTrailers()))
         if mode == DUPLEX:

@@ -13,10 +13,12 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from pointsman.access import Grant
 from pointsman.config.ext_proc import ExtProcSpec
-from pointsman.errors import Overloaded, Unauthorized
+from pointsman.errors import CallerError, Overloaded, Unauthorized
 from pointsman.ext_proc import messages as proto
 from pointsman.ext_proc._answer import body_parts, continued, immediate, mutated, plain
+from pointsman.ext_proc._callers import ENDPOINTS, admitted, check_passed, is_bounded, refused
 from pointsman.ext_proc._envoy import EnvoyExchange, current
 from pointsman.gateway._inbound import BodyBudget, caller_credentials
 from pointsman.gateway._live_state import LiveState
@@ -24,7 +26,6 @@ from pointsman.gateway._relay import response_headers
 from pointsman.gateway.request_log import ServedRequest, current_request
 from pointsman.gateway.upstream import Target, header_value
 from pointsman.upstreams.port import Headers
-from pointsman.wire import WIRES
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +36,6 @@ Serve = Callable[..., Any]
 #: Counts what became of a request.
 Count = Callable[[str], None]
 
-_PATHS: Final = frozenset(prefix + wire.path for wire in WIRES.values() for prefix in (b"", b"/v1"))
 _NONE, _, _BUFFERED, _PARTIAL, _DUPLEX, _ = range(len(proto.BODY_MODES))
 #: Statuses of refusals that are about the form of a body, which may be one for somebody else behind Envoy.
 _OF_FORM: Final = frozenset({400, 413, 415})
@@ -93,6 +93,8 @@ class ProcessingStream:
         self._size = 0
         self._is_passed = False  # the request goes on as it came
         self._is_held = False  # its head has not been answered
+        self._is_answered = False  # by Envoy itself, at once
+        self._grant: Grant | None = None  # of the request's key
         self._exchange: EnvoyExchange | None = None
         self._task: asyncio.Task[None] | None = None
         self._served: ServedRequest | None = None
@@ -100,18 +102,19 @@ class ProcessingStream:
 
     async def take(self, message: Any) -> list[Any]:
         """Return the answers to a message; in full duplex there may be none yet."""
+        if self._is_answered:
+            return []  # what was on its way goes nowhere
         if self._spec.body_mode == "auto" and message.HasField("protocol_config"):
             config = message.protocol_config
             self._mode, self._response_mode = config.request_body_mode, config.response_body_mode
         kind = message.WhichOneof("request")
         match kind:
             case "request_headers":
-                return self._take_head(message.request_headers)
+                return await self._take_head(message.request_headers)
             case "request_body":
                 return await self._take_body(message.request_body)
             case "request_trailers":
-                decided = await self._decide() if self._is_held else []
-                return [*decided, continued("request_trailers")]
+                return await self._take_trailers()
             case "response_headers":
                 return [self._take_response(message.response_headers)]
             case "response_body":
@@ -139,24 +142,51 @@ class ProcessingStream:
     def _is_duplex(self) -> bool:
         return self._mode == _DUPLEX
 
-    def _take_head(self, message: Any) -> list[Any]:
+    async def _take_head(self, message: Any) -> list[Any]:
         self._pseudo, self._sent = _read(message.headers)
-        path = self._pseudo.get(b":path", b"").partition(b"?")[0]
-        if self._pseudo.get(b":method") != b"POST" or path not in _PATHS:
-            self._pass_on("other_path")
-        elif message.end_of_stream:
-            self._pass_on("no_body")
-        elif self._mode not in {_BUFFERED, _PARTIAL, _DUPLEX}:
-            self._pass_on("body_mode")
-        else:
-            self._is_held = self._is_duplex
+        try:
+            self._grant = admitted(self._state, self._sent)
+            if why := self._undecided(ends=message.end_of_stream):
+                await self._pass_on(why)
+                return [continued("request_headers", self._cleaned())]
+        except (CallerError, Overloaded) as error:
+            return [await self._refuse(error)]
+        self._is_held = self._is_duplex
         return [] if self._is_held else [continued("request_headers")]
 
-    def _pass_on(self, why: str) -> None:
-        """Let the request go on as it came."""
+    def _undecided(self, *, ends: bool) -> str:
+        """Return why a request is not decided, as far as its head tells; empty where it is."""
+        path = self._pseudo.get(b":path", b"").partition(b"?")[0]
+        if self._pseudo.get(b":method") != b"POST" or path not in ENDPOINTS:
+            return "other_path"
+        if ends:
+            return "no_body"
+        return "" if self._mode in {_BUFFERED, _PARTIAL, _DUPLEX} else "body_mode"
+
+    async def _pass_on(self, why: str) -> None:
+        """Let the request go on as it came.
+
+        Raises:
+            CallerError: its key may not do that.
+            Overloaded: that cannot be told.
+        """
+        await check_passed(self._state, self._grant, why, self._pseudo.get(b":method", b""), self._sent)
         self._count(why)
         self._reservation.release()
         self._is_passed, self._is_held = True, False
+
+    async def _refuse(self, error: CallerError | Overloaded) -> Any:
+        """Answer in the place of an upstream."""
+        self._count("answered")
+        self._parts.clear()
+        self._reservation.release()
+        self._is_answered = True
+        return await refused(error, self._scope())
+
+    def _cleaned(self) -> Any:
+        """Return what is taken off a request that goes on as it came: nothing where no key is asked for."""
+        removed = [*self._spoofed(), *self._our_keys()] if self._state.server.keys else []
+        return proto.CommonResponse(header_mutation=mutated((), removed)) if removed else None
 
     async def _take_body(self, message: Any) -> list[Any]:
         body, ends = message.body, message.end_of_stream
@@ -167,22 +197,30 @@ class ProcessingStream:
         try:
             self._reservation.take(len(body))
         except Overloaded:
-            return self._as_it_came("overloaded", ends=ends)
+            return await self._as_it_came("overloaded", ends=ends)
         is_cut = self._mode == _PARTIAL and not ends
         if is_cut or self._size > self._state.server.limits.body_bytes:
-            return self._as_it_came("too_large", ends=ends)
+            return await self._as_it_came("too_large", ends=ends)
         if self._is_duplex:
             return await self._decide(ends=True) if ends else []
         return await self._decide()
 
-    def _as_it_came(self, why: str, *, ends: bool) -> list[Any]:
-        """Let a request go on whose body has come in part or whole."""
+    async def _take_trailers(self) -> list[Any]:
+        decided = await self._decide() if self._is_held else []
+        return decided if self._is_answered else [*decided, continued("request_trailers")]
+
+    async def _as_it_came(self, why: str, *, ends: bool) -> list[Any]:
+        """Let a request go on whose body has come in part or whole, if its key may do that."""
         body, was_held = b"".join(self._parts), self._is_held
+        try:
+            await self._pass_on(why)
+        except (CallerError, Overloaded) as error:
+            return [await self._refuse(error)]
         self._parts.clear()
-        self._pass_on(why)
         if not was_held:
-            return [continued("request_body")]
-        return [continued("request_headers"), *body_parts("request_body", body, ends=ends)]
+            return [continued("request_body", self._cleaned())]
+        head = continued("request_headers", self._cleaned())
+        return [head, *body_parts("request_body", body, ends=ends)]
 
     async def _decide(self, *, ends: bool = False) -> list[Any]:
         """Let the gateway serve the request until it would send it, and answer Envoy with that.
@@ -201,10 +239,11 @@ class ProcessingStream:
             return list(self._changed(exchange.call.result().body, ends=ends))
         status, headers, parts = self._answer
         decided = self._served is not None and self._served.decision is not None
-        if not status or status >= _FAILED or (status in _OF_FORM and not decided):
-            return self._as_it_came("unknown_format" if status in _OF_FORM else "failed", ends=ends)
+        may_pass = status >= _FAILED or (status in _OF_FORM and not decided)
+        if not status or (may_pass and not is_bounded(self._grant)):
+            return await self._as_it_came("unknown_format" if status in _OF_FORM else "failed", ends=ends)
         self._count("answered")
-        self._is_passed = True
+        self._is_answered = True
         return [immediate(status, headers, b"".join(parts))]
 
     def _changed(self, body: bytes, *, ends: bool) -> Iterator[Any]:
@@ -233,8 +272,13 @@ class ProcessingStream:
         if target is not None:
             called = target.model.id if self._spec.model_value == "id" else target.model.name
             headers += [(name.lower().encode(), header_value(called)) for name in self._spec.model_headers]
-        spoofed = {name for name, _ in self._sent if name.startswith(_OURS)} - {name for name, _ in headers}
-        return headers, [*_REMOVED, *sorted(name.decode("latin-1") for name in spoofed), *self._our_keys()]
+        ours = {name.decode("latin-1") for name, _ in headers}
+        spoofed = [name for name in self._spoofed() if name not in ours]
+        return headers, [*_REMOVED, *spoofed, *self._our_keys()]
+
+    def _spoofed(self) -> list[str]:
+        """Return the gateway's headers that the caller sent, a key among them."""
+        return sorted({name.decode("latin-1") for name, _ in self._sent if name.startswith(_OURS)})
 
     def _target(self) -> Target | None:
         """Return the model that is to answer."""
@@ -290,11 +334,11 @@ class ProcessingStream:
             log.exception("a request failed inside the gateway")
 
     def _scope(self) -> dict[str, Any]:
-        path, _, query = self._pseudo[b":path"].partition(b"?")
+        path, _, query = self._pseudo.get(b":path", b"").partition(b"?")
         hidden = _HIDDEN if self._state.server.keys else _HIDDEN | _HOSTS
         return {
             "type": "http",
-            "method": "POST",
+            "method": self._pseudo.get(b":method", b"").decode("latin-1"),
             "path": path.decode("latin-1"),
             "raw_path": path,
             "query_string": query,
