@@ -376,6 +376,14 @@ def test_a_stream_of_few_large_events_pays_for_its_text() -> None:
     assert trial.used("money/key/alice") == pytest.approx(1.0 * UNIT, rel=0.05)
 
 
+def test_what_a_budget_refuses_counts_as_a_request() -> None:
+    trial = Trial(f"{ALICE}requests_per_minute = 4\n{money(0.1)}")
+    assert run(statuses(trial, 3)) == [200, 200, 429]
+    assert trial.used("requests/key/alice") == 3
+    answers = run(_both(trial.chat(), trial.chat()))
+    assert [each.json()["error"]["code"] for each in answers] == ["insufficient_quota", "rate_limit_exceeded"]
+
+
 def test_every_answer_says_what_is_left() -> None:
     limits = "requests_per_minute = 10\ntokens_per_minute = 1000\n" + money(2)
     trial = Trial(f'{ALICE}team = "ml"\n{limits}[teams.ml]\nrequests_per_minute = 5\n')

@@ -130,7 +130,7 @@ class Spending:
                     raise self._reached(limit, total, 1, now)
 
     async def count_request(self) -> None:
-        """Count a request that costs nothing itself.
+        """Count a request, whatever becomes of it; what it costs is reserved apart.
 
         Raises:
             LimitReached: its rate limit is used up.

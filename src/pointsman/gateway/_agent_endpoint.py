@@ -17,7 +17,7 @@ from pointsman.gateway._inbound import InboundRequest
 from pointsman.gateway._kept_conversations import Kept, KeptConversations
 from pointsman.gateway._kept_items import KeptItems
 from pointsman.gateway._kept_reasoning import KeptReasoning
-from pointsman.gateway._limits import check_bounded, limit_headers, permitted, settled
+from pointsman.gateway._limits import check_bounded, count, limit_headers, permitted, settled
 from pointsman.gateway._live_state import LiveState
 from pointsman.gateway._local_replies import answer_command, send_text
 from pointsman.gateway._metrics import Metrics
@@ -103,6 +103,7 @@ class AgentEndpoint:
                 check_bounded(wire, body, spending)
         if text:
             return await send_text(wire, body, agent_request, text, [], send)
+        await count(spending, self._metrics)
         decision = await state.runtime.decide(agent_request)
         self._metrics.seen(decision)
         if decision.refused:

@@ -23,8 +23,8 @@ from pointsman.gateway.upstream import header_value
 from pointsman.vocabulary import AgentRequest
 from pointsman.wire import Body, Wire
 
-__all__ = ["check_bounded", "check_changer", "check_counted", "check_passed", "check_reader", "limit_headers",
-           "permitted", "seen_by", "settled", "with_permission"]  # fmt: skip
+__all__ = ["check_bounded", "check_changer", "check_counted", "check_passed", "check_reader", "count",
+           "limit_headers", "permitted", "seen_by", "settled", "with_permission"]  # fmt: skip
 
 
 #: Tiers of service at the price of the model, or below it.
@@ -102,14 +102,27 @@ async def check_counted(access: Access, caller: str, metrics: Metrics) -> Grant 
     if grant is None:
         return None
     grant.check_role()
+    await count(access.begin(grant), metrics)
+    return grant
+
+
+async def count(spending: Spending | None, metrics: Metrics) -> None:
+    """Count a request against the rate limits of its key, before it is decided; None: it has none.
+
+    Raises:
+        LimitReached: one is used up.
+        Overloaded: that cannot be told.
+    """
+    if spending is None or not any(limit.kind == "requests" for limit in spending.grant.limits):
+        return
+    grant = spending.grant
     try:
-        await access.begin(grant).count_request()
+        await spending.count_request()
     except LimitReached as error:
         metrics.count("limited", grant.name, grant.team, error.kind)
         raise
     except StoreUnavailable:
         raise _unavailable() from None
-    return grant
 
 
 async def check_passed(access: Access, caller: str, method: str, metrics: Metrics) -> str:
