@@ -12,8 +12,8 @@ from pointsman.cli.request_lines import RequestLines, Totals, log_requests
 from pointsman.cli.terminal import is_terminal
 from pointsman.config import Config
 from pointsman.errors import PointsmanError
-from pointsman.gateway._metrics import Metrics
 from pointsman.gateway.build import Builder
+from pointsman.gateway.parts import Metrics
 from pointsman.gateway.request_feed import RequestFeed
 from pointsman.gateway.request_log import ServedRequest
 from pointsman.stores.ledger.turns import answered

@@ -19,9 +19,7 @@ from pointsman.errors import (
     TooLarge,
 )
 from pointsman.ext_proc._answer import immediate
-from pointsman.gateway._inbound import Scope, authorise
-from pointsman.gateway._live_state import LiveState
-from pointsman.gateway._local_replies import send_refusal
+from pointsman.gateway.parts import LiveState, Scope, authorise, send_refusal
 from pointsman.upstreams.port import Headers
 from pointsman.wire import WIRES, Wire, guess_wire
 

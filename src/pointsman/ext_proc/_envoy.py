@@ -11,7 +11,7 @@ from typing import Final, Literal
 import msgspec
 
 from pointsman.errors import UpstreamError
-from pointsman.gateway._live_state import LiveState
+from pointsman.gateway.parts import LiveState
 from pointsman.gateway.request_log import ServedRequest, current_request
 from pointsman.gateway.upstream import Target, Upstream
 from pointsman.upstreams.port import Call, Exchange, Headers

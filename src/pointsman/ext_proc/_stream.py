@@ -20,9 +20,7 @@ from pointsman.ext_proc import messages as proto
 from pointsman.ext_proc._answer import body_parts, continued, immediate, mutated, plain
 from pointsman.ext_proc._callers import ENDPOINTS, admitted, check_passed, is_bounded, refused
 from pointsman.ext_proc._envoy import EnvoyExchange, current
-from pointsman.gateway._inbound import BodyBudget, caller_credentials
-from pointsman.gateway._live_state import LiveState
-from pointsman.gateway._relay import response_headers
+from pointsman.gateway.parts import BodyBudget, LiveState, caller_credentials, response_headers
 from pointsman.gateway.request_log import ServedRequest, current_request
 from pointsman.gateway.upstream import Target, header_value
 from pointsman.upstreams.port import Headers

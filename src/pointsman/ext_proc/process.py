@@ -12,10 +12,9 @@ import uvicorn
 
 from pointsman.config.ext_proc import ExtProcSpec
 from pointsman.ext_proc.server import ExtProcServer
-from pointsman.gateway._inbound import Receive, Scope
-from pointsman.gateway._relay import Send
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.listening import address, bound
+from pointsman.gateway.parts import Receive, Scope, Send
 from pointsman.gateway.serve import tune_process
 
 __all__ = ["run"]

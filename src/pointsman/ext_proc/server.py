@@ -16,9 +16,9 @@ from pointsman.errors import ConfigError
 from pointsman.ext_proc import messages as proto
 from pointsman.ext_proc._envoy import behind_envoy
 from pointsman.ext_proc._stream import ProcessingStream
-from pointsman.gateway._live_state import LiveState
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.listening import address
+from pointsman.gateway.parts import LiveState
 from pointsman.gateway.reloading import Load, Reloader, WatchedFile
 from pointsman.gateway.request_log import RequestLog, ServedRequest
 

@@ -1,0 +1,20 @@
+"""What the service behind Envoy and the command ``serve`` share with the gateway."""
+
+from pointsman.gateway._inbound import BodyBudget, Receive, Scope, authorise, caller_credentials
+from pointsman.gateway._live_state import LiveState
+from pointsman.gateway._local_replies import send_refusal
+from pointsman.gateway._metrics import Metrics
+from pointsman.gateway._relay import Send, response_headers
+
+__all__ = [
+    "BodyBudget",
+    "LiveState",
+    "Metrics",
+    "Receive",
+    "Scope",
+    "Send",
+    "authorise",
+    "caller_credentials",
+    "response_headers",
+    "send_refusal",
+]
