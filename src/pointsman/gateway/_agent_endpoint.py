@@ -103,8 +103,7 @@ class AgentEndpoint:
                 check_bounded(wire, body, spending)
         if text:
             return await send_text(wire, body, agent_request, text, [], send)
-        await count(spending, self._metrics)
-        decision = await state.runtime.decide(agent_request)
+        decision = await self._decide(state, agent_request, spending)
         self._metrics.seen(decision)
         if decision.refused:
             raise refusal(decision)
@@ -136,6 +135,14 @@ class AgentEndpoint:
             seconds = time.perf_counter() - inbound.arrived
             self._metrics.served(decision, request.answered_by, status, seconds)
         return status
+
+    async def _decide(
+        self, state: LiveState, agent_request: AgentRequest, spending: Spending | None
+    ) -> Decision:
+        """Decide a request, and count it first where its key has limits."""
+        if spending is not None:
+            await count(spending, self._metrics)
+        return await state.runtime.decide(agent_request)
 
     def _decided(
         self, state: LiveState, inbound: InboundRequest, agent_request: AgentRequest, decision: Decision

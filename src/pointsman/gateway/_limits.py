@@ -106,14 +106,14 @@ async def check_counted(access: Access, caller: str, metrics: Metrics) -> Grant 
     return grant
 
 
-async def count(spending: Spending | None, metrics: Metrics) -> None:
-    """Count a request against the rate limits of its key, before it is decided; None: it has none.
+async def count(spending: Spending, metrics: Metrics) -> None:
+    """Count a request against the rate limits of its key, before it is decided.
 
     Raises:
         LimitReached: one is used up.
         Overloaded: that cannot be told.
     """
-    if spending is None or not any(limit.kind == "requests" for limit in spending.grant.limits):
+    if not any(limit.kind == "requests" for limit in spending.grant.limits):
         return
     grant = spending.grant
     try:
