@@ -172,7 +172,7 @@ class SqliteFile:
     def _prepare(self, connection: sqlite3.Connection) -> None:
         # Must stand before the first table; lets removed rows give their space back.
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
-        connection.execute("PRAGMA journal_mode = WAL")
+        _use_log(connection)
         connection.execute("PRAGMA synchronous = NORMAL")  # with WAL safe against a crash of this process
         connection.execute(f"PRAGMA journal_size_limit = {_LOG}")
         connection.execute("BEGIN IMMEDIATE")  # two processes may start at the same moment
@@ -255,3 +255,17 @@ def _within(connection: sqlite3.Connection, seconds: float | None) -> Iterator[N
 def _connect(uri: str) -> sqlite3.Connection:
     # One thread writes, another closes; transactions begin where the code says so.
     return sqlite3.connect(uri, uri=True, timeout=BUSY, isolation_level=None, check_same_thread=False)
+
+
+def _use_log(connection: sqlite3.Connection) -> None:
+    """Write ahead to a log. While another process writes a new file that has none, SQLite refuses at once."""
+    ends = time.monotonic() + BUSY
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > ends:
+                raise
+            time.sleep(0.01)
+        else:
+            return
