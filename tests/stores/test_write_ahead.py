@@ -25,7 +25,7 @@ class Busy:
 
 def test_the_log_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[float] = []
-    monkeypatch.setattr(_sqlite_file.time, "sleep", waited.append)
+    monkeypatch.setattr("pointsman.stores._sqlite_file.time.sleep", waited.append)
     busy = Busy(3)
     _sqlite_file._use_log(cast("sqlite3.Connection", busy))
     assert (busy.asked, len(waited)) == (4, 3)
