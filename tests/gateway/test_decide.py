@@ -188,7 +188,7 @@ REFUSED: dict[str, tuple[object, int, str]] = {
     "a list": ([], 400, "Expected `object`, got `array`"),
     "no JSON": (b"{", 400, "JSON"),
     "an unknown model": ({"text": "x", "model": "gpt-nine"}, 404, "gpt-nine"),
-    "nested": (b'{"messages":' + b"[" * 3000 + b"]" * 3000 + b"}", 413, "nested too deep"),
+    "nested": (b'{"messages":' + b"[" * 30_000 + b"]" * 30_000 + b"}", 413, "nested too deep"),
 }
 
 
