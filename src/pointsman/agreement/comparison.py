@@ -1,0 +1,105 @@
+"""Compare two whole answers to one request."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from pointsman.agreement.answers import final_answer, same_answer
+from pointsman.agreement.calls import canonical_calls, canonical_text
+from pointsman.wire.conversation import Call, Completion, Shape, StopReason, Text, Tool
+
+__all__ = ["Agreement", "Compared", "compare"]
+
+#: An answer that ended otherwise was cut, refused or paused: it never agrees.
+_WHOLE: Final = frozenset({StopReason.END, StopReason.TOOLS, StopReason.SEQUENCE})
+
+
+class Compared(StrEnum):
+    """What of two answers was compared."""
+
+    CALLS = "calls"
+    STRUCTURED = "structured"
+    ANSWER = "answer"
+    NOTHING = "nothing"  # free text, or an answer that is not whole
+
+
+class Agreement(msgspec.Struct, frozen=True, gc=False):
+    """Whether two answers agree, on what, and in words."""
+
+    agreed: bool
+    compared: Compared
+    detail: str
+
+
+def compare(
+    first: Completion, second: Completion, *, tools: Sequence[Tool] = (), shape: Shape | None = None
+) -> Agreement:
+    """Compare two answers: calls where either has some, else structured output, else a short final answer.
+
+    Args:
+        first: one model's whole answer.
+        second: the other's.
+        tools: that the request offered; their schemas normalise arguments.
+        shape: of structured output, if the request asked for it.
+    """
+    for completion in (first, second):
+        if completion.stop not in _WHOLE:
+            return _nothing(f"an answer ended by {completion.stop.value}")
+    calls, others = _calls(first), _calls(second)
+    if calls or others:
+        return _compare_calls(calls, others, tools)
+    text, other = _text(first), _text(second)
+    if shape is not None:
+        return _compare_structured(text, other, shape)
+    answer, another = final_answer(text), final_answer(other)
+    if answer is None or another is None:
+        return _nothing("free text cannot be compared")
+    same = same_answer(answer, another)
+    detail = "same final answer" if same else "different final answers"
+    return Agreement(agreed=same, compared=Compared.ANSWER, detail=detail)
+
+
+def _nothing(detail: str) -> Agreement:
+    return Agreement(agreed=False, compared=Compared.NOTHING, detail=detail)
+
+
+def _compare_calls(calls: list[Call], others: list[Call], tools: Sequence[Tool]) -> Agreement:
+    first, second = canonical_calls(calls, tools), canonical_calls(others, tools)
+    same = first is not None and first == second
+    if same:
+        detail = f"same call of {_names(calls)}"
+    elif first is None or second is None:
+        detail = "the arguments of a call are not a JSON object"
+    elif Counter(call.name for call in calls) == Counter(call.name for call in others):
+        detail = f"different arguments of {_names(calls)}"
+    else:
+        detail = f"{_names(calls)} against {_names(others)}"
+    return Agreement(agreed=same, compared=Compared.CALLS, detail=detail)
+
+
+def _compare_structured(text: str, other: str, shape: Shape) -> Agreement:
+    try:
+        schema = msgspec.json.decode(shape.schema) if shape.schema else {}
+        first, second = (canonical_text(msgspec.json.decode(each), schema) for each in (text, other))
+    except (msgspec.DecodeError, RecursionError):
+        return Agreement(agreed=False, compared=Compared.STRUCTURED, detail="an answer is not JSON")
+    same = first == second
+    detail = "equal JSON" if same else "different JSON"
+    return Agreement(agreed=same, compared=Compared.STRUCTURED, detail=detail)
+
+
+def _calls(completion: Completion) -> list[Call]:
+    return [part for part in completion.parts if isinstance(part, Call)]
+
+
+def _text(completion: Completion) -> str:
+    return "".join(part.text for part in completion.parts if isinstance(part, Text))
+
+
+def _names(calls: Sequence[Call]) -> str:
+    return ", ".join(f"`{name}`" for name in dict.fromkeys(call.name for call in calls)) or "no tool"

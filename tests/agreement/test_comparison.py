@@ -1,0 +1,72 @@
+"""Two whole answers: what is compared, and what never agrees."""
+
+import msgspec
+import pytest
+
+from pointsman.agreement import Compared, compare
+from pointsman.wire.conversation import Call, Completion, Shape, StopReason, Text, Tool
+
+SHAPE = Shape(schema=msgspec.Raw(b'{"type": "object", "properties": {"n": {"type": "integer"}}}'))
+
+
+def said(text: str, stop: StopReason = StopReason.END) -> Completion:
+    return Completion(id="c", model="m", parts=(Text(text),), stop=stop)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "shape", "agreed", "compared"),
+    [
+        ("42", "Answer: 42", None, True, Compared.ANSWER),
+        ("42", "41", None, False, Compared.ANSWER),
+        ("It depends on the weather.", "It depends on the weather.", None, False, Compared.NOTHING),
+        ('{"n": 1, "m": [1]}', '{"m": [1], "n": "1"}', SHAPE, True, Compared.STRUCTURED),
+        ('{"n": 1}', '{"n": 2}', SHAPE, False, Compared.STRUCTURED),
+        ('{"n": true}', '{"n": 1}', SHAPE, False, Compared.STRUCTURED),
+        ('{"n": 1}', '{"n": 1.0}', Shape(), True, Compared.STRUCTURED),
+        ('{"n": 1', '{"n": 1', SHAPE, False, Compared.STRUCTURED),
+    ],
+)
+def test_texts(first: str, second: str, shape: Shape | None, agreed: bool, compared: Compared) -> None:
+    found = compare(said(first), said(second), shape=shape)
+    assert (found.agreed, found.compared) == (agreed, compared)
+
+
+@pytest.mark.parametrize("stop", [StopReason.LENGTH, StopReason.REFUSAL, StopReason.PAUSE])
+def test_an_answer_that_is_not_whole_never_agrees(stop: StopReason) -> None:
+    found = compare(said("42"), said("42", stop))
+    assert (found.agreed, found.compared) == (False, Compared.NOTHING)
+    assert stop.value in found.detail
+
+
+def test_free_text_of_a_custom_tool_and_calls_without_a_schema() -> None:
+    def calls(text: str, *, custom: bool) -> Completion:
+        part = Call(id="1", name="run", arguments=text, custom=custom)
+        return Completion(id="c", model="m", parts=(part,), stop=StopReason.TOOLS)
+
+    assert compare(calls(" ls -la\n", custom=True), calls("ls -la", custom=True)).agreed
+    assert not compare(calls("ls -l", custom=True), calls("ls -la", custom=True)).agreed
+    assert compare(calls('{"a": 1.0}', custom=False), calls('{"a": 1}', custom=False)).agreed
+
+
+@pytest.mark.parametrize(
+    ("schema", "first", "second", "same"),
+    [
+        (b'{"properties": {"a": {"$ref": "#/nowhere"}}}', '{"a": "1"}', '{"a": 1}', False),
+        (b'{"properties": {"a": {"enum": ["x", "y"]}}}', '{"a": " x"}', '{"a": "x"}', True),
+        (b'{"properties": {"a": {"enum": [1, 2]}}}', '{"a": 1}', '{"a": 1.0}', True),
+        (b'{"properties": {"a": {"type": ["number", "null"]}}}', '{"a": "1.5"}', '{"a": 1.5}', True),
+        (b'{"properties": {"a": {"type": "boolean"}}}', '{"a": "FALSE"}', '{"a": false}', True),
+        (b'{"properties": {"a": {"type": "null"}}}', '{"a": null}', "{}", False),
+        (b"[1]", '{"a": 1}', '{"a": 1}', True),
+        (b'{"properties": {"a": true}}', '{"a": 1}', '{"a": 1}', True),
+    ],
+)
+def test_odd_schemas(schema: bytes, first: str, second: str, same: bool) -> None:
+    tools = (Tool(name="run", schema=msgspec.Raw(schema)),)
+    one, two = (
+        Completion(
+            id="c", model="m", parts=(Call(id="1", name="run", arguments=text),), stop=StopReason.TOOLS
+        )
+        for text in (first, second)
+    )
+    assert compare(one, two, tools=tools).agreed is same

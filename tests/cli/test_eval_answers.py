@@ -1,0 +1,106 @@
+"""``pointsman eval answers``: two cheap models, the strong one where they disagree, on stored answers."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from pointsman.cli import app
+from pointsman.errors import PointsmanError
+
+A, B, STRONG = "a", "b", "strong"
+PRICES = {model: {"input": price, "output": price} for model, price in ((A, 1), (B, 1), (STRONG, 10))}
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["eval", "answers", *arguments])
+
+
+def answer(text: str | None, *, correct: bool, value: str | None = None) -> dict[str, Any]:
+    return {"answer": text, "value": value, "correct": correct, "chars": 400}
+
+
+def row(a: Any, b: Any, strong: Any, name: str = "sums") -> dict[str, Any]:
+    return {"set": name, "id": 1, "prompt_chars": 400, "answers": {A: a, B: b, STRONG: strong}}
+
+
+#: Agreed and right, agreed and wrong, disagreed, both null (never agree), equal by value alone.
+ROWS = [
+    row(answer("5.0", correct=True), answer("5.0", correct=True), answer("5.0", correct=True)),
+    row(answer("6.0", correct=False), answer("6.0", correct=False), answer("5.0", correct=True)),
+    row(answer("1.0", correct=False), answer("2.0", correct=True), answer("2.0", correct=True)),
+    row(answer(None, correct=False), answer(None, correct=False), answer("7.0", correct=True)),
+    row(
+        answer('"x"', correct=True, value="'x'"),
+        answer("x", correct=True, value="'x'"),
+        answer("y", correct=False),
+    ),
+]
+
+
+def written(folder: Path, rows: list[dict[str, Any]]) -> str:
+    (folder / "prices.json").write_text(json.dumps(PRICES))
+    file = folder / "answers.jsonl"
+    file.write_text("\n".join(map(json.dumps, rows)))
+    return str(file)
+
+
+def test_the_figures_are_those_counted_by_hand(tmp_path: Path) -> None:
+    result = run(
+        written(tmp_path, ROWS),
+        "--cheap",
+        A,
+        "--cheap",
+        B,
+        "--strong",
+        STRONG,
+        "--instruction-tokens",
+        "0",
+        "--json",
+    )
+    (found,) = json.loads(result.stdout)["sets"]
+    assert (found["set"], found["n"]) == ("sums", 5)
+    assert found["agreed"]["value"] == 0.6
+    assert found["success_if_agreed"]["value"] == 0.6667
+    assert [each["value"] for each in found["success_cheap"]] == [0.4, 0.6]
+    assert found["success_strong"]["value"] == 0.8
+    assert found["success_rule"]["value"] == 0.8
+    assert found["success_minus_strong"]["value"] == 0.0
+    # Each call is 100 + 100 tokens: 5 x (1 + 1) for the cheap ones, 2 x 10 for the strong one, over 5 x 10.
+    assert found["cost"]["value"] == 0.6
+
+
+def test_every_set_is_a_row_and_the_worst_stands_in_the_last_line(tmp_path: Path) -> None:
+    others = [{**each, "set": "others"} for each in ROWS[1:2]]
+    result = run(written(tmp_path, [*ROWS, *others]), "--cheap", A, "--cheap", B, "--strong", STRONG)
+    assert result.exit_code == 0
+    assert "worst others -1.0000" in result.stdout.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--cheap", A, "--strong", STRONG], "compares two cheap models, not 1"),
+        (["--cheap", A, "--cheap", A, "--strong", STRONG], "must differ"),
+        (["--cheap", A, "--cheap", "c", "--strong", STRONG], 'holds no answer of "c"'),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_by_name(
+    tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    with pytest.raises(PointsmanError, match=message):
+        raise_of(run(written(tmp_path, ROWS), *arguments))
+
+
+def test_a_model_without_a_price_is_named(tmp_path: Path) -> None:
+    file = written(tmp_path, ROWS)
+    (tmp_path / "prices.json").write_text(json.dumps({A: PRICES[A], B: PRICES[B], STRONG: None}))
+    with pytest.raises(PointsmanError, match="no price is known of strong"):
+        raise_of(run(file, "--cheap", A, "--cheap", B, "--strong", STRONG))
+
+
+def raise_of(result: Result) -> None:
+    assert result.exception is not None
+    raise result.exception
