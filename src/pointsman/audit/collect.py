@@ -1,0 +1,200 @@
+"""Goes through what a home directory holds, one log at a time; every request is counted once."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+
+from pointsman.audit.figures import SessionFigures, figures
+from pointsman.audit.kept import Kept, KeptFigures
+from pointsman.audit.session import Request, Session
+from pointsman.audit.sources import Home, Log, Source, source_of
+from pointsman.errors import PointsmanError
+
+__all__ = ["Collection", "Read"]
+
+_NUMBER: Final = re.compile(r"\d+")
+#: Notes that are kept; more are counted.
+_MOST_NOTES: Final = 200
+
+
+class Read(NamedTuple):
+    """A session without the requests that another session or an earlier time has."""
+
+    session: Session
+    keys: tuple[int, ...]  # hashes of the ids of its requests
+
+
+class Collection:
+    """What was found, and the sessions in it.
+
+    Args:
+        home: Where to look.
+        sources: What to look for.
+        files: Exports and ledgers to read; where some are named and ``home`` is None, nothing else is read.
+        since: Requests before this time, in seconds since the epoch, are left out; 0: none.
+    """
+
+    def __init__(
+        self,
+        home: Home | None,
+        sources: Sequence[Source],
+        *,
+        files: Sequence[Path] = (),
+        since: float = 0.0,
+    ) -> None:
+        self.home: Final = home
+        self.sources: Final[dict[str, Source]] = {source.name: source for source in sources}
+        self.since: Final = since
+        self.notes: list[str] = []
+        self.left_out_notes = 0
+        self.copies = 0  # requests that stand in more than one session
+        self.on_log: Callable[[], None] | None = None  # called after every log
+        self.left_out = 0  # requests that are too old
+        self.empty: Counter[str] = Counter()  # logs without a request, by source
+        self._versions: set[tuple[str, str]] = set()
+        self._copied: list[int] = []
+        self._seen: set[int] = set()
+        self.logs: Final = [
+            log for source in sources for log in (source.find(home) if home else ()) if _changed(log, since)
+        ]
+        for file in files:
+            source = source_of(file)
+            self.sources[source.name] = source
+            self.logs.append(Log(source.name, (file,)))
+
+    def places(self) -> dict[str, tuple[Path, ...]]:
+        """Where every source looks."""
+        if self.home is None:
+            return {}
+        return {name: source.places(self.home) for name, source in self.sources.items()}
+
+    def found(self) -> dict[str, int]:
+        """Logs by source."""
+        return dict(Counter(log.source for log in self.logs))
+
+    def sessions(self) -> Iterator[Read]:
+        """Yield the sessions, one at a time. A log that cannot be read becomes a note."""
+        for log in self.logs:
+            yield from self._read(log)
+            self._done()
+
+    def figures(self, kept: KeptFigures | None = None) -> Iterator[SessionFigures]:
+        """Yield the figures of the sessions. Logs that have not changed are not read again.
+
+        Args:
+            kept: What was kept of logs read before; it is brought up to date, and not yet written.
+        """
+        for log in self.logs:
+            before = kept.get(log) if kept else None
+            if kept and before and self._still_holds(before):
+                kept.keep(log, before)
+                for of in before.sessions:
+                    self._seen.update(of.request_keys)
+                    self._notes(of.notes)
+                    yield of
+                self.copies += len(before.copies)
+            else:
+                yield from self._figures(log, kept)
+            self._done()
+
+    def _still_holds(self, kept: Kept) -> bool:
+        """Whether the same requests as then are copies, and none is too old."""
+        fresh = [key for of in kept.sessions for key in of.request_keys]
+        old = any(of.started and of.started < self.since for of in kept.sessions)
+        return not old and self._seen.isdisjoint(fresh) and self._seen.issuperset(kept.copies)
+
+    def _figures(self, log: Log, kept: KeptFigures | None) -> Iterator[SessionFigures]:
+        known, old = len(self._copied), self.left_out
+        made = []
+        for session, keys in self._read(log):
+            of = figures(session, keys=keys)
+            made.append(of)
+            yield of
+        if kept and self.left_out == old:
+            kept.put(log, made, self._copied[known:])
+
+    def _read(self, log: Log) -> Iterator[Read]:
+        source, found = self.sources[log.source], 0
+        try:
+            for session in source.read(log):
+                found += len(session.requests)
+                self._check_version(source, session.version)
+                yield from self._fresh(session)
+        except PointsmanError as error:
+            self.note(f"{error} ({error.hint})" if error.hint else str(error))
+        if not found:
+            self.empty[log.source] += 1
+
+    def _check_version(self, source: Source, version: str) -> None:
+        """Say once of every version that it was not tested."""
+        if version and (source.name, version) not in self._versions:
+            self._versions.add((source.name, version))
+            if not _is_tested(version, source.versions):
+                self.note(
+                    f"{source.name} {version} was not tested, {source.versions} was: its logs are read as "
+                    "far as their fields are known"
+                )
+
+    def _done(self) -> None:
+        if self.on_log:
+            self.on_log()
+
+    def _notes(self, notes: Iterable[str]) -> None:
+        for note in notes:
+            self.note(note)
+
+    def note(self, text: str) -> None:
+        """Keep something that a person should know."""
+        if len(self.notes) < _MOST_NOTES:
+            self.notes.append(text)
+        else:
+            self.left_out_notes += 1
+
+    def _fresh(self, session: Session) -> Iterator[Read]:
+        self._notes(session.notes)
+        keys, kept = [], []
+        for request in session.requests:
+            key = _key(session.client, request)
+            if key in self._seen:
+                self.copies += 1
+                self._copied.append(key)
+            elif request.at and request.at < self.since:
+                self.left_out += 1
+            else:
+                self._seen.add(key)
+                keys.append(key)
+                kept.append(request)
+        if kept:
+            whole = len(kept) == len(session.requests)
+            fresh = session if whole else msgspec.structs.replace(session, requests=tuple(kept))
+            yield Read(fresh, tuple(keys))
+
+
+def _key(client: str, request: Request) -> int:
+    digest = blake2b(f"{client}\0{request.id}".encode(errors="replace"), digest_size=8).digest()
+    return int.from_bytes(digest)
+
+
+def _is_tested(version: str, tested: str) -> bool:
+    """Whether a version is within a range such as "2.1.197 to 2.1.330", or the one named."""
+    first, _, last = tested.partition(" to ")
+    bounds = _numbers(first), _numbers(last or first)
+    return not all(bounds) or bounds[0] <= _numbers(version) <= bounds[1]
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in _NUMBER.findall(version)[:4])
+
+
+def _changed(log: Log, since: float) -> bool:
+    try:
+        return not since or any(file.stat().st_mtime >= since for file in log.files)
+    except OSError:
+        return True  # reading says what is wrong

@@ -1,0 +1,243 @@
+"""The figures of one session: numbers and names, no texts. What reports add up, and what may be kept."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+
+from pointsman.audit.caches import Call, calls
+from pointsman.audit.misses import Miss, misses
+from pointsman.audit.outcomes import TurnOutcome, call_outcome, turn_outcomes
+from pointsman.audit.session import Certainty, Request, Session, Usage
+from pointsman.audit.trouble import STUCK, Sign, is_stuck, signs
+from pointsman.audit.where import unused_tools, where
+from pointsman.trajectory import CallOutcome
+
+__all__ = ["Part", "SessionFigures", "SignFigures", "Spent", "Split", "figures"]
+
+#: Role of a sub-agent's requests, whatever they are for.
+SUB_AGENT: Final = "sub-agent"
+_UNTIMED: Final = ""
+
+
+class Split(msgspec.Struct, frozen=True, gc=False):
+    """What tokens have in common that are added up: everything a price depends on, and day and role."""
+
+    day: str  # UTC, ISO 8601; "" unknown
+    model: str
+    provider: str
+    role: str
+    subscription: bool = False
+
+
+class Spent(msgspec.Struct, gc=False):
+    """Sums over requests. All tokens of the input are in ``input_tokens``, cached and written ones too."""
+
+    requests: int = 0
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    written_tokens: int = 0
+    written_1h_tokens: int = 0
+    output_tokens: int = 0
+    output_at_most: int = 0
+    uncertain: int = 0  # requests whose tokens the log does not have exactly
+    logged_cost: float = 0.0  # dollars, of the requests whose log has a cost
+    with_cost: int = 0
+
+    def add(self, request: Request) -> None:
+        """Add one request."""
+        usage = request.usage
+        self.requests += 1
+        self._tokens(usage)
+        self.uncertain += (usage.output_certainty, usage.input_certainty) != _EXACT
+        if request.cost is not None:
+            self.logged_cost += request.cost
+            self.with_cost += 1
+
+    def _tokens(self, usage: Usage) -> None:
+        self.input_tokens += usage.input_tokens
+        self.cached_tokens += usage.cached_tokens
+        self.written_tokens += usage.written_tokens
+        self.written_1h_tokens += usage.written_1h_tokens
+        self.output_tokens += usage.output_tokens
+        self.output_at_most += max(usage.output_tokens, usage.output_at_most)
+
+    def plus(self, other: Spent) -> Spent:
+        """The sum of both."""
+        return Spent(*(getattr(self, name) + getattr(other, name) for name in self.__struct_fields__))
+
+
+_EXACT: Final = (Certainty.LOGGED, Certainty.LOGGED)
+
+
+class Part(msgspec.Struct, frozen=True, gc=False):
+    """Sums of the requests that have one split in common."""
+
+    split: Split
+    spent: Spent
+
+
+class SignFigures(msgspec.Struct, frozen=True, gc=False):
+    """What one detector found: episodes, and what followed their first sign."""
+
+    detector: str
+    episodes: int
+    after: tuple[Part, ...]  # requests after the first sign of each episode, until it ended
+
+
+class SessionFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """One session in numbers."""
+
+    id: str
+    client: str
+    version: str = ""
+    project: str = ""
+    project_name: str = ""
+    files: tuple[str, ...] = ()
+    parent: str = ""
+    started: float = 0.0  # seconds since the epoch; 0 unknown
+    ended: float = 0.0
+    parts: tuple[Part, ...] = ()
+    request_keys: tuple[int, ...] = ()  # hashes of the requests' ids, to recognise copies
+    turns: int = 0
+    sub_agents: int = 0
+    tool_calls: int = 0
+    failed_calls: int = 0
+    calls_by_tool: dict[str, tuple[int, int]] = {}  # calls, failed ones
+    unused_tools: dict[
+        str, int
+    ] = {}  # offered, never called: tokens of their descriptions in all requests, estimated
+    stuck: bool = False
+    solved: bool | None = None
+    solved_by: str = ""
+    outcomes: tuple[TurnOutcome, ...] = ()
+    signs: tuple[SignFigures, ...] = ()
+    after_sign: tuple[Part, ...] = ()  # requests after any sign of being stuck, each once
+    after_stuck: tuple[Part, ...] = ()  # where it ended stuck: requests after signs that lasted
+    moved: tuple[Call, ...] = ()  # requests that are work, where one conversation had more than one model
+    lane: str = ""  # events in order: u the user spoke, m the model answered, o a call worked, x it failed
+    misses: tuple[Miss, ...] = ()  # prompt caches
+    where: dict[str, int] = {}  # tokens of all prompts by what they consist of, estimated
+    not_logged: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def total(self) -> Spent:
+        """Sums of the whole session."""
+        found = Spent()
+        for part in self.parts:
+            found = found.plus(part.spent)
+        return found
+
+
+def figures(session: Session, *, keys: Sequence[int] = ()) -> SessionFigures:
+    """Compute the figures of a session.
+
+    Args:
+        session: What was read, without the requests that are copies of another session's.
+        keys: Hashes of all its requests' ids.
+    """
+    requests = session.requests
+    found = signs(requests)
+    stuck_after = frozenset(
+        index for sign in found if sign.detector in STUCK for index in range(sign.first, sign.end)
+    )
+    outcomes = turn_outcomes(session, stuck_after)
+    last = outcomes[-1] if outcomes else None
+    solved = last.solved if last else None
+    tools = _calls(requests)
+    stuck = solved is not True and is_stuck(found, requests)
+    lasting = [sign for sign in found if sign.lasts] if stuck else []
+    return SessionFigures(
+        id=session.id,
+        client=session.client,
+        version=session.version,
+        project=session.project,
+        project_name=session.project_name,
+        files=session.files,
+        parent=session.parent,
+        started=session.started,
+        ended=session.ended,
+        parts=parts(requests),
+        request_keys=tuple(keys),
+        turns=len(outcomes),
+        sub_agents=len({each.agent for each in requests} - {""}),
+        tool_calls=sum(made for made, _ in tools.values()),
+        failed_calls=sum(failed for _, failed in tools.values()),
+        calls_by_tool=tools,
+        unused_tools=unused_tools(session, tools),
+        stuck=stuck,
+        solved=solved,
+        solved_by=last.by if last else "",
+        outcomes=outcomes,
+        signs=tuple(_sign_figures(requests, found)),
+        after_sign=parts(requests[index] for index in _after(found)),
+        after_stuck=parts(requests[index] for index in _after(lasting)),
+        moved=_moved(requests),
+        lane=_lane(requests),
+        misses=misses(requests),
+        where=where(requests),
+        not_logged=session.not_logged,
+        notes=session.notes,
+    )
+
+
+def parts(requests: Iterable[Request]) -> tuple[Part, ...]:
+    """Add requests up by what their price, day and role depend on."""
+    sums: dict[Split, Spent] = {}
+    for request in requests:
+        sums.setdefault(_split(request), Spent()).add(request)
+    return tuple(Part(split, spent) for split, spent in sums.items())
+
+
+def _split(request: Request) -> Split:
+    day = datetime.fromtimestamp(request.at, UTC).date().isoformat() if request.at else _UNTIMED
+    role = SUB_AGENT if request.agent else request.purpose.value
+    return Split(day, request.model, request.provider, role, request.subscription)
+
+
+#: Events of a lane; a longer session is cut at its end.
+_LANE: Final = 400
+
+
+def _lane(requests: Iterable[Request]) -> str:
+    found: list[str] = []
+    for request in requests:
+        found.append("um" if request.prompt is not None and not request.agent else "m")
+        found += ("x" if call_outcome(call) is CallOutcome.ERROR else "o" for call in request.calls)
+        if len(found) >= _LANE:
+            break
+    return "".join(found)[:_LANE]
+
+
+def _moved(requests: Iterable[Request]) -> tuple[Call, ...]:
+    work = [each for each in requests if each.agent or each.is_main]
+    used: dict[str, set[str]] = {}
+    for request in work:
+        used.setdefault(request.agent, set()).add(request.model)
+    return calls(work) if any(len(models) > 1 for models in used.values()) else ()
+
+
+def _calls(requests: Iterable[Request]) -> dict[str, tuple[int, int]]:
+    made: Counter[str] = Counter()
+    failed: Counter[str] = Counter()
+    for request in requests:
+        for call in request.calls:
+            made[call.name] += 1
+            failed[call.name] += call_outcome(call) is CallOutcome.ERROR
+    return {name: (count, failed[name]) for name, count in made.most_common()}
+
+
+def _after(found: Sequence[Sign]) -> list[int]:
+    """Indices of the requests after a first sign: the one whose calls completed the pattern was needed."""
+    return sorted({at for sign in found if sign.detector in STUCK for at in range(sign.first + 1, sign.end)})
+
+
+def _sign_figures(requests: Sequence[Request], found: Sequence[Sign]) -> Iterable[SignFigures]:
+    for name in sorted({sign.detector for sign in found}):
+        own = [sign for sign in found if sign.detector == name]
+        after = {at for sign in own for at in range(sign.first + 1, sign.end)}
+        yield SignFigures(name, len(own), parts(requests[at] for at in sorted(after)))

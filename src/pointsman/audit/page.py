@@ -1,0 +1,196 @@
+"""The audit as one HTML page: no script, no address of another machine, no text of prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape
+from typing import Final
+
+from pointsman.audit.changes import changes
+from pointsman.audit.figures import SessionFigures
+from pointsman.audit.report import AuditReport
+from pointsman.audit.tables import by, cost, dearest, ending, what_was_blocks
+from pointsman.audit.trouble_tables import trouble_blocks
+from pointsman.audit.verdict import Verdict, dollars
+from pointsman.printable import Block, TextTable, printable
+
+__all__ = ["page"]
+
+#: Days with a bar of their own: a quarter.
+_DAYS: Final = 92
+_STYLE: Final = """
+:root{--bg:#fff;--text:#16181d;--dim:#5b606b;--line:#dcdee4;--bar:#3650c9;--bad:#b3261e;--ok:#157347}
+@media (prefers-color-scheme:dark){:root{--bg:#101216;--text:#e6e8ec;--dim:#9aa1ad;--line:#2a2e37;
+--bar:#94a8ff;--bad:#ff8e85;--ok:#63c893}}
+@media print{:root{--bg:#fff;--text:#000;--dim:#444;--line:#bbb;--bar:#3650c9;--bad:#b3261e;--ok:#157347}}
+*{box-sizing:border-box}body{margin:0 auto;padding:1.5rem 1rem 3rem;max-width:64rem;background:var(--bg);
+color:var(--text);font:15px/1.5 system-ui,sans-serif}h1{font-size:1.35rem;line-height:1.4;margin:0 0 1rem}
+h2{font-size:1.05rem;margin:2rem 0 .4rem}.dim{color:var(--dim)}p{margin:.4rem 0}
+.scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.88rem;font-variant-numeric:tabular-nums}
+th,td{text-align:left;padding:.2rem .9rem .2rem 0;border-bottom:1px solid var(--line);vertical-align:top}
+th{font-weight:600;color:var(--dim)}.r{text-align:right}svg{display:block;max-width:100%}
+svg text{font:11px system-ui,sans-serif;fill:var(--dim)}.bar{fill:var(--bar)}.rail{stroke:var(--line)}
+.m{fill:var(--bar)}.u{fill:var(--text)}.o{fill:var(--ok)}.x{fill:var(--bad)}li{margin:.35rem 0}
+code{overflow-wrap:anywhere}.session svg{max-width:none}
+.session{break-inside:avoid;border-top:1px solid var(--line);padding:.5rem 0}
+@media print{body{max-width:none;padding:0}.session svg{max-width:100%}
+.scroll{overflow:visible}table{font-size:.72rem}}
+"""
+_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
+_END: Final = {"unknown": "outcome unknown"}
+#: Rails of a lane: what a letter of ``SessionFigures.lane`` is, and its height.
+_RAILS: Final = (("you", "u", 12), ("model", "m", 30), ("tools", "ox", 48))
+_STEP: Final = 7
+
+
+def page(report: AuditReport) -> str:
+    """Return the page."""
+    found = report.verdict()
+    sentence = escape(found.sentence)
+    body = "".join(
+        (
+            f"<h1>{sentence}</h1>",
+            *_intro(report),
+            *_bars(report),
+            *_changes(found, report.sessions),
+            *_sessions(report),
+            *_section("What is sure, what outcomes show, what is unknown", found.blocks()),
+            *_section("Where sessions went wrong", trouble_blocks(report.sessions, report.pricing)),
+            *_section("What was spent", what_was_blocks(report.sessions, report.pricing)),
+            *_computed(report, found),
+        )
+    )
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        f"<title>Audit: {sentence.split('. ')[0]}</title><style>{_STYLE}</style></head>"
+        f"<body>{body}</body></html>\n"
+    )
+
+
+def _intro(report: AuditReport) -> Iterator[str]:
+    spent, _ = report.total()
+    clients = ", ".join(group.name for group in by(report.sessions, report.pricing, "client"))
+    yield (
+        f'<p class="dim">{len(report.sessions):,} sessions of {_text(clients)}, {spent.requests:,} requests. '
+        "The three amounts have different certainty and are not added up.</p>"
+    )
+
+
+def _bars(report: AuditReport) -> Iterator[str]:
+    groups = by(report.sessions, report.pricing, "day")
+    days = groups[-_DAYS:]
+    most = max((day.money.total for day in days), default=0.0)
+    if not most:
+        return
+    width = min(40.0, 900 / len(days))
+    left_out = f" The {len(groups) - len(days)} days before are left out." if len(groups) > len(days) else ""
+    yield f"<h2>Money by day</h2><p class=dim>The highest bar is {dollars(most)}.{left_out}</p>"
+    yield f'<svg viewBox="0 0 920 130" role="img" aria-label="Money by day, {len(days)} days">'
+    for at, day in enumerate(days):
+        tall = round(100 * day.money.total / most, 1)
+        title = f"{_text(day.name)}: {_text(cost(day.money))}"
+        yield (
+            f'<rect class="bar" x="{at * width + 2:.1f}" y="{102 - tall}" width="{width * 0.8:.1f}" '
+            f'height="{tall}"><title>{title}</title></rect>'
+        )
+    yield f'<text x="2" y="120">{_text(days[0].name)}</text>'
+    if len(days) > 1:
+        right = min(920.0, max(len(days) * width, 160))
+        yield f'<text x="{right:.0f}" y="120" text-anchor="end">{_text(days[-1].name)}</text>'
+    yield "</svg>"
+
+
+def _changes(found: Verdict, sessions: Sequence[SessionFigures]) -> Iterator[str]:
+    made = changes(found, sessions)
+    if made:
+        yield "<h2>The changes worth most on these logs</h2><ol>"
+        for each in made:
+            what, worth, command = map(_text, each)
+            yield f"<li><b>{what}</b> ({worth})<br><code>{command}</code></li>"
+        yield "</ol>"
+
+
+def _sessions(report: AuditReport) -> Iterator[str]:
+    yield "<h2>The sessions that cost most</h2>"
+    yield (
+        '<p class="dim">Left to right: your words, answers of the model, tool calls. Calls that worked are '
+        "green, failed ones are red and taller.</p>"
+    )
+    for at, (of, money) in enumerate(dearest(report.sessions, report.pricing), start=1):
+        after = report.pricing.money(of.after_sign, of.client).total
+        end = _END.get(ending(of), ending(of))
+        stuck = f", {dollars(after)} after the first sign of being stuck" if after else ""
+        yield (
+            f'<div class="session"><b>{at}. {_text(cost(money))}</b> {_text(of.project_name)}, '
+            f"{_text(of.client)}, {of.total().requests:,} requests, {end}{stuck} "
+            f'<span class="dim">{_text(of.id)}</span>{_lane(of.lane)}</div>'
+        )
+
+
+def _lane(lane: str) -> str:
+    """Draw the events of a session, one after another."""
+    if not lane:
+        return ""
+    width = 60 + len(lane) * _STEP
+    drawn = [f'<div class="scroll"><svg width="{width}" height="60" viewBox="0 0 {width} 60" role="img"']
+    drawn.append(f' aria-label="{len(lane)} events of the session">')
+    for name, letters, y in _RAILS:
+        drawn.append(f'<text x="0" y="{y + 4}">{name}</text>')
+        drawn.append(f'<path class="rail" d="M48 {y}H{width}"/>')
+        for letter in letters:
+            tall = 7 if letter == "x" else 4
+            marks = "".join(
+                f"M{50 + at * _STEP} {y - tall}h5v{2 * tall}h-5z"
+                for at, each in enumerate(lane)
+                if each == letter
+            )
+            if marks:
+                drawn.append(f'<path class="{letter}" d="{marks}"/>')
+    return "".join((*drawn, "</svg></div>"))
+
+
+def _computed(report: AuditReport, found: Verdict) -> Iterator[str]:
+    yield "<h2>How it was computed</h2><ul>"
+    for each in found.sure:
+        yield f"<li>{_text(each.what)}: {_text(each.because)}</li>"
+    yield (
+        "<li>By outcomes: sessions of one project on both models whose logs prove that they were solved or "
+        "not; difference of Mantel and Haenszel, claimed only where its 95 % interval is above 0.</li>"
+        "<li>Unknown: the same tokens at the prices of the cheaper model, its cache as warm as the one that "
+        "was used. It is the most that could be saved.</li>"
+        "<li>Labels: outcomes that would show a difference of ten points.</li>"
+    )
+    for line in report.caveats():
+        yield f"<li>{_text(line)}</li>"
+    yield "</ul>"
+
+
+def _section(heading: str, blocks: Iterable[Block]) -> Iterator[str]:
+    yield f"<h2>{heading}</h2>"
+    for block in blocks:
+        if isinstance(block, TextTable):
+            yield _table(block)
+        elif block:
+            yield f"<p>{_text(block)}</p>"
+
+
+def _table(table: TextTable) -> str:
+    if not table.rows:
+        return ""
+    sides = [' class="r"' if column.right else "" for column in table.columns]
+    heads = "".join(
+        f"<th{side}>{_text(column.heading)}</th>" for side, column in zip(sides, table.columns, strict=True)
+    )
+    rows = "".join(
+        "<tr>"
+        + "".join(f"<td{side}>{_text(cell)}</td>" for side, cell in zip(sides, row, strict=True))
+        + "</tr>"
+        for row in table.rows
+    )
+    return f'<div class="scroll"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
+
+
+def _text(text: str) -> str:
+    return escape(printable(text))

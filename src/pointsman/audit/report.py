@@ -1,0 +1,198 @@
+"""The report of an audit: what was found, for a program and for a person."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final
+
+from pointsman.audit.changes import changes, changes_blocks
+from pointsman.audit.figures import SessionFigures, Spent
+from pointsman.audit.money import Money, Pricing
+from pointsman.audit.tables import DIVISIONS, by, cost, dearest, tokens, what_was_blocks
+from pointsman.audit.trouble_tables import trouble_blocks
+from pointsman.audit.verdict import Verdict, verdict
+from pointsman.printable import Block
+
+__all__ = ["AuditReport"]
+
+#: Notes that a person is shown; ``--json`` has all.
+_NOTES: Final = 20
+
+
+@dataclass(slots=True, kw_only=True)
+class AuditReport:
+    """All figures of one audit."""
+
+    place: str  # a home directory, or files
+    sessions: Sequence[SessionFigures]
+    found: dict[str, int]  # logs by source
+    pricing: Pricing
+    notes: Sequence[str] = ()
+    copies: int = 0
+    empty: Mapping[str, int] = field(default_factory=dict)  # logs without a request, by source
+    since: float = 0.0
+
+    def total(self) -> tuple[Spent, Money]:
+        """Sums over all sessions."""
+        spent, money = Spent(), Money()
+        for of in self.sessions:
+            spent, money = spent.plus(of.total()), money + self.pricing.session(of)
+        return spent, money
+
+    def verdict(self) -> Verdict:
+        """What is known of savings."""
+        return verdict(self.sessions, self.pricing)
+
+    def to_json(self) -> dict[str, object]:
+        """Plain values. Tokens are those of the log; a bound stands beside them where they are too low."""
+        spent, money = self.total()
+        found = self.verdict()
+        return {
+            "sentence": found.sentence,
+            "changes": [each._asdict() for each in changes(found, self.sessions)],
+            "verdict": found.to_json(),
+            "place": self.place,
+            "found": self.found,
+            "total": {"sessions": len(self.sessions), **_spent(spent), **money.to_json()},
+            "prices_as_of": str(self.pricing.as_of) if self.pricing.as_of else None,
+            "sessions": [_session(each, self.pricing) for each in self.sessions],
+            **{f"by_{what}": self._divided(what) for what in DIVISIONS},
+            "dearest_sessions": [of.id for of, _ in dearest(self.sessions, self.pricing)],
+            "requests_copied": self.copies,
+            "logs_without_requests": dict(self.empty),
+            "notes": list(self.notes),
+        }
+
+    def _divided(self, what: str) -> list[dict[str, object]]:
+        return [
+            {"name": group.name, "sessions": group.sessions, **_spent(group.spent), **group.money.to_json()}
+            for group in by(self.sessions, self.pricing, what)
+        ]
+
+    def blocks(self) -> Iterable[Block]:
+        """Lines and tables."""
+        found = self.verdict()
+        if self.sessions:
+            yield found.sentence
+            yield ""
+        yield from self._found_lines()
+        if self.sessions:
+            yield from what_was_blocks(self.sessions, self.pricing)
+            yield from trouble_blocks(self.sessions, self.pricing)
+            yield ""
+            yield from found.blocks()
+            yield from changes_blocks(changes(found, self.sessions))
+        yield from self._unknown_lines()
+
+    def _found_lines(self) -> Iterator[Block]:
+        spent, money = self.total()
+        clients = Counter(of.client for of in self.sessions)
+        named = ", ".join(f"{count} of {name}" for name, count in clients.most_common()) or "none"
+        days = _days(self.sessions)
+        yield (
+            f"Sessions in {self.place}: {named}. {spent.requests:,} requests{days}, "
+            f"{tokens(spent.input_tokens)} tokens in, {tokens(spent.output_tokens)} out: {cost(money)}."
+        )
+        if self.copies:
+            yield f"{self.copies:,} requests stand in more than one log and count once."
+
+    def _unknown_lines(self) -> Iterator[Block]:
+        """What the figures do not have."""
+        yield ""
+        yield from self.caveats()
+        yield from self.notes[:_NOTES]
+        if len(self.notes) > _NOTES:
+            yield f"{len(self.notes) - _NOTES} more notes: see --json."
+
+    def caveats(self) -> Iterator[str]:
+        """What holds for all figures."""
+        spent, money = self.total()
+        yield f"Prices are list prices as of {self.pricing.as_of}, without long-context surcharges."
+        if money.models:
+            names = ", ".join(sorted(money.models))
+            yield f"Without a price, so in no amount: {names}. pointsman models update may know it."
+        if spent.uncertain:
+            yield (
+                f"{spent.uncertain:,} requests have counts that the client wrote too early or rounded; all "
+                f"output is {spent.output_tokens:,} tokens as logged, {spent.output_at_most:,} at most."
+            )
+        unlogged = {of.client: of.not_logged for of in self.sessions if of.not_logged}
+        for client, kinds in sorted(unlogged.items()):
+            yield f"Not logged by {client}, so in no figure: {', '.join(kinds)}."
+        for name, count in self.empty.items():
+            yield f"{count:,} logs of {name} have no answered request."
+
+
+def _days(sessions: Sequence[SessionFigures]) -> str:
+    times = [of.started for of in sessions if of.started]
+    if not times:
+        return ""
+    first, last = (
+        datetime.fromtimestamp(at, UTC).date() for at in (min(times), max(of.ended for of in sessions))
+    )
+    return f" on {first}" if first == last else f" from {first} to {last}"
+
+
+def _session(of: SessionFigures, pricing: Pricing) -> dict[str, object]:
+    total = of.total()
+    return {
+        "id": of.id,
+        "client": of.client,
+        "version": of.version or None,
+        "project": of.project,
+        "project_name": of.project_name,
+        "files": list(of.files),
+        "started": _time(of.started),
+        "ended": _time(of.ended),
+        "models": {name: _spent(spent) for name, spent in _by_model(of).items()},
+        **_spent(total),
+        **pricing.session(of).to_json(),
+        "turns": of.turns,
+        "sub_agents": of.sub_agents,
+        "tool_calls": of.tool_calls,
+        "failed_calls": of.failed_calls,
+        "stuck": of.stuck,
+        "signs": {sign.detector: sign.episodes for sign in of.signs},
+        "after_first_sign": pricing.money(of.after_sign, of.client).to_json(),
+        "solved": of.solved,
+        "solved_by": of.solved_by or None,
+        "tests_failing": any(outcome.tests_failing for outcome in of.outcomes[-1:]),
+        "edits_after_green": sum(outcome.edits_after_green for outcome in of.outcomes),
+        "calls_by_tool": {
+            name: {"calls": made, "failed": failed} for name, (made, failed) in of.calls_by_tool.items()
+        },
+        "unused_tools": of.unused_tools,
+        "cache_misses": [
+            {"cause": miss.cause, "model": miss.model, "count": miss.count, "tokens": miss.tokens}
+            for miss in of.misses
+        ],
+        "prompt_tokens_estimated": of.where,
+        "not_logged": list(of.not_logged),
+        "notes": list(of.notes),
+    }
+
+
+def _by_model(of: SessionFigures) -> dict[str, Spent]:
+    sums: dict[str, Spent] = {}
+    for part in of.parts:
+        sums[part.split.model] = sums.get(part.split.model, Spent()).plus(part.spent)
+    return sums
+
+
+def _spent(spent: Spent) -> dict[str, object]:
+    return {
+        "requests": spent.requests,
+        "input_tokens": spent.input_tokens,
+        "cached_tokens": spent.cached_tokens,
+        "cache_write_tokens": spent.written_tokens,
+        "output_tokens": spent.output_tokens,
+        "output_tokens_at_most": spent.output_at_most,
+        "uncertain_requests": spent.uncertain,
+    }
+
+
+def _time(at: float) -> str | None:
+    return datetime.fromtimestamp(at, UTC).isoformat() if at else None

@@ -1,0 +1,119 @@
+"""What every log is read into: sessions, their requests, tool calls and token counts, with their certainty.
+
+A ``Session`` holds texts while it is analysed and is then dropped, one at a time. Texts are cut to ``KEPT``
+characters, so that the memory that a session needs does not depend on what its tools printed.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from pointsman.vocabulary import Purpose
+
+__all__ = ["KEPT", "Certainty", "Request", "Session", "ToolUse", "Usage", "cut"]
+
+#: Characters kept of one text: its beginning and its end, where errors, exit codes and summaries are.
+KEPT: Final = 8_000
+
+
+def cut(text: str) -> str:
+    """Return a text of at most about ``KEPT`` characters: beginning, how much is left out, end."""
+    if len(text) <= KEPT:
+        return text
+    return f"{text[: KEPT // 2]}\n[{len(text) - KEPT} characters left out]\n{text[-KEPT // 2 :]}"
+
+
+class Certainty(StrEnum):
+    """How a number in a log came about."""
+
+    LOGGED = "logged"  # the provider's own count, written by the client
+    AT_LEAST = "at_least"  # the client wrote it before the answer had ended
+    ESTIMATED = "estimated"  # derived from lengths of texts, or rounded by the client
+    UNKNOWN = "unknown"  # the log does not have it
+
+
+class Usage(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """Tokens of one request. ``input_tokens`` is the whole prompt: cache reads and writes are parts of it."""
+
+    input_tokens: int = 0
+    cached_tokens: int = 0  # read from the provider's prompt cache
+    written_tokens: int = 0  # written to it, as far as the log has it
+    written_1h_tokens: int = 0  # of these, with a lifetime of an hour
+    output_tokens: int = 0  # as logged, reasoning included
+    output_at_most: int = 0  # upper bound; equal to ``output_tokens`` where that is complete
+    reasoning_tokens: int = 0  # of the output, as far as the log has it
+    input_certainty: Certainty = Certainty.LOGGED
+    output_certainty: Certainty = Certainty.LOGGED
+
+
+class ToolUse(msgspec.Struct, frozen=True, gc=False):
+    """One tool call and its result."""
+
+    id: str
+    name: str
+    arguments: str  # JSON text, cut
+    result: str | None = None  # text, cut; None: the log holds no result
+    is_error: bool | None = None  # what the client says of it; None: the text must tell
+    result_length: int = 0  # characters, before it was cut
+    at: float = 0.0  # seconds since the epoch, when the result came; 0: unknown
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """One request to a model, and what came of it."""
+
+    id: str  # the provider's id of the answer where there is one
+    at: float = 0.0  # seconds since the epoch, when the answer was logged; 0: unknown
+    model: str = ""  # "" where the log does not name it
+    provider: str = ""  # as the client names it; "" where it does not
+    purpose: Purpose = Purpose.TOOL_ITERATION
+    agent: str = ""  # id of the sub-agent that sent it; "" for the session's own agent
+    prompt: str | None = None  # what the person (or the parent agent) said before it, cut; None: nothing new
+    text: str = ""  # the visible answer, cut
+    text_length: int = 0  # characters of the visible answer, before it was cut
+    usage: Usage = Usage()
+    calls: tuple[ToolUse, ...] = ()
+    cost: float | None = None  # dollars, as the client or the export says; None: it says nothing
+    subscription: bool = False  # paid by a subscription: the cost is what it would have cost
+    new_context: bool = False  # the first request after a compaction: its cache is cold for a reason
+
+    @property
+    def is_main(self) -> bool:
+        """Whether the session's own agent sent it to do the person's work."""
+        return not self.agent and self.purpose in _WORK
+
+
+#: Purposes that are the person's work; everything else is the client's own housekeeping.
+_WORK: Final = frozenset({Purpose.MESSAGE, Purpose.TOOL_ITERATION, Purpose.PLAN, Purpose.EDIT})
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """One session of one client, its requests in the order in which they happened."""
+
+    id: str
+    client: str  # a source's name: "claude-code", "codex" …
+    version: str = ""  # of the client; "" where the log does not say
+    project: str = ""  # working directory, or the name that the export has; "" unknown
+    files: tuple[str, ...] = ()  # what was read
+    requests: tuple[Request, ...] = ()
+    tools_offered: dict[str, int] = {}  # where the log lists them: characters of each description
+    not_logged: tuple[str, ...] = ()  # kinds of requests that this client does not log
+    notes: tuple[str, ...] = ()  # what was wrong with the file, for a person
+    parent: str = ""  # id of the session that it was forked from or that started it
+
+    @property
+    def started(self) -> float:
+        """Seconds since the epoch of the first request with a time; 0 where none has one."""
+        return min((each.at for each in self.requests if each.at), default=0.0)
+
+    @property
+    def ended(self) -> float:
+        """Seconds since the epoch of the last request."""
+        return max((each.at for each in self.requests), default=0.0)
+
+    @property
+    def project_name(self) -> str:
+        """Last part of the project's path; "(none)" where the log names no project."""
+        return self.project.replace("\\", "/").rstrip("/").rpartition("/")[2] or "(none)"

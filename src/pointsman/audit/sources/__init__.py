@@ -1,0 +1,63 @@
+"""Sources of logs: one file per origin."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from pointsman.audit.sources.aider import Aider
+from pointsman.audit.sources.base import Home, Lines, Log, Source, seconds
+from pointsman.audit.sources.claude_code import ClaudeCode
+from pointsman.audit.sources.codex import Codex
+from pointsman.audit.sources.exports import kind_of
+from pointsman.audit.sources.google_style import GeminiCli, QwenCode
+from pointsman.audit.sources.opencode import OpenCode
+from pointsman.errors import ConfigError, PointsmanError
+
+__all__ = ["ENTRY_POINTS", "Home", "Lines", "Log", "Source", "seconds", "source_of", "sources"]
+
+#: Packages offer sources of their own under this group: a class without arguments, or an instance.
+ENTRY_POINTS: Final = "pointsman.audit.sources"
+#: How an SQLite database begins.
+_SQLITE: Final = b"SQLite format 3\0"
+
+
+def sources() -> tuple[Source, ...]:
+    """The built-in sources, then those of installed packages by name.
+
+    Raises:
+        ConfigError: an entry point cannot be loaded, or is no source.
+    """
+    from importlib.metadata import entry_points
+
+    found: list[Source] = [ClaudeCode(), Codex(), OpenCode(), QwenCode(), GeminiCli(), Aider()]
+    for entry in sorted(entry_points(group=ENTRY_POINTS), key=lambda each: each.name):
+        try:
+            offered = entry.load()
+            made = offered() if isinstance(offered, type) else offered
+        except Exception as error:  # a package's own code
+            raise ConfigError(
+                f'the entry point "{entry.name}" ({entry.value}) cannot be loaded: {error}'
+            ) from error
+        if not isinstance(made, Source):
+            raise ConfigError(f'the entry point "{entry.name}" ({entry.value}) is no source of logs')
+        found.append(made)
+    return tuple(found)
+
+
+def source_of(file: Path) -> Source:
+    """What reads a file that is named on the command line.
+
+    Raises:
+        PointsmanError: it cannot be read, or is neither a ledger nor an export that is known.
+    """
+    try:
+        with file.open("rb") as opened:
+            is_database = opened.read(len(_SQLITE)) == _SQLITE
+        if is_database:
+            from pointsman.audit.sources.own_ledger import OwnLedger  # the stores, which few audits need
+
+            return OwnLedger()
+        return kind_of(file)
+    except OSError as error:
+        raise PointsmanError(f"cannot read {file}: {error.strerror or error}") from error

@@ -1,0 +1,315 @@
+"""Codex: ``sessions/YYYY/MM/DD/rollout-*.jsonl``, one file per thread; a sub-agent is a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from pointsman.audit.session import Request, Session, ToolUse, Usage, cut
+from pointsman.audit.sources.base import Home, Lines, Log, seconds
+from pointsman.text.extract import latest_words
+from pointsman.vocabulary import Message, Purpose, Role
+
+__all__ = ["Codex"]
+
+_NOT_LOGGED: Final = ("titles", "memories")
+_CALLS: Final = frozenset({"function_call", "custom_tool_call", "local_shell_call", "web_search_call"})
+_RESULTS: Final = frozenset({"function_call_output", "custom_tool_call_output"})
+
+
+class _Text(msgspec.Struct, gc=False):
+    type: str = ""
+    text: str | None = None
+
+
+class _Tokens(msgspec.Struct, frozen=True, gc=False):
+    input_tokens: int = 0
+    cached_input_tokens: int = 0
+    cache_write_input_tokens: int = 0
+    output_tokens: int = 0
+    reasoning_output_tokens: int = 0
+
+    def usage(self) -> Usage:
+        """Cached tokens are part of the input, reasoning is part of the output."""
+        return Usage(
+            input_tokens=self.input_tokens,
+            cached_tokens=self.cached_input_tokens,
+            written_tokens=self.cache_write_input_tokens,
+            output_tokens=self.output_tokens,
+            output_at_most=self.output_tokens,
+            reasoning_tokens=self.reasoning_output_tokens,
+        )
+
+    def since(self, before: _Tokens) -> _Tokens:
+        """What was added to a sum."""
+        return _Tokens(*(getattr(self, name) - getattr(before, name) for name in self.__struct_fields__))
+
+
+class _Totals(msgspec.Struct, gc=False):
+    total_token_usage: _Tokens | None = None
+    last_token_usage: _Tokens | None = None
+
+
+class _Limits(msgspec.Struct, gc=False):
+    plan_type: str | None = None
+
+
+class _Item(msgspec.Struct, gc=False):
+    type: str = ""
+    id: str = ""
+    exit_code: int | None = None
+    status: msgspec.Raw = msgspec.Raw()
+
+
+class _Payload(msgspec.Struct, gc=False):
+    type: str = ""
+    id: str | None = None
+    session_id: str | None = None
+    timestamp: str = ""
+    cwd: str | None = None
+    cli_version: str = ""
+    model: str | None = None
+    model_provider: str | None = None
+    forked_from_id: str | None = None
+    role: str = ""
+    content: list[_Text] | str | None = None
+    name: str = ""
+    arguments: msgspec.Raw = msgspec.Raw()
+    input: msgspec.Raw = msgspec.Raw()
+    action: msgspec.Raw = msgspec.Raw()
+    output: msgspec.Raw = msgspec.Raw()
+    call_id: str = ""
+    exit_code: int | None = None
+    success: bool | None = None
+    item: _Item | None = None
+    response_id: str | None = None
+    usage: _Tokens | None = None
+    info: _Totals | None = None
+    rate_limits: _Limits | None = None
+
+
+class _Line(msgspec.Struct, gc=False):
+    timestamp: str = ""
+    type: str = ""
+    payload: _Payload | None = None
+
+
+_decode: Final = msgspec.json.Decoder(_Line).decode
+
+
+class Codex:
+    """Reads the rollout files."""
+
+    name: Final = "codex"
+    versions: Final = "0.169.0"
+
+    def places(self, home: Home) -> tuple[Path, ...]:
+        """``$CODEX_HOME`` or ``~/.codex``: sessions, and those that were archived."""
+        folder = home.folder("CODEX_HOME", ".codex")
+        return folder / "sessions", folder / "archived_sessions"
+
+    def find(self, home: Home) -> Iterator[Log]:
+        """Yield one log per session: the file of its own thread, then those of its sub-agents."""
+        sessions: dict[str, list[tuple[bool, Path]]] = {}
+        for place in self.places(home):
+            for file in sorted(place.glob("**/rollout-*.jsonl")):
+                meta = _meta(file)
+                session = meta.session_id or meta.id or file.stem
+                sessions.setdefault(session, []).append((meta.id not in (session, None), file))
+        for files in sessions.values():
+            yield Log(self.name, tuple(file for _, file in sorted(files)))
+
+    def read(self, log: Log) -> Iterator[Session]:
+        """Yield the session of a log."""
+        lines, threads = Lines(), []
+        for number, file in enumerate(log.files):
+            thread = _Thread(is_main=number == 0)
+            for line in lines.read(file, _decode):
+                thread.take(line)
+            threads.append(thread)
+        main = threads[0]
+        requests = [each for thread in threads for each in thread.requests()]
+        if len(threads) > 1:
+            requests.sort(key=lambda each: each.at)
+        if requests or lines.notes:
+            yield Session(
+                id=main.session or log.files[0].stem,
+                client=self.name,
+                version=main.version,
+                project=main.project,
+                files=tuple(map(str, log.files)),
+                requests=tuple(requests),
+                not_logged=_NOT_LOGGED,
+                notes=lines.notes,
+                parent=main.parent,
+            )
+
+
+def _meta(file: Path) -> _Payload:
+    """The first line: what thread of which session the file is."""
+    for line in Lines().read(file, _decode):
+        return line.payload or _Payload()
+    return _Payload()
+
+
+class _Thread:
+    """Reads one file."""
+
+    def __init__(self, *, is_main: bool) -> None:
+        self.session = self.project = self.version = self.parent = ""
+        self._thread, self._is_main = "", is_main
+        self._model = self._provider = ""
+        self._requests: list[Request] = []
+        self._ids: set[str] = set()
+        self._results: dict[str, ToolUse] = {}
+        self._failed: dict[str, bool] = {}
+        self._calls: list[ToolUse] = []
+        self._texts: list[str] = []
+        self._prompt: str | None = None
+        self._compacted = self._subscription = False
+        self._total = _Tokens()
+        self._has_records = False  # newer versions: a record per answer stands beside the cumulative counts
+
+    def requests(self) -> list[Request]:
+        """The requests in order, with the results of their calls."""
+        return [
+            msgspec.structs.replace(each, calls=tuple(map(self._with_result, each.calls)))
+            for each in self._requests
+        ]
+
+    def _with_result(self, call: ToolUse) -> ToolUse:
+        found = self._results.get(call.id)
+        if found is None:
+            return call
+        return msgspec.structs.replace(
+            call,
+            result=found.result,
+            is_error=self._failed.get(call.id),
+            result_length=found.result_length,
+            at=found.at,
+        )
+
+    def take(self, line: _Line) -> None:
+        """Take the next line."""
+        payload = line.payload
+        if payload is None:
+            return
+        match line.type:
+            case "session_meta":
+                self._meta(payload)
+            case "turn_context":
+                self._model = payload.model or self._model
+                self.project = self.project or payload.cwd or ""
+            case "response_item":
+                self._item(payload, seconds(line.timestamp))
+            case "token_usage_record":
+                self._has_records = True
+                self._answered(payload.response_id or "", payload.usage, seconds(line.timestamp))
+            case "compacted":
+                self._compacted = True
+            case "event_msg":
+                self._event(payload, seconds(line.timestamp))
+            case _:
+                pass
+
+    def _meta(self, payload: _Payload) -> None:
+        if self._thread:
+            return  # a forked thread repeats that of the thread it comes from
+        self._thread = payload.id or ""
+        self.session = payload.session_id or self._thread
+        self.project = payload.cwd or ""
+        self.version = payload.cli_version
+        self.parent = payload.forked_from_id or ""
+        self._provider = payload.model_provider or ""
+
+    def _item(self, payload: _Payload, at: float) -> None:
+        if payload.type in _CALLS:
+            arguments = _text(payload.arguments) or _text(payload.input) or _text(payload.action)
+            name = payload.name or payload.type.removesuffix("_call")
+            self._calls.append(ToolUse(payload.call_id or payload.id or "", name, cut(arguments)))
+        elif payload.type in _RESULTS:
+            text = _text(payload.output)
+            self._results[payload.call_id] = ToolUse("", "", "", cut(text), None, len(text), at)
+        elif payload.type == "message":
+            words = _words(payload.content)
+            if payload.role == "assistant":
+                self._texts += words
+            elif payload.role == "user" and (said := latest_words(Message(Role.USER, words))):
+                self._prompt = cut(said)
+
+    def _event(self, payload: _Payload, at: float) -> None:
+        item = payload.item
+        if payload.type == "item_completed" and item is not None and item.id:
+            self._outcome(item)
+        elif payload.type == "exec_command_end" and payload.exit_code is not None:
+            self._failed[payload.call_id] = payload.exit_code != 0
+        elif payload.type == "patch_apply_end" and payload.success is not None:
+            self._failed[payload.call_id] = not payload.success
+        elif payload.type == "token_count":
+            self._count(payload, at)
+
+    def _outcome(self, item: _Item) -> None:
+        status = _text(item.status)
+        if item.exit_code is not None:
+            self._failed[item.id] = item.exit_code != 0
+        elif status in ("failed", "completed") and item.type != "AgentMessage":
+            self._failed[item.id] = status == "failed"
+
+    def _count(self, payload: _Payload, at: float) -> None:
+        """Take a cumulative count, which is repeated and is also written when nothing was asked."""
+        limits, info = payload.rate_limits, payload.info
+        self._subscription = self._subscription or bool(limits and limits.plan_type)
+        if info is None or info.total_token_usage is None:
+            return
+        total, last = info.total_token_usage, info.last_token_usage
+        before, self._total = self._total, total
+        if self._has_records or total == before:
+            return
+        grown = total.since(before)
+        tokens = last if last is not None and (last == grown or grown.input_tokens < 0) else grown
+        self._answered(f"{self._thread}:{len(self._requests)}:{total.input_tokens}", tokens, at)
+
+    def _answered(self, id_: str, tokens: _Tokens | None, at: float) -> None:
+        if id_ in self._ids or tokens is None:
+            return
+        self._ids.add(id_)
+        text, prompt = "\n".join(self._texts), self._prompt
+        self._requests.append(
+            Request(
+                id=id_,
+                at=at,
+                model=self._model,
+                provider=self._provider,
+                purpose=Purpose.TOOL_ITERATION if prompt is None else Purpose.MESSAGE,
+                agent="" if self._is_main else self._thread,
+                prompt=prompt,
+                text=cut(text),
+                text_length=len(text),
+                usage=tokens.usage(),
+                calls=tuple(self._calls),
+                subscription=self._subscription,
+                new_context=self._compacted,
+            )
+        )
+        self._texts, self._calls, self._prompt, self._compacted = [], [], None, False
+
+
+def _words(content: list[_Text] | str | None) -> tuple[str, ...]:
+    if isinstance(content, list):
+        return tuple(each.text for each in content if each.text)
+    return (content,) if content else ()
+
+
+def _text(raw: msgspec.Raw) -> str:
+    """A JSON string's text, else the JSON; texts of a list of parts."""
+    if not bytes(raw) or bytes(raw) == b"null":
+        return ""
+    value = msgspec.json.decode(raw)
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and all(isinstance(each, dict) for each in value):
+        return "\n".join(str(each.get("text", "")) for each in value)
+    return bytes(raw).decode(errors="replace")

@@ -1,0 +1,382 @@
+"""Gemini CLI and Qwen Code: chats in Google's format of parts; Qwen Code is a fork that went its own way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from pointsman.audit.session import Request, Session, ToolUse, Usage, cut
+from pointsman.audit.sources.base import Home, Lines, Log, seconds
+from pointsman.text.extract import latest_words
+from pointsman.vocabulary import Message, Purpose, Role
+
+__all__ = ["GeminiCli", "QwenCode"]
+
+
+_CUT: Final = "answers that loop detection cut off"
+
+
+class _Call(msgspec.Struct, gc=False):
+    id: str = ""
+    name: str = ""
+    args: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class _Response(msgspec.Struct, gc=False):
+    id: str = ""
+    name: str = ""
+    response: dict[str, Any] = {}
+
+    def result(self, at: float, *, failed: bool | None) -> ToolUse:
+        """The result. A success says nothing of the exit status, which the text then tells."""
+        error, output = self.response.get("error"), self.response.get("output")
+        text = str(error if error is not None else "" if output is None else output)
+        return ToolUse("", "", "", cut(text), failed or error is not None or None, len(text), at)
+
+
+class _Part(msgspec.Struct, rename="camel", gc=False):
+    text: str | None = None
+    thought: bool | None = None
+    function_call: _Call | None = None
+    function_response: _Response | None = None
+
+
+def _words(parts: list[_Part]) -> str:
+    """What a person said: the client's own context is in tags."""
+    words = latest_words(Message(Role.USER, tuple(each.text for each in parts if each.text)))
+    return "" if words.startswith("<session_context>") else words
+
+
+def _visible(parts: list[_Part]) -> str:
+    return "\n".join(each.text for each in parts if each.text and not each.thought)
+
+
+# --- Gemini CLI
+
+
+class _Tokens(msgspec.Struct, gc=False):
+    input: int = 0
+    output: int = 0
+    cached: int = 0
+    thoughts: int = 0
+    tool: int = 0
+
+    def usage(self) -> Usage:
+        """Thoughts are no part of the output, and results of the provider's tools no part of the input."""
+        output = self.output + self.thoughts
+        return Usage(
+            input_tokens=self.input + self.tool,
+            cached_tokens=self.cached,
+            output_tokens=output,
+            output_at_most=output,
+            reasoning_tokens=self.thoughts,
+        )
+
+
+class _DoneCall(msgspec.Struct, gc=False):
+    id: str = ""
+    name: str = ""
+    args: msgspec.Raw = msgspec.Raw(b"{}")
+    status: str = ""
+    timestamp: str = ""
+    result: list[_Part] | None = None
+
+    def use(self) -> ToolUse:
+        """The call with its result."""
+        responses = [each.function_response for each in self.result or () if each.function_response]
+        arguments = cut(bytes(self.args).decode(errors="replace"))
+        if not responses:
+            return ToolUse(self.id, self.name, arguments)
+        found = responses[0].result(seconds(self.timestamp), failed=self.status == "error" or None)
+        return msgspec.structs.replace(found, id=self.id, name=self.name, arguments=arguments)
+
+
+class _GeminiMessage(msgspec.Struct, rename="camel", gc=False):
+    id: str = ""
+    timestamp: str = ""
+    type: str = ""
+    content: str | list[_Part] | None = None
+    tokens: _Tokens | None = None
+    model: str = ""
+    tool_calls: list[_DoneCall] | None = None
+
+
+class _Set(msgspec.Struct, gc=False):
+    messages: list[_GeminiMessage] | None = None
+
+
+class _GeminiLine(_GeminiMessage, rename="camel", gc=False):
+    session_id: str = ""
+    kind: str = ""
+    messages: list[_GeminiMessage] | None = None
+    set: _Set | None = msgspec.field(default=None, name="$set")
+
+
+_gemini: Final = msgspec.json.Decoder(_GeminiLine).decode
+
+
+class GeminiCli:
+    """Reads ``tmp/<project>/chats/session-*``: JSON lines, or one JSON document in earlier versions."""
+
+    name: Final = "gemini-cli"
+    versions: Final = "0.61.0"
+
+    def places(self, home: Home) -> tuple[Path, ...]:
+        """``~/.gemini/tmp``."""
+        return (home.path / ".gemini/tmp",)
+
+    def find(self, home: Home) -> Iterator[Log]:
+        """Yield one log per chat."""
+        for place in self.places(home):
+            for file in sorted(place.glob("*/chats/**/session-*.json*")):
+                yield Log(self.name, (file,))
+
+    def read(self, log: Log) -> Iterator[Session]:
+        """Yield the session of a chat. A message is written again when its calls are done."""
+        (file,) = log.files
+        lines, messages, session = Lines(), dict[str, _GeminiMessage](), file.stem
+        for line in _documents(lines, file):
+            session = line.session_id or session
+            more = (line.set.messages if line.set else None) or line.messages or ()
+            for message in (*more, line) if line.type else more:
+                messages[message.id] = message
+        requests = tuple(_gemini_requests(messages.values()))
+        if requests or lines.notes:
+            yield Session(
+                id=session,
+                client=self.name,
+                project=_project(file),
+                files=(str(file),),
+                requests=requests,
+                not_logged=(_CUT, "loop checks", "routing", "compactions"),
+                notes=lines.notes,
+            )
+
+
+def _documents(lines: Lines, file: Path) -> Iterator[_GeminiLine]:
+    if file.suffix == ".json":
+        yield from lines.whole(file, _gemini)
+    else:
+        yield from lines.read(file, _gemini)
+
+
+def _project(file: Path) -> str:
+    root = file.parents[1] / ".project_root"
+    if root.is_file():
+        return root.read_text(errors="replace").strip()
+    return file.parents[1].name
+
+
+def _gemini_requests(messages: Any) -> Iterator[Request]:
+    prompt: str | None = None
+    for message in messages:
+        content = message.content
+        parts = content if isinstance(content, list) else [_Part(text=content)]
+        if message.type == "user":
+            prompt = cut(_words(parts)) or prompt
+        elif message.type == "gemini" and message.tokens is not None:
+            text = _visible(parts)
+            yield Request(
+                id=message.id,
+                at=seconds(message.timestamp),
+                model=message.model,
+                provider="google",
+                purpose=Purpose.TOOL_ITERATION if prompt is None else Purpose.MESSAGE,
+                prompt=prompt,
+                text=cut(text),
+                text_length=len(text),
+                usage=message.tokens.usage(),
+                calls=tuple(call.use() for call in message.tool_calls or ()),
+            )
+            prompt = None
+
+
+# --- Qwen Code
+
+
+class _QwenUsage(msgspec.Struct, rename="camel", gc=False):
+    prompt_token_count: int = 0
+    candidates_token_count: int = 0
+    cached_content_token_count: int = 0
+    thoughts_token_count: int = 0
+    total_token_count: int = 0
+
+    def usage(self) -> Usage:
+        """Whether thoughts are part of the output depends on the provider: the total tells."""
+        output = max(self.candidates_token_count, self.total_token_count - self.prompt_token_count)
+        return Usage(
+            input_tokens=self.prompt_token_count,
+            cached_tokens=self.cached_content_token_count,
+            output_tokens=output,
+            output_at_most=output,
+            reasoning_tokens=self.thoughts_token_count,
+        )
+
+
+class _Event(msgspec.Struct, gc=False):
+    name: str = msgspec.field(default="", name="event.name")
+    response_id: str = ""
+    model: str = ""
+    input_token_count: int = 0
+    output_token_count: int = 0
+    cached_content_token_count: int = 0
+    thoughts_token_count: int = 0
+    total_token_count: int = 0
+    prompt_id: str = ""
+    subagent_name: str | None = None
+    call_id: str = ""
+    success: bool | None = None
+
+    def usage(self) -> Usage:
+        """The counts of one answer."""
+        counts = (self.input_token_count, self.output_token_count, self.cached_content_token_count)
+        return _QwenUsage(*counts, self.thoughts_token_count, self.total_token_count).usage()
+
+
+class _Payload(msgspec.Struct, rename="camel", gc=False):
+    ui_event: _Event | None = None
+
+
+class _QwenMessage(msgspec.Struct, gc=False):
+    parts: list[_Part] = []
+
+
+class _QwenLine(msgspec.Struct, rename="camel", gc=False):
+    uuid: str = ""
+    session_id: str = ""
+    timestamp: str = ""
+    type: str = ""
+    subtype: str | None = None
+    cwd: str = ""
+    version: str = ""
+    model: str = ""
+    message: _QwenMessage | None = None
+    usage_metadata: _QwenUsage | None = None
+    system_payload: _Payload | None = None
+
+
+_qwen: Final = msgspec.json.Decoder(_QwenLine).decode
+
+
+class QwenCode:
+    """Reads ``projects/<folder>/chats/<session>.jsonl``."""
+
+    name: Final = "qwen-code"
+    versions: Final = "0.24.4"
+
+    def places(self, home: Home) -> tuple[Path, ...]:
+        """``~/.qwen/projects``."""
+        return (home.path / ".qwen/projects",)
+
+    def find(self, home: Home) -> Iterator[Log]:
+        """Yield one log per chat."""
+        for place in self.places(home):
+            for file in sorted(place.glob("*/chats/*.jsonl")):
+                yield Log(self.name, (file,))
+
+    def read(self, log: Log) -> Iterator[Session]:
+        """Yield the session of a chat."""
+        (file,) = log.files
+        lines, chat = Lines(), _QwenChat()
+        for line in lines.read(file, _qwen):
+            chat.take(line)
+        requests = chat.requests()
+        if requests or lines.notes:
+            yield Session(
+                id=chat.session or file.stem,
+                client=self.name,
+                version=chat.version,
+                project=chat.project,
+                files=(str(file),),
+                requests=requests,
+                not_logged=(_CUT,),
+                notes=lines.notes,
+            )
+
+
+class _QwenChat:
+    """Collects requests: counts are in an event of telemetry, the answer follows it."""
+
+    def __init__(self) -> None:
+        self.session = self.project = self.version = ""
+        self._requests: list[Request] = []
+        self._open = False  # the latest request has counts and no answer yet
+        self._results: dict[str, ToolUse] = {}
+        self._failed: dict[str, bool] = {}
+        self._prompt: str | None = None
+
+    def requests(self) -> tuple[Request, ...]:
+        """The requests with the results of their calls."""
+        return tuple(
+            msgspec.structs.replace(each, calls=tuple(map(self._with_result, each.calls)))
+            for each in self._requests
+        )
+
+    def _with_result(self, call: ToolUse) -> ToolUse:
+        found = self._results.get(call.id)
+        if found is None:
+            return call
+        failed = self._failed.get(call.id)
+        is_error = found.is_error if failed is None else failed
+        return msgspec.structs.replace(
+            found, id=call.id, name=call.name, arguments=call.arguments, is_error=is_error
+        )
+
+    def take(self, line: _QwenLine) -> None:
+        """Take the next line."""
+        self.session = self.session or line.session_id
+        self.project = self.project or line.cwd
+        self.version = line.version or self.version
+        parts = line.message.parts if line.message else []
+        event = line.system_payload.ui_event if line.system_payload else None
+        if event is not None:
+            self._event(event, line)
+        elif line.type == "user":
+            self._prompt = cut(_words(parts)) or self._prompt
+        elif line.type == "assistant":
+            self._answer(line, parts)
+        elif line.type == "tool_result":
+            for response in (each.function_response for each in parts if each.function_response):
+                self._results[response.id] = response.result(seconds(line.timestamp), failed=None)
+
+    def _event(self, event: _Event, line: _QwenLine) -> None:
+        if event.name == "qwen-code.api_response":
+            self._add(event.response_id or line.uuid, line, event.model, event.usage(), event.subagent_name)
+            self._open = True
+        elif event.name == "qwen-code.tool_call" and event.success is not None:
+            self._failed[event.call_id] = not event.success
+
+    def _answer(self, line: _QwenLine, parts: list[_Part]) -> None:
+        if not self._open:
+            if line.usage_metadata is None:
+                return
+            self._add(line.uuid, line, line.model, line.usage_metadata.usage(), None)
+        self._open = False
+        text = _visible(parts)
+        calls = tuple(
+            ToolUse(call.id, call.name, cut(bytes(call.args).decode(errors="replace")))
+            for call in (each.function_call for each in parts)
+            if call
+        )
+        self._requests[-1] = msgspec.structs.replace(
+            self._requests[-1], text=cut(text), text_length=len(text), calls=calls
+        )
+
+    def _add(self, id_: str, line: _QwenLine, model: str, usage: Usage, agent: str | None) -> None:
+        prompt = None if agent else self._prompt
+        if not agent:
+            self._prompt = None
+        self._requests.append(
+            Request(
+                id=id_,
+                at=seconds(line.timestamp),
+                model=model,
+                purpose=Purpose.TOOL_ITERATION if prompt is None else Purpose.MESSAGE,
+                agent=agent or "",
+                prompt=prompt,
+                usage=usage,
+            )
+        )

@@ -1,0 +1,301 @@
+"""opencode: an SQLite database, or JSON files in versions before it had one."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from pointsman.audit.session import Request, Session, ToolUse, Usage, cut
+from pointsman.audit.sources.base import Home, Log, seconds
+from pointsman.decoding import UNREADABLE, why_unreadable
+from pointsman.errors import PointsmanError
+from pointsman.text.extract import latest_words
+from pointsman.vocabulary import Message, Purpose, Role
+
+__all__ = ["OpenCode"]
+
+_DATABASE: Final = "opencode.db"
+_NOT_LOGGED: Final = ("titles",)
+
+
+class _Cache(msgspec.Struct, gc=False):
+    read: int = 0
+    write: int = 0
+
+
+class _Tokens(msgspec.Struct, gc=False):
+    total: int | None = None
+    input: int = 0
+    output: int = 0
+    reasoning: int = 0
+    cache: _Cache = msgspec.field(default_factory=_Cache)
+
+    def usage(self) -> Usage:
+        """Cached tokens are no part of the input. The total tells whether reasoning is part of the output."""
+        whole = self.input + self.cache.read + self.cache.write
+        output = self.output + self.reasoning if self.total is None else max(self.total - whole, self.output)
+        return Usage(
+            input_tokens=whole,
+            cached_tokens=self.cache.read,
+            written_tokens=self.cache.write,
+            output_tokens=output,
+            output_at_most=output,
+            reasoning_tokens=self.reasoning,
+        )
+
+
+class _Time(msgspec.Struct, gc=False):
+    created: float = 0.0
+    completed: float | None = None
+    end: float | None = None
+
+
+class _State(msgspec.Struct, gc=False):
+    status: str = ""
+    input: msgspec.Raw = msgspec.Raw(b"{}")
+    output: str | None = None
+    error: str | None = None
+    metadata: dict[str, Any] | None = None
+    time: _Time | None = None
+
+
+class _Part(msgspec.Struct, rename={"call_id": "callID"}, gc=False):
+    type: str = ""
+    text: str | None = None
+    synthetic: bool | None = None
+    tool: str = ""
+    call_id: str = ""
+    state: _State | None = None
+    tokens: _Tokens | None = None
+    cost: float | None = None
+
+    def use(self) -> ToolUse:
+        """A call with its result. The exit status of a command is in the metadata."""
+        state = self.state or _State()
+        arguments = cut(bytes(state.input).decode(errors="replace"))
+        text = state.error if state.error is not None else state.output
+        if text is None:
+            return ToolUse(self.call_id, self.tool, arguments)
+        status = (state.metadata or {}).get("exit")
+        failed = state.status == "error" or (isinstance(status, int) and status != 0)
+        at = seconds(state.time.end if state.time else None)
+        return ToolUse(self.call_id, self.tool, arguments, cut(text), failed, len(text), at)
+
+
+class _Data(msgspec.Struct, rename={"model_id": "modelID", "provider_id": "providerID"}, gc=False):
+    role: str = ""
+    model_id: str = ""
+    provider_id: str = ""
+    summary: bool | dict[str, Any] | None = None
+    tokens: _Tokens | None = None
+    cost: float | None = None
+    time: _Time = msgspec.field(default_factory=_Time)
+
+
+_data: Final = msgspec.json.Decoder(_Data).decode
+_part: Final = msgspec.json.Decoder(_Part).decode
+
+
+class _Row(NamedTuple):
+    """One session: its own, or one that a session started."""
+
+    id: str
+    parent: str
+    directory: str
+    version: str
+
+
+class OpenCode:
+    """Reads the database. Sessions of sub-agents are part of the session that started them."""
+
+    name: Final = "opencode"
+    versions: Final = "1.18.33"
+
+    def places(self, home: Home) -> tuple[Path, ...]:
+        """Opencode's folder under ``$XDG_DATA_HOME`` or ``~/.local/share``."""
+        return (home.folder("XDG_DATA_HOME", ".local/share") / "opencode",)
+
+    def find(self, home: Home) -> Iterator[Log]:
+        """Yield the database, or the sessions in JSON files where there is none."""
+        for place in self.places(home):
+            files = sorted(place.glob("opencode*.db"))
+            yield from (Log(self.name, (file,)) for file in files)
+            if not files:
+                storage = sorted((place / "storage/session").glob("*/ses_*.json"))
+                yield from [Log(self.name, tuple(storage))] if storage else []
+
+    def read(self, log: Log) -> Iterator[Session]:
+        """Yield the sessions, one at a time.
+
+        Raises:
+            PointsmanError: the database cannot be read, or has other tables.
+        """
+        file = log.files[0]
+        if file.suffix == ".json":
+            yield from _sessions(_Files(log.files), str(file.parents[2]))
+            return
+        try:
+            with closing(_connect(file)) as database:
+                yield from _sessions(_Database(database), str(file))
+        except sqlite3.Error as error:
+            raise PointsmanError(
+                f"cannot read {file}: {error}",
+                hint=f"opencode {OpenCode.versions} was read; is this another version's?",
+            ) from error
+
+
+def _connect(file: Path) -> sqlite3.Connection:
+    """Open a database so that nothing is written beside it."""
+    log = file.with_name(f"{file.name}-wal")
+    in_use = log.exists() and log.stat().st_size > 0 and file.with_name(f"{file.name}-shm").exists()
+    mode = "mode=ro" if in_use else "mode=ro&immutable=1"
+    return sqlite3.connect(f"{file.absolute().as_uri()}?{mode}", uri=True)
+
+
+class _Database:
+    """Rows of the database."""
+
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self._database = database
+
+    def sessions(self) -> list[_Row]:
+        """All sessions, oldest first."""
+        found = self._database.execute(
+            "SELECT id, coalesce(parent_id, ''), directory, version FROM session ORDER BY time_created, id"
+        )
+        return [_Row(*row) for row in found]
+
+    def messages(self, session: str) -> Iterator[tuple[str, bytes]]:
+        """Id and data of every message of a session, oldest first."""
+        for id_, data in self._database.execute(
+            "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id", (session,)
+        ):
+            yield id_, str(data).encode()
+
+    def parts(self, message: str) -> Iterator[bytes]:
+        """Data of the parts of a message, in order."""
+        for (data,) in self._database.execute(
+            "SELECT data FROM part WHERE message_id = ? ORDER BY id", (message,)
+        ):
+            yield str(data).encode()
+
+
+class _FileSession(msgspec.Struct, rename={"parent_id": "parentID"}, gc=False):
+    id: str
+    directory: str = ""
+    version: str = ""
+    parent_id: str = ""
+
+
+class _Files:
+    """The same from JSON files: ``session``, ``message`` and ``part`` under ``storage``."""
+
+    def __init__(self, files: tuple[Path, ...]) -> None:
+        self._files = files
+        self._storage = files[0].parents[2]
+
+    def sessions(self) -> list[_Row]:
+        """All sessions."""
+        found = [msgspec.json.decode(file.read_bytes(), type=_FileSession) for file in self._files]
+        return [_Row(each.id, each.parent_id, each.directory, each.version) for each in found]
+
+    def messages(self, session: str) -> Iterator[tuple[str, bytes]]:
+        """Id and data of every message: ids rise with time."""
+        for file in sorted((self._storage / "message" / session).glob("*.json")):
+            yield file.stem, file.read_bytes()
+
+    def parts(self, message: str) -> Iterator[bytes]:
+        """Data of the parts of a message."""
+        for file in sorted((self._storage / "part" / message).glob("*.json")):
+            yield file.read_bytes()
+
+
+def _sessions(rows: _Database | _Files, file: str) -> Iterator[Session]:
+    every = rows.sessions()
+    roots = {row.id: row.parent for row in every}
+    for row in every:
+        if row.parent in roots:
+            continue  # read with the session that started it
+        notes: list[str] = []
+        family = [each for each in every if _root(each.id, roots) == row.id]
+        requests = [
+            request
+            for each in family
+            for request in _requests(rows, each.id, "" if each is row else each.id, notes)
+        ]
+        requests.sort(key=lambda each: each.at)
+        if requests or notes:
+            yield Session(
+                id=row.id,
+                client=OpenCode.name,
+                version=row.version,
+                project=row.directory,
+                files=(file,),
+                requests=tuple(requests),
+                not_logged=_NOT_LOGGED,
+                notes=tuple(notes),
+            )
+
+
+def _root(id_: str, parents: dict[str, str]) -> str:
+    seen = {id_}
+    while (parent := parents.get(id_, "")) in parents and parent not in seen:
+        id_ = parent
+        seen.add(id_)
+    return id_
+
+
+def _requests(rows: _Database | _Files, session: str, agent: str, notes: list[str]) -> Iterator[Request]:
+    prompt: str | None = None
+    for id_, raw in rows.messages(session):
+        try:
+            data = _data(raw)
+            parts = [_part(each) for each in rows.parts(id_)]
+        except UNREADABLE as error:
+            notes.append(f"left out: message {id_}: {why_unreadable(error)}")
+            continue
+        if data.role == "user":
+            words = tuple(each.text for each in parts if each.text and not each.synthetic)
+            prompt = cut(latest_words(Message(Role.USER, words))) or prompt
+        elif data.role == "assistant":
+            for request in _steps(id_, data, parts, agent, prompt):
+                yield request
+                prompt = None
+
+
+def _steps(id_: str, data: _Data, parts: list[_Part], agent: str, prompt: str | None) -> Iterator[Request]:
+    """A message has one step per request. One that was interrupted has none, and counts nothing."""
+    texts: list[str] = []
+    calls: list[ToolUse] = []
+    for number, part in enumerate(parts):
+        if part.type == "text" and part.text:
+            texts.append(part.text)
+        elif part.type == "tool":
+            calls.append(part.use())
+        elif part.type == "step-finish" and part.tokens is not None:
+            text = "\n".join(texts)
+            summary = data.summary is True
+            yield Request(
+                id=f"{id_}:{number}",
+                at=seconds(data.time.completed or data.time.created),
+                model=data.model_id,
+                provider=data.provider_id,
+                purpose=Purpose.COMPACTION
+                if summary
+                else Purpose.TOOL_ITERATION
+                if prompt is None
+                else Purpose.MESSAGE,
+                agent=agent,
+                prompt=prompt,
+                text=cut(text),
+                text_length=len(text),
+                usage=part.tokens.usage(),
+                calls=tuple(calls),
+                cost=part.cost,
+            )
+            texts, calls, prompt = [], [], None

@@ -1,0 +1,232 @@
+"""Tables of an audit: what was spent, on what, and where sessions went wrong."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+from pointsman.audit.figures import Part, SessionFigures, Spent
+from pointsman.audit.money import Money, Pricing
+from pointsman.printable import Block, Column, TextTable
+
+__all__ = [
+    "DIVISIONS",
+    "Group",
+    "by",
+    "cost",
+    "dearest",
+    "ending",
+    "tokens",
+    "total_money",
+    "what_was_blocks",
+]
+
+#: Rows of a table; the rest are one row.
+_ROWS: Final = 10
+#: By what a report is divided.
+DIVISIONS: Final = ("project", "client", "model", "role", "day")
+
+
+class Group(NamedTuple):
+    """What requests with one name in common used and cost."""
+
+    name: str
+    sessions: int
+    spent: Spent
+    money: Money
+
+
+def by(sessions: Iterable[SessionFigures], pricing: Pricing, what: str) -> list[Group]:
+    """Divide requests by project, client, model, role or day; the dearest first, days in order."""
+    parts: dict[str, list[tuple[str, Part]]] = {}
+    members: dict[str, set[tuple[str, str]]] = {}
+    for of in sessions:
+        for part in of.parts:
+            name = _name(what, of, part)
+            parts.setdefault(name, []).append((of.client, part))
+            members.setdefault(name, set()).add((of.client, of.id))
+    groups = [
+        Group(
+            name,
+            len(members[name]),
+            _sum(part.spent for _, part in own),
+            total_money(pricing.money([part], client) for client, part in own),
+        )
+        for name, own in parts.items()
+    ]
+    groups.sort(key=lambda group: group.name if what == "day" else "")
+    if what != "day":
+        groups.sort(key=lambda group: (-group.money.total, -group.spent.input_tokens))
+    return groups
+
+
+def _name(what: str, of: SessionFigures, part: Part) -> str:
+    match what:
+        case "project":
+            return of.project_name
+        case "client":
+            return of.client
+        case "model":
+            return part.split.model or "(not named)"
+        case "role":
+            return part.split.role
+        case _:
+            return part.split.day or "(unknown)"
+
+
+def dearest(sessions: Iterable[SessionFigures], pricing: Pricing) -> list[tuple[SessionFigures, Money]]:
+    """The ten sessions that cost most."""
+    priced = [(of, pricing.session(of)) for of in sessions]
+    priced.sort(key=lambda each: (-each[1].total, -each[0].total().input_tokens))
+    return priced[:_ROWS]
+
+
+def what_was_blocks(sessions: Sequence[SessionFigures], pricing: Pricing) -> Iterator[Block]:
+    """What was spent, by everything that divides it."""
+    for what in DIVISIONS:
+        groups = by(sessions, pricing, what)
+        if what == "day":
+            groups = groups[-31:]
+        yield ""
+        yield TextTable(_columns(what), [_row(group) for group in _shortened(groups, what)])
+    yield ""
+    yield "The sessions that cost most:"
+    yield TextTable(
+        [
+            *(Column(name) for name in ("session", "began", "client", "project")),
+            *(Column(name, right=True) for name in ("requests", "input", "output", "cost")),
+            Column("end"),
+        ],
+        [_session_row(of, money) for of, money in dearest(sessions, pricing)],
+    )
+    yield ""
+    yield from _where_blocks(sessions)
+
+
+def _shortened(groups: list[Group], what: str) -> list[Group]:
+    if what == "day" or len(groups) <= _ROWS + 1:
+        return groups
+    rest = groups[_ROWS:]
+    more = Group(
+        f"({len(rest)} more)",
+        sum(group.sessions for group in rest),
+        _sum(group.spent for group in rest),
+        total_money(group.money for group in rest),
+    )
+    return [*groups[:_ROWS], more]
+
+
+def _columns(what: str) -> list[Column]:
+    right = ("sessions", "requests", "input", "cached", "output", "cost")
+    return [Column(what), *(Column(name, right=True) for name in right)]
+
+
+def _row(group: Group) -> list[str]:
+    spent = group.spent
+    cached = f"{spent.cached_tokens / spent.input_tokens:.0%}" if spent.input_tokens else "-"
+    return [
+        group.name,
+        str(group.sessions),
+        f"{spent.requests:,}",
+        tokens(spent.input_tokens),
+        cached,
+        _output(spent),
+        cost(group.money),
+    ]
+
+
+def _session_row(of: SessionFigures, money: Money) -> list[str]:
+    total = of.total()
+    began = datetime.fromtimestamp(of.started, UTC).strftime("%Y-%m-%d %H:%M") if of.started else "-"
+    return [
+        of.id,
+        began,
+        of.client,
+        of.project_name,
+        f"{total.requests:,}",
+        tokens(total.input_tokens),
+        _output(total),
+        cost(money),
+        ending(of),
+    ]
+
+
+def ending(of: SessionFigures) -> str:
+    """How a session ended, as far as its log proves it."""
+    if of.stuck:
+        return "stuck"
+    return {True: "solved", False: "not solved", None: "unknown"}[of.solved]
+
+
+def _where_blocks(sessions: Sequence[SessionFigures]) -> Iterator[Block]:
+    total = _sum(of.total() for of in sessions)
+    plain = total.input_tokens - total.cached_tokens - total.written_tokens
+    missed = sum(miss.tokens for of in sessions for miss in of.misses)
+    rows = [
+        ["input, read from the cache", tokens(total.cached_tokens), _share(total.cached_tokens, total)],
+        ["input, written to the cache", tokens(total.written_tokens), _share(total.written_tokens, total)],
+        ["input, neither", tokens(plain), _share(plain, total)],
+        ["of the input: missed in the cache", tokens(missed), _share(missed, total)],
+        ["output", _output(total), ""],
+    ]
+    yield "Where the tokens went:"
+    columns = [Column("tokens"), Column("count", right=True), Column("of the input", right=True)]
+    yield TextTable(columns, rows)
+    parts: Counter[str] = Counter()
+    for of in sessions:
+        parts.update(of.where)
+    yield ""
+    yield "What the prompts consisted of (estimated from the lengths of texts):"
+    shown = [[name, tokens(count), _share(count, total)] for name, count in parts.most_common() if count]
+    yield TextTable([Column("part"), *columns[1:]], shown)
+
+
+def tokens(count: int) -> str:
+    """A count of tokens, short."""
+    for unit, size in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
+        if count >= 10 * size:
+            return f"{count / size:,.0f} {unit}"
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return str(count)
+
+
+def cost(money: Money) -> str:
+    """An amount. What a subscription paid is only worth it; what has no price is said."""
+    parts = []
+    if money.spent or not (money.worth or money.unpriced):
+        parts.append(f"${money.spent:,.2f}")
+    if money.worth:
+        parts.append(f"worth ${money.worth:,.2f}")
+    if money.more_at_most >= 0.005:
+        parts.append(f"up to ${money.more_at_most:,.2f} more")
+    if money.unpriced:
+        parts.append(f"{money.unpriced:,} without a price")
+    return ", ".join(parts)
+
+
+def _output(spent: Spent) -> str:
+    if spent.output_at_most > spent.output_tokens:
+        return f"{tokens(spent.output_tokens)} to {tokens(spent.output_at_most)}"
+    return tokens(spent.output_tokens)
+
+
+def _share(count: int, of: Spent) -> str:
+    return f"{count / of.input_tokens:.0%}" if of.input_tokens else "-"
+
+
+def _sum(spent: Iterable[Spent]) -> Spent:
+    total = Spent()
+    for each in spent:
+        total = total.plus(each)
+    return total
+
+
+def total_money(money: Iterable[Money]) -> Money:
+    """The sum of amounts."""
+    total = Money()
+    for each in money:
+        total += each
+    return total

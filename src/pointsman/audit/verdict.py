@@ -1,0 +1,309 @@
+"""What another policy would have saved: sure, by outcomes, unknown. The three are never added up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+from pointsman.audit.compared import Comparison, Run, compare, labels_needed
+from pointsman.audit.figures import SessionFigures
+from pointsman.audit.money import Money, Pricing
+from pointsman.audit.sure import Sure, is_work, sure, without
+from pointsman.audit.tables import total_money
+from pointsman.printable import Block, Column, TextTable
+
+__all__ = ["Stake", "Verdict", "verdict"]
+
+#: Sessions to label that a person is shown; ``--json`` has as many as are needed.
+_ROWS: Final = 10
+
+
+class Stake(NamedTuple):
+    """What moving all work of one model to a cheaper one would save at most, if it did as well."""
+
+    dear: str
+    cheap: str
+    dollars: float
+    labels: int  # outcomes that would show a difference of ten points
+    sample: tuple[str, ...]  # sessions to label, the most informative first
+    missing_runs: int  # of the labels, runs that the logs do not have
+    needed: dict[str, int]  # labels by model
+    missing: dict[str, int]  # of these, runs that the logs do not have
+
+
+class Verdict(NamedTuple):
+    """What is known of savings."""
+
+    total: Money
+    days: int
+    sure: tuple[Sure, ...]
+    compared: tuple[Comparison, ...]
+    stakes: tuple[Stake, ...]
+    stuck: int  # sessions
+    after_sign: Money
+
+    @property
+    def claimed(self) -> tuple[Comparison, ...]:
+        """Comparisons whose outcomes show a saving, at most one for each model."""
+        best: dict[str, Comparison] = {}
+        for each in self.compared:
+            earlier = best.get(each.dear)
+            if each.verdict == "saves" and (earlier is None or each.saved[0] > earlier.saved[0]):
+                best[each.dear] = each
+        return tuple(best.values())
+
+    @property
+    def sentence(self) -> str:
+        """All of it in a few words."""
+        return f"{self._spent()} {self._sure()} {self._outcomes()} {self._unknown()} {self._stuck()}"
+
+    def _spent(self) -> str:
+        money, parts = self.total, []
+        if money.spent or not money.worth:
+            parts.append(dollars(money.spent))
+        if money.worth:
+            parts.append(f"{dollars(money.worth)} worth of a subscription")
+        without_price = f", {money.unpriced:,} requests without a price" if money.unpriced else ""
+        days = f" in {self.days} {'day' if self.days == 1 else 'days'}" if self.days else ""
+        return f"{' and '.join(parts)}{days}{without_price}."
+
+    def _sure(self) -> str:
+        return f"Sure to save: {dollars(sum(each.dollars for each in self.sure))}."
+
+    def _outcomes(self) -> str:
+        if self.claimed:
+            low, high = (sum(each.saved[at] for each in self.claimed) for at in (0, 1))
+            return f"By outcomes: {dollars(low)} to {dollars(high)}."
+        harmful = [each for each in self.compared if each.verdict == "harmful"]
+        if harmful:
+            return f"By outcomes: nothing, {harmful[0].cheap} solves less than {harmful[0].dear}."
+        return "By outcomes: nothing is proven."
+
+    def _unknown(self) -> str:
+        if not self.stakes:
+            return "Unknown: nothing can be compared, for no work was done by a cheaper model."
+        labels = _by_model([each.needed for each in self.stakes])
+        stake = dollars(sum(each.dollars for each in self.stakes))
+        if not labels:
+            return f"Unknown: {stake} at stake."
+        missing = _by_model([each.missing for each in self.stakes])
+        unrun = f" ({missing:,} of them not yet run)" if missing else ""
+        return f"Unknown: {stake} at stake until you label {labels:,}{unrun}."
+
+    def _stuck(self) -> str:
+        word = "session" if self.stuck == 1 else "sessions"
+        return f"{self.stuck:,} {word} stuck, {dollars(self.after_sign.total)} after the first sign."
+
+    def to_json(self) -> dict[str, object]:
+        """Plain values, in dollars."""
+        return {
+            "sure": [{**each._asdict(), "dollars": round(each.dollars, 6)} for each in self.sure],
+            "by_outcomes": [each._asdict() for each in self.compared],
+            "claimed": [each._asdict() for each in self.claimed],
+            "unknown": [each._asdict() for each in self.stakes],
+            "sessions_stuck": self.stuck,
+            "after_first_sign": self.after_sign.to_json(),
+        }
+
+    def blocks(self) -> Iterator[Block]:
+        """Tables."""
+        yield "Sure to save:" if self.sure else "Sure to save: nothing."
+        rows = [[each.what, f"{each.requests:,}", dollars(each.dollars)] for each in self.sure]
+        yield TextTable([Column("change"), Column("requests", right=True), Column("saves", right=True)], rows)
+        yield ""
+        yield "By outcomes, within projects that have solved and unsolved runs of both models:"
+        yield TextTable(_OUTCOMES, [_comparison(each) for each in self.compared])
+        yield from self._unknown_blocks()
+
+    def _unknown_blocks(self) -> Iterator[Block]:
+        yield ""
+        yield "Unknown until labelled: what a cheaper model would save at most, if it did as well:"
+        rows = [
+            [
+                each.dear,
+                each.cheap,
+                dollars(each.dollars),
+                f"{each.labels:,}",
+                f"{each.missing_runs:,}",
+                " ".join(each.sample[:_ROWS]),
+            ]
+            for each in self.stakes
+        ]
+        yield TextTable(_STAKES, rows)
+        yield "The three parts are not added up: each has another certainty."
+
+
+_OUTCOMES: Final = (
+    Column("instead of"),
+    Column("model"),
+    Column("runs", right=True),
+    Column("difference of success", right=True),
+    Column("verdict"),
+)
+_STAKES: Final = (
+    Column("instead of"),
+    Column("model"),
+    Column("at stake", right=True),
+    Column("labels", right=True),
+    Column("of these not yet run", right=True),
+    Column("label first"),
+)
+
+
+def _comparison(each: Comparison) -> list[str]:
+    low, high = each.interval
+    found = f"{each.difference:+.0%} ({low:+.0%} to {high:+.0%})" if sum(each.runs) else "-"
+    said = {
+        "saves": f"saves {dollars(each.saved[0])} to {dollars(each.saved[1])}",
+        "harmful": f"refused: {each.missing}",
+    }.get(each.verdict, f"not claimed: {each.missing}")
+    return [each.dear, each.cheap, f"{each.runs[0]} and {each.runs[1]}", found, said]
+
+
+def _by_model(counts: Sequence[dict[str, int]]) -> int:
+    """The sum over models: what serves two comparisons counts once."""
+    most: dict[str, int] = {}
+    for each in counts:
+        for model, count in each.items():
+            most[model] = max(count, most.get(model, 0))
+    return sum(most.values())
+
+
+def dollars(amount: float) -> str:
+    """An amount, in cents below ten dollars."""
+    if 0 < amount < 0.005:
+        return "less than $0.01"
+    return f"${amount:,.2f}" if abs(amount) < 10 else f"${amount:,.0f}"
+
+
+def verdict(sessions: Sequence[SessionFigures], pricing: Pricing) -> Verdict:
+    """Compute what is known of savings."""
+    runs = {of.id: run for of in sessions if (run := _run(of, pricing))}
+    spent = _work(sessions, pricing)
+    pairs = _pairs(list(spent), pricing)
+    known = {(run.cluster, run.model) for run in runs.values() if run.solved is not None}
+    projects = {cluster for cluster, _ in known}
+    tried = [
+        pair
+        for pair in pairs
+        if any((project, pair[0][1]) in known and (project, pair[1][1]) in known for project in projects)
+    ]
+    tries = max(1, len(tried))
+    compared = tuple(compare(runs.values(), dear[1], cheap[1], tries=tries) for dear, cheap in tried)
+    saving = {each.dear for each in compared if each.verdict == "saves"}
+    harmful = {(each.dear, each.cheap) for each in compared if each.verdict == "harmful"}
+    undecided = [
+        (dear, cheap) for dear, cheap in pairs if dear[1] not in saving and (dear[1], cheap[1]) not in harmful
+    ]
+    return Verdict(
+        total=total_money(pricing.session(of) for of in sessions),
+        days=_days(sessions),
+        sure=sure(sessions, pricing),
+        compared=compared,
+        stakes=tuple(_stakes(undecided, spent, runs, pricing, tries)),
+        stuck=sum(of.stuck for of in sessions),
+        after_sign=total_money(pricing.money(of.after_sign, of.client) for of in sessions),
+    )
+
+
+_Model = tuple[str, str]  # provider, id
+
+
+def _run(of: SessionFigures, pricing: Pricing) -> Run | None:
+    """A session as a run of one model; None where several did the work."""
+    models = {part.split.model for part in of.parts if is_work(part.split)}
+    if len(models) != 1:
+        return None
+    return Run(of.project, models.pop(), of.solved, pricing.session(of).total)
+
+
+class _Work(NamedTuple):
+    """Tokens of the work of one model, without what is surely saved."""
+
+    cost: float
+    tokens: tuple[int, int, int, int]  # input, cached, written, output
+
+
+def _work(sessions: Sequence[SessionFigures], pricing: Pricing) -> dict[_Model, _Work]:
+    found: dict[_Model, _Work] = {}
+    for of in sessions:
+        for part in without(of.parts, of.after_stuck):
+            if not is_work(part.split):
+                continue
+            spent = part.spent
+            key = part.split.provider, part.split.model
+            earlier = found.get(key, _Work(0.0, (0, 0, 0, 0)))
+            own = spent.input_tokens, spent.cached_tokens, spent.written_tokens, spent.output_tokens
+            a, b, c, d = (x + y for x, y in zip(earlier.tokens, own, strict=True))
+            found[key] = _Work(earlier.cost + pricing.money([part], of.client).total, (a, b, c, d))
+    return found
+
+
+def _pairs(models: Sequence[_Model], pricing: Pricing) -> list[tuple[_Model, _Model]]:
+    """Every model with every one that is cheaper in input and output."""
+    prices = {
+        model: (found.input_per_million, found.output_per_million)
+        for model in models
+        if (found := pricing.prices(*model)) is not None
+    }
+    return [
+        (dear, cheap)
+        for dear, (into, out) in prices.items()
+        for cheap, (less_in, less_out) in prices.items()
+        if None not in (into, out, less_in, less_out)
+        and (less_in or 0.0) < (into or 0.0)
+        and (less_out or 0.0) < (out or 0.0)
+    ]
+
+
+def _stakes(
+    pairs: Sequence[tuple[_Model, _Model]],
+    work: dict[_Model, _Work],
+    runs: dict[str, Run],
+    pricing: Pricing,
+    tries: int,
+) -> Iterator[Stake]:
+    """Yield the largest stake of every model of which outcomes decide nothing."""
+    found: dict[str, Stake] = {}
+    for dear, cheap in pairs:
+        share = work[dear].cost - _instead(work[dear], cheap, pricing)
+        if share > 0 and (dear[1] not in found or share > found[dear[1]].dollars):
+            found[dear[1]] = _stake(dear[1], cheap[1], share, runs, tries)
+    yield from sorted(found.values(), key=lambda each: -each.dollars)
+
+
+def _instead(work: _Work, cheap: _Model, pricing: Pricing) -> float:
+    """What the same tokens cost at another model's prices, its cache as warm as the one that was used."""
+    prices = pricing.prices(*cheap)
+    into, cached, written, out = work.tokens
+    cost = prices.cost(into, cached, out) if prices else None
+    return work.cost if prices is None or cost is None else cost + prices.writing(written)
+
+
+def _stake(dear: str, cheap: str, share: float, runs: dict[str, Run], tries: int) -> Stake:
+    own = [run for run in runs.values() if run.model in (dear, cheap)]
+    needed = labels_needed(own, dear, cheap, tries=tries)
+    open_ = {name: run for name, run in runs.items() if run.model in (dear, cheap) and run.solved is None}
+    both = {run.cluster for run in own if run.model == dear} & {
+        run.cluster for run in own if run.model == cheap
+    }
+    ranked = sorted(open_, key=lambda name: (open_[name].cluster not in both, -open_[name].cost, name))
+    left = dict(needed)
+    sample = []
+    for name in ranked:
+        if left[open_[name].model]:
+            left[open_[name].model] -= 1
+            sample.append(name)
+    labels = sum(needed.values())
+    return Stake(dear, cheap, share, labels, tuple(sample), sum(left.values()), needed, left)
+
+
+def _days(sessions: Sequence[SessionFigures]) -> int:
+    times = [of.started for of in sessions if of.started]
+    if not times:
+        return 0
+    first, last = (
+        datetime.fromtimestamp(at, UTC).date() for at in (min(times), max(of.ended for of in sessions))
+    )
+    return (last - first).days + 1

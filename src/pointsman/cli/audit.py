@@ -1,0 +1,130 @@
+"""``pointsman audit``: what agents cost and where they went wrong, from the logs on this machine."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from pointsman.audit import Collection, Home, sources
+from pointsman.audit.kept import KeptFigures
+from pointsman.audit.labels import labelled, read_labels
+from pointsman.audit.money import Pricing
+from pointsman.audit.page import page
+from pointsman.audit.report import AuditReport
+from pointsman.cli.options import JsonOption
+from pointsman.cli.output import print_report, save, writable
+from pointsman.cli.terminal import progress
+from pointsman.errors import PointsmanError
+from pointsman.stores.pattern_cache import cache_directory
+
+__all__ = ["register"]
+
+_PERIOD: Final = re.compile(r"(\d{1,5})([hdwm])")
+_SECONDS: Final = {"h": 3_600, "d": 86_400, "w": 604_800, "m": 2_592_000}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("audit")(audit)
+
+
+def audit(
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Exports to read instead of the home directory, or a ledger of Pointsman."),
+    ] = None,
+    *,
+    home: Annotated[
+        Path | None, typer.Option(help="Directory to look in; default: the user's home directory.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(help="Leave out what is older: 12h, 30d, 8w or 6m; default: read all.")
+    ] = None,
+    subscription: Annotated[
+        list[str] | None,
+        typer.Option(help="Client whose requests a subscription pays, such as claude-code; may be repeated."),
+    ] = None,
+    incremental: Annotated[
+        bool,
+        typer.Option(
+            "--incremental",
+            help="Keep the figures of every log, without texts, in the user's cache directory; read changed "
+            "logs alone.",
+        ),
+    ] = False,
+    labels: Annotated[
+        Path | None,
+        typer.Option(
+            help='JSON lines {"session": ID, "solved": true or false}: outcomes that the logs do not prove.'
+        ),
+    ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(help="Write the report to this file, as one page without texts of prompts."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Audit the logs of agents on this machine: what they cost and where they were stuck.
+
+    Reads the session files of coding agents, or exports of LiteLLM, OpenRouter, Langfuse, Helicone and
+    OpenTelemetry. It needs no key, gateway or configuration, opens no connection, and writes
+    nothing but what --incremental keeps and the file of --html.
+    """
+    if html is not None:
+        writable(html)
+    given = read_labels(labels) if labels else {}
+    began = time.time() - _period(since) if since else 0.0
+    place = None if files and home is None else Home.at(home)
+    collection = Collection(place, sources(), files=files or (), since=began)
+    if not collection.logs:
+        raise _nothing(collection)
+    with progress("pointsman audit", len(collection.logs)) as shown:
+        collection.on_log = shown.advance if shown else None
+        kept = KeptFigures(_cache_file()) if incremental else None
+        of, unknown = labelled(collection.figures(kept), given)
+    if kept is not None:
+        kept.save()
+    for name in unknown:
+        collection.note(f"{labels}: no session {name} was read, so its label counts nowhere")
+    report = AuditReport(
+        place=str(place.path) if place else ", ".join(map(str, files or ())),
+        sessions=of,
+        found=collection.found(),
+        pricing=Pricing(subscriptions=frozenset(subscription or ())),
+        notes=collection.notes,
+        copies=collection.copies,
+        empty=collection.empty,
+        since=began,
+    )
+    if html is not None:
+        save(html, page(report).encode())
+    print_report(report, as_json=as_json)
+
+
+def _cache_file() -> Path:
+    folder = cache_directory()
+    if folder is None:
+        raise PointsmanError("there is no cache directory", hint="name one with POINTSMAN_CACHE_DIR")
+    return folder / "audit.msgpack"
+
+
+def _period(text: str) -> float:
+    found = _PERIOD.fullmatch(text.strip())
+    if found is None:
+        raise PointsmanError(f'--since {text}: a number and h, d, w or m are expected, such as "30d"')
+    return int(found[1]) * _SECONDS[found[2]]
+
+
+def _nothing(collection: Collection) -> PointsmanError:
+    looked = "; ".join(
+        f"{name}: {', '.join(map(str, places))}" for name, places in collection.places().items()
+    )
+    return PointsmanError(
+        f"no logs of agents under {collection.home.path if collection.home else 'these files'}; "
+        f"looked for {looked}",
+        hint="name another directory with --home",
+    )

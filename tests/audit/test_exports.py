@@ -1,0 +1,217 @@
+"""Exports: LiteLLM's and OpenTelemetry's as the programs wrote them, hosted services' by their schema."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from pointsman import Pointsman
+from pointsman.cli import app
+from pointsman.stores.ledger import Attempt, SqliteLedger
+
+EXPORTS = Path(__file__).parent / "logs/exports"
+
+
+def audit(*files: Path) -> dict[str, Any]:
+    ran = CliRunner().invoke(app, ["audit", *map(str, files), "--json"])
+    assert ran.exit_code == 0, ran.output + repr(ran.exception)
+    found: dict[str, Any] = json.loads(ran.stdout)
+    return found
+
+
+def written(folder: Path, rows: list[dict[str, Any]], kind: str) -> Path:
+    """Rows as CSV, as a JSON array or as JSON lines."""
+    file = folder / f"export.{kind}"
+    if kind == "csv":
+        out = io.StringIO()
+        table = csv.DictWriter(out, rows[0])
+        table.writeheader()
+        table.writerows(
+            {name: json.dumps(v) if isinstance(v, dict) else v for name, v in row.items()} for row in rows
+        )
+        file.write_text(out.getvalue())
+    elif kind == "json":
+        file.write_text(json.dumps(rows, indent=1))
+    else:
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return file
+
+
+@pytest.mark.parametrize("name", ["litellm.json", "litellm.csv"])
+def test_spend_logs_of_litellm_have_what_the_upstream_counted(name: str) -> None:
+    found = {each["id"]: each for each in audit(EXPORTS / name)["sessions"]}
+    openai, anthropic = found["s-openai"], found["s-anthro"]
+    tokens = ("requests", "input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens")
+    assert [openai[each] for each in tokens] == [3, 7_172, 4_608, 0, 18]
+    assert [anthropic[each] for each in tokens] == [3, 7_180, 4_608, 2_560, 18]
+    spend = [each["spend"] for each in json.loads((EXPORTS / "litellm.json").read_text())]
+    assert openai["spent"] + anthropic["spent"] == pytest.approx(sum(spend), abs=2e-6)
+    assert (openai["client"], openai["project"]) == ("litellm", "shop")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"call_type": "aembedding"},
+        {"status": "failure"},
+        {"cache_hit": "True", "spend": 0.0},
+    ],
+)
+def test_rows_of_litellm_that_asked_no_model(tmp_path: Path, changed: dict[str, Any]) -> None:
+    rows = json.loads((EXPORTS / "litellm.json").read_text())
+    rows[0] |= changed
+    found = audit(written(tmp_path, rows, "jsonl"))
+    assert found["total"]["requests"] == 5
+    assert "1 rows are no answered request" in found["notes"][0]
+
+
+def test_spans_of_opentelemetry_have_what_the_upstream_counted() -> None:
+    (found,) = audit(EXPORTS / "otel.jsonl")["sessions"]
+    assert (found["project"], found["requests"], list(found["models"])) == ("shop-agent", 3, ["gpt-4o-mini"])
+    assert (found["input_tokens"], found["output_tokens"]) == (7_161, 18)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "whole"),
+    [
+        ({"gen_ai.provider.name": "openai", "gen_ai.usage.cache_read.input_tokens": 900}, 1_000),
+        ({"gen_ai.provider.name": "anthropic", "gen_ai.usage.cache_read.input_tokens": 900}, 1_000),
+        ({"gen_ai.system": "anthropic", "gen_ai.usage.cache_read_input_tokens": 900}, 1_900),
+        ({"gen_ai.provider.name": "aws", "gen_ai.usage.cache_read.input_tokens": 1_200}, 2_200),
+    ],
+)
+def test_whether_input_includes_cached_tokens(tmp_path: Path, attributes: dict[str, Any], whole: int) -> None:
+    known = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.request.model": "m",
+        "gen_ai.usage.input_tokens": 1_000,
+        "gen_ai.usage.output_tokens": 5,
+    }
+    listed = [
+        {"key": name, "value": {"intValue": str(value)} if isinstance(value, int) else {"stringValue": value}}
+        for name, value in (known | attributes).items()
+    ]
+    span = {"traceId": "t", "spanId": "s", "endTimeUnixNano": "1795406880450102557", "attributes": listed}
+    tool = span | {"attributes": [{"key": "gen_ai.operation.name", "value": {"stringValue": "execute_tool"}}]}
+    file = tmp_path / "spans.json"
+    file.write_text(json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [span, tool]}]}]}))
+    (found,) = audit(file)["sessions"]
+    assert (found["requests"], found["input_tokens"]) == (1, whole)
+
+
+HOSTED: list[tuple[str, dict[str, Any], tuple[int, int, int, float]]] = [
+    (
+        "openrouter",
+        {
+            "generation_id": "gen-1",
+            "created_at": "2026-11-20T10:00:00Z",
+            "cost_total": "0.01",
+            "byok_usage_inference": "0.002",
+            "tokens_prompt": "1000",
+            "tokens_completion": "20",
+            "tokens_reasoning": "5",
+            "tokens_cached": "900",
+            "model_permaslug": "openai/gpt-5",
+            "provider_name": "OpenAI",
+            "app_name": "shop",
+        },
+        (1_000, 900, 20, 0.012),
+    ),
+    (
+        "langfuse",
+        {
+            "id": "o1",
+            "traceId": "t1",
+            "type": "GENERATION",
+            "startTime": "2026-11-20 10:00:00.000000",
+            "endTime": "2026-11-20 10:00:02.000000",
+            "providedModelName": "claude-sonnet-4-5",
+            "usageDetails": {"input": 100, "cache_read_input_tokens": 900, "output": 20},
+            "totalCost": 0.01,
+            "sessionId": "s1",
+        },
+        (1_000, 900, 20, 0.01),
+    ),
+    (
+        "helicone",
+        {
+            "request_id": "r1",
+            "request_created_at": "2026-11-20T10:00:00Z",
+            "response_status": 200,
+            "response_model": "claude-sonnet-4-5",
+            "provider": "ANTHROPIC",
+            "prompt_tokens": 100,
+            "prompt_cache_read_tokens": 900,
+            "completion_tokens": 20,
+            "costUSD": 0.01,
+            "request_properties": {"Helicone-Session-Id": "s1"},
+        },
+        (1_000, 900, 20, 0.01),
+    ),
+]
+
+
+@pytest.mark.parametrize("kind", ["csv", "json", "jsonl"])
+@pytest.mark.parametrize(("name", "row", "figures"), HOSTED, ids=[each[0] for each in HOSTED])
+def test_an_export_by_its_schema(
+    tmp_path: Path, name: str, row: dict[str, Any], figures: tuple[int, int, int, float], kind: str
+) -> None:
+    (found,) = audit(written(tmp_path, [row], kind))["sessions"]
+    assert found["client"] == name
+    tokens = (found["input_tokens"], found["cached_tokens"], found["output_tokens"])
+    assert (*tokens, found["spent"]) == figures
+    assert (found["started"] or "").startswith("2026-11-20T10:00:0")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a,b\n1,2\n", "is no export that is known: it has a, b"),
+        ("", "has no rows"),
+        ("[]", "has no rows"),
+        ('{"date": "2026-11-20", "requests": 3, "model": "m"}', "has sums of days, not requests"),
+        ("[{]", "not JSON"),
+    ],
+)
+def test_an_export_of_the_wrong_kind(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "export"
+    file.write_text(text)
+    ran = CliRunner().invoke(app, ["audit", str(file)])
+    assert ran.exit_code != 0
+    assert message in str(ran.exception)
+    assert str(file) in str(ran.exception)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    ran = CliRunner().invoke(app, ["audit", str(tmp_path / "none.csv")])
+    assert "No such file" in str(ran.exception)
+
+
+def test_a_ledger_of_our_own(tmp_path: Path) -> None:
+    file = tmp_path / "ledger.sqlite"
+    ledger = SqliteLedger(file)
+    decision = Pointsman().decide("Hello!")
+    ledger.append(decision)
+    ledger.append(
+        Attempt(
+            decision=decision.id,
+            number=1,
+            model="gpt-5",
+            upstream="openai",
+            status=200,
+            started_at=1_795_000_000.0,
+            total_ms=5.0,
+            input_tokens=1_000,
+            cached_tokens=900,
+            output_tokens=10,
+        )
+    )
+    ledger.close()
+    (found,) = audit(file)["sessions"]
+    assert (found["client"], found["requests"], found["cached_tokens"]) == ("pointsman", 1, 900)

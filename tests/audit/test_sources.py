@@ -1,0 +1,210 @@
+"""Sessions of coding agents, read through the command."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from pointsman.cli import app
+from support.agent_logs import ClaudeSession, CodexSession
+
+SHARED = Path(os.environ.get("POINTSMAN_SHARED", Path(__file__).parents[3] / "shared"))
+DATA = SHARED / "data" / "agent_logs"
+
+
+def audit(home: Path, *more: str) -> dict[str, Any]:
+    ran = CliRunner().invoke(app, ["audit", "--home", str(home), "--json", *more])
+    assert ran.exit_code == 0, ran.output + repr(ran.exception)
+    found: dict[str, Any] = json.loads(ran.stdout)
+    return found
+
+
+def only(home: Path) -> dict[str, Any]:
+    (session,) = audit(home)["sessions"]
+    found: dict[str, Any] = session
+    return found
+
+
+@pytest.mark.data
+@pytest.mark.skipif(not DATA.exists(), reason="needs ../shared/data or POINTSMAN_SHARED")
+def test_sessions_of_the_real_clients_are_counted_as_the_upstream_counted_them() -> None:
+    truth = json.loads((DATA / "truth.json").read_text())["sessions"]
+    found = {each["id"]: each for each in audit(DATA / "home")["sessions"]}
+    same = (
+        "client",
+        "project",
+        "input_tokens",
+        "cached_tokens",
+        "output_tokens",
+        "tool_calls",
+        "stuck",
+        "solved",
+    )
+    assert len(found) == len(truth)
+    for real in truth:
+        read = found[real["session"]]
+        assert {name: read[name] for name in same} == {name: real[name] for name in same}
+        assert read["requests"] == real["model_requests"] - real["requests_by_kind"]["side"]
+        assert read["failed_calls"] == real["failed_tool_calls"]
+        assert read["models"].keys() == real["models"].keys()
+        assert read["output_tokens_at_most"] >= real["output_tokens"]
+
+
+def test_lines_of_one_answer_are_one_request(tmp_path: Path) -> None:
+    session = ClaudeSession(tmp_path)
+    session.says("Fix it.")
+    call = {"type": "tool_use", "id": "c1", "name": "Read", "input": {"file_path": "a.py"}}
+    session.answers("m1", {"type": "text", "text": "I read it."}, call)
+    session.result("c1", "x = 1")
+    session.answers("m2", stop="end_turn")
+    found = only(tmp_path)
+    assert (found["requests"], found["tool_calls"], found["failed_calls"]) == (2, 1, 0)
+    assert (found["input_tokens"], found["cached_tokens"], found["output_tokens"]) == (2_020, 2_000, 40)
+    assert found["output_tokens_at_most"] == 40
+
+
+def test_output_that_was_counted_before_the_answer_ended_has_a_bound(tmp_path: Path) -> None:
+    session = ClaudeSession(tmp_path)
+    session.says("Explain it.")
+    thought = {"type": "thinking", "thinking": "", "signature": "A" * 4_000}
+    session.answers("m1", thought, {"type": "text", "text": "é" * 500}, usage={"output_tokens": 1}, stop=None)
+    found = only(tmp_path)
+    assert found["output_tokens"] == 1
+    assert 4_000 <= found["output_tokens_at_most"] <= 4_200  # 3,000 bytes of thinking, 1,000 of text
+    assert found["uncertain_requests"] == 1
+
+
+def test_a_resumed_session_repeats_requests_that_count_once(tmp_path: Path) -> None:
+    first = ClaudeSession(tmp_path, "s1")
+    first.says("Fix it.")
+    first.answers("m1", stop="end_turn")
+    second = ClaudeSession(tmp_path, "s2")
+    second.file.write_text(first.file.read_text().replace('"sessionId": "s1"', '"sessionId": "s2"'))
+    second.says("And the other.")
+    second.answers("m2", stop="end_turn")
+    found = audit(tmp_path)
+    assert sorted((each["id"], each["requests"]) for each in found["sessions"]) == [("s1", 1), ("s2", 1)]
+    assert found["requests_copied"] == 1
+
+
+@pytest.mark.parametrize("file", ["s1/subagents/agent-a1.jsonl", "agent-a1.jsonl"])
+def test_a_sub_agent_is_part_of_its_session(tmp_path: Path, file: str) -> None:
+    main = ClaudeSession(tmp_path)
+    main.says("Look at both.")
+    main.answers("m1", {"type": "tool_use", "id": "t1", "name": "Task", "input": {"prompt": "Look."}})
+    sub = ClaudeSession(tmp_path, file=file)
+    sub.common = {"isSidechain": True, "agentId": "a1"}
+    sub.says("Look.")
+    sub.answers("m2", model="claude-haiku-4-5")
+    main.result("t1", "It is fine.")
+    main.answers("m3", stop="end_turn")
+    found = only(tmp_path)
+    assert (found["requests"], found["sub_agents"]) == (3, 1)
+    assert {name: each["requests"] for name, each in found["models"].items()} == {
+        "claude-sonnet-4-5": 2,
+        "claude-haiku-4-5": 1,
+    }
+
+
+def test_what_no_model_was_asked_for_is_no_request(tmp_path: Path) -> None:
+    session = ClaudeSession(tmp_path)
+    session.says("Fix it.")
+    session.answers("m1", model="<synthetic>")
+    session.answers("m2", isApiErrorMessage=True)
+    session.line(type="summary", summary="A title", leafUuid="x")
+    session.answers("m3", stop="end_turn")
+    assert only(tmp_path)["requests"] == 1
+
+
+def test_a_compaction_is_named_and_not_guessed(tmp_path: Path) -> None:
+    session = ClaudeSession(tmp_path)
+    session.says("Fix it.")
+    session.answers("m1", stop="end_turn")
+    session.line(type="system", subtype="compact_boundary", content="Conversation compacted")
+    session.says("This session is being continued.", isCompactSummary=True)
+    session.answers("m2", stop="end_turn")
+    found = only(tmp_path)
+    assert found["requests"] == 2
+    assert found["notes"] == ["1 compactions: the client does not log the request that summarises"]
+
+
+def test_cumulative_counts_of_codex_repeat(tmp_path: Path) -> None:
+    session = CodexSession(tmp_path)
+    session.says("Fix it.")
+    session.count()
+    session.repeat()
+    session.count(2_000, 1_000, 30)
+    session.repeat()
+    found = only(tmp_path)
+    assert (found["requests"], found["input_tokens"], found["cached_tokens"]) == (2, 3_000, 1_900)
+    assert (found["output_tokens"], found["output_tokens_at_most"]) == (40, 40)
+
+
+def test_records_of_codex_go_before_cumulative_counts(tmp_path: Path) -> None:
+    session = CodexSession(tmp_path)
+    session.says("Fix it.")
+    session.count(record="r1")
+    session.count(record="r2")
+    assert only(tmp_path)["requests"] == 2
+
+
+def test_a_thread_of_a_sub_agent_is_part_of_its_session_in_codex(tmp_path: Path) -> None:
+    session = CodexSession(tmp_path, "t1")
+    session.says("Fix it.")
+    session.count(record="r1")
+    CodexSession(tmp_path, "t2", session_id="t1").count(record="r2")
+    found = only(tmp_path)
+    assert (found["id"], found["requests"], found["sub_agents"]) == ("t1", 2, 1)
+
+
+def test_a_session_that_is_cut_off_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+    session = ClaudeSession(tmp_path)
+    session.says("Fix it.")
+    session.answers("m1", stop="end_turn")
+    with session.file.open("a") as out:
+        out.write('{"type": "assistant", "mess')
+    found = only(tmp_path)
+    assert found["requests"] == 1
+    assert "s1.jsonl:3: the file ends in the middle of it" in found["notes"][0]
+
+
+def test_a_home_without_logs_says_what_was_looked_for(tmp_path: Path) -> None:
+    ran = CliRunner().invoke(app, ["audit", "--home", str(tmp_path)])
+    assert ran.exit_code != 0
+    assert str(tmp_path / ".claude/projects") in str(ran.exception)
+    assert str(tmp_path / ".codex/sessions") in str(ran.exception)
+
+
+@pytest.mark.parametrize(
+    ("version", "is_named"), [("2.1.330", False), ("2.1.200", False), ("3.0.1", True), ("1.0.44", True)]
+)
+def test_a_version_that_was_not_tested_is_named(tmp_path: Path, version: str, is_named: bool) -> None:
+    session = ClaudeSession(tmp_path)
+    session.common |= {"version": version}
+    session.says("Fix it.")
+    session.answers("m1", stop="end_turn")
+    found = audit(tmp_path)
+    named = [note for note in found["notes"] if note.startswith(f"claude-code {version} was not tested")]
+    assert bool(named) is is_named
+    assert found["total"]["requests"] == 1
+
+
+def test_lines_of_another_shape_are_left_out_and_named(tmp_path: Path) -> None:
+    session = ClaudeSession(tmp_path)
+    session.says("Fix it.")
+    session.line(type="assistant", message="a text", usage=[1])
+    session.answers("m1", stop="end_turn")
+    found = audit(tmp_path)
+    assert found["total"]["requests"] == 1
+    assert "s1.jsonl:2: Expected" in found["notes"][0]
+
+
+def test_a_log_without_an_answer_is_counted(tmp_path: Path) -> None:
+    ClaudeSession(tmp_path).says("Fix it.")
+    found = audit(tmp_path)
+    assert (found["sessions"], found["logs_without_requests"]) == ([], {"claude-code": 1})

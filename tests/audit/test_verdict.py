@@ -1,0 +1,151 @@
+"""The verdict of an audit: what is sure, what outcomes show, what is unknown."""
+
+from __future__ import annotations
+
+import random
+
+import msgspec
+import pytest
+
+from pointsman.audit import Request, Session, ToolUse, Usage, figures
+from pointsman.audit.caches import Call, predicted
+from pointsman.audit.compared import Run, compare, labels_needed
+from pointsman.audit.money import Pricing
+from pointsman.audit.verdict import verdict
+from pointsman.vocabulary import Purpose
+
+DEAR, CHEAP = "claude-opus-5-5", "claude-haiku-4-5"
+LIFETIMES: dict[tuple[str, str], float | None] = {("anthropic", DEAR): 300.0, ("openai", "gpt-5"): 3600.0}
+
+
+def call(at: float, tokens: int, model: str = DEAR, provider: str = "anthropic") -> Call:
+    return Call(at, model, provider, "", tokens, 0, 0, 0, 100)
+
+
+@pytest.mark.parametrize(
+    ("made", "read"),
+    [
+        ([call(1, 2_000), call(300, 2_500)], [0, 2_000]),
+        ([call(1, 2_000), call(301, 2_500)], [0, 2_000]),
+        ([call(1, 2_000), call(302, 2_500)], [0, 0]),  # kept for five minutes
+        ([call(1, 2_000), call(2, 1_500)], [0, 1_500]),  # shortened
+        ([call(1, 1_023), call(2, 1_500)], [0, 0]),  # too short to be kept
+        ([call(1, 2_000), call(2, 2_500, "gpt-5", "openai"), call(3, 3_000)], [0, 0, 2_000]),
+        ([call(1, 2_000, "gpt-5", "openai"), call(3_000, 2_500, "gpt-5", "openai")], [0, 1_920]),
+        ([call(0, 2_000), call(0, 2_500)], [0, 2_000]),  # times unknown
+        ([call(1, 2_000), msgspec.structs.replace(call(2, 1_500), new_context=True)], [0, 0]),
+    ],
+)
+def test_what_a_cache_reads(made: list[Call], read: list[int]) -> None:
+    assert list(predicted(made, LIFETIMES)) == read
+
+
+def request(number: int, model: str = DEAR, purpose: Purpose = Purpose.MESSAGE, **usage: int) -> Request:
+    found = Usage(input_tokens=10_000, output_tokens=100, output_at_most=100)
+    return Request(
+        id=f"{model}-{number}",
+        at=1_000.0 + number,
+        model=model,
+        provider="anthropic",
+        purpose=purpose,
+        usage=msgspec.structs.replace(found, **usage),
+    )
+
+
+def session(*requests: Request, name: str = "s", project: str = "/p") -> Session:
+    return Session(id=name, client="claude-code", project=project, requests=requests)
+
+
+def test_titles_are_sure_to_cost_less_on_the_cheapest_model_of_the_logs() -> None:
+    title = request(2, purpose=Purpose.TITLE)
+    logs = [figures(session(request(1), title)), figures(session(request(3, CHEAP), name="t"))]
+    (found,) = verdict(logs, Pricing()).sure
+    assert found.requests == 1
+    assert found.dollars == pytest.approx((10_000 * (4 - 1) + 100 * (20 - 5)) / 1e6)
+    assert not verdict(logs[:1], Pricing()).sure  # the logs hold no cheaper model
+
+
+def test_requests_after_a_lasting_sign_are_sure_and_no_longer_at_stake() -> None:
+    same = ToolUse("c", "Bash", '{"command": "make"}', "error: no rule", is_error=True)
+    stuck = figures(
+        session(*(msgspec.structs.replace(request(at), calls=(same,)) for at in range(10)), name="stuck")
+    )
+    other = figures(session(request(20, CHEAP), name="t"))
+    found = verdict([stuck, other], Pricing())
+    assert [each.what for each in found.sure] == ["stop when stuck"]
+    kept = 10 - found.sure[0].requests
+    assert 0 < kept < 10
+    (stake,) = found.stakes
+    assert stake.dollars == pytest.approx(kept * (10_000 * 3 + 100 * 15) / 1e6)
+    assert "1 session stuck" in found.sentence
+
+
+def test_moves_that_lose_caches_are_sure_where_staying_costs_less() -> None:
+    sizes = [100_000 + 200 * at for at in range(8)]
+    moved = figures(
+        session(
+            *(
+                request(at, CHEAP if at % 2 else DEAR, input_tokens=size, written_tokens=size)
+                for at, size in enumerate(sizes)
+            )
+        )
+    )
+    (found,) = verdict([moved], Pricing()).sure
+    assert found.what.startswith("stay with one model")
+    assert 0 < found.dollars < 3
+
+
+def test_one_model_leaves_nothing_to_compare() -> None:
+    found = verdict([figures(session(request(1)))], Pricing())
+    assert not found.stakes
+    assert "Unknown: nothing can be compared" in found.sentence
+    assert "By outcomes: nothing is proven." in found.sentence
+
+
+def runs(difference: float, each: int, *, seed: int = 0) -> list[Run]:
+    chance = random.Random(seed)
+    return [
+        Run(f"p{at % 10}", model, chance.random() < share, cost * chance.uniform(0.5, 1.5))
+        for model, share, cost in ((DEAR, 0.5, 1.0), (CHEAP, 0.5 + difference, 0.2))
+        for at in range(each)
+    ]
+
+
+@pytest.mark.parametrize(("difference", "said"), [(-0.15, "harmful"), (0.15, "saves"), (0.0, "unknown")])
+def test_outcomes_decide_where_they_are_many(difference: float, said: str) -> None:
+    found = compare(runs(difference, 1_000), DEAR, CHEAP)
+    assert found.verdict == said
+    assert found.interval[0] < difference < found.interval[1]
+    assert (found.saved[0] > 0) == (said == "saves")
+
+
+def test_a_saving_is_not_claimed_where_runs_cost_as_much() -> None:
+    dear = [run._replace(cost=0.2 if run.model == DEAR else 0.4) for run in runs(0.15, 1_000)]
+    found = compare(dear, DEAR, CHEAP)
+    assert (found.verdict, found.saved) == ("unknown", (0.0, 0.0))
+    assert "cost" in found.missing
+
+
+def test_projects_on_one_model_alone_prove_nothing() -> None:
+    apart = [run._replace(cluster=run.model) for run in runs(0.3, 1_000)]
+    found = compare(apart, DEAR, CHEAP)
+    assert (found.verdict, found.runs) == ("unknown", (0, 0))
+
+
+def test_labels_that_are_needed_fall_with_those_there_are() -> None:
+    assert labels_needed([], DEAR, CHEAP) == {DEAR: 193, CHEAP: 193}
+    assert max(labels_needed(runs(0.0, 100), DEAR, CHEAP).values()) < 100
+    assert labels_needed(runs(0.0, 200), DEAR, CHEAP) == {DEAR: 0, CHEAP: 0}
+
+
+def test_labels_of_a_model_that_two_are_compared_with_count_once() -> None:
+    logs = [
+        figures(session(request(at, model), name=f"{model}-{at}"))
+        for model in (DEAR, "claude-sonnet-4-5", CHEAP)
+        for at in range(3)
+    ]
+    found = verdict(logs, Pricing())
+    assert [each.cheap for each in found.stakes] == [CHEAP, CHEAP]
+    each = found.stakes[0].needed[CHEAP]
+    assert f"until you label {3 * each:,} ({3 * (each - 3):,} of them not yet run)" in found.sentence
+    assert [len(stake.sample) for stake in found.stakes] == [6, 6]

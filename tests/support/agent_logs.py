@@ -1,0 +1,121 @@
+"""Writes logs as Claude Code and Codex write them, line by line, into a home directory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+__all__ = ["ClaudeSession", "CodexSession"]
+
+_DAY = "2026-11-20T10:"
+
+
+def _time(minute: float) -> str:
+    return f"{_DAY}{int(minute):02d}:{int(minute * 60) % 60:02d}.000Z"
+
+
+class ClaudeSession:
+    """One session file of Claude Code."""
+
+    def __init__(
+        self, home: Path, name: str = "s1", project: str = "/home/ana/code/shop", *, file: str = ""
+    ) -> None:
+        folder = home / ".claude/projects" / project.replace("/", "-")
+        self.file = folder / (file or f"{name}.jsonl")
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        self.name, self.project = name, project
+        self.common: dict[str, Any] = {"isSidechain": False}
+        self._count = 0
+
+    def line(self, **fields: Any) -> None:
+        """Write any line."""
+        self._count += 1
+        whole = {
+            "uuid": f"{self.name}-{self._count}",
+            "sessionId": self.name,
+            "cwd": self.project,
+            "version": "2.1.330",
+            "timestamp": _time(self._count / 10),
+        }
+        with self.file.open("a") as out:
+            out.write(json.dumps(whole | self.common | fields) + "\n")
+
+    def says(self, text: str, **fields: Any) -> None:
+        """Write what the person says."""
+        self.line(type="user", message={"role": "user", "content": text}, **fields)
+
+    def answers(
+        self,
+        id_: str,
+        *blocks: dict[str, Any],
+        usage: dict[str, Any] | None = None,
+        model: str = "claude-sonnet-4-5",
+        stop: str | None = "tool_use",
+        **fields: Any,
+    ) -> None:
+        """Write an answer, one line per block, each with the usage of the whole."""
+        counts = {"input_tokens": 10, "cache_read_input_tokens": 1_000, "output_tokens": 20} | (usage or {})
+        for block in blocks or ({"type": "text", "text": "Done."},):
+            message = {
+                "id": id_,
+                "role": "assistant",
+                "model": model,
+                "content": [block],
+                "stop_reason": stop,
+                "usage": counts,
+            }
+            self.line(type="assistant", message=message, requestId=f"req_{id_}", **fields)
+
+    def result(self, call: str, text: str, *, error: bool = False, **fields: Any) -> None:
+        """Write the result of a tool call."""
+        block = {"type": "tool_result", "tool_use_id": call, "content": text, "is_error": error}
+        self.line(type="user", message={"role": "user", "content": [block]}, **fields)
+
+    def calls(
+        self, id_: str, tool: str, result: str | None, *, error: bool = False, **arguments: Any
+    ) -> None:
+        """Write an answer with one call, and its result."""
+        self.answers(id_, {"type": "tool_use", "id": f"call_{id_}", "name": tool, "input": arguments})
+        if result is not None:
+            self.result(f"call_{id_}", result, error=error)
+
+
+class CodexSession:
+    """One rollout file of Codex."""
+
+    def __init__(self, home: Path, name: str = "t1", **meta: Any) -> None:
+        folder = home / ".codex/sessions/2026/11/20"
+        folder.mkdir(parents=True, exist_ok=True)
+        self.file = folder / f"rollout-2026-11-20T10-00-00-{name}.jsonl"
+        self._count = 0
+        self.total = {"input_tokens": 0, "cached_input_tokens": 0, "output_tokens": 0}
+        known = {"id": name, "session_id": name, "cwd": "/home/ana/code/shop", "cli_version": "0.169.0"}
+        self.line("session_meta", **(known | meta))
+        self.line("turn_context", model="gpt-5", cwd=known["cwd"])
+
+    def line(self, type_: str, **payload: Any) -> None:
+        """Write any line."""
+        self._count += 1
+        whole = {"timestamp": _time(self._count / 10), "type": type_, "payload": payload}
+        with self.file.open("a") as out:
+            out.write(json.dumps(whole) + "\n")
+
+    def says(self, text: str) -> None:
+        """Write what the person says."""
+        self.line(
+            "response_item", type="message", role="user", content=[{"type": "input_text", "text": text}]
+        )
+
+    def count(self, tokens: int = 1_000, cached: int = 900, output: int = 10, *, record: str = "") -> None:
+        """Write the counts of an answer: the cumulative ones, or a record with an id."""
+        last = {"input_tokens": tokens, "cached_input_tokens": cached, "output_tokens": output}
+        if record:
+            self.line("token_usage_record", response_id=record, usage=last)
+        self.total = {name: self.total[name] + last[name] for name in last}
+        self.repeat(last)
+
+    def repeat(self, last: dict[str, int] | None = None) -> None:
+        """Write the cumulative counts once more."""
+        info = {"total_token_usage": self.total, "last_token_usage": last or self.total}
+        self.line("event_msg", type="token_count", info=info, rate_limits={"plan_type": None})
