@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from pointsman.access._access import Access, Use, build_access, open_budgets, store_kind
+from pointsman.access._access import Access, Use, build_access, open_budgets, store_kind, vouching
 from pointsman.access._budgets import Budgets
 from pointsman.access._grants import Grant, grants
 from pointsman.access._limits import Kind, Level, Limit, money_text, time_text
 from pointsman.access._overview import KeyRow, LimitRow, overview
 from pointsman.access._ownership import Ownership
+from pointsman.access._questions import PaidQuestions
 from pointsman.access._recorded import recorded_spending
 from pointsman.access._spending import Hold, Spending
 
@@ -22,6 +23,7 @@ __all__ = [
     "Limit",
     "LimitRow",
     "Ownership",
+    "PaidQuestions",
     "Spending",
     "Use",
     "build_access",
@@ -32,4 +34,5 @@ __all__ = [
     "recorded_spending",
     "store_kind",
     "time_text",
+    "vouching",
 ]

@@ -11,11 +11,19 @@ from pointsman.access._grants import Grant, grants
 from pointsman.access._limits import Limit
 from pointsman.access._spending import Spending
 from pointsman.config import Config
-from pointsman.stores.budgets import BudgetStore, MemoryBudgets, SqliteBudgets, ValkeyBudgets
+from pointsman.stores.budgets import (
+    Book,
+    BudgetStore,
+    MemoryBudgets,
+    PostgresBook,
+    SqliteBook,
+    SqliteBudgets,
+    ValkeyBudgets,
+)
 from pointsman.stores.valkey_client import TIMEOUT
 from pointsman.vocabulary import Permission, Tier
 
-__all__ = ["Access", "Use", "build_access", "open_budgets", "store_kind"]
+__all__ = ["Access", "Use", "build_access", "open_budgets", "store_kind", "vouching"]
 
 
 class Use(NamedTuple):
@@ -122,4 +130,22 @@ def _store(config: Config, timeout: float) -> BudgetStore:
     if kind == "sqlite" or sessions.url is None:
         return SqliteBudgets(config.access.path)
     password = sessions.password.reveal() if sessions.password else None
-    return ValkeyBudgets(sessions.url, password=password, timeout=timeout)
+    return ValkeyBudgets(sessions.url, password=password, book=_book(config), timeout=timeout)
+
+
+def _book(config: Config) -> Book:
+    """Return what records spent money durably: PostgreSQL where the ledger is there, else a file."""
+    ledger = config.ledger
+    if ledger.url is None:
+        return SqliteBook(config.access.path)
+    return PostgresBook(ledger.url, password=ledger.password.reveal() if ledger.password else None)
+
+
+def vouching(config: Config) -> str:
+    """Say what keeps spent money over a restart; empty where no key or team has a budget."""
+    if all(each.budget is None for each in (*config.keys.values(), *config.teams.values())):
+        return ""
+    if store_kind(config) == "valkey" and config.ledger.url is not None:
+        return "PostgreSQL, beside the ledger"
+    shared = ", which only the processes of this machine share: replicas elsewhere need [ledger] url"
+    return f"the file {config.access.path}" + (shared if store_kind(config) == "valkey" else "")

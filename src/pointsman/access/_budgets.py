@@ -4,56 +4,82 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+import secrets
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from pointsman.access._outage import Outage
 from pointsman.errors import PointsmanError, StoreUnavailable
 from pointsman.stores.batch_writer import BatchWriter
-from pointsman.stores.budgets import BudgetStore, Claim, MemoryBudgets, Reserved, Settlement
+from pointsman.stores.budgets import BudgetStore, Claim, MemoryBudgets, Reserved, Settlement, ValkeyBudgets
 
 __all__ = ["Budgets"]
 
 log = logging.getLogger(__name__)
 
-#: Settlements that wait for the store; beyond, and at the end, they are lost: their leases end them.
+#: Settlements that wait for the store; beyond, and at the end, they are lost: what was reserved stays used.
 _WAITING: Final = 100_000
 #: Seconds for which settlements gather. Until then what was reserved counts: never too little.
 _LINGER: Final = 0.02
+#: Seconds between two renewals of the share that this process may spend in an outage, and between two
+#: attempts where it has none.
+_RENEWAL: Final = 60.0
+_AGAIN: Final = 1.0
 
 
 class Budgets:
     """Reserves and settles. A store that may wait (Valkey, a file) is called in a thread.
 
-    While that store fails, requests are counted in this process alone, from what it knew last, or are
-    refused: as ``fails_open`` says. Settlements wait until it is back.
+    While that store fails, this process spends at most its share of what all processes together may spend
+    without it (``Outage``), or refuses: as ``fails_open`` says. Settlements wait until it is back.
     """
 
-    def __init__(self, store: BudgetStore, *, fails_open: bool = True) -> None:
-        """Count in a store; ``fails_open``: also while it fails."""
+    def __init__(
+        self,
+        store: BudgetStore,
+        *,
+        fails_open: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Count in a store; ``fails_open``: also while it fails. ``clock``: seconds that only go forward."""
         self.store: Final = store
         self.fails_open = fails_open
         self.outages = 0  # reservations that the store did not answer
         self.outage = ""  # why it failed since it last answered
+        self._is_used_up = False  # what this process may spend meanwhile, as the log has told
+        self._process: Final = secrets.token_hex(8)
         self._here: Final = store if isinstance(store, MemoryBudgets) else MemoryBudgets()
+        self._alone: Final = Outage(self._here, clock)
+        self._clock: Final = clock
+        self._renew_at = float("-inf")
+        self._renewing: Final = threading.Lock()
         self._writer: Final = BatchWriter[Settlement](
             self._settle_shared, size=_WAITING, name="pointsman-budgets", linger=_LINGER
         )
 
     @property
     def lost(self) -> int:
-        """Settlements that did not reach the store."""
-        return self._writer.lost
+        """Settlements that did not reach the store, or its durable record."""
+        return self._writer.lost + (self.store.lost if isinstance(self.store, ValkeyBudgets) else 0)
 
     @property
     def fault(self) -> str:
         """Why the store fails just now; empty when all is well."""
-        return self.outage or self._writer.fault
+        recording = self.store.fault if isinstance(self.store, ValkeyBudgets) else ""
+        return self.outage or self._writer.fault or recording
+
+    def start(self) -> None:
+        """Ask the store for this process's share in an outage, in a thread: before the first request."""
+        if self.store.waits:
+            threading.Thread(target=self._renew, name="pointsman-budgets-share", daemon=True).start()
 
     async def reserve(self, reservation: str, claims: Sequence[Claim]) -> Reserved:
         """Reserve all claims, or none.
 
         Raises:
-            StoreUnavailable: the store fails, and ``fails_open`` is false.
+            StoreUnavailable: the store fails, and ``fails_open`` is false or this process's share is used up.
         """
         if not self.store.waits:
             return self.store.reserve(reservation, claims)
@@ -67,14 +93,23 @@ class Budgets:
 
     def settle(self, reservation: str, used: Mapping[str, int]) -> None:
         """End a reservation; ``used`` has every counter that was claimed. Never waits."""
-        settlement = Settlement(reservation, used)
-        self._here.settle([settlement])
+        self._here.settle([Settlement(reservation, used)])
         if self._here is not self.store:
-            self._writer.put(settlement)
+            claims = self._alone.settled(reservation, used)
+            self._writer.put(Settlement(reservation, used, claims))
 
     def known(self, counter: str) -> int:
         """Return what this process knows of a counter, without asking anybody."""
         return self._here.totals((counter,))[0]
+
+    async def learn(self, claims: Sequence[Claim]) -> None:
+        """Ask the store for the totals of counters of which this process has not heard; for claims of 0."""
+        if self._here is self.store:
+            return
+        new = [claim for claim in claims if not self._here.knows(claim.counter)]
+        if new:
+            totals = await asyncio.to_thread(self.read, [claim.counter for claim in new])
+            self._here.note("", new, Reserved(totals, refused=0))
 
     def read(self, counters: Sequence[str]) -> tuple[int, ...]:
         """Return what is used and reserved of counters; waits for the store, or says what is known here."""
@@ -86,32 +121,65 @@ class Budgets:
     def flush(self) -> None:
         """Wait a minute at most until what was settled has reached the store; for tests."""
         self._writer.flush(60.0)
+        if isinstance(self.store, ValkeyBudgets):
+            self.store.flush(60.0)
 
     def close(self) -> None:
-        """Send what waits, and release the store."""
+        """Send what waits, give the share back where nothing is left to send, and release the store."""
         self._writer.close()
+        if self._renew_at > float("-inf") and not self._writer.lost and not self._writer.waiting:
+            try:
+                self.store.leave(self._process)
+            except StoreUnavailable as error:
+                log.warning("budgets: the share of this process stays its own for an hour: %s", error)
         self.store.close()
 
     def _reserve_shared(self, reservation: str, claims: Sequence[Claim]) -> Reserved:
+        if self._clock() >= self._renew_at:
+            self._renew()
         try:
             found = self.store.reserve(reservation, claims)
         except StoreUnavailable as error:
             self._tell(error)
             if not self.fails_open:
                 raise
-            return self._here.reserve(reservation, claims)
+            return self._reserve_alone(reservation, claims)
         if self.outage:
             log.warning("the budget store answers again")
-            self.outage = ""
+            self.outage, self._is_used_up = "", False
         self._here.note(reservation, claims, found)
         return found
+
+    def _reserve_alone(self, reservation: str, claims: Sequence[Claim]) -> Reserved:
+        try:
+            return self._alone.reserve(reservation, claims)
+        except StoreUnavailable as error:
+            if not self._is_used_up:
+                log.error("budgets and rate limits: %s; what needs more is refused", error)  # noqa: TRY400
+            self._is_used_up = True
+            raise
+
+    def _renew(self) -> None:
+        """Have the share of this process renewed; one thread does."""
+        if not self._renewing.acquire(blocking=False):
+            return
+        try:
+            began = self._clock()
+            try:
+                self._alone.share(self.store.join(self._process), began)
+            except StoreUnavailable:
+                self._renew_at = began + _AGAIN  # the next reservation tells why
+            else:
+                self._renew_at = began + _RENEWAL
+        finally:
+            self._renewing.release()
 
     def _tell(self, error: StoreUnavailable) -> None:
         """Count an outage. The log gets one line for it, not one for each request."""
         self.outages += 1
         if not self.outage:
             then = (
-                "each gateway counts by itself, from what it knew last"
+                "each process spends at most its share of a tenth of each budget"
                 if self.fails_open
                 else "requests of keys with limits are refused"
             )
@@ -127,15 +195,17 @@ class Budgets:
         except Exception:
             log.exception("a batch of settlements cannot be written; each is tried by itself")
             return sum(not self._settle_alone(settlement) for settlement in batch)
+        self._alone.delivered(batch)
         return 0
 
     def _settle_alone(self, settlement: Settlement) -> bool:
         """Settle one of a batch that failed: one that is wrong takes no others with it."""
         try:
             self.store.settle((settlement,))
-        except Exception as error:  # noqa: BLE001 - counted as lost; its lease ends it
+        except Exception as error:  # noqa: BLE001 - counted as lost; what was reserved stays used
             log.error("a settlement is lost: %s", error)  # noqa: TRY400 - the batch has told the trace
             return False
+        self._alone.delivered((settlement,))
         return True
 
     def _give_back(self, done: asyncio.Future[Reserved], reservation: str, claims: Sequence[Claim]) -> None:

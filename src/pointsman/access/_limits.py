@@ -48,7 +48,7 @@ class Limit:
         """Return the claim to an amount, in whole units."""
         found, counter = self._at(at)
         kept = found.end - at + max(found.end - found.start, _KEPT)
-        return Claim(counter, amount, self.most, kept)
+        return Claim(counter, amount, self.most, kept, lasting=self.kind == "money")
 
     def _at(self, at: float) -> tuple[Window, str]:
         if not self._now[0].start <= at < self._now[0].end:

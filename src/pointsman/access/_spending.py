@@ -51,7 +51,7 @@ class Hold:
         self.so_far: Usage | None = None  # of a stream: counted, as far as its upstream has not said it
 
     def finish(self, error: str, usage: Usage, *, estimated: bool = False) -> float:
-        """Settle the attempt; return what it cost, in the currency of the prices.
+        """Settle the attempt; return what it cost, in US dollars.
 
         Usage that the upstream reports counts. Without it, a failure for which nothing is charged gives all
         back; another failure has used the input; and what succeeded, or whose caller left, has used what was
@@ -128,6 +128,36 @@ class Spending:
                 if total >= limit.most:
                     self._known[limit] = total
                     raise self._reached(limit, total, 1, now)
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether nothing is left of a budget, as far as this process knows."""
+        now = self._clock()
+        return any(
+            limit.kind == "money" and self.budgets.known(limit.counter(now)) >= limit.most
+            for limit in self.grant.limits
+        )
+
+    async def check_budget(self) -> None:
+        """Refuse a request of which no part can be paid for. Asks the store where this process knows nothing.
+
+        Raises:
+            LimitReached: nothing is left of a budget.
+        """
+        now = self._clock()
+        budgets = [limit for limit in self.grant.limits if limit.kind == "money"]
+        await self.budgets.learn([limit.claim(0, now) for limit in budgets])
+        for limit in budgets:
+            total = self.budgets.known(limit.counter(now))
+            self._known[limit] = total
+            if total >= limit.most:
+                raise self._reached(limit, total, 0, now)
+
+    def beside(self) -> Spending:
+        """Return the same limits for what is done beside the request, which counts no request."""
+        other = Spending(self.grant, self.budgets, self.output_tokens, self._clock)
+        other._counts_request = False
+        return other
 
     async def count_request(self) -> None:
         """Count a request, whatever becomes of it; what it costs is reserved apart.
@@ -206,7 +236,8 @@ class Spending:
 
     def _reached(self, limit: Limit, total: int, amount: int, now: float) -> LimitReached:
         end = limit.window(now).end
-        asked = "" if limit.kind == "requests" else f"; this request may take {limit.amount(amount)}"
+        is_asked = amount and limit.kind != "requests"
+        asked = f"; this request may take {limit.amount(amount)}" if is_asked else ""
         wait: float | None = max(end - now, 1.0)
         if amount > limit.most:
             wait = None  # no window will have room for it

@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 from pointsman.stores.budgets._memory import MemoryBudgets
-from pointsman.stores.budgets._sqlite import SqliteBudgets
+from pointsman.stores.budgets._postgres import PostgresBook
+from pointsman.stores.budgets._sqlite import SqliteBook, SqliteBudgets
 from pointsman.stores.budgets._valkey import ValkeyBudgets
-from pointsman.stores.budgets.port import BudgetStore, Claim, Reserved, Settlement
+from pointsman.stores.budgets.port import (
+    SHARE_SECONDS,
+    Book,
+    BudgetStore,
+    Claim,
+    Reserved,
+    Settlement,
+    Spent,
+)
 
 __all__ = [
+    "SHARE_SECONDS",
+    "Book",
     "BudgetStore",
     "Claim",
     "MemoryBudgets",
+    "PostgresBook",
     "Reserved",
     "Settlement",
+    "Spent",
+    "SqliteBook",
     "SqliteBudgets",
     "ValkeyBudgets",
 ]

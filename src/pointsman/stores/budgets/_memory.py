@@ -43,7 +43,7 @@ class MemoryBudgets:
     def settle(self, settlements: Sequence[Settlement], /) -> None:
         """End reservations: what was used takes the place of what was reserved."""
         with self._lock:
-            for reservation, used in settlements:
+            for reservation, used, _ in settlements:
                 held = {claim.counter: claim.amount for claim in self._held.pop(reservation, ())}
                 for counter, amount in used.items():
                     if (total := self._totals.get(counter)) is not None:
@@ -52,6 +52,17 @@ class MemoryBudgets:
     def totals(self, counters: Sequence[str], /) -> tuple[int, ...]:
         """Return what is used and reserved of each counter."""
         return tuple(self._totals.get(counter, 0) for counter in counters)
+
+    def join(self, process: str, /) -> float:  # noqa: ARG002 - of the port
+        """Return the whole: no other process counts here."""
+        return 1.0
+
+    def leave(self, process: str, /) -> None:
+        """Nothing is to be given back."""
+
+    def knows(self, counter: str) -> bool:
+        """Whether a counter has been heard of."""
+        return counter in self._totals
 
     def note(self, reservation: str, claims: Sequence[Claim], found: Reserved) -> None:
         """Take over what another store says of a reservation and its counters."""

@@ -3,91 +3,69 @@
 from __future__ import annotations
 
 import sqlite3
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from pointsman.errors import StoreUnavailable
-from pointsman.stores._sqlite_file import SqliteFile
-from pointsman.stores.budgets.port import LEASE, Claim, Reserved, Settlement
-
-__all__ = ["SqliteBudgets"]
-
-#: SQLite's field for telling whose file this is: "Ptsb".
-APPLICATION: Final = 0x50747362
-
-MIGRATIONS: Final = (
-    (
-        """CREATE TABLE counters (name TEXT PRIMARY KEY, total INTEGER NOT NULL, ends REAL NOT NULL)
-            WITHOUT ROWID""",
-        "CREATE INDEX counters_by_end ON counters (ends)",
-        """CREATE TABLE held (
-            reservation TEXT NOT NULL,
-            counter TEXT NOT NULL,
-            amount INTEGER NOT NULL,
-            until REAL NOT NULL,
-            PRIMARY KEY (reservation, counter)
-        ) WITHOUT ROWID""",
-        "CREATE INDEX held_by_time ON held (until)",
-    ),
+from pointsman.stores.budgets._file import BudgetFile
+from pointsman.stores.budgets.port import (
+    KEPT_WINDOWS,
+    Claim,
+    Reserved,
+    Settlement,
+    Spent,
+    kept_windows,
+    series,
 )
-#: Times its own time for which a counter is kept: a clock that is set ahead and back finds it.
-_KEPT: Final = 10
-#: Seconds between two removals of what has ended.
-_SWEEP: Final = 60.0
+
+__all__ = ["SqliteBook", "SqliteBudgets"]
 
 _TOTAL: Final = "SELECT total FROM counters WHERE name = ?"
-_ADD: Final = (
-    "INSERT INTO counters (name, total, ends) VALUES (?, ?, ?) "
-    "ON CONFLICT (name) DO UPDATE SET total = total + excluded.total"
-)
 _CHANGE: Final = "UPDATE counters SET total = max(total + ?, 0) WHERE name = ?"
+_OLD: Final = "SELECT name FROM counters WHERE series = ? ORDER BY number DESC LIMIT -1 OFFSET ?"
+#: Totals of budgets that are remembered, to make them again in a file that was emptied.
+_REMEMBERED: Final = 100_000
 
 
-class SqliteBudgets:
-    """Each call is one transaction, which waits for other processes: call it beside an event loop."""
+class SqliteBudgets(BudgetFile):
+    """Counts in a file, which is its own durable record.
+
+    What a process that is killed had reserved stays used: its upstream has been asked. Where the file is
+    emptied, a process begins with the totals that it knows.
+    """
 
     waits: Final = True
 
-    def __init__(self, path: Path, *, lease: float = LEASE, clock: Callable[[], float] = time.time) -> None:
-        """Count in a file, which is made with the first use. ``lease``: seconds."""
-        self._file: Final = SqliteFile(
-            path, kind="budget store", application=APPLICATION, migrations=MIGRATIONS
-        )
-        self._lease: Final = lease
-        self._clock: Final = clock
-        self._lock: Final = threading.Lock()
-        self._swept_at = float("-inf")
+    def __init__(self, path: Path, *, clock: Callable[[], float] = time.monotonic) -> None:
+        """Count in a file, which is made with the first use."""
+        super().__init__(path, clock=clock)
+        self._known: Final[dict[str, int]] = {}  # totals of budgets, as they were last
 
     def reserve(self, reservation: str, claims: Sequence[Claim], /) -> Reserved:
         """Add every claim to its counter where all have room; else add none."""
-        now = self._clock()
         with self._transaction() as connection:
-            self._sweep(connection, now)
-            totals = [_total(connection, claim.counter) for claim in claims]
+            totals = [self._total(connection, claim) for claim in claims]
             for place, (claim, total) in enumerate(zip(claims, totals, strict=True)):
                 if total + claim.amount > claim.limit:
                     return Reserved(tuple(totals), place)
             for claim in claims:
-                ends = now + _KEPT * claim.seconds
-                connection.execute(_ADD, (claim.counter, claim.amount, ends))
-                connection.execute(
-                    "INSERT INTO held VALUES (?, ?, ?, ?)",
-                    (reservation, claim.counter, claim.amount, now + self._lease),
-                )
-        return Reserved(tuple(total + claim.amount for claim, total in zip(claims, totals, strict=True)))
+                connection.execute(_CHANGE, (claim.amount, claim.counter))
+                row = (reservation, claim.counter, claim.amount)
+                connection.execute("INSERT INTO held VALUES (?, ?, ?)", row)
+        after = tuple(total + claim.amount for claim, total in zip(claims, totals, strict=True))
+        for claim, total in zip(claims, after, strict=True):
+            self._remember(claim, total)
+        return Reserved(after)
 
     def settle(self, settlements: Sequence[Settlement], /) -> None:
         """End reservations: what was used takes the place of what was reserved."""
         with self._transaction() as connection:
-            for reservation, used in settlements:
-                found = connection.execute(
-                    "SELECT counter, amount FROM held WHERE reservation = ?", (reservation,)
-                )
-                held: dict[str, int] = dict(found.fetchall())
+            for reservation, used, claims in settlements:
+                for claim in claims:
+                    self._total(connection, claim)
+                query = "SELECT counter, amount FROM held WHERE reservation = ?"
+                held: dict[str, int] = dict(connection.execute(query, (reservation,)).fetchall())
                 connection.execute("DELETE FROM held WHERE reservation = ?", (reservation,))
                 for counter, amount in used.items():
                     connection.execute(_CHANGE, (amount - held.get(counter, 0), counter))
@@ -97,37 +75,59 @@ class SqliteBudgets:
         if not counters:
             return ()
         with self._transaction() as connection:
-            return tuple(_total(connection, counter) for counter in counters)
+            found = [connection.execute(_TOTAL, (counter,)).fetchone() for counter in counters]
+        return tuple(
+            int(row[0]) if row else self._known.get(counter, 0)
+            for counter, row in zip(counters, found, strict=True)
+        )
 
-    def close(self) -> None:
-        """Release the file."""
-        with self._lock:
-            self._file.close()
+    def _total(self, connection: sqlite3.Connection, claim: Claim) -> int:
+        """Return the total of a counter, which is made where it is missing."""
+        row = connection.execute(_TOTAL, (claim.counter,)).fetchone()
+        if row is not None:
+            return int(row[0])
+        total, limit = self._known.get(claim.counter, 0), series(claim.counter)
+        connection.execute(
+            "INSERT INTO counters (name, series, total) VALUES (?, ?, ?)", (claim.counter, limit, total)
+        )
+        old = connection.execute(_OLD, (limit, kept_windows(claim.counter))).fetchall()
+        connection.executemany("DELETE FROM held WHERE counter = ?", old)
+        connection.executemany("DELETE FROM counters WHERE name = ?", old)
+        return total
 
-    def _sweep(self, connection: sqlite3.Connection, now: float) -> None:
-        """Free what a process that was killed had reserved, and forget counters of long ago."""
-        if 0 <= now - self._swept_at < _SWEEP:
+    def _remember(self, claim: Claim, total: int) -> None:
+        if not claim.lasting:
             return
-        self._swept_at = now
-        gone = connection.execute("SELECT counter, amount FROM held WHERE until <= ?", (now,))
-        for counter, amount in gone.fetchall():
-            connection.execute(_CHANGE, (-amount, counter))
-        connection.execute("DELETE FROM held WHERE until <= ?", (now,))
-        connection.execute("DELETE FROM counters WHERE ends <= ?", (now,))
-
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._lock:
-            try:
-                connection = self._file.writer()
-                connection.execute("BEGIN IMMEDIATE")
-                with connection:  # commits, or rolls back
-                    yield connection
-            except (sqlite3.Error, OSError) as error:
-                self._file.close_writer()
-                raise StoreUnavailable(f"cannot use the budget store {self._file.path}: {error}") from error
+        self._known.pop(claim.counter, None)
+        self._known[claim.counter] = total
+        if len(self._known) > _REMEMBERED:
+            del self._known[next(iter(self._known))]
 
 
-def _total(connection: sqlite3.Connection, counter: str) -> int:
-    found = connection.execute(_TOTAL, (counter,)).fetchone()
-    return int(found[0]) if found else 0
+class SqliteBook(BudgetFile):
+    """The durable record of spent money in a file of this machine."""
+
+    def record(self, spent: Sequence[Spent], /) -> None:
+        """Record totals; a lower one than is recorded changes nothing."""
+        with self._transaction() as connection:
+            for counter, writer, amount in spent:
+                limit = series(counter)
+                known = connection.execute("SELECT 1 FROM spent WHERE counter = ? LIMIT 1", (counter,))
+                is_new = known.fetchone() is None
+                connection.execute(
+                    "INSERT INTO spent (counter, series, writer, amount) VALUES (?, ?, ?, ?) "
+                    "ON CONFLICT (counter, writer) DO UPDATE SET amount = max(amount, excluded.amount)",
+                    (counter, limit, writer, amount),
+                )
+                if is_new:
+                    connection.execute(
+                        "DELETE FROM spent WHERE series = ? AND counter NOT IN (SELECT counter FROM spent "
+                        "WHERE series = ? GROUP BY counter ORDER BY min(number) DESC LIMIT ?)",
+                        (limit, limit, KEPT_WINDOWS),
+                    )
+
+    def spent(self, counters: Sequence[str], /) -> Mapping[str, Mapping[str, int]]:
+        """Return what is recorded of each counter, by process."""
+        with self._transaction() as connection:
+            query = "SELECT writer, amount FROM spent WHERE counter = ?"
+            return {counter: dict(connection.execute(query, (counter,)).fetchall()) for counter in counters}

@@ -1,72 +1,49 @@
-"""Budgets shared by several gateways: Valkey, or Redis, over redis-py (an extra). Two Lua scripts.
+"""Budgets shared by several gateways: Valkey, or Redis (an extra), in front of a durable record.
 
-A reservation is a hash of what it holds of each counter, with a deadline in a sorted set: what a gateway that
-was killed had reserved is free again after ``LEASE`` seconds. All names have one hash tag, so that a cluster
-keeps them in one slot, where a script may change them together.
+Each process says with every call what it has spent and holds itself, so that what the server has lost comes
+back with the next call, a call that is repeated counts once, and a late one changes nothing. A counter that
+the server does not know is made again from the durable record before anything is reserved of it. All names
+have one hash tag, so that a cluster keeps them in one slot, where a script may change them together.
 """
 
 from __future__ import annotations
 
+import itertools
+import secrets
+import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
-from time import time
+from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import Any, Final
 
-from pointsman.stores.budgets.port import LEASE, Claim, Reserved, Settlement
+from pointsman.errors import StoreUnavailable
+from pointsman.stores.batch_writer import BatchWriter
+from pointsman.stores.budgets._scripts import LATE, PUBLISH, RESERVE, SEED, UNSEEDED
+from pointsman.stores.budgets.port import Book, Claim, Reserved, Settlement, Spent
 from pointsman.stores.valkey_client import TIMEOUT, ValkeyClient
 
 __all__ = ["ValkeyBudgets"]
 
 PREFIX: Final = "{pointsman:budget}:"
-#: KEYS: the leases, this reservation, the counters. ARGV: seconds of a lease; then amount, limit and
-#: milliseconds of each counter. Returns the place of the counter without room, or 0, and all totals.
-_RESERVE: Final = """
-local now = tonumber(redis.call('TIME')[1])
-for _, gone in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, 10)) do
-  local held = redis.call('HGETALL', gone)
-  for i = 1, #held, 2 do
-    if redis.call('EXISTS', held[i]) == 1 then redis.call('DECRBY', held[i], held[i + 1]) end
-  end
-  redis.call('DEL', gone)
-  redis.call('ZREM', KEYS[1], gone)
-end
-local found = {0}
-for i = 3, #KEYS do
-  local total = redis.call('GET', KEYS[i]) or '0'
-  local at = (i - 3) * 3 + 2
-  if found[1] == 0 and tonumber(total) + tonumber(ARGV[at]) > tonumber(ARGV[at + 1]) then found[1] = i - 2 end
-  found[#found + 1] = total
-end
-if found[1] > 0 then return found end
-for i = 3, #KEYS do
-  local at = (i - 3) * 3 + 2
-  local is_new = redis.call('EXISTS', KEYS[i]) == 0
-  redis.call('INCRBY', KEYS[i], ARGV[at])
-  found[i - 1] = redis.call('GET', KEYS[i])
-  if is_new then redis.call('PEXPIRE', KEYS[i], ARGV[at + 2]) end
-  redis.call('HSET', KEYS[2], KEYS[i], ARGV[at])
-end
-redis.call('ZADD', KEYS[1], now + tonumber(ARGV[1]), KEYS[2])
-return found
-"""
+#: Counters that wait for the durable record; each waits once, whatever is spent of it.
+_WAITING: Final = 100_000
 
-#: Seconds for which a settlement is known, so that one whose reply was lost is not counted again.
-SETTLED: Final = 120
 
-#: KEYS: the leases, this reservation, the counters. ARGV: seconds for which it is known that it is settled;
-#: then what was used of each counter.
-_SETTLE: Final = """
-if not redis.call('SET', KEYS[2] .. '/settled', '1', 'NX', 'EX', ARGV[1]) then return 0 end
-for i = 3, #KEYS do
-  local held = redis.call('HGET', KEYS[2], KEYS[i]) or '0'
-  if redis.call('EXISTS', KEYS[i]) == 1 then
-    redis.call('INCRBY', KEYS[i], ARGV[i - 1])
-    redis.call('DECRBY', KEYS[i], held)
-  end
-end
-redis.call('DEL', KEYS[2])
-redis.call('ZREM', KEYS[1], KEYS[2])
-return 1
-"""
+@dataclass(slots=True)
+class _Part:
+    """What this process knows of one counter."""
+
+    writer: str  # names this part for ever; one that is made again, after it was forgotten, has another name
+    seconds: float
+    lasting: bool
+    spent: int = 0  # by this process
+    held: int = 0  # by this process
+    others: int = 0  # the most that was heard of what others have spent
+
+    @property
+    def floor(self) -> int:
+        return self.others + self.spent
 
 
 class ValkeyBudgets:
@@ -79,48 +56,202 @@ class ValkeyBudgets:
         url: str,
         *,
         password: str | None = None,
-        lease: int = LEASE,
+        book: Book | None = None,
         timeout: float = TIMEOUT,
-        clock: Callable[[], float] = time,
+        clock: Callable[[], float] = time.time,
     ) -> None:
-        """Connect with the first use. ``lease``, ``timeout``: seconds.
+        """Connect with the first use.
+
+        Args:
+            url: Address, without a password.
+            password: Of the server.
+            book: The durable record of spent money. None: what the server loses, nobody knows.
+            timeout: Seconds a call waits at most.
+            clock: Seconds.
 
         Raises:
             MissingExtra: redis-py is not installed.
         """
         what = "the budget store"
         self._client: Final = ValkeyClient(url, password=password, what=what, timeout=timeout, clock=clock)
-        self._lease: Final = lease
-        self._reserve: Final[Any] = self._client.redis.register_script(_RESERVE)
-        self._settle: Final[Any] = self._client.redis.register_script(_SETTLE)
+        self._book: Final = book
+        self._process: Final = secrets.token_hex(8)
+        self._numbers: Final = itertools.count(1)
+        #: One call at a time: the server hears what is held in the order in which it changed.
+        self._calls: Final = threading.Lock()
+        self._parts: Final[dict[str, _Part]] = {}
+        self._ends: Final[list[tuple[float, str]]] = []  # a heap: when each part is forgotten
+        self._reserved: Final[dict[str, Sequence[Claim]]] = {}
+        self._applied: Final[set[str]] = set()  # reservations that were settled here, and not yet there
+        self._unrecorded: Final[set[str]] = set()  # counters that wait for the durable record
+        self._writer: Final = BatchWriter[str](self._record, size=_WAITING, name="pointsman-spent")
+        script = self._client.redis.register_script
+        self._scripts: Final[dict[str, Any]] = {each: script(each) for each in (RESERVE, PUBLISH, SEED)}
+
+    @property
+    def lost(self) -> int:
+        """Counters whose last total did not reach the durable record."""
+        return self._writer.lost
+
+    @property
+    def fault(self) -> str:
+        """Why the durable record cannot be written just now."""
+        return self._writer.fault
 
     def reserve(self, reservation: str, claims: Sequence[Claim], /) -> Reserved:
         """Add every claim to its counter where all have room; else add none."""
-        numbers = [n for each in claims for n in (each.amount, each.limit, int(each.seconds * 1_000) + 1)]
-        keys = _keys(reservation, (claim.counter for claim in claims))
-        with self._client.available():
-            refused, *totals = self._reserve(keys=keys, args=[self._lease, *numbers])
-        return Reserved(tuple(map(int, totals)), int(refused) - 1)
+        with self._calls:
+            self._forget()
+            parts = [self._part(claim) for claim in claims]
+            refused, *sums = self._ask(claims, parts)
+            totals = []
+            for place, part in enumerate(parts):
+                spent, held = int(sums[2 * place]), int(sums[2 * place + 1])
+                part.others = max(part.others, spent - part.spent)
+                totals.append(max(spent, part.floor) + held)
+            if not refused:
+                for claim, part in zip(claims, parts, strict=True):
+                    part.held += claim.amount
+                self._reserved[reservation] = claims
+        return Reserved(tuple(totals), int(refused) - 1)
 
     def settle(self, settlements: Sequence[Settlement], /) -> None:
         """End reservations: what was used takes the place of what was reserved."""
-        with self._client.available() as client, client.pipeline(transaction=True) as calls:
-            for reservation, used in settlements:
-                self._settle(keys=_keys(reservation, used), args=[SETTLED, *used.values()], client=calls)
-            calls.execute()
+        with self._calls:
+            touched: dict[str, _Part] = {}
+            for settlement in settlements:
+                self._apply(settlement)
+                for counter in settlement.used:
+                    if (part := self._parts.get(counter)) is not None:
+                        touched[counter] = part
+            if touched:
+                arguments = [n for part in touched.values() for n in _said(part)]
+                self._call(PUBLISH, touched, [next(self._numbers), *arguments])
+            self._applied.clear()
 
     def totals(self, counters: Sequence[str], /) -> tuple[int, ...]:
         """Return what is used and reserved of each counter."""
         if not counters:
             return ()
-        with self._client.available() as client:
-            found: Any = client.mget([PREFIX + counter for counter in counters])
-        return tuple(int(each or 0) for each in found)
+        with self._client.available() as client, client.pipeline(transaction=False) as calls:
+            for counter in counters:
+                calls.hmget(PREFIX + counter, "S", "H", "seeded")
+            rows: list[Any] = calls.execute()
+        missing = [each for each, row in zip(counters, rows, strict=True) if row[2] is None]
+        known = self._book.spent(missing) if self._book is not None and missing else {}
+        found = []
+        for counter, (spent, held, _) in zip(counters, rows, strict=True):
+            part = self._parts.get(counter)
+            recorded = sum(known.get(counter, {}).values())
+            found.append(max(int(spent or 0), recorded, part.floor if part else 0) + int(held or 0))
+        return tuple(found)
+
+    def join(self, process: str, /) -> float:
+        """Return the share of a process in an outage; see ``Book.join``."""
+        return 1.0 if self._book is None else self._book.join(process)
+
+    def leave(self, process: str, /) -> None:
+        """Give the share back, unless something that was spent is not recorded."""
+        self._writer.flush()
+        if self._book is not None and not self._unrecorded:
+            self._book.leave(process)
+
+    def flush(self, timeout: float) -> None:
+        """Wait until what was spent is recorded durably, ``timeout`` seconds at most."""
+        self._writer.flush(timeout)
 
     def close(self) -> None:
-        """Release the connections."""
+        """Write what waits, and release the connections."""
+        self._writer.close()
         self._client.close()
+        if self._book is not None:
+            self._book.close()
+
+    def _ask(self, claims: Sequence[Claim], parts: Sequence[_Part]) -> list[Any]:
+        counters = [claim.counter for claim in claims]
+        for _ in range(2):
+            arguments: list[object] = [next(self._numbers)]
+            for claim, part in zip(claims, parts, strict=True):
+                is_recorded = int(part.lasting and self._book is not None)
+                arguments += [*_said(part), claim.amount, claim.limit, part.floor, is_recorded]
+            answer: list[Any] = self._call(RESERVE, counters, arguments)
+            if answer[0] not in {UNSEEDED, LATE}:
+                return answer
+            self._seed(counters, parts)
+        raise StoreUnavailable("the budget store loses counters as soon as they are made")
+
+    def _seed(self, counters: Sequence[str], parts: Sequence[_Part]) -> None:
+        """Make counters of money again, as the durable record has them."""
+        lasting = {counter: part for counter, part in zip(counters, parts, strict=True) if part.lasting}
+        if self._book is None:
+            return
+        for counter, recorded in self._book.spent(list(lasting)).items():
+            part = lasting[counter]
+            pairs = [value for pair in recorded.items() for value in pair]
+            self._call(SEED, [counter], [_milliseconds(part), *pairs])
+
+    def _call(self, script: str, counters: Iterable[str], arguments: Sequence[object]) -> Any:
+        with self._client.available():
+            return self._scripts[script](keys=[PREFIX + each for each in counters], args=arguments)
+
+    def _apply(self, settlement: Settlement) -> None:
+        """Count a settlement here, once."""
+        reservation, used, claims = settlement
+        if reservation in self._applied:
+            return
+        self._applied.add(reservation)
+        for claim in claims:
+            self._part(claim)
+        for claim in self._reserved.pop(reservation, ()):
+            if (part := self._parts.get(claim.counter)) is not None:
+                part.held -= claim.amount
+        for counter, amount in used.items():
+            part = self._parts.get(counter)
+            if part is None:
+                continue
+            part.spent += amount
+            if amount and part.lasting and self._book is not None and counter not in self._unrecorded:
+                self._unrecorded.add(counter)
+                if not self._writer.put(counter):
+                    self._unrecorded.discard(counter)
+
+    def _record(self, counters: Sequence[str]) -> int:
+        """Write what this process has spent to the durable record."""
+        with self._calls:
+            known = [(counter, self._parts.get(counter)) for counter in counters]
+            self._unrecorded.difference_update(counters)
+        spent = [Spent(counter, part.writer, part.spent) for counter, part in known if part is not None]
+        if self._book is not None and spent:
+            try:
+                self._book.record(spent)
+            except BaseException:
+                self._unrecorded.update(counters)
+                raise
+        return 0
+
+    def _part(self, claim: Claim) -> _Part:
+        part = self._parts.get(claim.counter)
+        if part is None:
+            writer = f"{self._process}-{next(self._numbers):x}"
+            part = self._parts[claim.counter] = _Part(writer, claim.seconds, claim.lasting)
+            heappush(self._ends, (time.monotonic() + claim.seconds, claim.counter))
+        return part
+
+    def _forget(self) -> None:
+        """Forget counters whose window is over for another window's length; those that wait, later."""
+        now = time.monotonic()
+        while self._ends and self._ends[0][0] <= now:
+            counter = heappop(self._ends)[1]
+            part = self._parts.get(counter)
+            if part is not None and (part.held or counter in self._unrecorded):
+                heappush(self._ends, (now + part.seconds, counter))
+            else:
+                self._parts.pop(counter, None)
 
 
-def _keys(reservation: str, counters: Iterable[str]) -> list[str]:
-    return [PREFIX + "leases", f"{PREFIX}held/{reservation}", *(PREFIX + each for each in counters)]
+def _said(part: _Part) -> tuple[str, int, int, int]:
+    return part.writer, part.spent, part.held, _milliseconds(part)
+
+
+def _milliseconds(part: _Part) -> int:
+    return int(part.seconds * 1_000) + 1

@@ -5,10 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
-__all__ = ["LEASE", "BudgetStore", "Claim", "Reserved", "Settlement"]
+__all__ = ["KEPT_WINDOWS", "SHARE_SECONDS", "Book", "BudgetStore", "Claim", "Reserved", "Settlement", "Spent",
+           "kept_windows", "series"]  # fmt: skip
 
-#: Seconds after which a reservation that nobody settled holds nothing: longer than any answer takes.
-LEASE: Final = 3_600
+#: Seconds for which a process may use its share of what may be spent while no store can be asked.
+SHARE_SECONDS: Final = 3_600.0
+#: Windows of one limit that are kept, counted in the order in which they were first used: no change of a
+#: clock removes one. A hundred days of a budget per day; of a minute, nobody asks after the next.
+KEPT_WINDOWS: Final = 100
+_KEPT_MINUTES: Final = 5
+
+
+def series(counter: str) -> str:
+    """Return what all windows of a counter's limit have in common: its name without the window's start."""
+    return counter.rpartition("/")[0]
+
+
+def kept_windows(counter: str) -> int:
+    """Return how many windows of a counter's limit are kept."""
+    return _KEPT_MINUTES if series(counter).endswith("/minute") else KEPT_WINDOWS
 
 
 class Claim(NamedTuple):
@@ -17,7 +32,8 @@ class Claim(NamedTuple):
     counter: str  # names limit and window: "money/key/alice/1767225600"
     amount: int  # whole units of the counter: requests, tokens, or billionths of the currency
     limit: int  # the counter's highest value
-    seconds: float  # after which the counter may be forgotten
+    seconds: float  # after which a cache may forget the counter
+    lasting: bool = False  # money: recorded durably, and hardly spent while no store can be asked
 
 
 class Reserved(NamedTuple):
@@ -37,6 +53,46 @@ class Settlement(NamedTuple):
 
     reservation: str
     used: Mapping[str, int]  # by counter; every one that was claimed
+    claims: Sequence[Claim] = ()  # of a reservation that the store was not asked for
+
+
+class Spent(NamedTuple):
+    """What one process has settled of one counter since it began; it only grows."""
+
+    counter: str
+    writer: str
+    amount: int
+
+
+class Book(Protocol):
+    """The durable record of spent money. Every method may raise ``StoreUnavailable``.
+
+    Each process records its own total of each counter, so that recording twice changes nothing, and a
+    counter's total is the sum over all processes.
+    """
+
+    def record(self, spent: Sequence[Spent], /) -> None:
+        """Record totals; a lower one than is recorded changes nothing."""
+        ...
+
+    def spent(self, counters: Sequence[str], /) -> Mapping[str, Mapping[str, int]]:
+        """Return what is recorded of each counter, by process."""
+        ...
+
+    def join(self, process: str, /) -> float:
+        """Return the share, from 0 to 1, of what all processes may spend while no store can be asked.
+
+        It is the process's own for ``SHARE_SECONDS``: no other gets it, also when the process is killed.
+        """
+        ...
+
+    def leave(self, process: str, /) -> None:
+        """Give the share back: all that was spent is recorded."""
+        ...
+
+    def close(self) -> None:
+        """Release connections."""
+        ...
 
 
 class BudgetStore(Protocol):
@@ -59,9 +115,17 @@ class BudgetStore(Protocol):
     def settle(self, settlements: Sequence[Settlement], /) -> None:
         """End reservations, all or none.
 
-        A counter whose window is forgotten stays unknown. A reservation that is not known, because it was
-        made elsewhere or has expired, held nothing: all that was used is added.
+        A reservation that is not known held nothing: all that was used is added. A counter that is neither
+        known nor among the claims of the settlement stays unknown: its window is long over.
         """
+        ...
+
+    def join(self, process: str, /) -> float:
+        """Return the share of a process in an outage; see ``Book.join``."""
+        ...
+
+    def leave(self, process: str, /) -> None:
+        """Give the share back."""
         ...
 
     def totals(self, counters: Sequence[str], /) -> tuple[int, ...]:
