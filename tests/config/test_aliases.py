@@ -24,7 +24,7 @@ def examined(directory: Path, aliases: str) -> list[tuple[int, str, str]]:
     file = directory / "pointsman.toml"
     file.write_text(FILE + aliases, encoding="utf-8")
     errors = examine(file, {}).errors
-    return [(int(e.place.rpartition(":")[2]) - FIRST, str(e).partition(": ")[2], e.hint) for e in errors]
+    return [(int(e.place.rpartition(":")[2]) - FIRST, e.message.partition(": ")[2], e.hint) for e in errors]
 
 
 @pytest.mark.parametrize(

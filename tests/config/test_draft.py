@@ -15,7 +15,7 @@ VARIABLES = [provider.variable for provider in PROVIDERS]
 
 
 @pytest.mark.parametrize("names", [[], *([name] for name in VARIABLES), VARIABLES])
-def test_the_draft_loads_and_guidance_and_domains_are_on(tmp_path: Path, names: list[str]) -> None:
+def test_the_draft_loads_and_nothing_changes_a_prompt(tmp_path: Path, names: list[str]) -> None:
     env = dict.fromkeys(names, "canary")
     file = tmp_path / "pointsman.toml"
     text = draft(find_providers(env))
@@ -25,9 +25,10 @@ def test_the_draft_loads_and_guidance_and_domains_are_on(tmp_path: Path, names: 
     assert loaded.config is not None
     assert len(loaded.config.upstreams) == max(1, len(names))
     assert len(loaded.config.tiers.models) == 4
-    assert (loaded.config.guidance.mode, loaded.config.domains.mode) == ("on", "on")
+    modes = (loaded.config.guidance.mode, loaded.config.domains.mode, loaded.config.capabilities.mode)
+    assert modes == ("observe", "observe", "observe")
     assert "canary" not in text
-    works = {verdict.client.name for verdict in judge_clients(loaded.config) if verdict.works}
+    works = {verdict.client.name for verdict in judge_clients(loaded.config) if verdict.fits}
     assert works == {"curl", "OpenAI SDK, chat", "OpenAI SDK", "Anthropic SDK", *AGENTS}
 
 

@@ -204,6 +204,7 @@ small = { upstream = "main", id = "s" }
         ("[teams.'a b']", '1: "a b" cannot name a team'),
         (KEY + "models = ['gpt-*']", '3: "gpt-*" is no configured model'),
         (KEY + "when_low = 'lower_tier'", "3: there is no budget that could be low"),
+        (KEY + "budget = { money = 1 }\n[access]\nstore = 'memory'", '3: no store can vouch for this budget: [access] store = "memory" begins at 0'),
         (KEY + "budget = { money = -1 }", '3: "money" in [keys.ci.budget] must be a number from 0 to 1e+09, not -1'),
         (KEY + "budget = { money = 1, per = 'year' }", '3: "per" in [keys.ci.budget] must be one of "day", "hour", "month", "week", not "year"'),
         (KEY + "requests_per_minute = 0", '3: "requests_per_minute" in [keys.ci] must be a whole number from 1 to 1e+12, not 0'),
@@ -312,7 +313,7 @@ def test_a_proxys_credentials_are_read_and_never_shown(tmp_path: Path) -> None:
         ("[tiers]\nserver.port = 3", "it is a table of its own: [server]"),
         (
             "[server]\nzzz = 3",
-            "known: host, port, keys, workers, limits, drain_notice, drain, passthrough, router_command",
+            "known: host, port, keys, workers, limits, drain_notice, drain, keep_alive, passthrough, router_command",
         ),
         ("[server]\nprot = 3", ""),  # the message names the nearest
     ],

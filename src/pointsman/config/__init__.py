@@ -5,7 +5,7 @@ from __future__ import annotations
 from pointsman.config._check import is_loopback
 from pointsman.config.access import AccessSpec, BudgetSpec, KeySpec, Role, TeamSpec
 from pointsman.config.files import read
-from pointsman.config.load import AnyKey, Loaded, examine, find, is_profile, load
+from pointsman.config.load import AnyKey, Loaded, examine, find, find_named, is_profile, load
 from pointsman.config.shapes import (
     CapabilitiesSpec,
     Config,
@@ -43,6 +43,7 @@ __all__ = [
     "TiersSpec",
     "examine",
     "find",
+    "find_named",
     "is_loopback",
     "is_profile",
     "load",

@@ -349,7 +349,7 @@ def _guidance(file: File) -> Iterator[Problem]:
             try:
                 spec.with_classes(own)
             except ClassifierError as error:
-                yield Problem((*table, *error.path), str(error), error.hint)
+                yield Problem((*table, *error.path), error.message, error.hint)
 
 
 def _capabilities(file: File, directory: Path) -> Iterator[Problem]:
@@ -389,7 +389,7 @@ def _refused(path: KeyPath, read: Callable[[], object]) -> Iterator[Problem]:
     try:
         read()
     except ConfigError as error:
-        yield Problem(path, str(error), error.hint)
+        yield Problem(path, error.message, error.hint)
     except (OSError, UnicodeError) as error:
         yield Problem(path, f"cannot read it: {error}")
 

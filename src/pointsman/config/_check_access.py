@@ -36,6 +36,7 @@ def check_access(file: File, listed: Iterable[bytes]) -> Iterator[Problem]:
                 message = f'"{name}" cannot name {_WHAT[table]}'
                 yield Problem((table, name), message, "letters, digits, '.', '_' and '-', at most 64")
             yield from _limits(file, (table, name), entry)
+            yield from _vouched(file, (table, name), entry)
     yield from _hashes(file, listed)
     for name, key in file.keys.items():
         if key.team and key.team not in file.teams:
@@ -59,6 +60,13 @@ def _limits(file: File, path: KeyPath, entry: KeySpec | TeamSpec) -> Iterator[Pr
     if entry.when_low == "lower_tier" and entry.budget is None:
         hint = 'budget = { money = 10, per = "day" }'
         yield Problem((*path, "when_low"), "there is no budget that could be low", hint)
+
+
+def _vouched(file: File, path: KeyPath, entry: KeySpec | TeamSpec) -> Iterator[Problem]:
+    """A budget is for a store that outlives the process."""
+    if entry.budget is not None and file.access.store == "memory":
+        message = 'no store can vouch for this budget: [access] store = "memory" begins at 0 with each start'
+        yield Problem((*path, "budget"), message, '[access] store = "sqlite" keeps what is spent in a file')
 
 
 def _hashes(file: File, listed: Iterable[bytes]) -> Iterator[Problem]:

@@ -31,7 +31,7 @@ class BudgetSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     money: Annotated[
         float,
-        Meta(ge=0, le=MOST_MONEY, description="Most money per window, in the currency of the prices."),
+        Meta(ge=0, le=MOST_MONEY, description="Most money per window, in US dollars."),
     ]
     per: Annotated[
         Period, Meta(description="Window: a clock hour, a day, a week from Monday, or a month; in UTC.")
@@ -111,22 +111,23 @@ class AccessSpec(msgspec.Struct, frozen=True, kw_only=True):
         Literal["memory", "sqlite", "valkey"] | None,
         Meta(
             description="`sqlite` is a file, which outlives a restart and is shared by the processes of a "
-            "machine; `valkey` is shared by replicas, at the `url` of [sessions]; `memory` counts in one "
+            "machine; `valkey` is shared by replicas, at the `url` of [sessions], in front of a durable "
+            "record: PostgreSQL where the ledger is, else the file; `memory` counts rate limits in one "
             "process, from 0 at its start. Default: `valkey` where [sessions] is, else `sqlite`."
         ),
     ] = None
     path: Annotated[
         Path,
         Meta(
-            description="File of store `sqlite`; default: `pointsman/budgets.sqlite` in the user's state "
-            "directory."
+            description="File of store `sqlite`, and of the record of `valkey` without PostgreSQL; default: "
+            "`pointsman/budgets.sqlite` in the user's state directory."
         ),
     ] = field(default_factory=lambda: state_file("budgets.sqlite"))
     on_outage: Annotated[
         Literal["open", "closed"],
         Meta(
-            description="While the store fails, `open` counts in each process, from what it knew last; "
-            "`closed` refuses requests of keys with limits (503)."
+            description="While the store fails, `open` lets all processes together spend a tenth of each "
+            "budget; `closed` refuses requests of keys with limits (503)."
         ),
     ] = "open"
     output_tokens: Annotated[

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import structs
 
 from pointsman.config.describe import POOL_WORDS, choices, describe
+from pointsman.config.seed_keys import elsewhere
 from pointsman.config.shapes import HASHED, POOL, File
 from pointsman.errors import ConfigError, did_you_mean
 from pointsman.guidance import ClassifierError
@@ -202,12 +203,13 @@ class Converter:
     def _contradiction(self, error: Exception, raw: Mapping[str, object], path: KeyPath) -> None:
         """Report it at the key at fault, or at the first one that the message names."""
         if isinstance(error, ClassifierError):
-            self.problems.append(Problem((*path, *error.path), str(error), error.hint))
+            self.problems.append(Problem((*path, *error.path), error.message, error.hint))
             return
         words = re.findall(r"\w+", str(error))
         key = next((word for word in words if word in raw), None)
         hint = error.hint if isinstance(error, ConfigError) else ""
-        self.problems.append(Problem((*path, key) if key else path, str(error), hint))
+        message = error.message if isinstance(error, ConfigError) else str(error)
+        self.problems.append(Problem((*path, key) if key else path, message, hint))
 
     def _unknown(self, key: str, known: Iterable[str], path: KeyPath) -> None:
         if new := _new_name(key, path):
@@ -215,7 +217,7 @@ class Converter:
             return
         where = f" in {table(path)}" if path else ""
         near = did_you_mean(key, known)
-        hint = "" if near else _belongs(key, path) or "known: " + ", ".join(known)
+        hint = elsewhere(key, path) or ("" if near else _belongs(key, path) or "known: " + ", ".join(known))
         self.problems.append(Problem((*path, key), f'unknown key "{key}"{where}{near}', hint))
 
 

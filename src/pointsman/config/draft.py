@@ -11,7 +11,7 @@ from pointsman.catalogue import filled, installed, provider_of
 from pointsman.config.local import SERVERS, LocalModel, LocalServer, find_servers, window_at_ollama
 from pointsman.vocabulary import ModelSpec
 
-__all__ = ["Found", "ModelDraft", "draft", "find_local", "find_providers"]
+__all__ = ["Found", "ModelDraft", "draft", "find_local", "find_providers", "unused_keys"]
 
 
 class ModelDraft(NamedTuple):
@@ -78,6 +78,13 @@ PROVIDERS: Final = (
     ),
 )
 
+#: Variables of providers' keys for which no table is written, as the providers' own documentation names them.
+_OTHER_KEYS: Final = (
+    "AZURE_OPENAI_API_KEY", "CEREBRAS_API_KEY", "COHERE_API_KEY", "DEEPSEEK_API_KEY", "FIREWORKS_API_KEY",
+    "GOOGLE_API_KEY", "GROQ_API_KEY", "MISTRAL_API_KEY", "MOONSHOT_API_KEY", "PERPLEXITY_API_KEY",
+    "TOGETHER_API_KEY", "XAI_API_KEY",
+)  # fmt: skip
+
 #: What answers while nothing else is named: built in, no key, no network.
 DEMO: Final = Found(
     "demo",
@@ -98,6 +105,12 @@ _OLLAMA: Final = (
 def find_providers(env: Mapping[str, str]) -> list[Found]:
     """Return the providers whose key is in the environment."""
     return [provider for provider in PROVIDERS if env.get(provider.variable)]
+
+
+def unused_keys(env: Mapping[str, str]) -> list[str]:
+    """Return the variables that hold the key of a provider for which ``draft`` writes nothing."""
+    gemini = bool(env.get("GEMINI_API_KEY"))  # Google's SDKs read either; one of the two is enough
+    return [name for name in _OTHER_KEYS if env.get(name) and not (gemini and name == "GOOGLE_API_KEY")]
 
 
 def find_local(servers: Iterable[tuple[str, int]] = SERVERS) -> list[Found]:
@@ -219,6 +232,7 @@ _TEMPLATE: Final = """\
 
 # Which model serves which tier. Agents ask for model "auto" and get the cheapest that should do; every model
 # above can also be asked for by name. Of a list, the first that can serve does; the others are its fallback.
+# Of models with the same prices, one that speaks the caller's format natively comes first.
 [tiers]
 profile   = "default"
 simple    = {small}
@@ -233,14 +247,21 @@ reasoning = {large}
 # "my-helper-*" = "simple"
 # "*"           = "auto"      # every other name, instead of 404 "unknown model"
 
-# Add one hint to the prompt of an agent that is stuck.
+# These three decide and record, and change no request: mode = "observe". With "on" they do what they decide;
+# "off" leaves them out. What they would have done: pointsman decisions list, then decisions show ID.
+
+# "on" adds one hint to the prompt of an agent that is stuck. Its effect: pointsman report guidance
 [guidance]
-mode    = "on"     # off | observe (decide and record, add nothing) | on
+mode    = "observe"
 control = 0.1      # share of sessions in which a due hint is withheld, to learn whether hints help
 
-# Enrich the prompt for the task at hand: coding, bugfix, planning, ...
+# "on" adds a paragraph for the task at hand to the prompt: coding, bugfix, planning, ...
 [domains]
-mode = "on"        # off | observe | on
+mode = "observe"
+
+# "on" with tools = N passes on at most N of a request's tools, where the others are clearly not needed.
+[capabilities]
+mode = "observe"
 
 # Who may call the gateway. A bind that others can reach needs keys.
 [server]

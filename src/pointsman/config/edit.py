@@ -6,6 +6,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from pointsman.config.trust import is_trusted, trust
 from pointsman.errors import ConfigError
 from pointsman.toml_source import KeyPath, key_places
 
@@ -34,7 +35,7 @@ def set_value(text: str, path: KeyPath, literal: str) -> str:
 
 
 def write_file(file: Path, text: str) -> None:
-    """Replace a file atomically, so that no reader sees a partial file.
+    """Replace a file atomically, so that no reader sees a partial file. A trusted one stays trusted.
 
     Raises:
         ConfigError: it cannot be written.
@@ -42,12 +43,15 @@ def write_file(file: Path, text: str) -> None:
     from tempfile import mkstemp  # most commands that import this write nothing
 
     target = file.resolve()  # through a link to the file it leads to
+    was_trusted = is_trusted(target)
     try:
         descriptor, name = mkstemp(dir=target.parent, prefix=f".{target.name}.")
         with open(descriptor, "w", encoding="utf-8") as temporary:  # noqa: PTH123 - a descriptor, not a path
             temporary.write(text)
         if target.exists():
             Path(name).chmod(target.stat().st_mode & 0o777)
+        if was_trusted:  # first: a gateway reads the file again as soon as it is there
+            trust(target, text)
         Path(name).replace(target)
     except OSError as error:
         raise ConfigError(f"cannot write {file}: {error.strerror}") from error

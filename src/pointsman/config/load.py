@@ -17,6 +17,7 @@ from pointsman.config.applications import application_at
 from pointsman.config.convert import Converter, Problem
 from pointsman.config.files import read
 from pointsman.config.shapes import Config, File, Sections
+from pointsman.config.trust import FoundFile, check_trust
 from pointsman.decoding import syntax_error
 from pointsman.errors import ConfigError
 from pointsman.tiers import BUILTIN_PROFILES, load_profile
@@ -25,7 +26,7 @@ from pointsman.upstreams.port import ServerSpec, UpstreamSpec, caller_name
 from pointsman.vocabulary import ModelSpec, Tier, WireFormat
 from pointsman.wire.translate import translated_formats
 
-__all__ = ["FILE_NAME", "AnyKey", "Loaded", "examine", "find", "is_profile", "load", "provider"]
+__all__ = ["FILE_NAME", "AnyKey", "Loaded", "examine", "find", "find_named", "is_profile", "load", "provider"]
 
 FILE_NAME: Final = "pointsman.toml"
 _INIT: Final = "pointsman config init"
@@ -63,12 +64,23 @@ def is_profile(text: str) -> bool:
 
 
 def find(directory: Path | None = None, env: Mapping[str, str] = os.environ) -> Path | None:
-    """Return the file to read, if there is one: ``$POINTSMAN_CONFIG``, else the one here, else the user's."""
+    """Return the file to read, if there is one: ``$POINTSMAN_CONFIG``, else the one here, else the user's.
+
+    The one here is a ``FoundFile``, which is read only if it is trusted.
+    """
+    users = find_named(env)
+    here = (directory or Path.cwd()) / FILE_NAME
+    if env.get("POINTSMAN_CONFIG") or not here.is_file():
+        return users
+    return users if users is not None and users.samefile(here) else FoundFile(here)
+
+
+def find_named(env: Mapping[str, str] = os.environ) -> Path | None:
+    """Return the file that the user chose, if there is one: ``$POINTSMAN_CONFIG``, else the user's own."""
     if named := env.get("POINTSMAN_CONFIG"):
         return Path(named)
-    user = Path(env.get("XDG_CONFIG_HOME") or Path.home() / ".config")
-    places = (directory or Path.cwd(), user / "pointsman")
-    return next((place / FILE_NAME for place in places if (place / FILE_NAME).is_file()), None)
+    own = Path(env.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "pointsman" / FILE_NAME
+    return own if own.is_file() else None
 
 
 def load(file: Path, env: Mapping[str, str] = os.environ) -> Config:
@@ -84,15 +96,20 @@ def load(file: Path, env: Mapping[str, str] = os.environ) -> Config:
 
 
 def examine(file: Path, env: Mapping[str, str] = os.environ, *, text: str | None = None) -> Loaded:
-    """Read a file, or ``text`` as if it stood in it, and return every mistake in it."""
+    """Read a file, or ``text`` as if it stood in it, and return every mistake in it.
+
+    Of a file that was only found, nothing is run or filled in before it is trusted.
+    """
     try:
-        text = read(file, hint=_INIT) if text is None else text
+        if text is None:
+            text = read(file, hint=_INIT)
+            check_trust(file, text)
         raw = tomllib.loads(text)
     except ConfigError as error:
         return Loaded(None, [error])
     except tomllib.TOMLDecodeError as error:
         return Loaded(None, [_syntax_error(file, text or "", error)])
-    directory = file.resolve().parent
+    directory = Path(file).resolve().parent  # of a plain path: files that it names are no found ones
     converter = Converter(env, directory)
     written = converter.struct(raw, File, ())
     if written is None:
@@ -147,9 +164,9 @@ def _shadow(file: Path | None) -> Iterator[Problem]:
             yield Problem(path, f"{file} has a [shadow] of its own", "a policy on trial tries no other")
         else:
             for error in examine(file, AnyKey(), text=text).errors[:1]:
-                yield Problem(path, str(error), error.hint)
+                yield Problem(path, error.message, error.hint)
     except ConfigError as error:
-        yield Problem(path, str(error), error.hint)
+        yield Problem(path, error.message, error.hint)
     except tomllib.TOMLDecodeError as error:
         yield Problem(path, str(_syntax_error(file, text, error)))
 

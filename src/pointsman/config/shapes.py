@@ -13,7 +13,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta, field
 
-from pointsman.capabilities import CapabilitySettings, Strategy
+from pointsman.capabilities import CapabilitySettings
 from pointsman.config.access import AccessSpec, KeySpec, TeamSpec
 from pointsman.config.ext_proc import ExtProcSpec
 from pointsman.config.places import state_file
@@ -173,17 +173,12 @@ class CapabilitiesSpec(CapabilitySettings, frozen=True, kw_only=True):
         Path | None,
         Meta(description="Calibration file, written by `pointsman fit capabilities` with this `encoder`."),
     ] = None
-    # A gateway asks nobody unless it is told to.
-    strategy: Annotated[
-        Strategy,
-        Meta(
-            description="Who judges: `local` the score alone, `hybrid` a model where the score is uncertain, "
-            "`llm` a model for every capability."
-        ),
-    ] = Strategy.LOCAL
     tools: Annotated[
         _Count | None,
-        Meta(description="Maximum number of relayed tools, besides those called or forced; default: all."),
+        Meta(
+            description="Maximum number of relayed tools, besides those called, forced or always active, "
+            "where the scores say which are needed; all are relayed where they do not. Default: all."
+        ),
     ] = None
 
     @property
@@ -235,6 +230,15 @@ class ServerTable(msgspec.Struct, frozen=True, kw_only=True):
             description="Seconds that open responses get to finish after that (graceful shutdown).",
         ),
     ] = ServerSpec().drain
+    # as the HTML standard advises for server-sent events (section 9.2.7)
+    keep_alive: Annotated[
+        float,
+        Meta(
+            ge=0,
+            description="Seconds of silence after which a stream gets a comment, or in the Messages format a "
+            "`ping`, so that no proxy closes it while the model thinks; 0: never.",
+        ),
+    ] = ServerSpec().keep_alive
     passthrough: Annotated[
         str | None,
         Meta(description="Upstream that serves other paths below `/v1`; default: none does."),
@@ -258,6 +262,7 @@ class ServerTable(msgspec.Struct, frozen=True, kw_only=True):
             passthrough=self.passthrough or "",
             drain_notice=self.drain_notice,
             drain=self.drain,
+            keep_alive=self.keep_alive,
             router_command=self.router_command,
         )
 
@@ -311,9 +316,20 @@ class LedgerSpec(msgspec.Struct, frozen=True, kw_only=True):
         TextMode,
         Meta(description="What is stored of a prompt: nothing, its hash, the redacted text, or the text."),
     ] = "off"
-    queue: Annotated[_Count, Meta(description="Queue length: entries beyond it are lost and counted.")] = (
-        10_000  # a stalled disk for ten seconds at 1,000 requests a second
-    )
+    queue: Annotated[
+        _Count,
+        Meta(
+            description="Queue length: from half of it on entries wait in a file (`spill_mb`), or are lost."
+        ),
+    ] = 10_000  # a stalled disk for ten seconds at 1,000 requests a second
+    spill_mb: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="MiB of the file, for each process, where entries beyond the queue wait while the "
+            "database is away or slow; beyond it they are lost and counted. 0: no file. Not for JSON lines.",
+        ),
+    ] = 256
     keep_days: Annotated[
         int,
         Meta(
@@ -322,11 +338,21 @@ class LedgerSpec(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = 30
     max_mb: Annotated[
+        Annotated[int, Meta(ge=0)] | None,
+        Meta(
+            description="Retention: beyond this many MiB the oldest entries are removed; 0 sets no limit. "
+            "Default: 1,024 for files, no limit for PostgreSQL."
+        ),
+    ] = None
+
+    keep_sums_days: Annotated[
         int,
         Meta(
-            ge=0, description="Retention: beyond this size the oldest entries are removed; 0 sets no limit."
+            ge=0,
+            description="Retention in PostgreSQL of the sums by hour, from which savings are read: "
+            "they outlive the entries; 0 keeps them regardless of age.",
         ),
-    ] = 1_024
+    ] = 1_825  # five years
 
     @property
     def place(self) -> str:
@@ -334,6 +360,12 @@ class LedgerSpec(msgspec.Struct, frozen=True, kw_only=True):
         if self.jsonl is not None:
             return "standard output" if self.is_output else str(self.jsonl)
         return self.url or str(self.path)
+
+    @property
+    def most_mb(self) -> int | None:
+        """The bound of size in MiB; None where there is none."""
+        usual = 1_024 if self.url is None else 0
+        return (usual if self.max_mb is None else self.max_mb) or None
 
     @property
     def is_output(self) -> bool:
@@ -431,7 +463,7 @@ class ShadowSpec(msgspec.Struct, frozen=True, kw_only=True):
     ] = "off"
     money_per_day: Annotated[
         _Price | None,
-        Meta(description="Maximum cost of `model` per day, in the currency of the prices."),
+        Meta(description="Maximum cost of `model` per day, in US dollars."),
     ] = None
 
 

@@ -1,0 +1,219 @@
+"""Trust in a configuration that was found in the working directory, by its path and its digest.
+
+Whoever can write into a repository can put a ``pointsman.toml`` there. One that a person has named, by
+``--config`` or ``POINTSMAN_CONFIG``, is read as it is, and so is one in the user's own folder. One that was
+only found names neither code nor ``${…}`` before ``pointsman trust`` has recorded it, and again after each
+change that no command of ours made.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from pointsman.config.files import read
+from pointsman.config.places import state_file
+from pointsman.errors import ConfigError
+from pointsman.toml_source import KeyPath, TomlSource
+
+if TYPE_CHECKING:
+    _OwnPath = Path
+else:
+    _OwnPath = type(Path())  # before Python 3.12 a subclass of Path itself has no flavour
+
+__all__ = [
+    "FoundFile",
+    "TrustedFile",
+    "check_trust",
+    "effects",
+    "is_trusted",
+    "record_of",
+    "revoke",
+    "trust",
+    "trusted_files",
+]
+
+_REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+#: Effects that an error lists; a file may have thousands.
+_LISTED: Final = 5
+
+
+class FoundFile(_OwnPath):
+    """A configuration that nobody named: it was found in the working directory."""
+
+
+class TrustedFile(NamedTuple):
+    """A file that was recorded."""
+
+    path: str
+    digest: str  # SHA-256 of its text, and of the text of the shadow policy that it names
+    is_current: bool  # whether the file is still the one that was recorded
+
+
+class _Effect(NamedTuple):
+    """What reading or using a file would do beyond deciding."""
+
+    path: KeyPath
+    what: str
+
+
+def check_trust(file: Path, text: str) -> None:
+    """Refuse a file that was only found, has not been recorded, and names code or the environment.
+
+    Raises:
+        ConfigError: it says what the file would do, and how to trust it.
+    """
+    if not isinstance(file, FoundFile):
+        return
+    found = effects(file, text)
+    recorded = _recorded(file)
+    if not found or recorded == _digest(file, text):
+        return
+    why = "has changed since it was trusted" if recorded else "is not trusted"
+    more = f", and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
+    raise ConfigError(
+        f"{file} {why}: it would {', '.join(found[:_LISTED])}{more}",
+        hint="if you know who wrote it: pointsman trust; a file that --config names is always trusted",
+    )
+
+
+def effects(file: Path, text: str) -> list[str]:
+    """Return the code that a configuration would run and the secrets that it would use, with their lines."""
+    source = TomlSource(text, file.name)
+    found = {effect.what: f"{effect.what} (line {source.line(effect.path)})" for effect in _in(text)}
+    shadow = _shadow(file, text)
+    if shadow is not None and (more := next(_in(shadow[1]), None)):
+        found[more.what] = f"{more.what} ({shadow[0].name})"
+    return list(found.values())
+
+
+def trust(file: Path, text: str | None = None) -> None:
+    """Record a file as it is, or as it will be with ``text``.
+
+    Raises:
+        ConfigError: it cannot be read, or the record cannot be written.
+    """
+    text = read(file) if text is None else text
+    record = record_of(file)
+    written = json.dumps({"path": str(_absolute(file)), "sha256": _digest(file, text)})
+    try:
+        record.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        partial = record.with_suffix(f".{os.getpid()}")
+        partial.write_text(written, encoding="utf-8")
+        partial.replace(record)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot write {error.filename or record}: {error.strerror}",
+            hint="XDG_STATE_HOME names another folder; or name the file by --config",
+        ) from error
+
+
+def is_trusted(file: Path) -> bool:
+    """Whether a file is recorded as it is now."""
+    recorded = _recorded(file)
+    try:
+        return bool(recorded) and recorded == _digest(file, read(file))
+    except ConfigError:
+        return False
+
+
+def revoke(file: Path) -> bool:
+    """Forget a file. Returns whether it was recorded."""
+    try:
+        record_of(file).unlink()
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def trusted_files() -> list[TrustedFile]:
+    """Return every file that is recorded, by path."""
+    found = []
+    for record in sorted(_folder().glob("*.json")):
+        written = _read_record(record)
+        if (path := written.get("path")) and (digest := written.get("sha256")):
+            found.append(TrustedFile(path, digest, is_trusted(Path(path))))
+    return sorted(found)
+
+
+def record_of(file: Path) -> Path:
+    """Return where a file is recorded: one file for each, so that two commands lose no record."""
+    return _folder() / f"{hashlib.sha256(os.fsencode(_absolute(file))).hexdigest()}.json"
+
+
+def _absolute(file: Path) -> Path:
+    return Path(file).resolve()  # a plain path: what is built from it has been named by the file
+
+
+def _folder() -> Path:
+    return state_file("trust")
+
+
+def _recorded(file: Path) -> str:
+    """Return the digest under which a file is recorded; empty for none."""
+    return _read_record(record_of(file)).get("sha256", "")
+
+
+def _read_record(record: Path) -> Mapping[str, str]:
+    try:
+        written = json.loads(record.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return written if isinstance(written, dict) else {}
+
+
+def _digest(file: Path, text: str) -> str:
+    shadow = _shadow(file, text)
+    texts = [text] if shadow is None else [text, shadow[1]]
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()
+
+
+def _shadow(file: Path, text: str) -> tuple[Path, str] | None:
+    """Return the policy on trial, which may be a configuration that names code, and its text."""
+    named = _parsed(text).get("shadow")
+    policy = named.get("policy") if isinstance(named, dict) else None
+    if not isinstance(policy, str):
+        return None
+    policy_file = _absolute(file).parent / Path(policy).expanduser()
+    with contextlib.suppress(ConfigError):
+        return policy_file, read(policy_file)
+    return None
+
+
+def _in(text: str) -> Iterator[_Effect]:
+    """Yield what a text would do; one that is no TOML does nothing."""
+    tables = _parsed(text)
+    for path, value in _leaves(tables, ()):
+        if path == ("capabilities", "application") or path[-1] == "entry_point":
+            yield _Effect(path, f"run {value}")
+        elif path == ("ledger", "url"):
+            yield _Effect(path, "open the database of [ledger] url")  # libpq adds PGPASSWORD by itself
+        elif path[-1] == "forward_auth" and value is True:
+            yield _Effect(path, "send the credentials of callers to an upstream")
+        for name in _REFERENCE.findall(value) if isinstance(value, str) else ():
+            yield _Effect(path, f"use {name} of the environment")
+
+
+def _leaves(value: Any, path: KeyPath) -> Iterator[tuple[KeyPath, Any]]:
+    if isinstance(value, dict):
+        for key, member in value.items():
+            yield from _leaves(member, (*path, key))
+    elif isinstance(value, list):
+        for place, member in enumerate(value):
+            yield from _leaves(member, (*path, place))
+    else:
+        yield path, value
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError:  # whoever reads it says where
+        return {}
