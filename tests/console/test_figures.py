@@ -11,12 +11,11 @@ import pytest
 from pointsman.config import ConsoleSpec
 from pointsman.console import _quality
 from pointsman.console._projects import projects_seen
-from pointsman.console._savings import _dearest
 from pointsman.gateway.build import demo_config
 from pointsman.guidance import Arm, Firing, FollowUp, GuidanceDecision, Rung
 from pointsman.reports.guidance_report import guidance_report
 from pointsman.reports.quality import router_quality
-from pointsman.reports.savings import savings
+from pointsman.reports.savings import savings, usual_baseline
 from pointsman.stores.ledger import MemoryLedger, Outcome
 from pointsman.testing import a_decision
 from pointsman.tiers.projects import Cell, ProjectPolicy, Projects, cell_name
@@ -29,6 +28,24 @@ def _ledger(browser: Browser) -> MemoryLedger:
     ledger = browser.gateway.state.runtime.ledger
     assert isinstance(ledger, MemoryLedger)
     return ledger
+
+
+@pytest.mark.parametrize("kind", ["json", "csv"])
+def test_without_a_price_or_a_model_of_this_name_nothing_is_an_error_of_ours(kind: str) -> None:
+    """Once, it was a 500."""
+    demo = demo_config()
+    for priced, query in ((False, ""), (True, "?baseline=nothing")):
+        models = {
+            name: model
+            if priced
+            else msgspec.structs.replace(model, input_per_million=None, output_per_million=None)
+            for name, model in demo.models.items()
+        }
+        config = msgspec.structs.replace(demo, models=models)
+        with closing(Browser(console_gateway(config))) as browser:
+            got = browser.get(f"/console/savings.{kind}{query}")
+            assert got.status == 400
+            assert (b"nothing" if priced else b"no model has a price") in got.body
 
 
 def test_savings_are_those_of_the_report(browser: Browser) -> None:
@@ -46,7 +63,7 @@ def test_savings_are_those_of_the_report(browser: Browser) -> None:
     assert drawn
     chart = msgspec.json.decode(unescape(drawn[1]))  # the chart asks for nothing more
     assert chart == {"x": found["x"], "series": found["series"]}
-    assert "saved against always &#34;demo-large&#34;, over 2 of 2 turns" in page
+    assert "at least, against always &#34;demo-large&#34;" in page
     assert browser.get("/console/savings.csv").body.count(b"\n") == 2
 
 
@@ -59,8 +76,8 @@ def test_another_baseline_is_asked_for_by_the_address(browser: Browser) -> None:
 
 
 def test_the_baseline_is_the_dearest_model() -> None:
-    assert _dearest(demo_config().models) == "demo-large"
-    assert _dearest({}) == ""
+    assert usual_baseline(demo_config().models) == "demo-large"
+    assert usual_baseline({}) == ""
 
 
 def test_an_empty_period_is_said_to_be(browser: Browser) -> None:

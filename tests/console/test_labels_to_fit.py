@@ -68,8 +68,9 @@ def test_a_hundred_labels_of_served_answers_are_not_enough_to_compare_models(
     browser, path = labelled
     page = browser.get("/console/label").body.decode()
     assert f"{LABELS} labelled" in page
-    assert "enough prompts for <code>pointsman fit tiers</code>" in page
-    assert "the answers of a shadow model need labels too" in page
+    assert "0 prompts with labels of two models: <strong>40 more</strong>" in page
+    assert f"{LABELS} prompts with labels of one model alone" in page
+    assert "enough for <code>pointsman fit tiers" not in page
     assert exported(path) == []  # no prompt has labels of both models
     every = tmp_path / "outcomes.jsonl"
     every.write_text(run("outcomes", "export", "--ledger", str(path)).stdout)
@@ -92,6 +93,12 @@ def test_labels_of_both_models_are_fitted_and_the_report_claims_nothing(
     settle(ledger)
     rows = exported(path)
     assert len(rows) >= LABELS * 0.9
+    page = browser.get("/console/label")
+    assert (
+        f"{len(rows)} prompts with labels of two models (demo-large, demo-small): enough"
+        in page.body.decode()
+    )
+    assert browser.get("/console/label.json").json()["pairs"]["prompts"] == len(rows)
     data = tmp_path / "outcomes.jsonl"
     data.write_text("\n".join(rows))
     found = run(

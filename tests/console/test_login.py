@@ -124,13 +124,31 @@ def test_sessions_end_are_bounded_and_follow_the_configuration() -> None:
     assert logins.find("", config) is None
 
 
-def test_keys_are_not_tried_without_end() -> None:
+def test_wrong_keys_lock_nobody_out() -> None:
+    """Once, 31 wrong keys a minute, of anybody, kept the operator's right key out."""
+    with closing(Browser(console_gateway(with_keys(KEY)))) as browser:
+        said = [browser.post("/console/login", {"key": "wrong"}) for _ in range(MOST_FAILURES + 1)]
+        assert [page.status for page in said] == [401] * (MOST_FAILURES + 1)
+        assert b"too many wrong keys" in said[-1].body
+        assert b"too many wrong keys" not in said[-2].body
+        assert browser.post("/console/login", {"key": KEY}).status == 303
+
+
+def test_wrong_keys_are_counted_by_address() -> None:
     now = 0.0
     logins, config = Logins(lambda: now), with_keys("a", names=("alice",))
     for _ in range(MOST_FAILURES):
         with pytest.raises(Unauthorized, match="no key of the gateway"):
-            logins.begin("wrong", config)
+            logins.begin("wrong", config, "192.0.2.1")
     with pytest.raises(Unauthorized, match="too many"):
-        logins.begin("a", config)
+        logins.begin("wrong", config, "192.0.2.1")
+    with pytest.raises(Unauthorized, match="no key of the gateway"):
+        logins.begin("wrong", config, "192.0.2.2")
+    assert logins.begin("a", config, "192.0.2.1").caller == "alice"
     now = 60.0
-    assert logins.begin("a", config).caller == "alice"
+    with pytest.raises(Unauthorized, match="no key of the gateway"):
+        logins.begin("wrong", config, "192.0.2.1")
+    for number in range(3_000):
+        with pytest.raises(Unauthorized):
+            logins.begin("wrong", config, f"address {number}")
+    assert len(logins._failures) <= 1_000

@@ -1,16 +1,19 @@
 """The page of a session: the run as a lane, switches of models, and what was added."""
 
+import asyncio
 from collections.abc import Sequence
+from contextlib import closing
 
 import msgspec
 import pytest
 
 from pointsman.console._session import lane
-from pointsman.decision.decision import Decision
-from pointsman.stores.ledger import Attempt, Record
+from pointsman.decision.decision import Decision, TextMode
+from pointsman.stores.ledger import Attempt, MemoryLedger, Record
 from pointsman.testing import a_decision
 from pointsman.trajectory.step import CallOutcome, Step
-from support.consoles import Browser
+from support.consoles import HOST, Browser, console_gateway
+from support.in_process import ask
 
 
 def _attempt(of: str, model: str) -> Attempt:
@@ -69,6 +72,39 @@ def test_a_stuck_agent_is_seen_with_what_it_was_told(browser: Browser) -> None:
     assert [row["session"] for row in stuck] == ["stuck"]
     assert len(browser.get("/console/sessions/stuck.json").json()) == 4
     assert browser.get("/console/sessions/stuck.csv").body.count(b"\n") == 5
+
+
+@pytest.mark.parametrize(
+    ("session", "text", "shown"),
+    [
+        ("build-the-docs", "full", "build-the-docs"),  # the program's own name
+        ("f-28eaa5ba7c7b947dc2573192", "full", "Fix the login page"),
+        ("0a1b2c3d-0a1b-4c3d-8e9f-001122334455", "full", "Fix the login page"),
+        ("f-28eaa5ba7c7b947dc2573192", "off", "a-client <time"),
+        ("f-28eaa5ba7c7b947dc2573192", "hash", "a-client <time"),
+    ],
+)
+def test_a_session_has_a_name_and_no_bare_hash(session: str, text: TextMode, shown: str) -> None:
+    """A list of hashes that differ in nothing but the time cannot be searched by a person."""
+    with closing(Browser(console_gateway(ledger=MemoryLedger(text=text)))) as browser:
+        body = {"model": "auto", "messages": [{"role": "user", "content": "Fix the\nlogin page"}]}
+        headers = {"x-session-id": session, "host": HOST, "user-agent": "a-client/1.2"}
+        asyncio.run(ask(browser.gateway, "/v1/chat/completions", body, headers))
+        for path in ("/console", "/console/decisions"):
+            page = browser.get(path).body.decode()
+            assert f'title="{session}">{shown}' in page, path
+        [row] = browser.get("/console/decisions.json").json()["decisions"]
+        page = browser.get(f"/console/decisions/{row['id']}").body.decode()
+        assert f'title="{session}">{shown}' in page
+        page = browser.get(f"/console/sessions/{session}").body.decode()
+        assert f"<h1>Session {shown.partition(' <')[0]}</h1>" in page
+        assert f"<code>{session}</code>" in page
+
+
+def test_long_first_words_are_cut(browser: Browser) -> None:
+    browser.chat("Fix it. " * 100, session="f-28eaa5ba7c7b947dc2573192")
+    page = browser.get("/console/sessions/f-28eaa5ba7c7b947dc2573192").body.decode()
+    assert f"<h1>Session {('Fix it. ' * 8)[:59]}…</h1>" in page
 
 
 def test_a_session_that_is_gone_is_said_to_be(browser: Browser) -> None:

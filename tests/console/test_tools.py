@@ -36,7 +36,12 @@ def test_labels_are_given_one_after_another(browser: Browser) -> None:
     assert b"Nothing waits for a label" in browser.get("/console/label").body
     said = [browser.get(f"/console/decisions/{each}.json").json()["outcomes"][0]["score"] for each in made]
     assert said == [0.5, 0.25, 0.0]
-    assert browser.get("/console/label.json").json() == {"labelled": 3, "queue": []}
+    assert browser.get("/console/label.json").json() == {
+        "labelled": 3,
+        "pairs": {"models": [], "prompts": 0, "single": 1},
+        "is_complete": True,
+        "queue": [],
+    }
 
 
 def test_a_decision_is_put_off(browser: Browser) -> None:
@@ -57,7 +62,7 @@ def test_a_label_out_of_bounds_is_explained(browser: Browser) -> None:
 def test_the_policy_in_force_is_shown_without_secrets(browser: Browser) -> None:
     browser.chat("Hello!")
     page = browser.get("/console/policy").body.decode()
-    assert "demo-large at demo; 3 in, 15 out per million" in page
+    assert "demo-large at demo; $3.00 in, $15.00 out per million" in page
     found = browser.get("/console/policy.json").json()
     assert [(each["decisions"], each["version"]) for each in found["versions"]] == [(1, found["in_force"])]
     assert 'simple = [{ model = "demo-small" }]' in found["toml"] or 'simple = "demo-small"' in found["toml"]

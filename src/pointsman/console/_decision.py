@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import time
+from collections.abc import Callable
 from typing import Final
 
 from pointsman.console._marks import marked
+from pointsman.console._names import names_of
 from pointsman.console._policy_text import engine_of, version_choices
 from pointsman.console._svg import score_bar
 from pointsman.console._view import GatewayView, Missing, Page, Redirect, Table, Unusable, Visit
@@ -19,6 +21,7 @@ from pointsman.diagnostics.selection import describe_selection
 from pointsman.diagnostics.served import STAGES
 from pointsman.errors import PointsmanError
 from pointsman.factory import policy_toml
+from pointsman.reports.kept_answers import kept_answers
 from pointsman.reports.replay import served
 from pointsman.reports.replay_period import decide_again as again
 from pointsman.reports.usage import HASHED, cost, usage
@@ -27,7 +30,7 @@ from pointsman.stores.ledger.export import Format, export, record
 from pointsman.stores.ledger.outcome_reports import report
 from pointsman.tiers import Explanation, explain
 
-__all__ = ["decide_again", "decision", "outcome_of", "set_outcome"]
+__all__ = ["decide_again", "decision", "outcome_of", "record_of", "set_outcome"]
 
 #: Why a model was not asked (``Attempt.error``).
 _NOT_ASKED: Final = {
@@ -41,21 +44,22 @@ _NOT_ASKED: Final = {
 
 def decision(visit: Visit) -> Page:
     """Show one decision."""
-    return _page(visit, _record(visit))
+    return _page(visit, record_of(visit))
 
 
-def set_outcome(visit: Visit) -> Page | Redirect:
-    """Keep what a person says of a decision."""
-    found = _record(visit)
+def set_outcome(visit: Visit, *, note: Callable[[GatewayView, str], None]) -> Page | Redirect:
+    """Keep what a person says of a decision; ``note`` counts it on the page Label."""
+    found = record_of(visit)
     try:
-        outcome_of(visit, found.decision.id)
+        outcome_of(visit, found)
     except PointsmanError as error:
         return _page(visit, found, outcome_error=error)
+    note(visit.view, found.decision.id)
     return Redirect(f"/console/decisions/{found.decision.id}#outcome")
 
 
-def outcome_of(visit: Visit, wanted: str) -> None:
-    """Keep the outcome of a form.
+def outcome_of(visit: Visit, found: Record) -> None:
+    """Keep the outcome of a form, about the answer at the place that it names; else the caller's.
 
     Raises:
         Unusable: a field is out of bounds.
@@ -63,17 +67,27 @@ def outcome_of(visit: Visit, wanted: str) -> None:
     """
     try:
         given = report(
-            wanted,
+            found.decision.id,
             score=_score(visit.form.get("score", "").strip()),
             label=visit.form.get("label", "").strip(),
             comment=visit.form.get("comment", "").strip(),
-            model="",
+            model=_model_of(visit.form.get("answer", ""), found),
             at=time.time(),
         )
     except ValueError as error:
         raise Unusable(str(error)) from None
     visit.view.ledger.add_outcome(given)
     visit.view.ledger.flush()
+
+
+def _model_of(place: str, found: Record) -> str:
+    """The model of an answer as an outcome names it, from the place at which a page shows that answer."""
+    if not place:
+        return ""
+    kept = {str(number): each.model for number, each in enumerate(kept_answers(found), start=1)}
+    if place not in kept:
+        raise Unusable(f'no answer "{place[:40]}" is kept of this decision', hint="load the page again")
+    return kept[place]
 
 
 def _score(text: str) -> float | None:
@@ -87,7 +101,7 @@ def _score(text: str) -> float | None:
 
 def decide_again(visit: Visit) -> Page:
     """Decide a recorded request under an edited policy, beside the recorded decision."""
-    found = _record(visit)
+    found = record_of(visit)
     text = visit.form.get("policy", "")
     try:
         engine = engine_of(visit.view, text, visit.form.get("version", ""))
@@ -96,7 +110,7 @@ def decide_again(visit: Visit) -> Page:
     return _page(visit, found, engine=engine, policy_text=text)
 
 
-def _record(visit: Visit) -> Record:
+def record_of(visit: Visit) -> Record:
     """Raise ``Missing`` where the ledger holds no such decision (any more)."""
     ledger, wanted = visit.view.ledger, visit.parts["id"]
     found = ledger.get(wanted)
@@ -124,7 +138,9 @@ def _page(
     explained = _explained(view.engine, decided, words)
     context = {
         "found": found,
+        "answers": kept_answers(found),
         "decision": decided,
+        "session_name": names_of(view.ledger, [decided.input.session]).get(decided.input.session),
         "served": served(decided, found.attempts),
         "stages": STAGES,
         "explained": explained,

@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from pointsman.console._filters import PERIODS, filter_of, page_after, page_of
+from pointsman.console._names import names_of
 from pointsman.console._reading import search
 from pointsman.console._view import Page, Table, Unusable, Visit
 from pointsman.stores.ledger.reading import DecisionFilter, DecisionRow
@@ -39,6 +40,7 @@ def decisions(visit: Visit) -> Page:
     here = {key: value for key, value in visit.query if value}
     context = {
         "rows": rows,
+        "names": names_of(visit.view.ledger, (row.session for row in rows)),
         "asked": dict(visit.query),
         "here": here,
         "following": following,

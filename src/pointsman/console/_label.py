@@ -7,12 +7,15 @@ import time
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from pointsman.console._decision import outcome_of
+from pointsman.console._decision import outcome_of, record_of
+from pointsman.console._fits import Fits
 from pointsman.console._marks import marked
 from pointsman.console._view import GatewayView, Page, Redirect, Table, Visit
 from pointsman.errors import PointsmanError
+from pointsman.reports.kept_answers import kept_answers
 from pointsman.reports.labels import Labels as LabelState
-from pointsman.reports.labels import labels
+from pointsman.reports.labels import count_pairs, labels
+from pointsman.reports.outcomes import Scored, scored
 from pointsman.reports.queue import Queued
 from pointsman.reports.usage import HASHED
 from pointsman.stores.ledger.export import record
@@ -48,11 +51,13 @@ CHOICES: Final = (
 class Labels:
     """The queue of one gateway, and what was put off."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, fits: Fits, clock: Callable[[], float] = time.monotonic) -> None:
+        self._fits: Final = fits
         self._clock: Final = clock
         self._lock: Final = threading.Lock()
         self._state: LabelState | None = None
-        self._given = 0  # labels since it was read
+        self._scored: dict[str, Scored] = {}  # of its decisions, and of those labelled since it was read
+        self._given: set[str] = set()  # decisions labelled since it was read
         self._read_at = float("-inf")
         self._done: dict[str, None] = {}  # labelled or put off, the latest last
 
@@ -65,43 +70,62 @@ class Labels:
         wanted = visit.parts["id"]
         if "skip" not in visit.form:
             try:
-                outcome_of(visit, wanted)
+                outcome_of(visit, record_of(visit))
             except PointsmanError as error:
                 return self._page(visit, error)
+            self.note(visit.view, wanted)
+            if any(not each.is_labelled for each in kept_answers(record_of(visit))):
+                return Redirect("/console/label")  # to the other answer
         with self._lock:
-            self._given += "skip" not in visit.form
             self._done[wanted] = None
             while len(self._done) > _MOST_SKIPPED:
                 del self._done[next(iter(self._done))]
         return Redirect("/console/label")
 
+    def note(self, view: GatewayView, wanted: str) -> None:
+        """Count a label that was given just now, on this page or another, without reading all again."""
+        decision = view.ledger.get(wanted)
+        found = scored(record(view.ledger, decision)) if decision is not None else None
+        with self._lock:
+            self._given.add(wanted)
+            if found is not None:
+                self._scored[wanted] = found
+
     def _page(self, visit: Visit, error: PointsmanError | None = None) -> Page:
         view = visit.view
-        state, waiting, known = self._waiting(view)
+        state, waiting, known, counted = self._waiting(view)
+        pairs = count_pairs(counted)
         context = {
             "waiting": len(waiting),
             "labelled": known,
-            "missing": max(0, state.missing_for_tiers - (known - state.labelled)),
-            "missing_for_policy": max(0, state.missing_for_policy - (known - state.labelled)),
+            "pairs": pairs,
+            "is_complete": state.is_complete,
             "is_text_kept": state.is_text_kept,
             "choices": CHOICES,
+            "latest_fit": self._fits.latest(),
             "error": error,
             **(_item(view, waiting[0]) if waiting else {"queued": None}),
         }
-        data = {"labelled": known, "queue": [each._asdict() for each in waiting]}
+        data = {
+            "labelled": known,
+            "pairs": pairs._asdict(),
+            "is_complete": state.is_complete,
+            "queue": [each._asdict() for each in waiting],
+        }
         table = Table(Queued._fields, [_row(each) for each in waiting])
         return Page("label.html", context, data, table, 400 if error else 200)
 
-    def _waiting(self, view: GatewayView) -> tuple[LabelState, list[Queued], int]:
-        """The state as it was read, what waits of its queue, and how many are labelled by now."""
+    def _waiting(self, view: GatewayView) -> tuple[LabelState, list[Queued], int, list[Scored]]:
+        """The state as it was read, what waits, how many are labelled by now, and the scores."""
         with self._lock:
             now, state = self._clock(), self._state
             waiting = self._left(state)
             if state is None or not waiting or now - self._read_at >= _FRESH:
                 self._state = state = labels(view.ledger, limit=_QUEUED)
-                self._read_at, self._given = now, 0
+                self._scored, self._given = dict(state.scored), set()
+                self._read_at = now
                 waiting = self._left(state)
-            return state, waiting, state.labelled + self._given
+            return state, waiting, len(state.labelled | self._given), list(self._scored.values())
 
     def _left(self, state: LabelState | None) -> list[Queued]:
         return [each for each in state.queue if each.decision not in self._done] if state else []
@@ -120,4 +144,6 @@ def _item(view: GatewayView, queued: Queued) -> dict[str, object]:
     pieces = None
     if words is not None:
         pieces = marked(words, explain(view.engine.scorer, view.engine.scanner.scan(words)).contributions)
-    return {"queued": queued, "found": found, "decision": decision, "pieces": pieces}
+    answers = kept_answers(found)
+    place = next((number for number, each in enumerate(answers, 1) if not each.is_labelled), None)
+    return {"queued": queued, "decision": decision, "pieces": pieces, "answers": answers, "place": place}

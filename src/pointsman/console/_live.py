@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 from starlette.responses import StreamingResponse
 
+from pointsman.console._names import names_of
 from pointsman.console._now import SHOWN, figures
 from pointsman.console._reading import newest
 from pointsman.console._render import render
@@ -106,12 +107,14 @@ class Live:
         shown = {row.id: row for row in rows}
         changed = [row for row in rows if self._shown.get(row.id) != row]
         self._shown = shown
+        names = names_of(view.ledger, (row.session for row in changed))
         return _event(
             "now",
             {
                 "figures": render("_figures.html", {"figures": figures(view)}),
                 "rows": [
-                    {"id": row.id, "html": render("_row.html", {"row": row})} for row in reversed(changed)
+                    {"id": row.id, "html": render("_row.html", {"row": row, "names": names})}
+                    for row in reversed(changed)
                 ],
             },
         )

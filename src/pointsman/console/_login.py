@@ -9,7 +9,7 @@ from __future__ import annotations
 import hmac
 import secrets
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
@@ -24,8 +24,11 @@ COOKIE: Final = "pointsman_console"
 
 #: Browsers that are signed in at once; the one that signed in first is signed out.
 MOST_SESSIONS: Final = 256
-#: Wrong keys a minute after which no key is looked at: nobody mistypes so often.
+#: Wrong keys a minute and address after which it is told to wait: nobody mistypes so often. A key has 256
+#: bits, so this limits no guessing, and a right key is always taken: nobody locks an operator out.
 MOST_FAILURES: Final = 30
+#: Addresses whose wrong keys are counted at a time.
+_ADDRESSES: Final = 1_000
 _MINUTE: Final = 60.0
 #: Random bytes of a session and of a token.
 _BYTES: Final = 32
@@ -57,7 +60,8 @@ class Logins:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock: Final = clock
         self._sessions: Final[OrderedDict[str, Session]] = OrderedDict()
-        self._failures: Final[list[float]] = []  # when a wrong key was presented, within the last minute
+        #: When a wrong key came from an address, within the last minute.
+        self._failures: Final[OrderedDict[str, deque[float]]] = OrderedDict()
         self._local: Final = Session("", secrets.token_urlsafe(_BYTES))
 
     def find(self, cookie: str, config: Config) -> Session | None:
@@ -72,19 +76,17 @@ class Logins:
             return None
         return session
 
-    def begin(self, key: str, config: Config) -> Session:
-        """Sign a browser in.
+    def begin(self, key: str, config: Config, address: str = "") -> Session:
+        """Sign a browser in, which calls from an address.
 
         Raises:
             Unauthorized: the key is wrong, or may not open the console.
         """
         now = self._clock()
-        self._failures[:] = [at for at in self._failures if now - at < _MINUTE]
-        if len(self._failures) >= MOST_FAILURES:
-            raise Unauthorized("too many wrong keys were entered", hint="wait for a minute")
         caller = _caller(key, config)
         if not caller:
-            self._failures.append(now)
+            if self._has_failed(address, now):
+                raise Unauthorized("too many wrong keys were entered", hint="wait for a minute")
             raise Unauthorized("this is no key of the gateway", hint="valid keys are listed under [server]")
         if not console_role(config, caller):
             raise Unauthorized(f"the key of {caller} may not open the console", hint=_CALLERS)
@@ -94,6 +96,15 @@ class Logins:
         while len(self._sessions) > MOST_SESSIONS:
             self._sessions.popitem(last=False)
         return session
+
+    def _has_failed(self, address: str, now: float) -> bool:
+        """Count a wrong key; return whether too many came from this address."""
+        times = self._failures.setdefault(address, deque(maxlen=MOST_FAILURES + 1))
+        self._failures.move_to_end(address)
+        while len(self._failures) > _ADDRESSES:
+            self._failures.popitem(last=False)
+        times.append(now)
+        return len(times) > MOST_FAILURES and now - times[0] < _MINUTE
 
     def end(self, session: Session) -> None:
         """Sign a browser out."""

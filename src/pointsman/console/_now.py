@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from pointsman.console._names import names_of
 from pointsman.console._reading import newest
 from pointsman.console._view import GatewayView, Page, Table, Visit
 from pointsman.diagnostics.client_lines import CallerKey, lines_to_copy
@@ -47,6 +48,7 @@ def now(visit: Visit) -> Page:
     context = {
         "figures": figures(view),
         "rows": rows,
+        "names": names_of(view.ledger, (row.session for row in rows)),
         "clients": [] if rows else _clients(visit),
     }
     return Page("now.html", context)
@@ -99,15 +101,15 @@ def _clients(visit: Visit) -> list[dict[str, object]]:
     """Return the line to copy for each client, and why others do not work."""
     config = visit.view.config
     verdicts = judge_clients(config)
-    working = [verdict for verdict in verdicts if verdict.works]
+    working = [verdict for verdict in verdicts if verdict.fits]
     lines = lines_to_copy(config, working, visit.address, CallerKey(is_asked=bool(config.server.keys)))
     return [
         {
             "name": verdict.client.name,
-            "works": verdict.works,
+            "fits": verdict.fits,
             "line": lines.get(verdict.client.name, ""),
-            "detail": verdict.warning or ("" if verdict.works else verdict.detail),
-            "hint": "" if verdict.works else verdict.hint,
+            "detail": verdict.warning or ("" if verdict.fits else verdict.detail),
+            "hint": "" if verdict.fits else verdict.hint,
         }
         for verdict in verdicts
     ]

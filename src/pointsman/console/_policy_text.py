@@ -81,15 +81,22 @@ def _check_files(text: str, place: Path) -> None:
     except tomllib.TOMLDecodeError:
         return  # the reader says where
     try:
-        known = set(_named(tomllib.loads(place.read_text("utf-8"))))
+        configured = tomllib.loads(place.read_text("utf-8"))
     except (OSError, ValueError):
-        known = set()
+        configured = {}
+    folder = place.resolve().parent
+    known = {(key, _placed(value, folder)) for key, value in _named(configured)}
     for key, value in _named(entered):
-        if (key, value) not in known:
+        if (key, _placed(value, folder)) not in known:
             raise Unusable(
                 f'{key} = "{value}": a policy entered here may name only files that the configuration names',
                 hint="pointsman replay --policy FILE takes any file",
             )
+
+
+def _placed(value: str, folder: Path) -> str:
+    """A file as both texts mean it: the policy in force is printed with absolute paths."""
+    return str((folder / value).resolve())
 
 
 def _named(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:

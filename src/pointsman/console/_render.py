@@ -17,6 +17,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from pointsman.console._view import Table
+from pointsman.prices import dollars
 from pointsman.printable import printable, table_cell
 
 __all__ = ["STATIC", "as_csv", "fingerprint", "render", "visible"]
@@ -89,22 +90,21 @@ def path_of(text: str) -> str:
 
 
 def amount(value: float | None) -> str:
-    """Write money in the currency of the prices: four significant digits, "–" where it is unknown."""
-    if value is None:
-        return "–"
-    if value == 0:
-        return "0"
-    return f"{value:,.2f}" if abs(value) >= 100 else f"{value:.4g}" if abs(value) >= 1e-4 else f"{value:.6f}"
+    """Write money in dollars; "–" where it is unknown."""
+    return dollars(value, unknown="–")
 
 
 def places(largest: float) -> int:
-    """Decimal places with which the largest amount of a table has four significant digits, two at least."""
-    return max(2, min(8, 4 - math.ceil(math.log10(abs(largest))))) if largest else 2
+    """Decimal places with which the largest amount of a table has three significant digits, two at least."""
+    return max(2, min(8, 3 - math.ceil(math.log10(abs(largest))))) if largest else 2
 
 
 def fixed(value: float | None, decimals: int) -> str:
-    """Write money so that the numbers of a column align: with as many decimal places as all of it."""
-    return "–" if value is None else f"{value:z,.{decimals}f}"
+    """Write dollars so that the numbers of a column align: with as many decimal places as all of it."""
+    if value is None:
+        return "–"
+    text = f"{value:z,.{decimals}f}"
+    return f"-${text[1:]}" if text.startswith("-") else f"${text}"
 
 
 def plural(value: int, thing: str) -> str:

@@ -15,7 +15,7 @@ from pointsman.console._filters import PERIODS, period_of
 from pointsman.console._view import GatewayView, Page, Table, Unusable, Visit
 from pointsman.errors import PointsmanError
 from pointsman.factory import question_price
-from pointsman.reports.savings import By, Savings, savings, savings_by
+from pointsman.reports.savings import By, Savings, savings, savings_by, usual_baseline
 from pointsman.reports.summary import UsageRow, usage_by_model
 from pointsman.stores.ledger import Totals
 from pointsman.stores.ledger.reading import PartTotals, TurnTotals
@@ -26,10 +26,11 @@ __all__ = ["savings_page"]
 _USUAL: Final = "30d"
 _COLUMNS: Final = (
     "day", "turns", "counted", "at_baseline", "baseline_cache", "answers", "retries", "verification",
-    "shadow", "hints", "net",
+    "shadow", "judging", "hints", "expected", "paid", "net",
 )  # fmt: skip
 
 
+_PRICES: Final = "set input_per_million and output_per_million of a model in [models]"
 #: Fields after the hour by which totals are divided: all before the first that is a sum.
 _TURN_KEYS: Final = TurnTotals.__struct_fields__.index("turns") - 1
 _PART_KEYS: Final = PartTotals.__struct_fields__.index("input") - 1
@@ -49,13 +50,17 @@ def savings_page(visit: Visit) -> Page:
     models = {name: model for name, model in view.config.models.items() if model.is_priced}
     error: PointsmanError | None = None
     found: _Found | None = None
-    baseline = visit.asked("baseline") or _dearest(models)
+    baseline = visit.asked("baseline") or usual_baseline(models)
     try:
+        if not baseline:
+            raise Unusable("no model has a price, so no saving can be counted", hint=_PRICES)
         zone = _zone(visit)
         found = _found(view, baseline, _totals(visit, zone), view.config.models)
     except PointsmanError as mistake:
-        if mistake.status == 503 or not visit.path.endswith("/savings"):
+        if mistake.status == 503:
             raise
+        if not visit.path.endswith("/savings"):  # JSON and CSV: what was asked cannot be answered
+            raise Unusable(mistake.message, hint=mistake.hint) from None
         error = mistake
     context = {
         "found": found,
@@ -71,7 +76,7 @@ def savings_page(visit: Visit) -> Page:
     data = _plain(found) if found else {}
     days = found.days if found else {}
     rows = [(day, *(getattr(each, name) for name in _COLUMNS[1:])) for day, each in days.items()]
-    return Page("savings.html", context, data, Table(_COLUMNS, rows), 400 if error else 200)
+    return Page("savings.html", context, data, Table(_COLUMNS, rows), 400 if error and models else 200)
 
 
 def _found(view: GatewayView, baseline: str, totals: Totals, models: Mapping[str, ModelSpec]) -> _Found:
@@ -127,19 +132,13 @@ def _zone(visit: Visit) -> int:
     return int(asked) if asked else 0
 
 
-def _dearest(models: Mapping[str, ModelSpec]) -> str:
-    """The model whose answers cost most: what would have served everything without a router."""
-    costs = {name: model.cost(1_000, 0, 1_000) or 0.0 for name, model in models.items()}
-    return max(costs, key=lambda name: (costs[name], name)) if costs else ""
-
-
 def _series(found: _Found) -> dict[str, object]:
     """What the chart draws: money of each day."""
     days = found.days.values()
     series = {
-        "net": [each.net for each in days],
-        "answers": [each.answers for each in days],
-        "at baseline": [each.at_baseline for each in days],
+        "saved": [each.net for each in days],
+        "paid": [each.paid for each in days],
+        "baseline": [each.expected for each in days],
     }
     return {
         "x": [datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp() for day in found.days],

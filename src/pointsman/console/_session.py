@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
+from pointsman.console._names import name_of
 from pointsman.console._view import GatewayView, Missing, Page, Table, Visit
 from pointsman.decision.decision import Decision
 from pointsman.reports.usage import answered, cost, usage
@@ -80,6 +81,8 @@ def session(visit: Visit) -> Page:
     lines = list(_lines(shown, visit.view))
     context = {
         "session": wanted,
+        "name": name_of(wanted, shown[0].decision, shown[0].text),
+        "first": shown[0].decision.input,
         "lines": lines,
         "lane": lane(shown),
         "is_cut": len(records) > MOST_SHOWN,

@@ -17,6 +17,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from pointsman.console import _decision, _decisions, _now, _quality, _savings, _session, _try
+from pointsman.console._fits import Fits
 from pointsman.console._guard import HEADERS, check_origin, read_form
 from pointsman.console._keys import keys_page
 from pointsman.console._label import Labels
@@ -62,6 +63,7 @@ class Console:
         self._places: Final = asyncio.Semaphore(_WAITING)
         self._live: Final = Live(view, self._in_thread)
         self._replays: Final = Replays()
+        self._fits: Final = Fits()
         self._app: Final = Starlette(routes=self._routes())
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -75,13 +77,14 @@ class Console:
         await self._app(scope, receive, send_guarded)
 
     def close(self) -> None:
-        """End the streams of events, replays, and the threads that make pages."""
+        """End the streams of events, replays, fits, and the threads that make pages."""
         self._live.close()
         self._replays.close()
+        self._fits.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _routes(self) -> list[Route]:
-        labels, policies = Labels(), Policies(self._replays)
+        labels, policies, fits = Labels(self._fits), Policies(self._replays), self._fits
         pages: dict[str, Handler] = {
             "": _now.now,
             "/decisions": _decisions.decisions,
@@ -92,15 +95,19 @@ class Console:
             "/policy": policies.page,
             "/policy/replays/{id}": policies.progress,
             "/label": labels.page,
+            "/fits/{id}": fits.page,
             "/try": _try.try_it,
             "/keys": keys_page,
         }
         changes: dict[str, Handler] = {
-            "/decisions/{id}/outcome": _decision.set_outcome,
+            "/decisions/{id}/outcome": partial(_decision.set_outcome, note=labels.note),
             "/decisions/{id}/again": _decision.decide_again,
             "/policy/replay": policies.replay,
             "/policy/replays/{id}/cancel": policies.cancel,
             "/label/{id}": labels.label,
+            "/fits": fits.begin,
+            "/fits/{id}/use": fits.use,
+            "/fits/{id}/back": fits.take_back,
             "/try": _try.try_it,
         }
         routes = [
@@ -181,7 +188,8 @@ class Console:
                 return _html(render("login.html", {"to": onward, "error": None}))
             form = await read_form(request)
             onward = _onward(form.get("to", ""))
-            session = self._logins.begin(form.get("key", ""), view.config)
+            address = request.client.host if request.client else ""
+            session = self._logins.begin(form.get("key", ""), view.config, address)
         except PointsmanError as error:
             log.info("the console refused a login: %s", error.message)
             return _html(render("login.html", {"to": onward, "error": error}), error.status)

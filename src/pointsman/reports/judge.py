@@ -17,6 +17,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from pointsman.errors import PointsmanError
 from pointsman.learning.intervals import wilson
+from pointsman.prices import dollars
 from pointsman.reports.outcomes import IMPLICIT, JUDGE
 from pointsman.reports.usage import HASHED, answered
 from pointsman.stores.ledger import Outcome, Record, ShadowAnswer
@@ -103,7 +104,7 @@ class Judged:
     def lines(self) -> Iterator[str]:
         """The report for a person."""
         low, high = self.interval
-        yield f"{self.pairs:,} pairs judged, {self.ties:,} ties, cost {self.cost:.4f}"
+        yield f"{self.pairs:,} pairs judged, {self.ties:,} ties, cost {dollars(self.cost)}"
         if self.refused:
             yield f"{self.refused:,} more were judged and refused; the cost holds them"
         if not self.pairs:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -15,8 +15,8 @@ from pointsman.tiers.escalation import RAISED
 from pointsman.trajectory import Step
 from pointsman.vocabulary import Stage
 
-__all__ = ["IMPLICIT", "JUDGE", "Fittable", "derive", "fittable", "new_outcomes", "score_of_answer",
-           "scores_of"]  # fmt: skip
+__all__ = ["IMPLICIT", "JUDGE", "Fittable", "Scored", "derive", "fittable", "new_outcomes", "prompts",
+           "score_of_answer", "scored", "scores_of"]  # fmt: skip
 
 #: How the sources of outcomes begin that were derived, and that a model gave as judge of two answers.
 IMPLICIT: Final = "implicit:"
@@ -169,6 +169,24 @@ class Fittable(msgspec.Struct, frozen=True, omit_defaults=True):
     domain: str = ""  # that the prompt was last decided in, where domains are found
 
 
+class Scored(NamedTuple):
+    """One decision whose words were kept, with the score of each model that answered it."""
+
+    prompt: str
+    scores: Mapping[str, float]
+    domain: str
+
+
+def scored(record: Record) -> Scored | None:
+    """Return what ``fit`` can use of one decision; None where no words or no scores were kept."""
+    text = record.text
+    scores = dict(scores_of(record)) if text and not text.startswith(HASHED) else {}
+    if not text or not scores:
+        return None
+    seen = record.decision.domains
+    return Scored(text, scores, seen.effective.domains[0] if seen else "")
+
+
 def fittable(records: Iterable[Record], models: Sequence[str] = ()) -> Iterator[Fittable]:
     """Yield prompts whose words were kept, with the mean score of each model that answered them.
 
@@ -179,21 +197,21 @@ def fittable(records: Iterable[Record], models: Sequence[str] = ()) -> Iterator[
         records: Any order; the same words are one prompt.
         models: Only prompts with a score of each of these, and only these; empty: whatever there is.
     """
-    found: dict[str, dict[str, list[float]]] = {}
+    return prompts(filter(None, map(scored, records)), models)
+
+
+def prompts(found: Iterable[Scored], models: Sequence[str] = ()) -> Iterator[Fittable]:
+    """Yield what ``fittable`` does, from decisions that were scored already."""
+    scores: dict[str, dict[str, list[float]]] = {}
     domains: dict[str, str] = {}
-    for record in records:
-        text = record.text
-        scored = dict(scores_of(record)) if text and not text.startswith(HASHED) else {}
-        if text and scored:
-            for model, score in scored.items():
-                found.setdefault(text, {}).setdefault(model, []).append(score)
-            seen = record.decision.domains
-            domains[text] = seen.effective.domains[0] if seen else ""
-    for prompt, scores in found.items():
-        wanted = models or sorted(scores)
-        if all(model in scores for model in wanted):
-            means = {model: fmean(scores[model]) for model in wanted}
-            yield Fittable(prompt, means, domains[prompt])
+    for each in found:
+        for model, score in each.scores.items():
+            scores.setdefault(each.prompt, {}).setdefault(model, []).append(score)
+        domains[each.prompt] = each.domain
+    for prompt, by_model in scores.items():
+        wanted = models or sorted(by_model)
+        if all(model in by_model for model in wanted):
+            yield Fittable(prompt, {model: fmean(by_model[model]) for model in wanted}, domains[prompt])
 
 
 def scores_of(record: Record, *, judged: bool = True) -> Iterator[tuple[str, float]]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from pointsman.decision.diff import PARTS
+from pointsman.prices import dollars
 from pointsman.reports.replay import Cache, Replayed, Source
 from pointsman.reports.usage import PRICED
 
@@ -130,7 +131,7 @@ class Summary:
             yield f"cost: unknown; usage or prices are lacking for {lacking}"
             return
         change = f" ({self.now_cost / self.then_cost - 1:+.1%})" if self.then_cost else ""
-        yield f"cost of answers: {self.then_cost:.4f} then, {self.now_cost:.4f} now{change}"
+        yield f"cost of answers: {dollars(self.then_cost)} then, {dollars(self.now_cost)} now{change}"
         yield f"  at the prices of this policy, over {self.priced:,} turns; data is lacking for {lacking}"
         kept, lost = self.caches[Cache.KEPT], self.caches[Cache.LOST]
         if kept or lost:

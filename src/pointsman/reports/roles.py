@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from pointsman.prices import dollars
 from pointsman.printable import Block, Column, TextTable
 from pointsman.reports.usage import PRICED, Usage, answered, cost, usage
 from pointsman.stores.ledger import Record
@@ -25,7 +26,7 @@ _HELPER: Final = AgentRole.HELPER
 
 @dataclass(slots=True)
 class RoleCost:
-    """One role. Amounts are in the currency of the prices."""
+    """One role. Amounts are in US dollars."""
 
     requests: int = 0
     bytes: int = 0  # of the requests
@@ -94,7 +95,8 @@ class Roles:
         lacking = self.requests - sum(each.counted for each in self.found.values())
         if lacking:
             yield f"without usage or price, and in no amount: {lacking:,} requests"
-        yield f"the tiers of roles alone save {self.saved:.4f} ({self.share:.2%} of the cost without them)"
+        share = f"{self.share:.2%} of the cost without them"
+        yield f"the tiers of roles alone save {dollars(self.saved)} ({share})"
 
     def _cells(self, name: str, each: RoleCost) -> tuple[str, ...]:
         return (
@@ -105,8 +107,8 @@ class Roles:
             f"{each.input:,}",
             f"{each.cached:,}",
             f"{each.output:,}",
-            f"{each.cost:.4f}",
-            f"{each.saved:.4f}",
+            dollars(each.cost),
+            dollars(each.saved),
             ", ".join(sorted(each.models)),
         )
 

@@ -10,12 +10,13 @@ from functools import lru_cache
 from typing import Final, Literal
 
 from pointsman.errors import PointsmanError
+from pointsman.prices import dollars
 from pointsman.reports.usage import PRICED, Usage, cost, writing
 from pointsman.stores.ledger import Totals
 from pointsman.stores.ledger.reading import GAPS, PartTotals, TurnTotals
 from pointsman.vocabulary import ModelSpec
 
-__all__ = ["By", "Savings", "savings", "savings_by"]
+__all__ = ["By", "Savings", "savings", "savings_by", "usual_baseline"]
 
 #: By what savings are divided.
 By = Literal["day", "tier", "model"]
@@ -23,7 +24,7 @@ By = Literal["day", "tier", "model"]
 
 @dataclass(slots=True)
 class Savings:
-    """Amounts in the currency of the prices. ``net`` is the least that is left, but for ``writes``."""
+    """Amounts in US dollars. ``net`` is the least that is left, but for ``writes``."""
 
     baseline: str
     baseline_caches: bool = True  # it has a price of cached input
@@ -48,20 +49,24 @@ class Savings:
     writes: float = 0.0  # the most that prompt caches charged for writing, over the price of input
 
     @property
+    def expected(self) -> float:
+        """What the baseline would have cost: the same tokens, less its cache and less text that was added."""
+        return self.at_baseline - self.baseline_cache - self.hints
+
+    @property
+    def paid(self) -> float:
+        """What was paid for the same requests, everything beside their answers included."""
+        return self.answers + self.retries + self.verification + self.shadow + self.judging
+
+    @property
     def net(self) -> float:
         """What was saved, after everything but ``writes``."""
-        spent = self.answers + self.retries + self.verification + self.shadow + self.judging
-        return self._would - spent
+        return self.expected - self.paid
 
     @property
     def share(self) -> float:
         """Net saving as a share of what the baseline would have cost."""
-        return self.net / self._would if self._would else 0.0
-
-    @property
-    def _would(self) -> float:
-        """What the baseline would have cost."""
-        return self.at_baseline - self.baseline_cache - self.hints
+        return self.net / self.expected if self.expected else 0.0
 
     def to_json(self) -> dict[str, object]:
         """Plain values, in a fixed order."""
@@ -74,10 +79,13 @@ class Savings:
             "shadow",
             "judging",
             "hints",
+            "expected",
+            "paid",
             "net",
         )
         return {
             "baseline": self.baseline,
+            "currency": "USD",
             "turns": self.turns,
             "counted": self.counted,
             "lacking": {
@@ -98,22 +106,23 @@ class Savings:
             "net_after_writes": round(self.net - self.writes, PRICED),
         }
 
+    def headline(self) -> str:
+        """The saving in one sentence."""
+        against = f'against always "{self.baseline}"'
+        if not self.counted:
+            return f"saved {against}: nothing to count, no request has an answer, its usage and a price"
+        if self.net < 0:
+            return f"{dollars(-self.net)} more than the {dollars(self.expected)} of {against[8:]}, at most"
+        share = f" ({self.share:.0%})" if self.expected else ""
+        return f"saved {dollars(self.net)} of {dollars(self.expected)}{share}, at least, {against}"
+
     def lines(self) -> Iterator[str]:
-        """The report for a person."""
+        """The report for a person: amounts that add up to what is saved."""
         lacking = self.turns - self.counted
         share = f"{lacking / self.turns:.1%}" if self.turns else "-"
-        yield f'saved against always "{self.baseline}", over {self.counted:,} of {self.turns:,} turns'
-        yield f"  the same tokens at its prices    {self.at_baseline:>12.4f}"
-        yield f"  of that from its cache, at most  {-self.baseline_cache:>z12.4f}"
-        changes = f"{self.switches:,} changes of model"
-        yield f"  answers                          {-self.answers:>z12.4f}  {changes}"
-        yield f"  attempts that did not answer     {-self.retries:>z12.4f}"
-        yield f"  verification, at most            {-self.verification:>z12.4f}  {self.questions:,} questions"
-        yield f"  answers of a shadow model        {-self.shadow:>z12.4f}  {self.trials:,} answers"
-        if self.judging:
-            yield f"  judges of two answers            {-self.judging:>z12.4f}"
-        yield f"  text added, at its prices        {-self.hints:>z12.4f}"
-        yield f"  net, at least                    {self.net:>12.4f}  {self.share:+.1%}"
+        yield self.headline()
+        yield f"over {self.counted:,} of {self.turns:,} turns"
+        yield from map(_line, self._amounts())
         yield from self._unknown()
         yield (
             f"left out: {lacking:,} turns ({share}): {self.no_answer:,} without an answer, "
@@ -123,16 +132,40 @@ class Savings:
             named = ", ".join(f'"{name}" {count:,}' for name, count in sorted(self.unpriced.items()))
             yield f"without a price: {named}; set input_per_million and output_per_million of each"
 
+    def _amounts(self) -> Iterator[tuple[str, float, str]]:
+        yield f'the same tokens by "{self.baseline}"', self.at_baseline, ""
+        yield "less what its prompt cache saves, at most", -self.baseline_cache, ""
+        yield "less text that was added", -self.hints, ""
+        yield "= baseline", self.expected, ""
+        yield "answers", -self.answers, f"{self.switches:,} changes of model"
+        yield "attempts that did not answer", -self.retries, ""
+        yield "verification, at most", -self.verification, f"{self.questions:,} questions"
+        yield "answers of a shadow model", -self.shadow, f"{self.trials:,} answers"
+        if self.judging:
+            yield "judges of two answers", -self.judging, ""
+        yield "= saved, at least", self.net, ""
+
     def _unknown(self) -> Iterator[str]:
         """What no record says, and which way it changes the net."""
         if not self.baseline_caches:
             yield f'unknown: "{self.baseline}" has no cached_input_per_million, so no cache of it counts'
         if self.assumed:
-            yield f"assumed: in {self.assumed:,} turns it reads all that the turn before sent from its cache"
+            yield f"assumed: in {self.assumed:,} turns its cache held all that the turn before had sent"
         if self.writes:
             left = self.net - self.writes
-            most = f"{self.writes:.4f} more; net then {left:.4f}"
+            most = f"{dollars(self.writes)}; saved then {dollars(left)}"
             yield f"not counted: writing to prompt caches, at most {most}"
+
+
+def _line(row: tuple[str, float, str]) -> str:
+    name, amount, note = row
+    return f"  {name:<46}{dollars(amount):>10}  {note}".rstrip()
+
+
+def usual_baseline(models: Mapping[str, ModelSpec]) -> str:
+    """The model whose answers cost most: what would have served everything without a router; empty: none."""
+    costs = {name: model.cost(1_000, 0, 1_000) or 0.0 for name, model in models.items() if model.is_priced}
+    return max(costs, key=lambda name: (costs[name], name)) if costs else ""
 
 
 def savings(
@@ -286,6 +319,12 @@ class _Prices:
 
 
 def _check_baseline(models: Mapping[str, ModelSpec], baseline: str) -> None:
+    if not baseline and not any(model.is_priced for model in models.values()):
+        raise PointsmanError(
+            "no model has a price, so nothing can be said of savings",
+            hint="set input_per_million and output_per_million under [models], or provider under "
+            "[upstreams]: the catalogue then knows the prices",
+        )
     if baseline not in models:
         known = ", ".join(models) or "none"
         raise PointsmanError(f'no model "{baseline}" to compare with', hint=f"models here: {known}")

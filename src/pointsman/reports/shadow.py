@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from pointsman.decision.diff import verdict
+from pointsman.prices import dollars
 from pointsman.reports.replay import Replayed, SessionState, Side, Source, costs, served
 from pointsman.reports.replay_summary import Summary
 from pointsman.reports.usage import PRICED, answered, cost, usage
@@ -19,7 +20,7 @@ __all__ = ["ModelTrial", "ShadowReport", "shadow_report"]
 
 @dataclass(slots=True)
 class ModelTrial:
-    """One model beside those that served. Amounts are in the currency of the prices."""
+    """One model beside those that served. Amounts are in US dollars."""
 
     model: str
     asked: int = 0
@@ -97,12 +98,12 @@ class ModelTrial:
             this, beside = _medians(self.outputs)
             yield f"  median output {this:,.0f} tokens, the caller's answers {beside:,.0f}"
         if self.priced:
-            beside_cost = f"where the caller's answers cost {self.cost_beside:.4f}"
-            yield f"  cost {self.cost:.4f} {beside_cost} ({self.priced:,} answers)"
+            beside_cost = f"where the caller's answers cost {dollars(self.cost_beside)}"
+            yield f"  cost {dollars(self.cost)} {beside_cost} ({self.priced:,} answers)"
         if self.unpriced:
             yield f"  spent on it: unknown; {self.unpriced:,} answers of a model without a price"
         else:
-            yield f"  spent on it: {self.spent:.4f}"
+            yield f"  spent on it: {dollars(self.spent)}"
 
 
 @dataclass(slots=True)

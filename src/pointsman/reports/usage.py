@@ -17,7 +17,7 @@ HASHED: Final = "sha256:"
 
 
 def cost(model: ModelSpec | None, used: Usage) -> float | None:
-    """What the tokens cost at a model's prices, in their currency; None where a price is unknown."""
+    """What the tokens cost at a model's prices, in US dollars; None where a price is unknown."""
     return model.cost(used.input, used.cached, used.output) if model else None
 
 

@@ -1,0 +1,238 @@
+"""The agreement of two cheap models on stored answers: success, cost, and what the strong model adds.
+
+The rule: ask two cheap models; serve the first one's answer if both agree, else ask the strong model and
+serve its answer. A row holds the answers of several models to one question. Costs are list prices times
+tokens; four characters count as one token where a row states no tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from pointsman.agreement import FinalAnswer, same_answer
+from pointsman.catalogue import ANY, installed
+from pointsman.decoding import UNREADABLE, why_unreadable
+from pointsman.errors import ConfigError
+from pointsman.learning.metrics import Interval, Rows, bootstrap
+from pointsman.prices import Prices
+
+__all__ = ["AgreementRow", "StoredAnswers", "evaluate_agreement", "read_answers", "read_prices"]
+
+#: Characters of one token, where a row has no tokens.
+_CHARACTERS: Final = 4
+#: Not the provider of a model of its own: any, and who sells those of others.
+_RESELLERS: Final = frozenset({ANY, "openrouter"})
+
+Floats = NDArray[np.float64]
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    correct: bool
+    answer: str | None = None
+    value: str | None = None
+    chars: int = 0
+    output_tokens: int | None = None
+
+    @property
+    def final(self) -> FinalAnswer:
+        return FinalAnswer(answer=self.answer, value=self.value)
+
+
+class StoredAnswers(msgspec.Struct, frozen=True):
+    """One question with the answers of several models."""
+
+    answers: dict[str, _Answer]
+    set: str = ""
+    id: str | int = ""
+    prompt_chars: int = 0
+    input_tokens: int | None = None
+
+
+class AgreementRow(msgspec.Struct, frozen=True):
+    """The rule on one set. Success: share of the questions; cost: over that of the strong model alone."""
+
+    set: str
+    n: int
+    agreed: Interval
+    success_if_agreed: Interval  # NaN where the models never agree
+    success_cheap: tuple[Interval, Interval]  # of each cheap model alone, in the order given
+    success_strong: Interval
+    success_rule: Interval
+    success_minus_strong: Interval
+    cost: Interval
+
+
+def read_answers(
+    lines: Iterable[tuple[int, bytes]], place: str, models: Sequence[str]
+) -> list[StoredAnswers]:
+    """Read rows that hold the answer of every model named; rows without one of them are left out.
+
+    Raises:
+        ConfigError: a line is of another shape, or no row has answers of all models.
+    """
+    kept, known = [], dict[str, None]()
+    for number, line in lines:
+        try:
+            row = msgspec.json.decode(line, type=StoredAnswers)
+        except UNREADABLE as error:
+            why = f"not a row of answers: {why_unreadable(error)}"
+            raise ConfigError(
+                why, place=f"{place}:{number}", hint='{"set", "prompt_chars", "answers"}'
+            ) from error
+        known.update(dict.fromkeys(row.answers))
+        if all(model in row.answers for model in models):
+            kept.append(row)
+    if kept:
+        return kept
+    missing = [model for model in models if model not in known]
+    if missing:
+        wanted = ", ".join(f'"{model}"' for model in missing)
+        raise ConfigError(
+            f"holds no answer of {wanted}", place=place, hint=f"models: {', '.join(known) or 'none'}"
+        )
+    raise ConfigError("no row has answers of all three models", place=place)
+
+
+def read_prices(file: Path | None, answers: str, models: Sequence[str]) -> dict[str, Prices]:
+    """Prices of the models: from a file, else from the catalogue.
+
+    Args:
+        file: JSON ``{model: {"input": …, "output": …}}`` in dollars per million tokens, perhaps one such
+            object for each
+            file of answers; None: the catalogue alone.
+        answers: name of the file of answers, which chooses among such objects.
+        models: whose prices are needed.
+
+    Raises:
+        ConfigError: the file is of another shape, or a model has no price.
+    """
+    table = _table(file, answers) if file else {}
+    found = {model: _prices(table.get(model), str(file)) or _from_catalogue(model) for model in models}
+    unknown = [model for model, prices in found.items() if prices is None]
+    if unknown:
+        place = f" in {file} or" if file else ""
+        raise ConfigError(
+            f"no price is known of {', '.join(unknown)}:{place} the catalogue",
+            hint='--prices FILE with {"MODEL": {"input": 0.15, "output": 0.6}}, dollars per million tokens',
+        )
+    return {model: prices for model, prices in found.items() if prices}
+
+
+def _table(file: Path, answers: str) -> Mapping[str, Any]:
+    try:
+        read = msgspec.json.decode(file.read_bytes())
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror or error}", place=str(file)) from error
+    except UNREADABLE as error:
+        raise ConfigError(f"not JSON: {why_unreadable(error)}", place=str(file)) from error
+    if not isinstance(read, dict):
+        raise ConfigError("not an object of prices by model", place=str(file))
+    inner = read.get(answers)
+    return inner if isinstance(inner, dict) else read
+
+
+def _prices(row: object, place: str) -> Prices | None:
+    if row is None:
+        return None
+    try:
+        pair = msgspec.convert(row, dict[str, float | None])
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"a price is no number: {error}", place=place) from error
+    prices = Prices(input_per_million=pair.get("input"), output_per_million=pair.get("output"))
+    return prices if prices.is_priced else None
+
+
+def _from_catalogue(model: str) -> Prices | None:
+    """The catalogue's prices of a model; None if no provider or several sell a model of this id."""
+    for catalogue in installed():
+        makers = {entry.provider for entry in catalogue.entries} - _RESELLERS
+        matches = [match for maker in makers if (match := catalogue.find(maker, model))]
+        priced = [match.entry for match in matches if match.has_its_prices and match.entry.is_priced]
+        if priced:
+            return priced[0] if len(priced) == 1 else None
+    return None
+
+
+def evaluate_agreement(
+    rows: Sequence[StoredAnswers],
+    cheap: tuple[str, str],
+    strong: str,
+    prices: Mapping[str, Prices],
+    *,
+    instructions: int = 0,
+    seed: int = 0,
+) -> list[AgreementRow]:
+    """Evaluate the rule on every set of the rows, in the order of their first rows.
+
+    Args:
+        rows: with answers of all three models.
+        cheap: the two models that are asked first; the first one serves where they agree.
+        strong: asked where they do not.
+        prices: of all three.
+        instructions: tokens of instructions that were sent with each question, added to its input.
+        seed: of the bootstrap, which draws questions.
+    """
+    names = dict.fromkeys(row.set for row in rows)
+    return [
+        _evaluate(name, [row for row in rows if row.set == name], cheap, strong, prices, instructions, seed)
+        for name in names
+    ]
+
+
+def _evaluate(
+    name: str,
+    rows: Sequence[StoredAnswers],
+    cheap: tuple[str, str],
+    strong: str,
+    prices: Mapping[str, Prices],
+    instructions: int,
+    seed: int,
+) -> AgreementRow:
+    models = (*cheap, strong)
+    agreed = _column(rows, lambda row: same_answer(*(row.answers[model].final for model in cheap)))
+    right = {model: _column(rows, lambda row, model=model: row.answers[model].correct) for model in models}
+    costs = {
+        model: _column(rows, lambda row, model=model: _cost(row, model, prices[model], instructions))
+        for model in models
+    }
+    ruled = np.where(agreed > 0, right[cheap[0]], right[strong])
+    paid = costs[cheap[0]] + costs[cheap[1]] + np.where(agreed > 0, 0.0, costs[strong])
+
+    def mean(values: Floats) -> Interval:
+        return bootstrap(lambda drawn: float(values[drawn].mean()), len(rows), seed=seed)
+
+    def ratio(above: Floats, below: Floats) -> Interval:
+        def figure(drawn: Rows) -> float:
+            total = float(below[drawn].sum())
+            return float(above[drawn].sum()) / total if total else float("nan")
+
+        return bootstrap(figure, len(rows), seed=seed)
+
+    return AgreementRow(
+        set=name,
+        n=len(rows),
+        agreed=mean(agreed),
+        success_if_agreed=ratio(agreed * right[cheap[0]], agreed),
+        success_cheap=(mean(right[cheap[0]]), mean(right[cheap[1]])),
+        success_strong=mean(right[strong]),
+        success_rule=mean(ruled),
+        success_minus_strong=mean(ruled - right[strong]),
+        cost=ratio(paid, costs[strong]),
+    )
+
+
+def _column(rows: Sequence[StoredAnswers], value: Any) -> Floats:
+    return np.array([value(row) for row in rows], dtype=np.float64)
+
+
+def _cost(row: StoredAnswers, model: str, prices: Prices, instructions: int) -> float:
+    answer = row.answers[model]
+    tokens = row.prompt_chars / _CHARACTERS if row.input_tokens is None else row.input_tokens
+    output = answer.chars / _CHARACTERS if answer.output_tokens is None else answer.output_tokens
+    return prices.cost(tokens + instructions, 0, output) or 0.0

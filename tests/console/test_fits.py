@@ -1,0 +1,105 @@
+"""The fit that the page Label begins, in process: figures, refusals in words, use and take back."""
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from pointsman.config import load
+from pointsman.stores.ledger import MemoryLedger, Outcome
+from support.consoles import Browser, console_gateway, console_state
+from support.labelling import CONFIG as LABELLED
+from support.labelling import a_prompt, by_kind
+from support.waiting import until
+
+PROMPTS = 120
+CONFIG = LABELLED.partition("[shadow]")[0]
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Iterator[tuple[Browser, MemoryLedger, Path]]:
+    """A gateway with a configuration file, its ledger, and the file."""
+    file = tmp_path / "pointsman.toml"
+    file.write_text(CONFIG)
+    ledger = MemoryLedger(text="full")
+    with closing(Browser(console_gateway(ledger=ledger))) as browser:
+        browser.gateway.replace(console_state(load(file), browser))
+        yield browser, ledger, file
+
+
+def label(
+    browser: Browser, ledger: MemoryLedger, prompts: int, score: Callable[[str], tuple[int, int]]
+) -> None:
+    for number in range(prompts):
+        prompt = a_prompt(number)
+        wanted = browser.chat(prompt, session=f"s-{number}", model="small")
+        for model, value in zip(("", "large"), score(prompt), strict=True):
+            ledger.add_outcome(
+                Outcome(decision=wanted, score=value, label="", model=model, source="test", at=1.0)
+            )
+
+
+def fit(browser: Browser) -> str:
+    begun = browser.post("/console/fits", {"token": browser.token("/console/try"), "quality": "0.95"})
+    assert begun.status == 303, begun.body
+    page = begun.headers["location"]
+    until(lambda: browser.get(f"{page}.json").json()["state"] != "running", seconds=300)
+    return page
+
+
+def test_too_few_labels_are_refused_in_words(made: tuple[Browser, MemoryLedger, Path]) -> None:
+    browser, ledger, file = made
+    label(browser, ledger, 3, by_kind)
+    page = fit(browser)
+    found = browser.get(f"{page}.json").json()
+    assert (found["state"], found["is_usable"]) == ("refused", False)
+    assert "3 prompts with labels of two models are too few: 97 more" in found["error"]
+    assert b"too few" in browser.get(page).body
+    for door in ("use", "back"):
+        assert browser.post(f"{page}/{door}", {"token": browser.token("/console/try")}).status == 400
+    assert file.read_text() == CONFIG
+
+
+@pytest.mark.parametrize("quality", ["0", "1.5", "much"])
+def test_a_share_that_is_none_is_refused(made: tuple[Browser, MemoryLedger, Path], quality: str) -> None:
+    browser = made[0]
+    answer = browser.post("/console/fits", {"token": browser.token("/console/try"), "quality": quality})
+    assert (answer.status, b"is a share above 0" in answer.body) == (400, True)
+
+
+def test_without_a_file_there_is_nothing_to_write_to() -> None:
+    with closing(Browser(console_gateway())) as browser:
+        answer = browser.post("/console/fits", {"token": browser.token("/console/try"), "quality": ""})
+        assert (answer.status, b"no configuration file" in answer.body) == (400, True)
+        assert browser.get("/console/fits/none").status == 404
+
+
+def test_models_without_a_price_are_refused_by_name(made: tuple[Browser, MemoryLedger, Path]) -> None:
+    browser, ledger, _ = made
+    for number in range(PROMPTS):
+        wanted = browser.chat(a_prompt(number), session=f"s-{number}", model="small")
+        for model in ("", "elsewhere"):
+            ledger.add_outcome(
+                Outcome(decision=wanted, score=1, label="", model=model, source="test", at=1.0)
+            )
+    found = browser.get(f"{fit(browser)}.json").json()
+    assert found["state"] == "refused"
+    assert '"elsewhere" has no price' in found["error"]
+
+
+@pytest.mark.slow
+def test_a_fit_is_used_and_taken_back(made: tuple[Browser, MemoryLedger, Path]) -> None:
+    browser, ledger, file = made
+    label(browser, ledger, PROMPTS, by_kind)
+    page = fit(browser)
+    found = browser.get(f"{page}.json").json()
+    assert (found["state"], found["models"]) == ("done", ["small", "large"]), found
+    assert b"Use it" in browser.get(page).body
+    assert browser.post(f"{page}/use", {"token": browser.token("/console/try")}).status == 303
+    assert "learned_router" in file.read_text()
+    assert browser.post(f"{page}/back", {"token": browser.token("/console/try")}).status == 303
+    assert file.read_text() == CONFIG
+    file.write_text(CONFIG + "\n")
+    changed = browser.post(f"{page}/use", {"token": browser.token("/console/try")})
+    assert (changed.status, b"has changed since the fit began" in changed.body) == (400, True)
